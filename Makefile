@@ -1,0 +1,79 @@
+# What can be done here. Each target installs what it needs by apt-get (root or sudo) and nothing by hand; on a machine
+# that has it all, installing takes no time. Debian 12, the Rust toolchain and make are all that must be there.
+#
+#   make demo     a real server with a leak, opened while it serves, until lancet has named the line
+#   make test     format, lints, all tests with this machine's Ruby, documentation
+#   make matrix   the tests on real Rubies again with 2.7, 3.1, 3.3 and 3.4
+#   make soak     the long forms: 1,000 attaches, 1,000 kills
+#   make bench    cost, beside the rivals, in the same run
+#   make roots    the Rubies that matrix uses, as roots in $LANCET_ROOTS
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+RUBIES := 2.7 3.1 3.3 3.4
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+LANCET := $(TARGET)/release/lancet
+
+export LANCET_ROOTS ?= $(HOME)/.cache/lancet/roots
+
+# Roots are made and entered as root; the tests that enter them are built as the user and run by sudo.
+ROOT := $(shell (( EUID == 0 )) || echo sudo)
+ifneq ($(ROOT),)
+AS_ROOT := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
+endif
+
+.PHONY: all demo test matrix soak bench roots build deps deps-test deps-demo deps-matrix deps-bench
+
+all: build
+
+# To link a Rust program.
+deps:
+	@.ci/apt gcc libc6-dev
+
+deps-test: deps
+	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma
+
+deps-demo: deps
+	@.ci/apt ruby puma ruby-sinatra wrk curl
+
+deps-matrix: deps-test
+	@.ci/apt debian-archive-keyring
+
+deps-bench: deps
+	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps
+
+build: deps
+	cargo build --release -p lancet
+
+demo: deps-demo
+	@echo "building lancet …"
+	@cargo build --quiet --release -p lancet
+	@fixtures/ruby/server/demo $(LANCET)
+
+# The tests on real processes use the release build: the times promised are its times.
+test: deps-test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	cargo build --release -p lancet
+	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
+
+roots: deps-matrix
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES)
+
+matrix: roots
+	cargo build --release -p lancet
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test live
+	$(AS_ROOT) cargo test -p lancet-vm --test live
+
+soak: roots
+	cargo build --release -p lancet
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test live
+	crates/switch/soak
+
+bench: deps-bench roots
+	cargo build --release -p lancet
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_BIN=$(LANCET) benches/run
+	benches/switch/run

@@ -1,0 +1,109 @@
+//! Switches in Rust: ours and corosensei's, CPU time of the thread, in turn.
+//!
+//! Prints `name ns` lines, one for each round and row; `benches/switch/run` takes the medians.
+
+use std::hint::black_box;
+
+use corosensei::{Coroutine as Theirs, CoroutineResult};
+use lancet_switch::{Builder, Coroutine, State};
+
+/// CPU time of this thread in nanoseconds.
+fn now() -> u64 {
+    // SAFETY: clock_gettime fills the struct it is given.
+    unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
+        t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    }
+}
+
+/// Nanoseconds for one of `count` operations.
+fn time(count: u64, run: impl FnOnce(u64)) -> f64 {
+    let start = now();
+    run(count);
+    (now() - start) as f64 / count as f64
+}
+
+/// A round trip is two switches.
+fn ours(keep_fp: bool, rounds: u64) -> f64 {
+    let mut echo = Builder::new()
+        .keep_fp(keep_fp)
+        .spawn::<usize, usize, (), _>(|suspender, mut input| {
+            loop {
+                input = suspender.suspend(input);
+            }
+        })
+        .expect("a coroutine");
+    time(2 * rounds, |_| {
+        for round in 0..rounds as usize {
+            let State::Suspended(back) = echo.resume(black_box(round)) else {
+                unreachable!()
+            };
+            black_box(back);
+        }
+    })
+}
+
+fn theirs(rounds: u64) -> f64 {
+    let mut echo = Theirs::<usize, usize, ()>::new(|yielder, mut input| {
+        loop {
+            input = yielder.suspend(input);
+        }
+    });
+    let ns = time(2 * rounds, |_| {
+        for round in 0..rounds as usize {
+            let CoroutineResult::Yield(back) = echo.resume(black_box(round)) else {
+                unreachable!()
+            };
+            black_box(back);
+        }
+    });
+    // SAFETY: the body owns nothing.
+    unsafe { echo.force_reset() };
+    ns
+}
+
+fn create(rounds: u64) -> f64 {
+    time(rounds, |_| {
+        for round in 0..rounds as usize {
+            let mut once = Coroutine::<usize, (), usize>::new(|_, input| input);
+            black_box(once.resume(black_box(round)));
+        }
+    })
+}
+
+fn create_theirs(rounds: u64) -> f64 {
+    time(rounds, |_| {
+        for round in 0..rounds as usize {
+            let mut once = Theirs::<usize, (), usize>::new(|_, input| input);
+            black_box(once.resume(black_box(round)));
+        }
+    })
+}
+
+/// Stacks never used before: guard, first page, first switch.
+fn create_fresh(count: u64) -> f64 {
+    let mut all = Vec::with_capacity(count as usize);
+    time(count, |_| {
+        for _ in 0..count {
+            let mut idle = Coroutine::<(), (), ()>::new(|suspender, ()| suspender.suspend(()));
+            idle.resume(());
+            all.push(idle);
+        }
+    })
+}
+
+fn main() {
+    let rounds: u64 = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3_000_000);
+    println!("create-fresh {:.3}", create_fresh(20_000));
+    for _ in 0..7 {
+        println!("switch {:.3}", ours(false, rounds));
+        println!("switch-fp {:.3}", ours(true, rounds));
+        println!("corosensei {:.3}", theirs(rounds));
+        println!("create {:.3}", create(rounds / 30));
+        println!("create-corosensei {:.3}", create_theirs(rounds / 300));
+    }
+}

@@ -1,0 +1,50 @@
+"""Reads "name ns" lines; prints medians, spread and the ratio to our own row, as Markdown."""
+import statistics
+import sys
+from collections import defaultdict
+
+rows = defaultdict(list)
+for line in sys.stdin:
+    name, ns = line.split()
+    rows[name].append(float(ns))
+
+# Name in the input, what it is, and the row of ours that it stands beside.
+SWITCHES = [
+    ("switch", "lancet-switch, Rust", None),
+    ("switch-fp", "lancet-switch, Rust, control words", None),
+    ("corosensei", "corosensei 0.3.4", "switch"),
+    ("c-static", "lancet-switch, C, static library", None),
+    ("c-shared", "lancet-switch, C, shared library", None),
+    ("c-static-fp", "lancet-switch, C, control words", None),
+    ("boost", "Boost.Context 1.74 fcontext (saves control words)", "c-static-fp"),
+    ("minicoro", "minicoro, no value", "c-static"),
+    ("minicoro-carrying", "minicoro, push and pop of a value", "c-static"),
+    ("setjmp/longjmp", "`_setjmp`/`_longjmp`, glibc", "c-static"),
+    ("swapcontext", "`swapcontext`, glibc", "c-static"),
+    ("rt_sigprocmask", "of that, one `rt_sigprocmask`", "c-static"),
+    ("ruby-fiber", "Ruby's Fiber", "c-static"),
+    ("greenlet", "greenlet", "c-static"),
+    ("greenlet-100-frames", "greenlet, 100 C-level frames deeper", "c-static"),
+]
+MAKING = [
+    ("create", "made, run and ended, stack from the pool", None),
+    ("create-fresh", "made and left suspended, stack never used before", None),
+    ("create-corosensei", "corosensei: made, run and ended", "create"),
+]
+
+
+def table(title, wanted):
+    print(f"| {title} | ns, median | least to most | beside ours |\n|---|---|---|---|")
+    for name, what, ours in wanted:
+        if name not in rows:
+            print(f"| {what} | not to be had here | | |")
+            continue
+        values = rows[name]
+        median = statistics.median(values)
+        ratio = f"{median / statistics.median(rows[ours]):.2f}×" if ours else ""
+        print(f"| {what} | {median:.2f} | {min(values):.2f}–{max(values):.2f} | {ratio} |")
+    print()
+
+
+table("one switch", SWITCHES)
+table("one coroutine", MAKING)

@@ -1,0 +1,82 @@
+//! The memory functions that compiled Rust calls by name. libc has them; the agent has no libc.
+//!
+//! `rep` forms, because loops written in Rust would be compiled into calls of these very functions.
+
+use core::arch::asm;
+
+/// C's `memcpy`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
+    // SAFETY: the caller gives two areas of `count` bytes.
+    unsafe {
+        asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
+             options(nostack, preserves_flags));
+    }
+    to
+}
+
+/// C's `memmove`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
+    if (to as usize).wrapping_sub(from as usize) >= count {
+        // SAFETY: the end of `from` is not overwritten before it is read.
+        return unsafe { memcpy(to, from, count) };
+    }
+    // SAFETY: the caller gives two areas of `count` bytes; from the end backwards each byte is read
+    // before it is overwritten.
+    unsafe {
+        asm!("std", "rep movsb", "cld", inout("rcx") count => _,
+             inout("rdi") to.wrapping_add(count).wrapping_sub(1) => _,
+             inout("rsi") from.wrapping_add(count).wrapping_sub(1) => _, options(nostack));
+    }
+    to
+}
+
+/// C's `memset`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
+    // SAFETY: the caller gives an area of `count` bytes.
+    unsafe {
+        asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") byte as u8,
+             options(nostack, preserves_flags));
+    }
+    to
+}
+
+/// C's `memcmp`.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
+    let mut at = 0;
+    while at < count {
+        // SAFETY: the caller gives two areas of `count` bytes. Volatile, so that this loop is not
+        // recognised and compiled into a call of itself.
+        let (x, y) = unsafe { (a.add(at).read_volatile(), b.add(at).read_volatile()) };
+        if x != y {
+            return i32::from(x) - i32::from(y);
+        }
+        at += 1;
+    }
+    0
+}
+
+/// The predecessor of `memcmp` the compiler prefers for equality.
+///
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
+    // SAFETY: the caller's promise is the same.
+    unsafe { memcmp(a, b, count) }
+}

@@ -1,0 +1,120 @@
+//! The few system calls the agent makes, without libc.
+//!
+//! Numbers and the calling sequence: Linux `arch/x86/entry/syscalls/syscall_64.tbl`, SysV ABI
+//! supplement A.2.1 (arguments in rdi rsi rdx r10 r8 r9; rcx and r11 are lost).
+
+use core::arch::asm;
+
+const MMAP: u64 = 9;
+const OPEN: u64 = 2;
+const CLOSE: u64 = 3;
+const MPROTECT: u64 = 10;
+const PWRITE: u64 = 18;
+const MUNMAP: u64 = 11;
+const GETPID: u64 = 39;
+const MREMAP: u64 = 25;
+const CLOCK_GETTIME: u64 = 228;
+
+const O_WRONLY_CLOEXEC: u64 = 0o2_000_001;
+const PROT_READ_WRITE: u64 = 3;
+const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
+const MAP_NORESERVE: u64 = 0x4000;
+const MREMAP_MAYMOVE: u64 = 1;
+const CLOCK_MONOTONIC: u64 = 1;
+
+/// # Safety
+/// The caller answers for what the call does.
+unsafe fn syscall(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> u64 {
+    let result;
+    // SAFETY: the kernel keeps every register but rax, rcx and r11; memory effects are the caller's.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+fn address(result: u64) -> Option<u64> {
+    // Errors are -4095..=-1.
+    (result < 0u64.wrapping_sub(4095)).then_some(result)
+}
+
+/// Maps `bytes` zeroed bytes, which take memory only where they are touched.
+pub fn map(bytes: u64) -> Option<u64> {
+    let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+    address(unsafe { syscall(MMAP, 0, bytes, PROT_READ_WRITE, flags, u64::MAX, 0) })
+}
+
+/// Makes a mapping of ours longer; it may move.
+///
+/// # Safety
+/// `at` and `bytes` are a whole mapping made by [`map`]; nothing keeps a pointer into it.
+pub unsafe fn remap(at: u64, bytes: u64, longer: u64) -> Option<u64> {
+    // SAFETY: the caller owns the mapping.
+    address(unsafe { syscall(MREMAP, at, bytes, longer, MREMAP_MAYMOVE, 0, 0) })
+}
+
+/// Gives a mapping of ours back.
+///
+/// # Safety
+/// As for [`remap`].
+pub unsafe fn unmap(at: u64, bytes: u64) {
+    // SAFETY: the caller owns the mapping.
+    unsafe { syscall(MUNMAP, at, bytes, 0, 0, 0, 0) };
+}
+
+/// `PROT_READ | PROT_EXEC`.
+pub const READ_EXECUTE: u64 = 5;
+/// All three.
+pub const READ_WRITE_EXECUTE: u64 = 7;
+
+/// Changes the protection of whole pages; whether the kernel let us.
+pub fn protect(at: u64, bytes: u64, protection: u64) -> bool {
+    // SAFETY: the callers add rights, or take away what they added.
+    unsafe { syscall(MPROTECT, at, bytes, protection, 0, 0, 0) == 0 }
+}
+
+/// Writes over our own code by way of `/proc/self/mem`; whether all of it was written.
+pub fn overwrite(at: u64, bytes: &[u8]) -> bool {
+    let path = c"/proc/self/mem".as_ptr() as u64;
+    // SAFETY: a constant path, and bytes that live through the calls; the descriptor is closed again.
+    unsafe {
+        let file = syscall(OPEN, path, O_WRONLY_CLOEXEC, 0, 0, 0, 0);
+        if address(file).is_none() {
+            return false;
+        }
+        let (from, count) = (bytes.as_ptr() as u64, bytes.len() as u64);
+        let written = syscall(PWRITE, file, from, count, at, 0, 0);
+        syscall(CLOSE, file, 0, 0, 0, 0, 0);
+        written == count
+    }
+}
+
+/// A system call that does nothing, for a tracer to see.
+pub fn mark(mark: u64, number: u64) {
+    // SAFETY: `getpid` takes no arguments and has no effect.
+    unsafe { syscall(GETPID, mark, number, 0, 0, 0, 0) };
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn now() -> u64 {
+    let mut time = [0u64; 2];
+    let at = (&raw mut time) as u64;
+    // SAFETY: `time` is a live `struct timespec`.
+    unsafe { syscall(CLOCK_GETTIME, CLOCK_MONOTONIC, at, 0, 0, 0, 0) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// The time-stamp counter.
+#[inline]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
+    // process asked otherwise for itself (PR_SET_TSC), which no VM does.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,113 @@
+//! Durations as people write them: `500ms`, `30s`, `2m`, `1m30s`, `1.5h`.
+//!
+//! A number without a unit is refused instead of guessed at: half of the tools mean seconds by it,
+//! the other half milliseconds.
+
+use std::time::Duration;
+
+/// The units, the longer name first where one begins with the other.
+const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// Longer than anybody watches, and far from where the arithmetic of clocks overflows.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Reads a duration above zero.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err("no duration given: write 30s, 2m or 500ms".into());
+    }
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(digits);
+        if number.is_empty() {
+            return Err(format!(
+                "a number was expected before `{rest}`: write 30s, 2m or 500ms"
+            ));
+        }
+        let value: f64 = number
+            .parse()
+            .map_err(|_| format!("`{number}` is not a number"))?;
+        if tail.is_empty() {
+            return Err(format!(
+                "`{number}` has no unit: write {number}s, {number}m or {number}ms"
+            ));
+        }
+        let letters = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, after) = tail.split_at(letters);
+        let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit.trim()) else {
+            return Err(format!(
+                "`{}` is no unit of time: use ms, s, m or h",
+                unit.trim()
+            ));
+        };
+        seconds += value * factor;
+        rest = after;
+    }
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(Duration::ZERO) => Err("a duration must be longer than nothing".into()),
+        Ok(duration) if duration <= LONGEST => Ok(duration),
+        _ => Err("that is longer than a year".into()),
+    }
+}
+
+/// Reads the time between two looks. Each look stops the guest for a moment, so there is a
+/// shortest one.
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    let interval = parse(text)?;
+    if interval < SHORTEST {
+        return Err("each look stops the process for a moment: at least 100ms between them".into());
+    }
+    Ok(interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write() {
+        for (text, millis) in [
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("500ms", 500),
+            ("1h", 3_600_000),
+            ("1.5s", 1_500),
+            ("1m30s", 90_000),
+            (" 10 s ", 10_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_and_why() {
+        for (text, reason) in [
+            ("", "no duration given: write 30s, 2m or 500ms"),
+            ("30", "`30` has no unit: write 30s, 30m or 30ms"),
+            (
+                "s",
+                "a number was expected before `s`: write 30s, 2m or 500ms",
+            ),
+            (
+                "-1s",
+                "a number was expected before `-1s`: write 30s, 2m or 500ms",
+            ),
+            ("5 days", "`days` is no unit of time: use ms, s, m or h"),
+            ("1.2.3s", "`1.2.3` is not a number"),
+            ("0s", "a duration must be longer than nothing"),
+            ("99999h", "that is longer than a year"),
+        ] {
+            assert_eq!(parse(text), Err(reason.into()), "{text}");
+        }
+        let reason = "each look stops the process for a moment: at least 100ms between them";
+        assert_eq!(parse_interval("10ms"), Err(reason.into()));
+        assert_eq!(parse_interval("100ms"), Ok(Duration::from_millis(100)));
+    }
+}

@@ -1,0 +1,228 @@
+//! `--apply` and `--undo`: what is written, said line by line.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use export::text::printable;
+use tune::apply::{self, Applied, ApplyError, Undone, Wish};
+use tune::journal::Journals;
+use tune::machine::{Machine, in_network};
+use tune::owners;
+use tune::rules::Rule;
+use tune::setting::Setting;
+use tune::tree::Tree;
+use tune::verdict::Change;
+
+use super::super::LOST;
+use super::{audit, explained, find};
+use crate::cli::TuneArgs;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Where a journal is kept, below the root if there is one.
+const JOURNALS: &str = "/var/lib/lancet/tune";
+
+/// Makes the changes that were asked for.
+pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
+    let mut sink = Sink::open(None, Stream::Stdout)?;
+    let (named, keys): (Vec<&String>, Vec<&String>) =
+        args.apply.iter().partition(|word| !word.contains('='));
+    let rules: Vec<&'static Rule> = named
+        .into_iter()
+        .map(|id| find(id))
+        .collect::<Result<_, _>>()?;
+    let (machine, findings) = audit(args, &rules)?;
+    let mut wishes = Vec::new();
+    for finding in &findings {
+        if finding.outcome.changes.is_empty() {
+            let (words, says) = (
+                finding.outcome.verdict.words(),
+                printable(&finding.outcome.says),
+            );
+            writeln!(
+                sink.out,
+                "{}  nothing to change: {words}: {says}",
+                finding.id
+            )?;
+        }
+        wishes.extend(
+            finding
+                .outcome
+                .changes
+                .iter()
+                .map(|Change { setting, value }| Wish {
+                    rule: finding.id.into(),
+                    setting: setting.clone(),
+                    value: value.clone(),
+                }),
+        );
+    }
+    for key in keys {
+        let (name, value) = key.split_once('=').context("KEY=VALUE")?;
+        wishes.push(Wish {
+            rule: name.trim().into(),
+            setting: Setting::sysctl(name.trim()),
+            value: value.trim().into(),
+        });
+    }
+    if args.dry_run {
+        return rehearse(&mut sink, &machine, &wishes);
+    }
+    if !args.force {
+        apply::check_owners(&machine, &wishes).map_err(advised)?;
+    }
+    if wishes.is_empty() {
+        sink.out.flush()?;
+        return Ok(0);
+    }
+    let journals = Journals::open(&directory(args)?)?;
+    let mut journal = journals.begin(apply::place(&machine.tree))?;
+    let mut said = Ok(());
+    let result = apply::apply(&machine.tree, &mut journal, &wishes, |wish, applied| {
+        let line = match applied {
+            Applied::Already => format!("{}  {}: {} already", wish.rule, wish.setting, wish.value),
+            Applied::From(before) => {
+                format!(
+                    "{}  {}: {} → {}",
+                    wish.rule,
+                    wish.setting,
+                    before.trim(),
+                    wish.value
+                )
+            }
+        };
+        let written = writeln!(sink.out, "{}", printable(&line));
+        said = std::mem::replace(&mut said, Ok(())).and(written);
+    });
+    let undo = format!("lancet tune --undo {}", journal.path.display());
+    result.map_err(|error| {
+        let advised = advised(error);
+        anyhow::anyhow!("{advised:#}; what was changed before: {undo}")
+    })?;
+    said?;
+    writeln!(sink.out, "to take it back: {undo}")?;
+    sink.out.flush()?;
+    Ok(0)
+}
+
+fn rehearse(sink: &mut Sink, machine: &Machine, wishes: &[Wish]) -> anyhow::Result<u8> {
+    for wish in wishes {
+        let before = match wish.setting.read(&machine.tree) {
+            Ok(before) => before.trim().to_owned(),
+            Err(cannot) => cannot.to_string(),
+        };
+        let command = wish.setting.command(&wish.value);
+        let line = format!(
+            "{}  {}: {before} → {}    {command}",
+            wish.rule, wish.setting, wish.value
+        );
+        writeln!(sink.out, "{}", printable(&line))?;
+        if let Some(owner) = owners::of(machine, &wish.setting, &wish.value) {
+            let line = format!(
+                "     would be refused: it belongs to {}; {}",
+                owner.who, owner.instead
+            );
+            writeln!(sink.out, "{}", printable(&line))?;
+        }
+    }
+    writeln!(sink.out, "nothing was written")?;
+    sink.out.flush()?;
+    Ok(0)
+}
+
+/// Takes a journal back.
+pub fn undo(args: &TuneArgs) -> anyhow::Result<u8> {
+    let tree = match &args.root {
+        Some(root) => Tree::below(root).map_err(explained)?,
+        None => Tree::live(),
+    };
+    let (tree, _) = in_network(tree, args.pids.first().copied()).map_err(explained)?;
+    let mut sink = Sink::open(None, Stream::Stdout)?;
+    let journals = Journals::open(&directory(args)?)?;
+    let asked = args.undo.as_deref().unwrap_or(Path::new("last"));
+    let path = match asked == Path::new("last") {
+        false => asked.to_owned(),
+        true => match journals.last()? {
+            Some(path) => path,
+            None => {
+                writeln!(sink.out, "nothing to take back")?;
+                sink.out.flush()?;
+                return Ok(0);
+            }
+        },
+    };
+    let results = apply::undo(&tree, &journals, &path, args.force).map_err(advised)?;
+    let mut left = 0;
+    for (step, undone) in &results {
+        let intent = &step.intent;
+        left += usize::from(!undone.is_settled());
+        let what = match undone {
+            Undone::Restored => format!("back to {}", intent.before.trim()),
+            Undone::Untouched => format!("reads {} as before", intent.before.trim()),
+            Undone::Gone(why) => format!("left alone: {why}"),
+            Undone::Foreign { reads } => {
+                format!(
+                    "left alone: somebody else made it {reads}; --force sets it to {}",
+                    intent.before.trim()
+                )
+            }
+            Undone::Failed(why) => format!("NOT back to {}: {why}", intent.before.trim()),
+        };
+        writeln!(
+            sink.out,
+            "{}",
+            printable(&format!("{}  {}: {what}", intent.rule, intent.setting))
+        )?;
+    }
+    match left {
+        0 => writeln!(sink.out, "all {} as before", results.len())?,
+        left => writeln!(
+            sink.out,
+            "{left} of {} not as before; the journal stays: {}",
+            results.len(),
+            path.display()
+        )?,
+    }
+    sink.out.flush()?;
+    Ok(if left == 0 { 0 } else { LOST })
+}
+
+fn directory(args: &TuneArgs) -> anyhow::Result<PathBuf> {
+    if let Some(directory) = &args.journals {
+        return Ok(directory.clone());
+    }
+    if let Some(root) = &args.root {
+        return Ok(root.join(JOURNALS.trim_start_matches('/')));
+    }
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return Ok(JOURNALS.into());
+    }
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    match state.or_else(home) {
+        Some(state) => Ok(state.join("lancet/tune")),
+        None => bail!("there is no place for a journal: set HOME, or give --journals DIR"),
+    }
+}
+
+/// The error with the next step.
+fn advised(error: ApplyError) -> anyhow::Error {
+    match &error {
+        ApplyError::Owned { owner, .. } => {
+            anyhow::anyhow!("{error}: {}, or use --force", owner.instead)
+        }
+        ApplyError::OtherBoot(_) => {
+            anyhow::anyhow!("{error}: there is nothing left to take back, delete it")
+        }
+        ApplyError::OtherNetwork { .. } => {
+            anyhow::anyhow!("{error}: name a process of that network with -p PID, or use --force")
+        }
+        ApplyError::NotTaken { .. } => {
+            anyhow::anyhow!("{error}: the kernel or driver has the last word")
+        }
+        ApplyError::Cannot(_) | ApplyError::Journal(_) => anyhow::Error::new(error),
+    }
+}

@@ -1,0 +1,224 @@
+//! `lancet mem -- PROGRAM`: a program we start, watched from its first Ruby line to its end.
+
+use std::time::{Duration, Instant};
+
+use analysis::Census;
+use process::program::{News, Program};
+use process::session::Last;
+use process::{Image, Options};
+
+use crate::census::{Frames, Source, census_of};
+use crate::cli::MemArgs;
+use crate::guests::AGENT;
+use crate::ui::advice::explain;
+use crate::ui::interrupt;
+use crate::ui::report::Reporter;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Longest wait for a process to stand at something.
+const LOOK: Duration = Duration::from_millis(50);
+/// Ctrl-C reaches the program too; it has this long to end by it.
+const GRACE: Duration = Duration::from_secs(2);
+/// As shells say "ended by SIGINT".
+const INTERRUPTED: u8 = 130;
+
+/// Starts the program and reports; its exit code, or one of ours if it is 0.
+pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
+    let sink = Sink::open(args.output.as_deref(), Stream::Stderr)?;
+    let options = Options {
+        depth: args.stacks.unwrap_or(1),
+        follow: args.children,
+    };
+    let program =
+        Program::start(&args.program, Image::parse(AGENT)?, options, args.gc()).map_err(explain)?;
+    let mut run = Run {
+        program,
+        reporter: Reporter::new(args, sink),
+        frames: Frames::default(),
+        started: Instant::now(),
+        collect: args.gc(),
+        last: Vec::new(),
+        watched: false,
+        lost: false,
+    };
+    let (exceeded, code) = run.watch(args)?;
+    Ok(match (code, exceeded, run.lost) {
+        (0, true, _) => crate::commands::EXCEEDED,
+        (0, _, true) => crate::commands::LOST,
+        (code, _, _) => code,
+    })
+}
+
+struct Run {
+    program: Program,
+    reporter: Reporter,
+    frames: Frames,
+    started: Instant,
+    collect: bool,
+    /// What processes that have ended held.
+    last: Vec<Census>,
+    watched: bool,
+    lost: bool,
+}
+
+impl Run {
+    /// Until the program ends: whether a limit was exceeded, and the program's exit code.
+    fn watch(&mut self, args: &MemArgs) -> anyhow::Result<(bool, u8)> {
+        let mut exceeded = false;
+        let mut due = args.every.map(|every| self.started + every);
+        let end = args.watch_for.map(|length| self.started + length);
+        let mut interrupted: Option<Instant> = None;
+        loop {
+            let news = self.program.tend();
+            if news.is_empty() {
+                self.program.wait(LOOK);
+            }
+            for news in news {
+                if let Some(code) = self.hear(news) {
+                    // Children that outlive the program are counted as they are.
+                    let living = self.census();
+                    self.last.extend(living);
+                    self.leave();
+                    exceeded |= self.report_last()?;
+                    return Ok((exceeded, code as u8));
+                }
+            }
+            let now = Instant::now();
+            if interrupt::asked() {
+                let since = *interrupted.get_or_insert(now);
+                if now > since + GRACE {
+                    exceeded |= self.part()?;
+                    return Ok((exceeded, INTERRUPTED));
+                }
+            }
+            if end.is_some_and(|end| now >= end) {
+                exceeded |= self.part()?;
+                return Ok((exceeded, self.await_end() as u8));
+            }
+            if let (Some(at), Some(every)) = (due, args.every)
+                && now >= at
+            {
+                due = Some(now + every);
+                let censuses = self.census();
+                if !censuses.is_empty() {
+                    exceeded |= self.reporter.report(censuses)?;
+                }
+            }
+        }
+    }
+
+    /// What one piece of news means; the exit code when the program has ended.
+    fn hear(&mut self, news: News) -> Option<i32> {
+        match news {
+            News::Watching(_) => self.watched = true,
+            News::Final {
+                pid,
+                command,
+                ruby,
+                tally,
+                how,
+            } => {
+                let source = Source {
+                    pid,
+                    command: &command,
+                    ruby: &ruby,
+                    seconds: self.started.elapsed().as_secs_f64(),
+                };
+                let mut census = census_of(source, &tally, &mut self.frames);
+                if how == Last::Seen {
+                    census.losses.push(
+                        "the process ended without its VM's end procedures, so it was counted from outside: garbage is included, bytes are those of heap slots alone".into(),
+                    );
+                    self.lost = true;
+                }
+                self.last.push(census);
+            }
+            News::Replaced(pid) => {
+                eprintln!(
+                    "lancet: process {pid} runs another program now; what the last one held is not known"
+                );
+            }
+            News::Unwatched(_, error) => {
+                eprintln!("lancet: {:#}", explain(error));
+                self.lost = true;
+            }
+            News::Ended(code) => return Some(code),
+        }
+        None
+    }
+
+    /// The report of processes that have ended.
+    fn report_last(&mut self) -> anyhow::Result<bool> {
+        if !self.watched {
+            eprintln!(
+                "lancet: the program started no Ruby of its own; if its children do, add --children"
+            );
+            self.lost = true;
+        }
+        match std::mem::take(&mut self.last) {
+            last if last.is_empty() => Ok(false),
+            last => self.reporter.report(last),
+        }
+    }
+
+    /// Reports what is known now, and leaves; the program goes on alone.
+    fn part(&mut self) -> anyhow::Result<bool> {
+        let mut censuses = self.census();
+        censuses.append(&mut self.last);
+        self.leave();
+        match censuses.is_empty() {
+            true => Ok(false),
+            false => self.reporter.report(censuses),
+        }
+    }
+
+    fn leave(&mut self) {
+        for error in self.program.leave() {
+            eprintln!("lancet: leaving: {:#}", explain(error));
+            self.lost = true;
+        }
+    }
+
+    fn await_end(&mut self) -> i32 {
+        loop {
+            if interrupt::asked() {
+                return i32::from(INTERRUPTED);
+            }
+            for news in self.program.tend() {
+                if let Some(code) = self.hear(news) {
+                    return code;
+                }
+            }
+            self.program.wait(LOOK);
+        }
+    }
+
+    fn census(&mut self) -> Vec<Census> {
+        let mut found = Vec::new();
+        for session in self.program.sessions() {
+            match session.census(self.collect) {
+                Ok(tally) => {
+                    let source = Source {
+                        pid: session.pid(),
+                        command: session.command(),
+                        ruby: &session.ruby().version().to_string(),
+                        seconds: self.started.elapsed().as_secs_f64(),
+                    };
+                    found.push(census_of(source, &tally, &mut self.frames));
+                }
+                // It is ending, or at an exec: the next look sees to that.
+                Err(
+                    process::Error::AtEvent { .. }
+                    | process::Error::Gone(_)
+                    | process::Error::Stopped(_),
+                ) => {}
+                Err(error) => {
+                    eprintln!("lancet: {:#}", explain(error));
+                    self.lost = true;
+                }
+            }
+        }
+        found
+    }
+}

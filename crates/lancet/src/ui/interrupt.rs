@@ -1,0 +1,33 @@
+//! Ctrl-C and its kin: leave cleanly and print what is known.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: libc::c_int) {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
+/// From now on the signals that end a program are noted instead. A second one changes nothing: to
+/// leave takes milliseconds.
+pub fn catch() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: live records; the handler does one atomic store. Without SA_RESTART, so that waiting ends.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                // `nohup`: for us, and for a program that we start.
+                continue;
+            }
+            action = std::mem::zeroed();
+            action.sa_sigaction = note as *const () as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Whether one came.
+pub fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,117 @@
+//! Ten states of a Ruby, three attaches to each: quick, and afterwards the guest is as it was.
+//!
+//! The times are the tool's own: `opened process … in X ms; it stood still for Y ms`, where Y is the
+//! sum of all stops. A busy machine makes single attaches slow, so one of three may be over its
+//! limit, but never by far.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Guest, Opened, Ruby, Snapshot, alone, is_release, mem, rubies, run, say};
+
+/// How far over its limit one attach of three may be.
+const OUTLIER: f64 = 4.0;
+/// What an unoptimised lancet may take longer.
+const DEBUG: f64 = 8.0;
+/// How long the guest may stand still, in milliseconds.
+const STOPPED: f64 = 5.0;
+
+struct State {
+    script: &'static str,
+    answer: &'static str,
+    /// One letter: where its process is once it is in its state.
+    settled: char,
+    /// Milliseconds until the first answer.
+    limit: f64,
+}
+
+/// See `fixtures/ruby/states/README.md`.
+const STATES: [State; 10] = [
+    state("cpu_loop", "332833500", 'R', 100.0),
+    state("sleep", "1000", 'S', 100.0),
+    state("timed_sleep", "1000", 'S', 100.0),
+    state("join", "4950", 'S', 100.0),
+    state("accept", "1", 'S', 100.0),
+    state("select_threads", "10", 'S', 100.0),
+    state("queue_pop", "332833500", 'S', 300.0),
+    state("bignum", "530", 'R', 300.0),
+    state("gc_loop", "4000000", 'R', 300.0),
+    state("mutex", "2", 'S', 100.0),
+];
+
+const fn state(script: &'static str, answer: &'static str, settled: char, limit: f64) -> State {
+    State {
+        script,
+        answer,
+        settled,
+        limit,
+    }
+}
+
+fn attach_three_times(ruby: &Ruby, state: &State) -> Vec<String> {
+    let guest = Guest::script(ruby, &format!("states/{}.rb", state.script), &[]);
+    guest.expect("ready");
+    guest.settle(state.settled);
+    let before = Snapshot::take(guest.pid);
+    let mut times = Vec::new();
+    for attach in 1..=3 {
+        let what = format!("{ruby}, {}, attach {attach}", state.script);
+        let mut command = mem(guest.pid);
+        command.args(["--no-gc", "--for", "1ms"]);
+        let output = run(&mut command, Duration::from_secs(60));
+        assert_eq!(output.code(), 0, "{what}: {}", output.stderr);
+        times.push(Opened::read(&output.stderr));
+        before.holds(guest.pid, &what);
+    }
+    guest.answers(state.answer);
+    let factor = if is_release() { 1.0 } else { DEBUG };
+    let mut slow = Vec::new();
+    let mut check = |what: &str, limit: f64, of: fn(&Opened) -> f64| {
+        let mut sorted: Vec<f64> = times.iter().map(of).collect();
+        sorted.sort_by(f64::total_cmp);
+        let limit = limit * factor;
+        if sorted[1] >= limit || sorted[2] >= limit * OUTLIER {
+            slow.push(format!(
+                "{ruby}, {}: {what} {sorted:.1?} ms, the limit is {limit:.0}",
+                state.script
+            ));
+        }
+    };
+    check("opened in", state.limit, |opened| opened.milliseconds);
+    check("stood still for", STOPPED, |opened| opened.stopped);
+    slow
+}
+
+#[test]
+fn ten_states_are_opened_quickly_and_left_without_a_trace() {
+    let _turn = alone();
+    let mut slow = Vec::new();
+    for ruby in rubies("attach") {
+        for state in &STATES {
+            slow.extend(attach_three_times(&ruby, state));
+        }
+    }
+    assert!(slow.is_empty(), "{}", slow.join("\n"));
+}
+
+#[test]
+fn ctrl_c_while_it_opens_leaves_the_guest_as_it_was() {
+    let _turn = alone();
+    let ruby = Ruby::system();
+    let guest = Guest::script(&ruby, "states/queue_pop.rb", &[]);
+    guest.expect("ready");
+    let before = Snapshot::take(guest.pid);
+    for wait in [1, 5, 20, 60] {
+        let watch = crate::harness::Watch::start(mem(guest.pid));
+        std::thread::sleep(Duration::from_millis(wait));
+        watch.ask(Signal::SIGINT);
+        let output = watch.end();
+        // Before it catches the signal, Ctrl-C simply ends it.
+        if output.status.code().is_none() {
+            say(format_args!("ctrl-c after {wait} ms came before main"));
+        }
+        before.holds(guest.pid, "after ctrl-c");
+    }
+    guest.answers("332833500");
+}

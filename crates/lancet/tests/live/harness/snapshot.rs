@@ -1,0 +1,175 @@
+//! What of a guest must be after lancet as it was before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// Threads may be on their way in or out when we look; what differs for so long is different.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Bytes of program text, threads, descriptors, dispositions, protections.
+#[derive(PartialEq, Eq)]
+pub struct Snapshot {
+    /// Of each executable file mapping.
+    text: BTreeMap<String, Vec<u8>>,
+    /// Address, protection, offset and name of each file mapping.
+    files: BTreeSet<String>,
+    threads: BTreeSet<i32>,
+    descriptors: BTreeMap<String, String>,
+    /// Caught, ignored and blocked signals of each thread.
+    signals: BTreeMap<i32, Vec<String>>,
+}
+
+/// The lines of `/proc/PID/status` that say what is done with signals.
+const SIGNALS: [&str; 3] = ["SigCgt:", "SigIgn:", "SigBlk:"];
+
+impl Snapshot {
+    /// Looks until two looks agree: a thread that is just being made has all signals blocked for a
+    /// moment, and its descriptors come one by one.
+    pub fn take(pid: i32) -> Self {
+        let deadline = Instant::now() + SETTLE;
+        let mut last = Snapshot::look(pid);
+        loop {
+            std::thread::sleep(PAUSE);
+            let now = Snapshot::look(pid);
+            if now == last || Instant::now() > deadline {
+                return now;
+            }
+            last = now;
+        }
+    }
+
+    fn look(pid: i32) -> Self {
+        let memory = File::open(format!("/proc/{pid}/mem")).expect("the guest's memory");
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the guest's maps");
+        let mut text = BTreeMap::new();
+        let mut files = BTreeSet::new();
+        for line in maps.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [range, protection, offset, _, _, name, ..] = words[..] else {
+                continue;
+            };
+            if !name.starts_with('/') {
+                continue;
+            }
+            files.insert(format!("{range} {protection} {offset} {name}"));
+            if protection.contains('x') {
+                let mut ends = range
+                    .split('-')
+                    .map(|end| u64::from_str_radix(end, 16).expect("an address"));
+                let (start, end) = (ends.next().expect("two"), ends.next().expect("two"));
+                let mut bytes = vec![0; (end - start) as usize];
+                memory
+                    .read_exact_at(&mut bytes, start)
+                    .expect("program text");
+                text.insert(format!("{range} {name}"), bytes);
+            }
+        }
+        let threads: BTreeSet<i32> = names(&format!("/proc/{pid}/task"))
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        let signals = threads
+            .iter()
+            .filter_map(|tid| Some((*tid, dispositions(pid, *tid)?)))
+            .collect();
+        let folder = format!("/proc/{pid}/fd");
+        let descriptors = names(&folder)
+            .into_iter()
+            .filter_map(|name| {
+                let target = fs::read_link(format!("{folder}/{name}")).ok()?;
+                Some((name, target.to_string_lossy().into_owned()))
+            })
+            .collect();
+        Snapshot {
+            text,
+            files,
+            threads,
+            descriptors,
+            signals,
+        }
+    }
+
+    /// Nothing of it has changed.
+    pub fn holds(&self, pid: i32, what: &str) {
+        assert!(!self.text.is_empty(), "{what}: there is program text");
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            let now = Snapshot::look(pid);
+            if now == *self {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{what}: the guest is not as it was: {}",
+                self.differences(&now).join("; ")
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn differences(&self, now: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (place, bytes) in &self.text {
+            match now.text.get(place) {
+                None => found.push(format!("text {place} is gone")),
+                Some(other) if other != bytes => {
+                    let at = bytes.iter().zip(other).position(|(a, b)| a != b);
+                    found.push(format!("text {place} differs from byte {at:x?}"));
+                }
+                Some(_) => {}
+            }
+        }
+        let mut differ = |what: &str, before: String, after: String| {
+            if before != after {
+                found.push(format!("{what}: {before} → {after}"));
+            }
+        };
+        differ(
+            "mappings",
+            format!("{:?}", self.files.difference(&now.files)),
+            format!("{:?}", now.files.difference(&self.files)),
+        );
+        differ(
+            "threads",
+            format!("{:?}", self.threads),
+            format!("{:?}", now.threads),
+        );
+        differ(
+            "descriptors",
+            format!("{:?}", self.descriptors),
+            format!("{:?}", now.descriptors),
+        );
+        differ(
+            "signals",
+            format!("{:?}", self.signals),
+            format!("{:?}", now.signals),
+        );
+        found
+    }
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect()
+}
+
+fn dispositions(pid: i32, tid: i32) -> Option<Vec<String>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let of_signals = |line: &&str| SIGNALS.iter().any(|key| line.starts_with(key));
+    Some(
+        status
+            .lines()
+            .filter(of_signals)
+            .map(str::to_owned)
+            .collect(),
+    )
+}

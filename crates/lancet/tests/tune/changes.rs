@@ -1,0 +1,200 @@
+//! Journals, owners and pairs, on trees of files and on this machine's own files.
+
+use std::fs;
+
+use crate::harness::{Scratch, text, tune};
+
+#[test]
+fn what_belongs_to_others_is_refused() {
+    for (file, content, owner) in [
+        (
+            "proc/77/comm",
+            "tuned\n",
+            "tuned (PID 77, profile `virtual-guest`)",
+        ),
+        ("proc/77/comm", "kubelet\n", "Kubernetes (kubelet, PID 77)"),
+        (
+            "etc/sysctl.d/50-own.conf",
+            "net.core.somaxconn = 1024\n",
+            "systemd-sysctl (/etc/sysctl.d/50-own.conf:1 sets it to 1024)",
+        ),
+    ] {
+        let machine = Scratch::of("rhel6");
+        machine.put("etc/tuned/active_profile", "virtual-guest\n");
+        machine.put(file, content);
+        let before = machine.files("proc");
+        let refused = tune(&["--root", machine.arg(), "--apply", "T21"]);
+        assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+        assert!(
+            text(&refused).contains(owner) && text(&refused).contains("--force"),
+            "{}",
+            text(&refused)
+        );
+        assert_eq!(machine.files("proc"), before);
+        assert!(
+            !machine.0.join("var").exists(),
+            "no journal for what was refused"
+        );
+
+        let rehearsed = tune(&["--root", machine.arg(), "--apply", "T21", "--dry-run"]);
+        assert!(
+            text(&rehearsed).contains("would be refused"),
+            "{}",
+            text(&rehearsed)
+        );
+        assert_eq!(machine.files("proc"), before);
+
+        let forced = tune(&["--root", machine.arg(), "--apply", "T21", "--force"]);
+        assert_eq!(forced.status.code(), Some(0), "{}", text(&forced));
+        assert_ne!(machine.files("proc"), before);
+        let undone = tune(&["--root", machine.arg(), "--undo"]);
+        assert_eq!(undone.status.code(), Some(0), "{}", text(&undone));
+        assert_eq!(machine.files("proc"), before);
+    }
+}
+
+#[test]
+fn irqbalance_owns_interrupts_only() {
+    let machine = Scratch::of("rhel6");
+    machine.put("proc/77/comm", "irqbalance\n");
+    let output = tune(&["--root", machine.arg(), "--apply", "T21"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn a_drop_in_that_wants_the_same_is_no_owner() {
+    let machine = Scratch::of("rhel6");
+    machine.put("etc/sysctl.d/50-own.conf", "net.core.somaxconn = 4096\n");
+    let output = tune(&["--root", machine.arg(), "--apply", "T21"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn what_somebody_else_changed_since_is_left_alone() {
+    let machine = Scratch::of("rhel6");
+    let applied = tune(&["--root", machine.arg(), "--apply", "T21", "T23"]);
+    assert!(applied.status.success(), "{}", text(&applied));
+    machine.put("proc/sys/net/core/somaxconn", "777\n");
+    let undone = tune(&["--root", machine.arg(), "--undo"]);
+    assert_eq!(undone.status.code(), Some(4), "{}", text(&undone));
+    assert!(
+        text(&undone).contains("somebody else made it 777"),
+        "{}",
+        text(&undone)
+    );
+    let read = |path: &str| fs::read_to_string(machine.0.join(path)).unwrap();
+    assert_eq!(read("proc/sys/net/core/somaxconn"), "777\n");
+    assert_eq!(
+        read("proc/sys/net/ipv4/tcp_tw_recycle"),
+        "1\n",
+        "the other one is back"
+    );
+
+    // The journal is still there, and --force means it.
+    let undone = tune(&["--root", machine.arg(), "--undo", "--force"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", text(&undone));
+    assert_eq!(read("proc/sys/net/core/somaxconn"), "128\n");
+    assert!(text(&tune(&["--root", machine.arg(), "--undo"])).contains("nothing to take back"));
+}
+
+#[test]
+fn journals_are_taken_back_one_by_one() {
+    let machine = Scratch::of("rhel6");
+    let read = || fs::read_to_string(machine.0.join("proc/sys/net/core/somaxconn")).unwrap();
+    for value in ["1000", "2000"] {
+        let output = tune(&[
+            "--root",
+            machine.arg(),
+            "--apply",
+            &format!("net.core.somaxconn={value}"),
+        ]);
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    for expected in ["1000", "128\n"] {
+        assert!(
+            tune(&["--root", machine.arg(), "--undo", "last"])
+                .status
+                .success()
+        );
+        assert_eq!(read(), expected);
+    }
+}
+
+#[test]
+fn a_journal_of_another_boot_or_a_damaged_one_is_refused() {
+    let machine = Scratch::of("rhel6");
+    machine.put("proc/sys/kernel/random/boot_id", "first\n");
+    assert!(
+        tune(&["--root", machine.arg(), "--apply", "T21"])
+            .status
+            .success()
+    );
+    machine.put("proc/sys/kernel/random/boot_id", "second\n");
+    let output = tune(&["--root", machine.arg(), "--undo"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("earlier boot"), "{}", text(&output));
+
+    let noise = machine.0.join("noise.journal");
+    fs::write(&noise, "not a journal\n").unwrap();
+    let output = tune(&["--root", machine.arg(), "--undo", noise.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output).contains("noise.journal:1: not a line of a lancet journal"),
+        "{}",
+        text(&output)
+    );
+}
+
+/// The kernel zeroes one half of the pair when the other is written, and takes no 0. Real files, put back at once: the
+/// value is of the same size as the one before, and nothing is under load here that would feel it for these milliseconds.
+#[test]
+fn dirty_bytes_comes_back_from_zero() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED dirty_bytes_comes_back_from_zero: needs root to write vm.dirty_bytes");
+        return;
+    }
+    let read = |name: &str| fs::read_to_string(format!("/proc/sys/vm/{name}")).unwrap();
+    let names = [
+        "dirty_bytes",
+        "dirty_ratio",
+        "dirty_background_bytes",
+        "dirty_background_ratio",
+    ];
+    let before = names.map(read);
+    let (wish, other) = match before[0].trim() {
+        "0" => ("vm.dirty_bytes=1073741824", 1),
+        _ => ("vm.dirty_ratio=20", 0),
+    };
+    let journals = Scratch::new();
+    let applied = tune(&["--journals", journals.arg(), "--apply", wish]);
+    let during = names.map(read);
+    let undone = tune(&["--journals", journals.arg(), "--undo"]);
+    let after = names.map(read);
+    if after != before {
+        // Whatever failed, the machine gets its values back.
+        let value = before[other].trim();
+        fs::write(format!("/proc/sys/vm/{}", names[other]), value).unwrap();
+    }
+    assert!(applied.status.success(), "{}", text(&applied));
+    assert_eq!(during[other], "0\n", "writing one half zeroes the other");
+    assert!(undone.status.success(), "{}", text(&undone));
+    assert_eq!(after, before);
+}
+
+#[test]
+fn wrong_words_are_said_so() {
+    let output = tune(&["--explain", "T99"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output).contains("there is no check `T99`"),
+        "{}",
+        text(&output)
+    );
+    assert_eq!(tune(&["--dry-run"]).status.code(), Some(2));
+    assert_eq!(tune(&["--apply", "T21", "--undo"]).status.code(), Some(2));
+    let output = tune(&["--root", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let output = tune(&["-p", "2147483646"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("pgrep"), "{}", text(&output));
+}

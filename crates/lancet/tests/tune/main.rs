@@ -1,0 +1,26 @@
+//! `lancet tune` on this machine, on machines of files, and in networks of its own.
+//!
+//! | file | what is held |
+//! |---|---|
+//! | `machine` | every check on this machine; what it says is what the files and ethtool say; time; no rights |
+//! | `fixtures` | machines that no test has, as trees of files: their verdicts |
+//! | `network` | veth and tap in a network namespace: audit, apply, audit, undo, audit |
+//! | `killed` | `kill -9` between any two system calls of an apply or an undo; `--undo` heals |
+//! | `changes` | journals, owners, pairs that move each other, on trees of files |
+//! | `guest` | `-p` on a threaded Ruby server |
+//! | `events` | 10,000 processes in a burst; a worker that is killed |
+//! | `hostile` | broken and hostile trees |
+//! | `harness` | the tool, scratch trees, networks |
+//!
+//! Networks need root and `ip` (iproute2); without them those tests print a line `SKIPPED` and why. `LANCET_BIN`
+//! names the lancet to test, in place of this build's.
+
+mod changes;
+mod events;
+mod fixtures;
+mod guest;
+mod harness;
+mod hostile;
+mod killed;
+mod machine;
+mod network;

@@ -1,0 +1,242 @@
+//! What can go wrong with somebody else's process, in plain words.
+
+use std::io;
+
+/// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
+/// do about it is added by the command line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such process, or it ended.
+    #[error("there is no process {0}")]
+    NoSuchProcess(i32),
+    /// It ended while we were at work.
+    #[error("process {0} ended")]
+    Gone(i32),
+    /// It runs another program now.
+    #[error("process {0} runs another program now (exec); what the last one held is not known")]
+    Replaced(i32),
+    /// A zombie: ended, not yet collected by its parent.
+    #[error("process {0} has ended and only waits for its parent to collect it (zombie)")]
+    Zombie(i32),
+    /// Stopped by a signal or by Ctrl-Z.
+    #[error("process {0} is stopped (SIGSTOP, Ctrl-Z or a cgroup freezer)")]
+    Stopped(i32),
+    /// Another tracer holds it.
+    #[error("process {pid} is already traced by process {tracer}{name}")]
+    Traced {
+        /// The guest.
+        pid: i32,
+        /// Who traces it.
+        tracer: i32,
+        /// ` (name)` of the tracer where known.
+        name: String,
+    },
+    /// The kernel does not let us trace it.
+    #[error("the kernel does not allow us to trace process {pid}{reason}")]
+    NotAllowed {
+        /// The guest.
+        pid: i32,
+        /// `: why`, where we know.
+        reason: String,
+    },
+    /// A kernel thread, or ourselves.
+    #[error("process {pid} cannot be opened: {reason}")]
+    NotAGuest {
+        /// The guest.
+        pid: i32,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A thread did not stop in time.
+    #[error(
+        "thread {tid} of process {pid} does not stop: it is in an uninterruptible wait in the kernel{place}"
+    )]
+    WouldNotStop {
+        /// The guest.
+        pid: i32,
+        /// The thread.
+        tid: i32,
+        /// ` (wchan)` where known.
+        place: String,
+    },
+    /// A thread of a program we started stands at an event that comes before the stop.
+    #[error("thread {tid} stands at ptrace event {event}")]
+    AtEvent {
+        /// The thread.
+        tid: i32,
+        /// `PTRACE_EVENT_*`.
+        event: i32,
+    },
+    /// No thread had room on its stack, or none could be borrowed.
+    #[error("no thread of process {pid} can be borrowed: {reason}")]
+    NothingToBorrow {
+        /// The guest.
+        pid: i32,
+        /// Why.
+        reason: String,
+    },
+    /// A system call made in the guest failed.
+    #[error("{call} in process {pid} failed: {errno}")]
+    Remote {
+        /// The guest.
+        pid: i32,
+        /// Name of the call.
+        call: &'static str,
+        /// What the kernel said.
+        errno: nix::errno::Errno,
+    },
+    /// The borrowed thread hit a fault in code we called; it was put back where it was.
+    #[error(
+        "a call into process {pid} was broken off by signal {signal} at {address:#x}; the thread was put back where it was"
+    )]
+    RemoteFault {
+        /// The guest.
+        pid: i32,
+        /// The signal's number.
+        signal: i32,
+        /// The instruction.
+        address: u64,
+    },
+    /// A call into the guest did not come back in time.
+    #[error("a call into process {0} did not return in time; the thread was put back where it was")]
+    RemoteTimeout(i32),
+    /// The guest's memory could not be read or written.
+    #[error("memory of process {pid} at {at:#x}: {error}")]
+    Memory {
+        /// The guest.
+        pid: i32,
+        /// Where.
+        at: u64,
+        /// Why.
+        error: io::Error,
+    },
+    /// A seccomp filter would punish a call we need.
+    #[error("process {pid} is under seccomp: {reason}")]
+    Seccomp {
+        /// The guest.
+        pid: i32,
+        /// What about it.
+        reason: String,
+    },
+    /// Another lancet is inside.
+    #[error("process {pid} is already opened by another lancet{owner}")]
+    Occupied {
+        /// The guest.
+        pid: i32,
+        /// ` (process N)` where known.
+        owner: String,
+    },
+    /// The agent did not answer.
+    #[error("the agent in process {pid} did not answer within {waited_ms} ms: {reason}")]
+    NoAnswer {
+        /// The guest.
+        pid: i32,
+        /// How long.
+        waited_ms: u64,
+        /// What it was waiting for.
+        reason: String,
+    },
+    /// The agent has left by itself.
+    #[error("the agent left process {pid} by itself: {}", because(*why))]
+    Left {
+        /// The guest.
+        pid: i32,
+        /// Why.
+        why: wire::Farewell,
+    },
+    /// The agent said no.
+    #[error("the agent in process {pid} could not {what}: {reason}")]
+    Refused {
+        /// The guest.
+        pid: i32,
+        /// What it was asked.
+        what: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// There is no Ruby we can read.
+    #[error("process {pid} is not a Ruby lancet can read: {reason}")]
+    NotARuby {
+        /// The guest.
+        pid: i32,
+        /// Why.
+        reason: String,
+    },
+    /// A Ruby whose own faults would crash it.
+    #[error("process {pid} is not opened: {reason}")]
+    BrokenRuby {
+        /// The guest.
+        pid: i32,
+        /// Why.
+        reason: String,
+    },
+    /// Ractors on a Ruby that does not bear hooks with them.
+    #[error(
+        "process {pid} runs several Ractors, and Ruby {version} crashes or loses births when they are watched (Ruby bugs 18464, 19112)"
+    )]
+    Ractors {
+        /// The guest.
+        pid: i32,
+        /// Its Ruby.
+        version: String,
+    },
+    /// Its program files could not be read.
+    #[error("process {pid}: {error}")]
+    Elf {
+        /// The guest.
+        pid: i32,
+        /// Why.
+        error: crate::elf::Error,
+    },
+    /// The agent's file is not what we embedded.
+    #[error("the agent image is damaged: {0}")]
+    Image(&'static str),
+    /// The program could not be started.
+    #[error("cannot start {program}: {error}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A system call of ours failed.
+    #[error("{what}: {error}")]
+    System {
+        /// What we were doing.
+        what: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether trying again in a moment may help: a thread stands badly, or another lancet looks in.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Error::NothingToBorrow { .. } | Error::WouldNotStop { .. } => true,
+            Error::Traced { name, .. } => name.contains("lancet"),
+            _ => false,
+        }
+    }
+
+    /// A failed call of ours, with what it was for.
+    pub fn system(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        Error::System {
+            what: what.into(),
+            error: error.into(),
+        }
+    }
+}
+
+fn because(why: wire::Farewell) -> &'static str {
+    match why {
+        wire::Farewell::Alone => "it heard nothing from us for 5 s",
+        wire::Farewell::Ractor => {
+            "the program makes a Ractor, and this Ruby crashes or loses births when one is made while births are watched (Ruby bugs 18464, 19112)"
+        }
+        wire::Farewell::Broken => "it found a fault of its own",
+    }
+}
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,49 @@
+//! Finding pieces of machine code in a guest by their bytes.
+//!
+//! A remote call needs two sequences of instructions that nearly every process has somewhere: a
+//! system call followed by a return, and the way back from a signal handler. No symbol leads to them
+//! reliably (`__restore_rt` is local, libc is often stripped), but their bytes are fixed. Any place
+//! will do, also one in the middle of another instruction: the processor knows no better.
+
+use memchr::memmem;
+
+use crate::maps::Maps;
+
+/// `syscall; ret`
+pub const SYSCALL_RETURN: &[u8] = &[0x0f, 0x05, 0xc3];
+
+/// `mov $15, %rax; syscall`: `__restore_rt` of glibc and its kin, where 15 is `rt_sigreturn`.
+pub const RESTORE_RT: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+
+/// How much is read at once.
+const PIECE: u64 = 256 << 10;
+
+/// The addresses of `bytes` in the executable mappings of a guest, found as the iterator is asked:
+/// code from files first (a JIT may free its own at any time), by rising address. Memory that cannot be
+/// read is passed over.
+pub fn find<'a>(
+    memory: &'a dyn vm::Memory,
+    maps: &'a Maps,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = u64> + 'a {
+    let executable = || maps.iter().filter(|mapping| mapping.permissions.execute);
+    let from_files = executable().filter(|mapping| mapping.is_file());
+    let others = executable().filter(|mapping| !mapping.is_file());
+    from_files.chain(others).flat_map(move |mapping| {
+        let pieces = (mapping.start..mapping.end).step_by(PIECE as usize);
+        pieces.flat_map(move |start| {
+            // What begins at a piece's last byte ends in the next one.
+            let overlap = bytes.len().saturating_sub(1) as u64;
+            let end = start.saturating_add(PIECE + overlap).min(mapping.end);
+            let mut piece = vec![0; (end - start) as usize];
+            let readable = !bytes.is_empty() && memory.read(start, &mut piece).is_ok();
+            let found: Vec<u64> = match readable {
+                true => memmem::find_iter(&piece, bytes)
+                    .map(|at| start + at as u64)
+                    .collect(),
+                false => Vec::new(),
+            };
+            found
+        })
+    })
+}

@@ -1,0 +1,217 @@
+//! Which process it is, and whether it can be opened at all.
+//!
+//! Everything here only reads `/proc/PID`; it is asked before the first ptrace request, so that a
+//! guest which cannot be opened is not even stopped.
+
+use crate::error::{Error, Result};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+/// What `/proc/PID` says about a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The process.
+    pub pid: i32,
+    /// Its name (`comm`), at most 15 bytes.
+    pub name: String,
+    /// One letter: R, S, D, T, t, Z, X, I …
+    pub state: char,
+    /// Its parent.
+    pub parent: i32,
+    /// Start time in clock ticks since boot: with the id, this names one process for ever.
+    pub start: u64,
+    /// Who traces it, 0 = nobody.
+    pub tracer: i32,
+    /// Its real user.
+    pub user: u32,
+    /// 0 = none, 1 = strict, 2 = filter.
+    pub seccomp: u32,
+    /// The processor keeps a second stack of return addresses (CET, Linux 6.6).
+    pub shadow_stack: bool,
+}
+
+impl Status {
+    /// Reads it now.
+    pub fn read(pid: i32) -> Result<Self> {
+        let stat = read_proc(pid, "stat")?;
+        // The name is in parentheses and may hold any character, also `) `: the last one ends it.
+        let damaged = || Error::system(format!("/proc/{pid}/stat"), io::ErrorKind::InvalidData);
+        let (head, tail) = stat.rsplit_once(") ").ok_or_else(damaged)?;
+        let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
+        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        let status = read_proc(pid, "status")?;
+        let number = |key: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.split_ascii_whitespace().next())
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0u32)
+        };
+        Ok(Status {
+            pid,
+            name,
+            state: fields
+                .first()
+                .and_then(|field| field.chars().next())
+                .ok_or_else(damaged)?,
+            parent: fields
+                .get(1)
+                .and_then(|field| field.parse().ok())
+                .ok_or_else(damaged)?,
+            start: fields
+                .get(19)
+                .and_then(|field| field.parse().ok())
+                .ok_or_else(damaged)?,
+            tracer: number("TracerPid:") as i32,
+            user: number("Uid:"),
+            seccomp: number("Seccomp:"),
+            shadow_stack: status
+                .lines()
+                .any(|line| line.starts_with("x86_Thread_features:") && line.contains("shstk")),
+        })
+    }
+
+    /// Refuses what cannot be opened, by name.
+    pub fn check(&self) -> Result<()> {
+        let pid = self.pid;
+        if pid == std::process::id() as i32 {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it is lancet itself",
+            });
+        }
+        if self.tracer != 0 {
+            return Err(Error::Traced {
+                pid,
+                tracer: self.tracer,
+                name: Status::read(self.tracer)
+                    .map(|status| format!(" ({})", status.name))
+                    .unwrap_or_default(),
+            });
+        }
+        match self.state {
+            'Z' => return Err(Error::Zombie(pid)),
+            'X' => return Err(Error::Gone(pid)),
+            'T' => return Err(Error::Stopped(pid)),
+            _ => {}
+        }
+        if self.shadow_stack {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it runs with a shadow stack, which refuses the way home of a borrowed thread",
+            });
+        }
+        if self.seccomp == 1 {
+            return Err(Error::Seccomp {
+                pid,
+                reason: "in strict mode the kernel would kill it at the first call of ours".into(),
+            });
+        }
+        if fs::read_link(format!("/proc/{pid}/exe"))
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it has no program (a kernel thread, or it is ending)",
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the same process still has this id.
+    pub fn is_current(&self) -> bool {
+        Status::read(self.pid)
+            .is_ok_and(|now| now.start == self.start && !matches!(now.state, 'Z' | 'X'))
+    }
+}
+
+/// Its command line, words joined by blanks; for a process without one its name.
+pub fn command_line(pid: i32) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line: Vec<String> = words
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    if line.is_empty() {
+        Status::read(pid)
+            .map(|status| status.name)
+            .unwrap_or_default()
+    } else {
+        line.join(" ")
+    }
+}
+
+/// Its living children.
+pub fn children(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut found: Vec<i32> = tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_ascii_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<i32>>()
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// The inode of a process's PID namespace; ids mean something only within one.
+pub fn pid_namespace(pid: i32) -> u64 {
+    fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino())
+}
+
+/// Turns "permission denied" into what stands in the way.
+pub fn why_not_allowed(pid: i32) -> Error {
+    let reason = match Status::read(pid) {
+        Err(error) => return error,
+        Ok(status) if status.tracer != 0 => {
+            return status.check().expect_err("a traced process is refused");
+        }
+        Ok(status) => reason_for(&status),
+    };
+    Error::NotAllowed { pid, reason }
+}
+
+fn reason_for(status: &Status) -> String {
+    // SAFETY: getuid has no preconditions and cannot fail.
+    let us = unsafe { libc::getuid() };
+    if us != 0 && us != status.user {
+        return format!(
+            ": it belongs to user {}, we are user {us} without CAP_SYS_PTRACE",
+            status.user
+        );
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match (scope.trim(), us) {
+        ("1", 1..) => ": kernel.yama.ptrace_scope is 1, so only a parent or root may trace".into(),
+        ("2", 1..) => ": kernel.yama.ptrace_scope is 2, so only root may trace".into(),
+        ("3", _) => {
+            ": kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot".into()
+        }
+        (_, 0) => {
+            ": we are root without CAP_SYS_PTRACE (a container?), or a security module forbids it"
+                .into()
+        }
+        _ => {
+            ": it is not dumpable (it changed its user, or its program file is not readable for us)"
+                .into()
+        }
+    }
+}
+
+fn read_proc(pid: i32, file: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(format!("/proc/{pid}/{file}"))
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::NoSuchProcess(pid),
+            _ if error.raw_os_error() == Some(libc::ESRCH) => Error::NoSuchProcess(pid),
+            _ => Error::system(format!("/proc/{pid}/{file}"), error),
+        })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,104 @@
+//! The beat by which an agent knows that its command lives.
+//!
+//! One thread changes a word of every open guest four times a second. It dies with us, however we
+//! die, and that is the point.
+
+use crate::memory::GuestMemory;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Between two beats.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// How long the time-stamp counter is watched to learn its speed.
+const CALIBRATION: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+struct Patient {
+    memory: Arc<GuestMemory>,
+    at: u64,
+    gone: Arc<AtomicBool>,
+}
+
+static PATIENTS: Mutex<Vec<Patient>> = Mutex::new(Vec::new());
+static STARTED: OnceLock<()> = OnceLock::new();
+static COUNT: AtomicU64 = AtomicU64::new(1);
+
+/// A guest's beat; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Heart {
+    gone: Arc<AtomicBool>,
+}
+
+impl Heart {
+    /// None yet.
+    pub fn still() -> Self {
+        Heart {
+            gone: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// Changes the word at `at` from now on.
+    pub fn start(memory: Arc<GuestMemory>, at: u64) -> Self {
+        let gone = Arc::new(AtomicBool::new(false));
+        let patient = Patient {
+            memory,
+            at,
+            gone: gone.clone(),
+        };
+        patient.beat();
+        PATIENTS.lock().expect("no holder panics").push(patient);
+        STARTED.get_or_init(|| {
+            thread::spawn(|| {
+                loop {
+                    thread::sleep(BEAT);
+                    let mut patients = PATIENTS.lock().expect("no holder panics");
+                    patients
+                        .retain(|patient| !patient.gone.load(Ordering::Relaxed) && patient.beat());
+                }
+            });
+        });
+        Heart { gone }
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Patient {
+    /// Whether the guest is still there.
+    fn beat(&self) -> bool {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        self.memory.write(self.at, &count.to_le_bytes()).is_ok()
+    }
+}
+
+/// A number no other attach has.
+pub fn unique() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
+}
+
+/// A duration in cycles of the time-stamp counter.
+pub fn ticks(duration: Duration) -> u64 {
+    static PER_MILLISECOND: OnceLock<u64> = OnceLock::new();
+    let per_millisecond = *PER_MILLISECOND.get_or_init(|| {
+        let (started, from) = (Instant::now(), counter());
+        thread::sleep(CALIBRATION);
+        let ticks = counter() - from;
+        (ticks as u128 * 1_000_000 / started.elapsed().as_nanos()) as u64
+    });
+    per_millisecond * duration.as_millis() as u64
+}
+
+fn counter() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,42 @@
+//! A process from outside: who it is, what is mapped and loaded in it, how it is stopped, how one of
+//! its threads works for us, how the agent comes into it and is spoken to.
+//!
+//! | file | question |
+//! |---|---|
+//! | `guest` | which process is it, can it be opened? |
+//! | `maps`, `modules`, `elf`, `symbols`, `linkmap`, `gadgets` | what is where in it? |
+//! | `memory` | reading and writing it |
+//! | `ptrace`, `stop`, `borrow` | standing still; a thread that finds its way home |
+//! | `seccomp` | would a call of ours be the guest's death? |
+//! | `image`, `resident` | the agent's file as memory, in the guest |
+//! | `ruby` | a Ruby in it, as the agent needs it |
+//! | `session`, `heart` | an open guest: ask, be answered, leave |
+//! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
+//! | `program`, `tracee` | a program we start, there from its first instruction |
+
+pub mod borrow;
+pub mod elf;
+pub mod error;
+pub mod gadgets;
+pub mod guest;
+mod heart;
+pub mod image;
+pub mod ledger;
+pub mod linkmap;
+pub mod maps;
+pub mod memory;
+pub mod modules;
+mod postmortem;
+pub mod program;
+mod ptrace;
+pub mod resident;
+pub mod ruby;
+mod seccomp;
+pub mod session;
+pub mod stop;
+pub mod symbols;
+mod tracee;
+
+pub use error::{Error, Result};
+pub use image::Image;
+pub use session::{Options, Session};

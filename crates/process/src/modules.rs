@@ -1,0 +1,277 @@
+//! The ELF objects a guest has loaded: its program, its libraries, the loader itself.
+//!
+//! They are found in the maps and not in the loader's list, because the maps are always there: in a
+//! static program, in one whose loader has not begun, in one loaded by something else than glibc.
+//! (`linkmap` reads the loader's list, which alone knows what comes and goes between two looks.)
+//!
+//! An object is recognised by a private mapping of the start of a file which holds an ELF header,
+//! while everything that the header wants to be mapped is mapped around it:
+//!
+//! ```text
+//!   file  |header .dynsym …|.text       |.rodata |.data|
+//!   maps  |r--p offset 0   |r-xp 33000  |r--p    |rw-p | anonymous: .bss
+//!         ^ bias + page of the first PT_LOAD's p_vaddr
+//! ```
+//!
+//! The second demand leaves out files that are only read through a mapping, and keeps objects whose
+//! text was moved to huge anonymous pages. The same file can be loaded twice (`dlmopen`) and is two modules.
+//! The kernel's vdso has no file and is left out.
+
+mod files;
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object::elf;
+
+use crate::elf::{Bytes, Error, Headers, build_id_in};
+use crate::maps::{Device, Mapping, Maps, PAGE};
+pub(crate) use files::open_regular;
+pub use files::{GuestFiles, Origin};
+
+/// `AT_PHDR`: where the kernel put the program header of the program it started (`linux/auxvec.h`).
+const AT_PHDR: u64 = 3;
+
+/// One loaded ELF object.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// The file as the guest sees it, below its own root.
+    pub path: PathBuf,
+    /// The path as the maps show it: below our root, or that of the guest's mount namespace.
+    pub(crate) shown_path: Arc<Path>,
+    /// The device the file lies on, as the maps say.
+    pub device: Device,
+    /// The inode of the file, as the maps say.
+    pub inode: u64,
+    /// The file was deleted or replaced after it was loaded.
+    pub deleted: bool,
+    /// What is added to an address in the file to get the one in memory.
+    pub bias: u64,
+    /// The program itself, in contrast to a library. Where the loader was started as the program
+    /// (`ld.so ./program`), this is the loader, as it is for the kernel.
+    pub main: bool,
+    /// Its mappings, by rising address, cut to what belongs to it.
+    pub mappings: Vec<Mapping>,
+    /// What its headers say, as they stand in the guest's memory.
+    pub headers: Headers,
+}
+
+impl Module {
+    /// From its first to one past its last address, holes between its segments included.
+    pub fn range(&self) -> Range<u64> {
+        let extent = self.headers.extent();
+        page_floor(extent.start).wrapping_add(self.bias)
+            ..page_ceiling(extent.end).wrapping_add(self.bias)
+    }
+
+    /// Whether `address` lies in one of its mappings.
+    pub fn contains(&self, address: u64) -> bool {
+        self.mappings
+            .iter()
+            .any(|mapping| mapping.contains(address))
+    }
+
+    /// The addresses of its code.
+    pub fn code(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let code = self
+            .mappings
+            .iter()
+            .filter(|mapping| mapping.permissions.execute);
+        code.map(|mapping| mapping.start..mapping.end)
+    }
+
+    /// The name of the file without its folder.
+    pub fn name(&self) -> &str {
+        self.path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("?")
+    }
+
+    /// The build ID as it stands in the guest's memory.
+    pub fn build_id(&self, memory: &dyn vm::Memory) -> Option<Vec<u8>> {
+        let notes = self
+            .headers
+            .segments
+            .iter()
+            .filter(|segment| segment.kind == elf::PT_NOTE);
+        notes.into_iter().find_map(|note| {
+            let mut bytes = vec![0; usize::try_from(note.memory_size.min(PAGE)).ok()?];
+            memory
+                .read(note.address.wrapping_add(self.bias), &mut bytes)
+                .ok()?;
+            build_id_in(&bytes, note.align)
+        })
+    }
+}
+
+/// A piece of the guest's memory, read as if it were a file.
+struct Window<'a> {
+    memory: &'a dyn vm::Memory,
+    range: Range<u64>,
+}
+
+impl Bytes for Window<'_> {
+    fn size(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+    fn read_at(&self, at: u64, into: &mut [u8]) -> bool {
+        let end = at.checked_add(into.len() as u64);
+        end.is_some_and(|end| end <= self.size())
+            && self.memory.read(self.range.start + at, into).is_ok()
+    }
+}
+
+/// The modules of a guest, by rising address.
+pub fn modules(
+    files: &GuestFiles,
+    maps: &Maps,
+    memory: &dyn vm::Memory,
+) -> Result<Vec<Module>, Error> {
+    let mut search = Search {
+        files,
+        maps,
+        program_header: auxiliary(files.pid(), AT_PHDR)?,
+        known: HashSet::new(),
+        covered: HashSet::new(),
+        found: Vec::new(),
+    };
+    let private: Vec<&Mapping> = maps
+        .iter()
+        .filter(|mapping| mapping.is_file() && !mapping.permissions.shared)
+        .collect();
+    for mapping in private.iter().filter(|mapping| mapping.offset == 0) {
+        if let Some((headers, bias)) = start_in_memory(memory, mapping) {
+            search.add(mapping, headers, bias);
+        }
+    }
+    for mapping in private.iter().filter(|mapping| mapping.permissions.execute) {
+        if !search.covered.contains(&mapping.start)
+            && let Some((headers, bias)) = start_in_file(files, mapping)
+        {
+            search.add(mapping, headers, bias);
+        }
+    }
+    let mut found = search.found;
+    found.sort_by_key(|module| module.mappings[0].start);
+    Ok(found)
+}
+
+/// What is known while modules are looked for. Sets, because a guest may have thousands of mappings.
+struct Search<'a> {
+    files: &'a GuestFiles,
+    maps: &'a Maps,
+    program_header: Option<u64>,
+    known: HashSet<(u64, Device, u64)>,
+    covered: HashSet<u64>,
+    found: Vec<Module>,
+}
+
+impl Search<'_> {
+    /// Adds the object that shows itself in `mapping`, if it is really loaded and not known yet.
+    fn add(&mut self, mapping: &Mapping, headers: Headers, bias: u64) {
+        let mappings = mapped(self.maps, &headers, bias);
+        let file = (bias, mapping.device, mapping.inode);
+        if mappings.is_empty() || !self.known.insert(file) {
+            return;
+        }
+        self.covered
+            .extend(mappings.iter().map(|mapping| mapping.start));
+        let holds = |at| mappings.iter().any(|mapping| mapping.contains(at));
+        let shown_path = mapping.path.clone().unwrap_or_else(|| Path::new("").into());
+        self.found.push(Module {
+            path: self.files.path_in_guest(&shown_path),
+            shown_path,
+            device: mapping.device,
+            inode: mapping.inode,
+            deleted: mapping.deleted,
+            bias,
+            main: self.program_header.is_some_and(holds),
+            mappings,
+            headers,
+        });
+    }
+}
+
+/// The headers and bias of the object whose file's start this mapping shows.
+fn start_in_memory(memory: &dyn vm::Memory, mapping: &Mapping) -> Option<(Headers, u64)> {
+    let headers = Headers::read(&Window {
+        memory,
+        range: mapping.start..mapping.end,
+    })
+    .ok()?;
+    let first = headers.loads().find(|load| page_floor(load.offset) == 0)?;
+    let bias = mapping.start.wrapping_sub(page_floor(first.address));
+    Some((headers, bias))
+}
+
+/// The same for code whose file's start is not mapped, as linker scripts can make it: here the file
+/// must tell.
+fn start_in_file(files: &GuestFiles, mapping: &Mapping) -> Option<(Headers, u64)> {
+    let headers = Headers::read(&files.open_mapping(mapping)?).ok()?;
+    let load = headers.loads().find(|load| {
+        let pages = page_floor(load.offset)..load.offset.saturating_add(load.file_size);
+        load.executable && pages.contains(&mapping.offset)
+    })?;
+    let address = page_floor(load.address).wrapping_add(mapping.offset - page_floor(load.offset));
+    let bias = mapping.start.wrapping_sub(address);
+    Some((headers, bias))
+}
+
+/// The mappings an object with these headers has at this place; empty if it is not loaded there.
+fn mapped(maps: &Maps, headers: &Headers, bias: u64) -> Vec<Mapping> {
+    let mut mappings: Vec<Mapping> = Vec::new();
+    for load in headers.loads().filter(|load| load.memory_size > 0) {
+        let start = page_floor(load.address).wrapping_add(bias);
+        let end = page_ceiling(load.range().end).wrapping_add(bias);
+        let there = maps.within(start..end);
+        let code_is_code = !load.executable || there.iter().any(|map| map.permissions.execute);
+        if there.first().is_none_or(|first| first.start > start) || !code_is_code {
+            return Vec::new();
+        }
+        mappings.extend(there.iter().map(|mapping| {
+            let mut part = mapping.clone();
+            part.start = mapping.start.max(start);
+            part.end = mapping.end.min(end);
+            part.offset = if mapping.inode == 0 {
+                0
+            } else {
+                mapping.offset + (part.start - mapping.start)
+            };
+            part
+        }));
+    }
+    // Where two segments share a page, the piece that is part of the other comes out again.
+    mappings.sort_by_key(|mapping| (mapping.start, Reverse(mapping.end)));
+    mappings.dedup_by(|second, first| second.start < first.end);
+    mappings
+}
+
+/// One value of `/proc/PID/auxv`, pairs of 64-bit words that end with type 0 (`AT_NULL`).
+fn auxiliary(pid: i32, kind: u64) -> Result<Option<u64>, Error> {
+    let path = PathBuf::from(format!("/proc/{pid}/auxv"));
+    let bytes = std::fs::read(&path).map_err(|source| Error::File { path, source })?;
+    let words: Vec<u64> = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&word| u64::from_le_bytes(word))
+        .collect();
+    Ok(words
+        .chunks_exact(2)
+        .find(|pair| pair[0] == kind)
+        .map(|pair| pair[1]))
+}
+
+fn page_floor(address: u64) -> u64 {
+    address / PAGE * PAGE
+}
+
+fn page_ceiling(address: u64) -> u64 {
+    address
+        .checked_next_multiple_of(PAGE)
+        .unwrap_or(u64::MAX / PAGE * PAGE)
+}

@@ -1,0 +1,279 @@
+//! The ptrace requests we use, as plain functions.
+//!
+//! Raw numbers instead of an enum of signals, because a guest may be sent real-time signals, and
+//! whatever was caught must be handed on unchanged. All requests about a thread must come from the
+//! OS thread that seized it.
+
+use crate::seccomp::Instruction;
+use nix::errno::Errno;
+use std::cell::RefCell;
+use std::io;
+
+/// General registers, as `PTRACE_GETREGSET(NT_PRSTATUS)` gives them.
+pub type Registers = libc::user_regs_struct;
+
+const NT_PRSTATUS: usize = 1;
+const NT_X86_XSTATE: usize = 0x202;
+/// More than any processor has (AMX: 11 KB).
+const XSTATE_ROOM: usize = 16 * 1024;
+
+fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<i64, Errno> {
+    // SAFETY: every request here passes either numbers or pointers to live buffers of the length the
+    // request states; the kernel checks the thread.
+    let value = unsafe { libc::ptrace(request, tid, address, data) };
+    if value == -1 {
+        Err(Errno::last())
+    } else {
+        Ok(value)
+    }
+}
+
+/// Makes us the tracer of thread `tid` without stopping it.
+pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_SEIZE, tid, 0, options as usize).map(drop)
+}
+
+/// Asks a running thread to stop.
+pub fn interrupt(tid: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
+}
+
+/// Lets a stopped thread go on, with `signal` delivered (0 = none).
+pub fn resume(tid: i32, signal: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_CONT, tid, 0, signal as usize).map(drop)
+}
+
+/// Lets a stopped thread go on to the next start or end of a system call.
+pub fn resume_to_syscall(tid: i32, signal: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_SYSCALL, tid, 0, signal as usize).map(drop)
+}
+
+/// Lets a thread in a group stop stay there, while still telling us of its events.
+pub fn listen(tid: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_LISTEN, tid, 0, 0).map(drop)
+}
+
+/// Ends tracing of a stopped thread.
+pub fn detach(tid: i32, signal: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
+}
+
+/// The message of the event the thread is stopped in (a child's id, an exit status).
+pub fn event_message(tid: i32) -> Result<u64, Errno> {
+    let mut message: libc::c_ulong = 0;
+    request(
+        libc::PTRACE_GETEVENTMSG,
+        tid,
+        0,
+        (&raw mut message) as usize,
+    )?;
+    Ok(message)
+}
+
+/// The general registers of a stopped thread.
+pub fn registers(tid: i32) -> Result<Registers, Errno> {
+    // SAFETY: integers only; zero is valid.
+    let mut registers: Registers = unsafe { std::mem::zeroed() };
+    let mut vector = libc::iovec {
+        iov_base: (&raw mut registers).cast(),
+        iov_len: size_of::<Registers>(),
+    };
+    request(
+        libc::PTRACE_GETREGSET,
+        tid,
+        NT_PRSTATUS,
+        (&raw mut vector) as usize,
+    )?;
+    // A 32-bit thread fills less.
+    if vector.iov_len != size_of::<Registers>() {
+        return Err(Errno::ENOEXEC);
+    }
+    Ok(registers)
+}
+
+/// Sets all general registers of a stopped thread at once.
+pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
+    let mut vector = libc::iovec {
+        iov_base: (&raw const *registers).cast_mut().cast(),
+        iov_len: size_of::<Registers>(),
+    };
+    request(
+        libc::PTRACE_SETREGSET,
+        tid,
+        NT_PRSTATUS,
+        (&raw mut vector) as usize,
+    )
+    .map(drop)
+}
+
+/// The XSAVE area of a stopped thread: x87, SSE, AVX and what else the processor has.
+pub fn extended_state(tid: i32) -> Result<Vec<u8>, Errno> {
+    let mut state = vec![0u8; XSTATE_ROOM];
+    let mut vector = libc::iovec {
+        iov_base: state.as_mut_ptr().cast(),
+        iov_len: state.len(),
+    };
+    request(
+        libc::PTRACE_GETREGSET,
+        tid,
+        NT_X86_XSTATE,
+        (&raw mut vector) as usize,
+    )?;
+    state.truncate(vector.iov_len);
+    Ok(state)
+}
+
+/// Puts an XSAVE area back.
+pub fn set_extended_state(tid: i32, state: &[u8]) -> Result<(), Errno> {
+    let mut vector = libc::iovec {
+        iov_base: state.as_ptr().cast_mut().cast(),
+        iov_len: state.len(),
+    };
+    request(
+        libc::PTRACE_SETREGSET,
+        tid,
+        NT_X86_XSTATE,
+        (&raw mut vector) as usize,
+    )
+    .map(drop)
+}
+
+/// The signal mask of a stopped thread (64 signals, bit 0 = signal 1).
+pub fn signal_mask(tid: i32) -> Result<u64, Errno> {
+    let mut mask = 0u64;
+    request(
+        libc::PTRACE_GETSIGMASK,
+        tid,
+        size_of::<u64>(),
+        (&raw mut mask) as usize,
+    )?;
+    Ok(mask)
+}
+
+/// Sets it.
+pub fn set_signal_mask(tid: i32, mask: u64) -> Result<(), Errno> {
+    request(
+        libc::PTRACE_SETSIGMASK,
+        tid,
+        size_of::<u64>(),
+        (&raw const mask) as usize,
+    )
+    .map(drop)
+}
+
+/// `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).
+#[repr(C)]
+#[derive(Default)]
+struct RseqConfiguration {
+    pointer: u64,
+    size: u32,
+    signature: u32,
+    flags: u32,
+    pad: u32,
+}
+
+const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+
+/// The address of a stopped thread's `struct rseq`, if it registered one (Linux 5.13).
+pub fn restartable_sequences(tid: i32) -> Option<u64> {
+    let mut configuration = RseqConfiguration::default();
+    request(
+        PTRACE_GET_RSEQ_CONFIGURATION,
+        tid,
+        size_of::<RseqConfiguration>(),
+        (&raw mut configuration) as usize,
+    )
+    .ok()?;
+    (configuration.pointer != 0).then_some(configuration.pointer)
+}
+
+const PTRACE_SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
+
+/// A seccomp filter of a stopped thread, the last one set first; ENOENT after the first one set.
+pub fn seccomp_filter(tid: i32, index: usize) -> Result<Vec<Instruction>, Errno> {
+    let count = request(PTRACE_SECCOMP_GET_FILTER, tid, index, 0)?;
+    let mut program = vec![Instruction::default(); count as usize];
+    let place = program.as_mut_ptr() as usize;
+    request(PTRACE_SECCOMP_GET_FILTER, tid, index, place)?;
+    Ok(program)
+}
+
+/// What `waitpid` told of a traced thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing new.
+    Nothing,
+    /// It ended with this exit code.
+    Exited(i32),
+    /// It was killed by this signal.
+    Killed(i32),
+    /// It stopped because we interrupted it, or in a group stop by the given signal (not `SIGTRAP`).
+    Interrupted(i32),
+    /// It stopped at the start or end of a system call.
+    Syscall,
+    /// It stopped at a `PTRACE_EVENT_*`.
+    Special(i32),
+    /// It stopped before this signal is delivered to it.
+    Signal(i32),
+}
+
+/// Looks at one thread (or with -1 at any) without waiting.
+pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
+    let mut status = 0;
+    // SAFETY: `status` is a live integer.
+    let found = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    match found {
+        -1 => Err(Errno::last()),
+        0 => Ok((tid, Event::Nothing)),
+        found => {
+            let event = decode(status);
+            if matches!(event, Event::Exited(_) | Event::Killed(_)) {
+                ENDS.with_borrow_mut(|ends| ends.push((found, event)));
+            }
+            Ok((found, event))
+        }
+    }
+}
+
+thread_local! {
+    /// How threads of ours ended, whoever waited for them: the kernel tells it once.
+    static ENDS: RefCell<Vec<(i32, Event)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How a thread that was waited for ended.
+pub fn end_of(tid: i32) -> Option<Event> {
+    ENDS.with_borrow(|ends| {
+        let end = ends.iter().rev().find(|(other, _)| *other == tid);
+        end.map(|(_, event)| *event)
+    })
+}
+
+/// `PTRACE_O_TRACESYSGOOD` marks system call stops with this bit.
+const SYSCALL_MARK: i32 = 0x80;
+
+fn decode(status: i32) -> Event {
+    if libc::WIFEXITED(status) {
+        return Event::Exited(libc::WEXITSTATUS(status));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Event::Killed(libc::WTERMSIG(status));
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        libc::PTRACE_EVENT_STOP => Event::Interrupted(signal),
+        0 if signal == libc::SIGTRAP | SYSCALL_MARK => Event::Syscall,
+        0 => Event::Signal(signal),
+        event => Event::Special(event),
+    }
+}
+
+/// The error of a ptrace request as one of ours.
+pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
+    match errno {
+        Errno::ESRCH => crate::Error::Gone(pid),
+        errno => crate::Error::system(
+            format!("{what} of process {pid}"),
+            io::Error::from_raw_os_error(errno as i32),
+        ),
+    }
+}

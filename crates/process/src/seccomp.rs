@@ -1,0 +1,254 @@
+//! Would a guest's seccomp filter let it make the calls we need it to make?
+//!
+//! A filter may kill the process for a call it does not know. So before a thread under filters works
+//! for us, its filters are read (`PTRACE_SECCOMP_GET_FILTER`, which needs CAP_SYS_ADMIN) and run here, by
+//! the interpreter below, over each of our calls. Where they cannot be read, the guest is opened only
+//! if we are under just as many filters ourselves: the same container, where we make these calls too.
+//!
+//! The language is classic BPF (`include/uapi/linux/bpf_common.h`, `filter.h`) over `struct
+//! seccomp_data`: number u32, architecture u32, instruction pointer u64, six arguments u64.
+
+use crate::error::{Error, Result};
+use crate::ptrace;
+use std::fs;
+
+/// A call as a filter sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    name: &'static str,
+    number: i64,
+    arguments: [u64; 6],
+}
+
+const ANONYMOUS: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+const FIXED: u64 = ANONYMOUS | libc::MAP_FIXED as u64;
+const READ: u64 = libc::PROT_READ as u64;
+const WRITE: u64 = libc::PROT_WRITE as u64;
+const EXECUTE: u64 = libc::PROT_EXEC as u64;
+
+/// What the borrowed thread and the agent call.
+const CALLS: [Call; 9] = [
+    call("mmap", libc::SYS_mmap, [0, 0, READ, ANONYMOUS, u64::MAX, 0]),
+    call(
+        "mmap",
+        libc::SYS_mmap,
+        [0, 0, READ | EXECUTE, FIXED, u64::MAX, 0],
+    ),
+    call(
+        "mmap",
+        libc::SYS_mmap,
+        [0, 0, READ | WRITE, FIXED, u64::MAX, 0],
+    ),
+    call("mremap", libc::SYS_mremap, [0; 6]),
+    call("munmap", libc::SYS_munmap, [0; 6]),
+    call(
+        "madvise",
+        libc::SYS_madvise,
+        [0, 0, libc::MADV_WIPEONFORK as u64, 0, 0, 0],
+    ),
+    call(
+        "rt_sigaction",
+        libc::SYS_rt_sigaction,
+        [libc::SIGINT as u64, 0, 0, 8, 0, 0],
+    ),
+    call("rt_sigreturn", libc::SYS_rt_sigreturn, [0; 6]),
+    call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
+];
+
+const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {
+    Call {
+        name,
+        number,
+        arguments,
+    }
+}
+
+/// `AUDIT_ARCH_X86_64`.
+const ARCHITECTURE: u32 = 0xc000_003e;
+const ACTION: u32 = 0xffff_0000;
+const ALLOW: u32 = 0x7fff_0000;
+const LOG: u32 = 0x7ffc_0000;
+/// More filters than the kernel lets one thread have in all (`MAX_INSNS_PER_PATH` / 1 is more still).
+const MOST_FILTERS: usize = 1024;
+
+/// Checks a stopped thread under filters.
+pub fn check(pid: i32, tid: i32) -> Result<()> {
+    let refuse = |reason: String| Err(Error::Seccomp { pid, reason });
+    for index in 0..MOST_FILTERS {
+        let program = match ptrace::seccomp_filter(tid, index) {
+            Ok(program) => program,
+            Err(nix::errno::Errno::ENOENT) => return Ok(()),
+            Err(_) if same_filters(pid) => return Ok(()),
+            Err(_) => {
+                return refuse(
+                    "its filter could kill it for a call of ours, and only root on the host may read it".into(),
+                );
+            }
+        };
+        for call in CALLS {
+            match run(&program, &call.data()) {
+                Some(verdict) if matches!(verdict & ACTION, ALLOW | LOG) => {}
+                _ => return refuse(format!("its filter does not allow {}", call.name)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether we are under as many filters as the guest, and some.
+fn same_filters(pid: i32) -> bool {
+    let count = |pid: &str| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Seccomp_filters:"))?;
+        line.trim().parse::<u32>().ok()
+    };
+    let ours = count("self");
+    ours.is_some_and(|ours| ours > 0) && ours == count(&pid.to_string())
+}
+
+impl Call {
+    /// It as `struct seccomp_data`.
+    fn data(&self) -> [u8; 64] {
+        let mut data = [0; 64];
+        data[0..4].copy_from_slice(&(self.number as u32).to_le_bytes());
+        data[4..8].copy_from_slice(&ARCHITECTURE.to_le_bytes());
+        for (index, argument) in self.arguments.iter().enumerate() {
+            data[16 + 8 * index..24 + 8 * index].copy_from_slice(&argument.to_le_bytes());
+        }
+        data
+    }
+}
+
+/// One instruction: `struct sock_filter`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Instruction {
+    /// Operation.
+    pub code: u16,
+    /// Jump if true.
+    pub yes: u8,
+    /// Jump if false.
+    pub no: u8,
+    /// Operand.
+    pub operand: u32,
+}
+
+/// What a filter says of a call; `None` if it is no valid program. Jumps only lead forward, so it ends.
+pub fn run(program: &[Instruction], data: &[u8; 64]) -> Option<u32> {
+    let (mut a, mut x) = (0u32, 0u32);
+    let mut scratch = [0u32; 16];
+    let mut at = 0usize;
+    loop {
+        let Instruction {
+            code,
+            yes,
+            no,
+            operand,
+        } = *program.get(at)?;
+        at += 1;
+        let source = if code & 0x08 != 0 { x } else { operand };
+        match code {
+            // ld word, immediate, scratch, length
+            0x20 => {
+                let from = operand as usize;
+                let word = data.get(from..from.checked_add(4)?)?;
+                a = u32::from_le_bytes(word.try_into().ok()?);
+            }
+            0x00 => a = operand,
+            0x60 => a = *scratch.get(operand as usize)?,
+            0x80 => a = data.len() as u32,
+            // ldx
+            0x01 => x = operand,
+            0x61 => x = *scratch.get(operand as usize)?,
+            0x81 => x = data.len() as u32,
+            // st, stx
+            0x02 => *scratch.get_mut(operand as usize)? = a,
+            0x03 => *scratch.get_mut(operand as usize)? = x,
+            // alu
+            0x04 | 0x0c => a = a.wrapping_add(source),
+            0x14 | 0x1c => a = a.wrapping_sub(source),
+            0x24 | 0x2c => a = a.wrapping_mul(source),
+            0x34 | 0x3c => a = a.checked_div(source)?,
+            0x44 | 0x4c => a |= source,
+            0x54 | 0x5c => a &= source,
+            0x64 | 0x6c => a = a.checked_shl(source).unwrap_or(0),
+            0x74 | 0x7c => a = a.checked_shr(source).unwrap_or(0),
+            0x84 => a = a.wrapping_neg(),
+            0xa4 | 0xac => a ^= source,
+            // jmp
+            0x05 => at = at.checked_add(operand as usize)?,
+            0x15 | 0x1d => at += branch(a == source, yes, no),
+            0x25 | 0x2d => at += branch(a > source, yes, no),
+            0x35 | 0x3d => at += branch(a >= source, yes, no),
+            0x45 | 0x4d => at += branch(a & source != 0, yes, no),
+            // ret
+            0x06 => return Some(operand),
+            0x16 => return Some(a),
+            // tax, txa
+            0x07 => x = a,
+            0x87 => a = x,
+            _ => return None,
+        }
+    }
+}
+
+fn branch(condition: bool, yes: u8, no: u8) -> usize {
+    usize::from(if condition { yes } else { no })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn op(code: u16, yes: u8, no: u8, operand: u32) -> Instruction {
+        Instruction {
+            code,
+            yes,
+            no,
+            operand,
+        }
+    }
+
+    /// Kills for `number`, unless its third argument has a bit of `mask`; allows all else.
+    fn kills(number: i64, mask: u32) -> Vec<Instruction> {
+        vec![
+            op(0x20, 0, 0, 4),
+            op(0x15, 0, 4, ARCHITECTURE),
+            op(0x20, 0, 0, 0),
+            op(0x15, 0, 3, number as u32),
+            op(0x20, 0, 0, 32),
+            op(0x45, 1, 0, mask),
+            op(0x06, 0, 0, 0x8000_0000),
+            op(0x06, 0, 0, ALLOW),
+        ]
+    }
+
+    #[test]
+    fn a_filter_decides_by_number_and_argument() {
+        let map = CALLS[0];
+        assert_eq!(
+            run(&kills(libc::SYS_mmap, 0), &map.data()),
+            Some(0x8000_0000)
+        );
+        assert_eq!(run(&kills(libc::SYS_mmap, 1), &map.data()), Some(ALLOW));
+        assert_eq!(run(&kills(libc::SYS_ptrace, 0), &map.data()), Some(ALLOW));
+    }
+
+    #[test]
+    fn a_program_that_runs_off_its_end_says_nothing() {
+        assert_eq!(run(&[op(0x20, 0, 0, 0)], &CALLS[0].data()), None);
+        assert_eq!(run(&[op(0x20, 0, 0, 61)], &CALLS[0].data()), None);
+        assert_eq!(run(&[op(0x34, 0, 0, 0)], &CALLS[0].data()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_program_ends(words in prop::collection::vec((any::<u16>(), any::<u8>(), any::<u8>(), any::<u32>()), 0..64)) {
+            let program: Vec<_> = words.into_iter().map(|(code, yes, no, operand)| op(code & 0xff, yes, no, operand)).collect();
+            run(&program, &CALLS[1].data());
+        }
+    }
+}

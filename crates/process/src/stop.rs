@@ -1,0 +1,314 @@
+//! The stop: threads of a guest stand still, for as short as we can.
+//!
+//! Usually one thread is enough, the one that will be borrowed. Where all must stand still, each is
+//! seized and interrupted, and the thread list is read again until it holds nothing new, because a
+//! thread that was not stopped yet may have started another. Threads are seized first and waited for
+//! afterwards, so that the time to stop them does not add up.
+//!
+//! While a stop lasts a signal may be waiting for a thread. It is handed on at once: with an
+//! interrupt pending the kernel sets up the handler's frame and stops the thread again before its
+//! first instruction, so nothing of ours has to be remembered that our death could lose.
+//!
+//! If we die the kernel detaches every thread and lets it run.
+
+use crate::error::{Error, Result};
+use crate::ptrace::{self, Event};
+use nix::errno::Errno;
+use std::cell::RefCell;
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A thread that is not stopped after this time keeps the others waiting no longer.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Looks without sleeping: most threads stop within tens of microseconds.
+const EAGER_LOOKS: u32 = 400;
+
+/// Options for every thread we seize. No `EXITKILL`: our death must not be the guest's.
+const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD;
+
+/// Threads of a guest, standing still until this is dropped.
+#[derive(Debug)]
+pub struct Stop {
+    pid: i32,
+    threads: Vec<Thread>,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Thread {
+    tid: i32,
+    stopped: bool,
+    /// In a group stop: somebody sent it SIGSTOP or the like.
+    grouped: bool,
+    /// Traced by us before this stop, and after it.
+    kept: bool,
+}
+
+impl Stop {
+    /// Stops one thread of `pid`. If it is `kept` it is already ours (a program we started) and is set
+    /// going, not let go, at the end.
+    pub fn one(pid: i32, tid: i32, kept: bool) -> Result<Self> {
+        tend_stragglers();
+        let mut stop = Stop {
+            pid,
+            threads: Vec::new(),
+            since: Instant::now(),
+        };
+        if !stop.seize(tid, kept)? {
+            return Err(Error::Gone(pid));
+        }
+        stop.wait_for_all(Instant::now() + PATIENCE)?;
+        match stop.threads.first() {
+            None => Err(Error::Gone(pid)),
+            Some(thread) if thread.grouped => Err(Error::Stopped(pid)),
+            Some(_) => Ok(stop),
+        }
+    }
+
+    /// Stops one more thread, if it does not stand already.
+    pub fn also(&mut self, tid: i32) -> Result<()> {
+        if self.threads.iter().any(|thread| thread.tid == tid) {
+            return Ok(());
+        }
+        match self.seize(tid, false)? {
+            true => self.wait_for_all(Instant::now() + PATIENCE),
+            false => Err(Error::Gone(self.pid)),
+        }
+    }
+
+    /// Stops every other thread too.
+    pub fn rest(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut found = false;
+            for tid in thread_ids(self.pid)? {
+                if !self.threads.iter().any(|thread| thread.tid == tid) {
+                    found |= self.seize(tid, false)?;
+                }
+            }
+            if !found {
+                return Ok(());
+            }
+            self.wait_for_all(deadline)?;
+        }
+    }
+
+    /// Seizes and interrupts a thread; whether it is there.
+    fn seize(&mut self, tid: i32, kept: bool) -> Result<bool> {
+        if !kept && !was_straggler(tid) {
+            match ptrace::seize(tid, OPTIONS) {
+                Ok(()) => {}
+                // It ended since we read the list, or is a zombie leader of living threads.
+                Err(Errno::ESRCH) => return Ok(false),
+                Err(Errno::EPERM) if thread_is_dead(self.pid, tid) => return Ok(false),
+                Err(errno) => return Err(refusal(self.pid, tid, errno)),
+            }
+        }
+        self.threads.push(Thread {
+            tid,
+            stopped: false,
+            grouped: false,
+            kept,
+        });
+        match ptrace::interrupt(tid) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(true),
+            Err(errno) => Err(ptrace::explain(self.pid, "interrupting a thread", errno)),
+        }
+    }
+
+    /// Waits until every thread stands still; those that end meanwhile are forgotten.
+    fn wait_for_all(&mut self, deadline: Instant) -> Result<()> {
+        for at in 0..self.threads.len() {
+            let tid = self.threads[at].tid;
+            if self.threads[at].stopped {
+                continue;
+            }
+            match wait_until_interrupted(tid, deadline) {
+                Waited::Stopped(signal) => {
+                    self.threads[at].stopped = true;
+                    self.threads[at].grouped = signal != libc::SIGTRAP;
+                }
+                Waited::Gone => {}
+                Waited::At(event) => {
+                    self.threads.remove(at);
+                    return Err(Error::AtEvent { tid, event });
+                }
+                Waited::Late => {
+                    return Err(Error::WouldNotStop {
+                        pid: self.pid,
+                        tid,
+                        place: wait_channel(self.pid, tid),
+                    });
+                }
+            }
+        }
+        self.threads.retain(|thread| thread.stopped);
+        Ok(())
+    }
+
+    /// How long it has been standing.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Its thread has run in between: it has been standing since now.
+    pub fn restart_clock(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Lets the guest go on; how long it stood.
+    pub fn release(self) -> Duration {
+        let since = self.since;
+        drop(self);
+        since.elapsed()
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        // Those that stand first: they wait for us, the others do not.
+        self.threads.sort_by_key(|thread| !thread.stopped);
+        for thread in self.threads.drain(..) {
+            thread.let_go();
+        }
+    }
+}
+
+impl Thread {
+    /// Sets the thread going, or puts it down among the stragglers: a thread of ours that does not
+    /// stand still cannot be let go, and one that comes to stand still later must not stand for ever.
+    fn let_go(self) {
+        let freed = |thread: &Thread| match (thread.kept, thread.grouped) {
+            // A group stop goes on: by itself after a detach, else if we listen.
+            (true, true) => ptrace::listen(thread.tid),
+            (true, false) => ptrace::resume(thread.tid, 0),
+            (false, _) => ptrace::detach(thread.tid, 0),
+        };
+        if self.stopped && freed(&self).is_ok() {
+            return;
+        }
+        // It is gone, or it runs.
+        if ptrace::interrupt(self.tid).is_err() {
+            return;
+        }
+        match wait_until_interrupted(self.tid, Instant::now() + PATIENCE) {
+            Waited::Stopped(_) => drop(freed(&self)),
+            Waited::Gone | Waited::At(_) => {}
+            Waited::Late if self.kept => {}
+            Waited::Late => STRAGGLERS.with_borrow_mut(|all| all.push(self.tid)),
+        }
+    }
+}
+
+thread_local! {
+    /// Threads that are ours but did not stand still in time (uninterruptible waits, no processor).
+    /// Per thread, as tracing is.
+    static STRAGGLERS: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets go of threads that have come to stand still since we gave up on them. To be called often.
+pub fn tend_stragglers() {
+    STRAGGLERS.with_borrow_mut(|all| {
+        all.retain(|tid| match wait_until_interrupted(*tid, Instant::now()) {
+            Waited::Stopped(_) => {
+                let _ = ptrace::detach(*tid, 0);
+                false
+            }
+            Waited::Gone | Waited::At(_) => false,
+            Waited::Late => true,
+        });
+    });
+}
+
+/// Takes a thread back from the stragglers: it is ours already.
+fn was_straggler(tid: i32) -> bool {
+    STRAGGLERS.with_borrow_mut(|all| match all.iter().position(|other| *other == tid) {
+        Some(at) => {
+            all.swap_remove(at);
+            true
+        }
+        None => false,
+    })
+}
+
+enum Waited {
+    /// With the signal of a group stop, or `SIGTRAP`.
+    Stopped(i32),
+    Gone,
+    /// A `PTRACE_EVENT_*` that whoever keeps the thread asked for; it stands there.
+    At(i32),
+    Late,
+}
+
+/// Waits for the stop an interrupt brings, handing on signals that come before it.
+fn wait_until_interrupted(tid: i32, deadline: Instant) -> Waited {
+    let mut looks = 0;
+    loop {
+        match ptrace::poll(tid) {
+            Ok((_, Event::Interrupted(signal))) => return Waited::Stopped(signal),
+            Ok((_, Event::Signal(signal))) => {
+                if ptrace::resume(tid, signal).is_err() {
+                    return Waited::Gone;
+                }
+                continue;
+            }
+            Ok((_, Event::Special(event))) => return Waited::At(event),
+            Ok((_, Event::Syscall)) => {
+                if ptrace::resume(tid, 0).is_err() {
+                    return Waited::Gone;
+                }
+                continue;
+            }
+            Ok((_, Event::Exited(_) | Event::Killed(_))) | Err(_) => return Waited::Gone,
+            Ok((_, Event::Nothing)) => {}
+        }
+        if Instant::now() > deadline {
+            return Waited::Late;
+        }
+        looks += 1;
+        if looks < EAGER_LOOKS {
+            std::thread::yield_now();
+        } else {
+            sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+/// The ids in `/proc/PID/task`.
+pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Gone(pid))?;
+    Ok(entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+fn thread_is_dead(pid: i32, tid: i32) -> bool {
+    matches!(thread_state(pid, tid), None | Some('Z' | 'X'))
+}
+
+/// Whether a thread is on a processor or waits for one.
+pub fn is_running(pid: i32, tid: i32) -> bool {
+    thread_state(pid, tid) == Some('R')
+}
+
+/// The letter of its state; `None` = it is gone.
+fn thread_state(pid: i32, tid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+fn wait_channel(pid: i32, tid: i32) -> String {
+    match fs::read_to_string(format!("/proc/{pid}/task/{tid}/wchan")) {
+        Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),
+        _ => String::new(),
+    }
+}
+
+/// Why a seize was refused.
+fn refusal(pid: i32, tid: i32, errno: Errno) -> Error {
+    match errno {
+        Errno::EPERM => crate::guest::why_not_allowed(pid),
+        errno => ptrace::explain(pid, &format!("seizing thread {tid}"), errno),
+    }
+}

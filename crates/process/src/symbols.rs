@@ -1,0 +1,271 @@
+//! Names to addresses and back, for one module of a guest.
+//!
+//! Asked for a name, the places are tried from cheap to dear, each read only when it is reached:
+//!
+//! 1. the dynamic symbols, through the hash table that the loader itself uses;
+//! 2. `.symtab` of the file;
+//! 3. `.symtab` of a separate debug file (`debug`), which has all that 4. has;
+//! 4. the small table that Fedora and its kin put into stripped files (`.gnu_debugdata`).
+//!
+//! If the file that is loaded can no longer be reached (upgraded, deleted, on a mount we cannot see), the
+//! dynamic symbols come out of the guest's memory, where the loader keeps them for `dlsym`, and
+//! separate debug files are found by the build ID that is also there.
+
+mod by_address;
+mod debug;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::elf::dynamic::{Dynamic, FileImage, MemoryImage};
+pub use crate::elf::table::Kind;
+use crate::elf::table::{Entry, Table};
+use crate::elf::{Error, Headers};
+use crate::modules::{GuestFiles, Module, Origin};
+use by_address::ByAddress;
+
+/// A place in the guest that has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol {
+    /// The address in the guest.
+    pub address: u64,
+    /// The size in bytes; 0 if not known.
+    pub size: u64,
+    /// What is there.
+    pub kind: Kind,
+}
+
+/// A symbol together with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// The name, without a version.
+    pub name: Cow<'a, str>,
+    /// What it names.
+    pub symbol: Symbol,
+    /// It is the version of this name that new programs are linked to, or the only one.
+    pub default: bool,
+    /// It is seen in its own source file or object only.
+    pub local: bool,
+}
+
+/// The symbols of one module.
+#[derive(Debug)]
+pub struct Symbols {
+    files: Arc<GuestFiles>,
+    path: PathBuf,
+    origin: Origin,
+    headers: Headers,
+    bias: u64,
+    build_id: Option<Vec<u8>>,
+    file: Option<File>,
+    dynamic: Option<Dynamic>,
+    more: OnceLock<Option<Table>>,
+    by_address: OnceLock<ByAddress>,
+}
+
+impl Symbols {
+    /// The symbols of a module: from its file, or else from the guest's memory.
+    pub fn open(
+        files: &Arc<GuestFiles>,
+        module: &Module,
+        memory: &dyn vm::Memory,
+    ) -> Result<Symbols, Error> {
+        match files.open_module(module, memory) {
+            Ok((file, path)) => Symbols::from_file(files, module, memory, file, path)
+                .or_else(|_| Symbols::from_memory(files, module, memory)),
+            Err(_) => Symbols::from_memory(files, module, memory),
+        }
+    }
+
+    /// The dynamic symbols of a module as they lie in the guest's memory.
+    pub fn from_memory(
+        files: &Arc<GuestFiles>,
+        module: &Module,
+        memory: &dyn vm::Memory,
+    ) -> Result<Symbols, Error> {
+        let extent = module.headers.extent();
+        let image = MemoryImage {
+            memory,
+            bias: module.bias,
+            extent,
+        };
+        let dynamic =
+            Dynamic::read(&image, &module.headers).map_err(|reason| Error::Malformed {
+                file: module.path.clone(),
+                reason,
+            })?;
+        Ok(Symbols::new(
+            files,
+            module,
+            memory,
+            Origin::Memory,
+            None,
+            dynamic,
+        ))
+    }
+
+    fn from_file(
+        files: &Arc<GuestFiles>,
+        module: &Module,
+        memory: &dyn vm::Memory,
+        file: File,
+        path: PathBuf,
+    ) -> Result<Symbols, Error> {
+        let malformed = |reason| Error::Malformed {
+            file: path.clone(),
+            reason,
+        };
+        let headers = Headers::read(&file).map_err(malformed)?;
+        let image = FileImage {
+            bytes: &file,
+            headers: &headers,
+        };
+        let dynamic = Dynamic::read(&image, &headers).map_err(malformed)?;
+        let mut symbols = Symbols::new(
+            files,
+            module,
+            memory,
+            Origin::File(path),
+            Some(file),
+            dynamic,
+        );
+        symbols.headers = headers;
+        Ok(symbols)
+    }
+
+    fn new(
+        files: &Arc<GuestFiles>,
+        module: &Module,
+        memory: &dyn vm::Memory,
+        origin: Origin,
+        file: Option<File>,
+        dynamic: Option<Dynamic>,
+    ) -> Symbols {
+        Symbols {
+            files: Arc::clone(files),
+            path: module.path.clone(),
+            origin,
+            headers: module.headers.clone(),
+            bias: module.bias,
+            build_id: module.build_id(memory),
+            file,
+            dynamic,
+            more: OnceLock::new(),
+            by_address: OnceLock::new(),
+        }
+    }
+
+    /// Where the symbols come from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The build ID of the module, from the guest's memory.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.build_id.as_deref()
+    }
+
+    /// Finds a name that the module shows to others; of several versions the default. One look into
+    /// a hash table, whatever the size of the module.
+    pub fn exported(&self, name: &str) -> Option<Symbol> {
+        let (_, entry) = self.dynamic.as_ref()?.find(name.as_bytes())?;
+        self.symbol_of(entry)
+    }
+
+    /// Finds a name among all symbols there are. A name that is not exported costs reading the full
+    /// symbol table the first time, some milliseconds for a large library.
+    pub fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.exported(name).or_else(|| {
+            let table = self.more()?;
+            self.symbol_of(table.entry(table.find(name.as_bytes())?)?)
+        })
+    }
+
+    /// Whether names beyond the exported ones are known.
+    pub fn is_complete(&self) -> bool {
+        self.more().is_some()
+    }
+
+    /// The name of the function or variable that holds `address`, and how far into it that is.
+    pub fn name_at(&self, address: u64) -> Option<(Cow<'_, str>, u64)> {
+        let (table, name, offset) = self.by_address().find(address.wrapping_sub(self.bias))?;
+        let table = if table == 0 {
+            self.dynamic.as_ref()?.table()
+        } else {
+            self.more()?
+        };
+        Some((String::from_utf8_lossy(table.name(name)?), offset))
+    }
+
+    /// Every symbol the module shows to others, all versions of each.
+    pub fn exports(&self) -> impl Iterator<Item = Named<'_>> {
+        self.dynamic.iter().flat_map(move |dynamic| {
+            self.named(dynamic.table(), move |index| dynamic.is_default(index))
+        })
+    }
+
+    /// Every symbol of the full table. Where there is none, nothing; most exported ones are there again.
+    pub fn all(&self) -> impl Iterator<Item = Named<'_>> {
+        self.more()
+            .into_iter()
+            .flat_map(|table| self.named(table, |_| true))
+    }
+
+    fn named<'a>(
+        &'a self,
+        table: &'a Table,
+        is_default: impl Fn(u32) -> bool + 'a,
+    ) -> impl Iterator<Item = Named<'a>> {
+        table.entries().filter_map(move |(index, entry)| {
+            Some(Named {
+                name: String::from_utf8_lossy(table.name(entry.name)?),
+                symbol: self.symbol_of(entry)?,
+                default: is_default(index),
+                local: entry.local,
+            })
+        })
+    }
+
+    /// The symbol of an entry, unless its address lies outside of the module.
+    fn symbol_of(&self, entry: Entry) -> Option<Symbol> {
+        let extent = self.headers.extent();
+        // `_end` and its kin point one past the last byte.
+        (extent.start..=extent.end)
+            .contains(&entry.address)
+            .then(|| Symbol {
+                address: entry.address.wrapping_add(self.bias),
+                size: entry.size,
+                kind: entry.kind,
+            })
+    }
+
+    /// The fullest table beyond the dynamic one.
+    fn more(&self) -> Option<&Table> {
+        let find = || {
+            let file = self.file.as_ref();
+            let full = file.and_then(|file| Table::full(file, &self.headers));
+            full.filter(|table| !table.is_empty())
+                .or_else(|| self.separate().and_then(|file| debug::full_table(&file)))
+                .or_else(|| debug::embedded(file?, &self.headers))
+        };
+        self.more.get_or_init(find).as_ref()
+    }
+
+    fn separate(&self) -> Option<File> {
+        let link = self
+            .file
+            .as_ref()
+            .and_then(|file| debug::link(file, &self.headers));
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        debug::separate(&self.files, folder, self.build_id.as_deref(), link.as_ref())
+    }
+
+    fn by_address(&self) -> &ByAddress {
+        self.by_address.get_or_init(|| {
+            let dynamic = self.dynamic.as_ref().map(Dynamic::table);
+            ByAddress::new([dynamic, self.more()], &self.headers.extent())
+        })
+    }
+}

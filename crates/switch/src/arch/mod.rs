@@ -1,0 +1,92 @@
+//! What the rest of the crate needs of a processor: [`prepare`], [`switch`], [`leave`].
+//!
+//! One file per architecture; all of the assembly of the Rust side is in it.
+
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+compile_error!("lancet-switch supports x86-64 with the System V calling convention");
+
+mod x86_64;
+
+pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
+
+use crate::value::Word;
+
+/// First function of a coroutine's stack. It ends in [`leave`].
+pub type Entry = unsafe extern "C" fn(value: Word, tag: usize, base: *mut Base) -> !;
+
+/// Bytes of a name kept with a coroutine; a longer one is cut.
+pub const NAME: usize = 32;
+
+/// What is kept of a coroutine beside its frames.
+///
+/// Not on its stack, where there is an allocator: a switch to a suspended coroutine then touches one
+/// page of that stack, the one its innermost frame is in, however deep it is; and the blocks of many
+/// coroutines lie close together.
+///
+/// `link` and `record` come first and in this order: together they are a frame record.
+#[repr(C, align(16))]
+pub struct Base {
+    /// Stack pointer of the side that is not running.
+    pub link: usize,
+    /// A return address for walkers of frame pointers.
+    pub record: usize,
+    /// First function.
+    pub entry: Entry,
+    /// The closure the body was made from, on the stack; null once it was taken.
+    pub data: *mut u8,
+    /// Lowest usable address of the stack.
+    pub limit: usize,
+    /// One past the highest.
+    pub top: usize,
+    /// Number of the coroutine, in order of creation in this process.
+    pub id: u64,
+    /// State of the C interface (module `capi`); unused by the Rust one.
+    pub state: u32,
+    /// Whether the floating-point control words travel.
+    pub fp: bool,
+    /// Bytes of `name` in use.
+    pub name_len: u8,
+    /// What to call it in a report.
+    pub name: [u8; NAME],
+    /// What the annotations of [`crate::annotate`] remember.
+    pub notes: [usize; 4],
+}
+
+/// The highest bytes of every stack: how the overflow report finds the [`Base`] from an address.
+#[repr(C, align(16))]
+pub struct Mark {
+    /// The coroutine that lives here.
+    pub base: *const Base,
+    /// [`Mark::MAGIC`] while it does.
+    pub magic: usize,
+}
+
+impl Mark {
+    /// Says that a coroutine lives on the stack.
+    pub const MAGIC: usize = 0x6c61_6e63_6574_7377;
+
+    /// Where the mark of a stack with this top is.
+    pub const fn at(top: usize) -> *mut Mark {
+        core::ptr::with_exposed_provenance_mut(top - size_of::<Mark>())
+    }
+}
+
+impl Base {
+    /// Copies a name, cut at [`NAME`] bytes and at a character.
+    ///
+    /// # Safety
+    ///
+    /// `base` must be writable and nobody else's; its other fields need not be filled yet.
+    pub unsafe fn set_name(base: *mut Base, name: &str) {
+        let mut len = name.len().min(NAME);
+        while !name.is_char_boundary(len) {
+            len -= 1;
+        }
+        // SAFETY: at most NAME bytes are copied into a field of NAME bytes.
+        unsafe {
+            let field = (&raw mut (*base).name).cast::<u8>();
+            field.copy_from_nonoverlapping(name.as_ptr(), len);
+            (&raw mut (*base).name_len).write(len as u8);
+        }
+    }
+}

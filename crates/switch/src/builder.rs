@@ -1,0 +1,187 @@
+//! [`Builder`]: size, guard, name and floating-point control of a coroutine, then its making.
+
+#[cfg(feature = "std")]
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "std")]
+use std::boxed::Box;
+
+use crate::annotate;
+use crate::arch::{self, ALIGN, Base, Mark};
+use crate::coroutine::{Coroutine, Suspender};
+use crate::entry::first;
+use crate::error::Error;
+use crate::stack::Stack;
+
+#[cfg(feature = "pool")]
+use crate::pool::{Pool, PoolStack};
+
+/// The stack of a coroutine that names no other.
+#[cfg(feature = "pool")]
+pub type DefaultStack = PoolStack;
+/// The stack of a coroutine that names no other.
+#[cfg(not(feature = "pool"))]
+pub type DefaultStack = crate::stack::RawStack;
+
+/// What a stack must have room for beside the closure: the first frames of the body.
+pub(crate) const LEAST_FREE: usize = 1024;
+
+/// Settings of a coroutine to be made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Builder<'a> {
+    name: Option<&'a str>,
+    fp: bool,
+    #[cfg(feature = "pool")]
+    stack_size: Option<usize>,
+    #[cfg(feature = "pool")]
+    pool: Option<&'a Pool>,
+}
+
+impl<'a> Builder<'a> {
+    /// No name, no control words, a stack as the pool makes them.
+    pub const fn new() -> Self {
+        Builder {
+            name: None,
+            fp: false,
+            #[cfg(feature = "pool")]
+            stack_size: None,
+            #[cfg(feature = "pool")]
+            pool: None,
+        }
+    }
+
+    /// A name for the overflow report; the first 32 bytes are kept, on the coroutine's own stack.
+    pub const fn name(mut self, name: &'a str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Whether `mxcsr` and the x87 control word are saved and restored at every switch.
+    pub const fn keep_fp(mut self, keep: bool) -> Self {
+        self.fp = keep;
+        self
+    }
+
+    /// Usable bytes of the stack, rounded up to whole pages.
+    #[cfg(feature = "pool")]
+    pub const fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// The pool to take the stack from; the process's default pool otherwise.
+    #[cfg(feature = "pool")]
+    pub const fn pool(mut self, pool: &'a Pool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Makes the coroutine on a stack from the pool.
+    #[cfg(feature = "pool")]
+    pub fn spawn<'f, I, Y, R, F>(self, body: F) -> Result<Coroutine<'f, I, Y, R>, Error>
+    where
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+    {
+        let pool = self.pool.unwrap_or_else(|| Pool::global());
+        let stack = match self.stack_size {
+            Some(bytes) => pool.stack_of(bytes)?,
+            None => pool.stack()?,
+        };
+        self.spawn_on(stack, body)
+    }
+
+    /// Makes the coroutine on a stack of your own.
+    pub fn spawn_on<'f, I, Y, R, F, S>(
+        self,
+        stack: S,
+        body: F,
+    ) -> Result<Coroutine<'f, I, Y, R, S>, Error>
+    where
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+        S: Stack,
+    {
+        let range = stack.range();
+        let (base, data) = layout(&range, size_of::<F>(), align_of::<F>())?;
+        // SAFETY: the stack is ours by the contract of `Stack`, and `layout` found room in it for
+        // an F at `data`, and below that for the first frames; the Base is new. Every field is
+        // written before it is read.
+        unsafe {
+            init(base, range, self.name, self.fp);
+            let closure = core::ptr::with_exposed_provenance_mut::<F>(data);
+            closure.write(body);
+            (*base).data = closure.cast();
+            arch::prepare(base, data & !(ALIGN - 1), first::<I, Y, R, F>);
+            annotate::made(base);
+        }
+        Ok(Coroutine::from_parts(base, stack, self.fp))
+    }
+}
+
+/// A place for the [`Base`], and one on the stack for a closure of this size and alignment.
+fn layout(range: &Range<usize>, size: usize, align: usize) -> Result<(*mut Base, usize), Error> {
+    if arch::shadow_stack() {
+        return Err(Error::ShadowStack);
+    }
+    let on_stack = if cfg!(feature = "std") {
+        0
+    } else {
+        size_of::<Base>()
+    };
+    let least = size_of::<Mark>() + on_stack + size + align.max(ALIGN) + LEAST_FREE;
+    let high = (range.end & !(ALIGN - 1)).saturating_sub(size_of::<Mark>() + on_stack);
+    if range.len() < least {
+        return Err(Error::TooSmall {
+            asked: range.len(),
+            least,
+        });
+    }
+    #[cfg(feature = "std")]
+    let base = Box::into_raw(Box::<Base>::new_uninit()).cast::<Base>();
+    #[cfg(not(feature = "std"))]
+    let base = core::ptr::with_exposed_provenance_mut::<Base>(high);
+    Ok((base, (high - size) & !(align - 1)))
+}
+
+/// Says that nobody lives on the stack of `base` any more, and frees it.
+///
+/// # Safety
+///
+/// `base` must come from [`layout`] and [`init`]; neither it nor a frame on its stack is used again.
+pub(crate) unsafe fn retire(base: *mut Base) {
+    // SAFETY: the caller promises a live block that nobody uses after this.
+    unsafe {
+        annotate::gone(base);
+        (*Mark::at((*base).top)).magic = 0;
+        #[cfg(feature = "std")]
+        drop(Box::from_raw(base.cast::<MaybeUninit<Base>>()));
+    }
+}
+
+/// Fills a [`Base`], except for what [`arch::prepare`] and the closure add.
+///
+/// # Safety
+///
+/// `base` must be writable and nobody else's, and so must the stack `range`.
+pub(crate) unsafe fn init(base: *mut Base, range: Range<usize>, name: Option<&str>, fp: bool) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // SAFETY: the caller promises a writable place. `entry` is the only field whose zero would not
+    // be a value; `prepare` writes it before anybody reads it, and no reference is made before.
+    unsafe {
+        let top = range.end & !(ALIGN - 1);
+        Mark::at(top).write(Mark {
+            base,
+            magic: Mark::MAGIC,
+        });
+        (&raw mut (*base).limit).write(range.start);
+        (&raw mut (*base).top).write(top);
+        (&raw mut (*base).id).write(NEXT.fetch_add(1, Ordering::Relaxed));
+        (&raw mut (*base).state).write(0);
+        (&raw mut (*base).fp).write(fp);
+        (&raw mut (*base).name_len).write(0);
+        (&raw mut (*base).notes).write([0; 4]);
+        if let Some(name) = name {
+            Base::set_name(base, name);
+        }
+    }
+}

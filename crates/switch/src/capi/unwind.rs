@@ -1,0 +1,123 @@
+//! Exceptions and cancellation on a fiber of the C interface.
+//!
+//! The library may be built with `panic = "abort"`, and its callers throw exceptions of their own
+//! language: so nothing here uses Rust's unwinding. libgcc's `_Unwind_*` (Itanium C++ ABI, level I)
+//! does the work, and no Rust frame is ever in its way.
+//!
+//! - An exception that reaches `start` finds a handler there, whatever its language. It leaves the
+//!   fiber, which is done, and is raised again in the resumer.
+//! - A cancellation is a forced unwinding, as of `pthread_cancel`: destructors run, `catch (...)`
+//!   is entered, and at `start` the fiber switches away for good.
+
+use core::ffi::{c_int, c_void};
+
+use super::fiber::Fiber;
+use super::switch::{landing, leave, start, status};
+use crate::arch::Base;
+
+const CLEANUP_SEARCH: c_int = 1;
+const HANDLER_FRAME: c_int = 4;
+const FORCE_UNWIND: c_int = 8;
+const END_OF_STACK: c_int = 16;
+
+const NO_REASON: c_int = 0;
+const HANDLER_FOUND: c_int = 6;
+const INSTALL_CONTEXT: c_int = 7;
+const CONTINUE_UNWIND: c_int = 8;
+
+/// `struct _Unwind_Exception`: what unwinders of every language pass around.
+#[repr(C, align(16))]
+pub struct Exception {
+    class: u64,
+    cleanup: extern "C" fn(c_int, *mut Exception),
+    private: [usize; 2],
+}
+
+impl Exception {
+    /// The one that cancels a fiber; it lives in the fiber's block.
+    pub const fn new() -> Self {
+        Exception {
+            class: u64::from_be_bytes(*b"LNCTSWCH"),
+            cleanup: swallowed,
+            private: [0; 2],
+        }
+    }
+}
+
+/// Somebody caught the cancellation and did not rethrow it: the fiber goes on.
+extern "C" fn swallowed(_reason: c_int, _exception: *mut Exception) {}
+
+#[repr(C)]
+pub struct Context {
+    _opaque: [u8; 0],
+}
+
+unsafe extern "C" {
+    fn _Unwind_SetGR(context: *mut Context, register: c_int, value: usize);
+    fn _Unwind_SetIP(context: *mut Context, ip: usize);
+    fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
+}
+
+/// Personality of `start`: catches everything but a forced unwinding (`pthread_exit` in a fiber
+/// unwinds the resumer too).
+pub unsafe extern "C" fn personality(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    exception: *mut Exception,
+    context: *mut Context,
+) -> c_int {
+    if actions & FORCE_UNWIND != 0 {
+        return CONTINUE_UNWIND;
+    }
+    if actions & CLEANUP_SEARCH != 0 {
+        return HANDLER_FOUND;
+    }
+    if actions & HANDLER_FRAME == 0 {
+        return CONTINUE_UNWIND;
+    }
+    // SAFETY: the unwinder's context is ours to set up in this phase. 0 is rax in DWARF; `landing`
+    // takes the exception there and its own frame from rbp, which the unwinder restores.
+    unsafe {
+        _Unwind_SetGR(context, 0, exception.expose_provenance());
+        _Unwind_SetIP(context, landing as *const () as usize);
+    }
+    INSTALL_CONTEXT
+}
+
+/// Asked by a forced unwinding at each frame; ends it at `start`.
+pub unsafe extern "C" fn stop(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    _exception: *mut Exception,
+    context: *mut Context,
+    fiber: *mut c_void,
+) -> c_int {
+    // SAFETY: the unwinder's context is valid in this call.
+    let region = unsafe { _Unwind_GetRegionStart(context) };
+    if actions & END_OF_STACK != 0 || region == start as *const () as usize {
+        // SAFETY: every frame between here and `start` has been unwound; the link holds the image
+        // of whoever cancels.
+        unsafe {
+            leave(
+                fiber.cast::<Base>(),
+                core::ptr::null_mut(),
+                status::CANCELLED,
+            )
+        }
+    }
+    NO_REASON
+}
+
+/// Nobody catches an exception that came out of a fiber (or a stack cannot be walked): the end, as
+/// for an exception that leaves `main`.
+pub unsafe extern "C" fn unhandled(exception: *const Exception) -> ! {
+    super::fiber::misuse(if exception.is_null() {
+        "a fiber's stack could not be unwound"
+    } else {
+        "nobody catches the exception that came out of a fiber"
+    })
+}
+
+const _: () = assert!(core::mem::offset_of!(Fiber, exception) % 16 == 0);

@@ -1,0 +1,365 @@
+//! [`Coroutine`] and [`Suspender`]: the switch, made safe by types.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Range;
+
+use crate::arch::{self, Base};
+use crate::builder::{self, Builder, DefaultStack};
+use crate::error::Error;
+use crate::fp::ControlWords;
+use crate::stack::Stack;
+use crate::value::{Word, decode, encode};
+use crate::{annotate, unwind};
+
+/// Tags that travel with a word, into a coroutine and out of it.
+pub(crate) mod tag {
+    /// In: an input. Out: a yielded value.
+    pub const VALUE: usize = 0;
+    /// In: unwind yourself.
+    pub const CANCEL: usize = 1;
+    /// Out: the body returned; the word is its result.
+    pub const RETURNED: usize = 2;
+    /// Out: the body was cancelled; no value.
+    pub const CANCELLED: usize = 3;
+    /// Out: the body panicked; the word is the payload.
+    pub const PANICKED: usize = 4;
+}
+
+/// What came out of a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State<Y, R> {
+    /// The coroutine suspended itself with this value.
+    Suspended(Y),
+    /// Its body returned this; it cannot be resumed again.
+    Finished(R),
+}
+
+/// The coroutine could not be resumed because its body has ended. Gives the input back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished<I>(pub I);
+
+/// The coroutine caught its own cancellation and suspended itself again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StillSuspended;
+
+/// How the last switch came out.
+enum End<R> {
+    Returned(R),
+    Cancelled,
+    Panicked(unwind::Payload),
+}
+
+/// A body with a stack of its own, which runs when it is resumed and stands still when it suspends.
+///
+/// `I` goes in with every resume (the first one as an argument of the body), `Y` comes out with
+/// every suspend, `R` at the end. `'f` is what the body may borrow. See the [crate] for what is
+/// guaranteed and what is not.
+pub struct Coroutine<'f, I, Y, R, S: Stack = DefaultStack> {
+    base: *mut Base,
+    stack: ManuallyDrop<S>,
+    done: bool,
+    fp: bool,
+    // Invariant in all three, neither Send nor Sync: the frames on the stack may hold anything.
+    types: PhantomData<(*mut (I, Y, R), &'f ())>,
+}
+
+/// The coroutine's own end: how its body suspends.
+pub struct Suspender<I, Y> {
+    base: *mut Base,
+    fp: bool,
+    types: PhantomData<*mut (I, Y)>,
+}
+
+#[cfg(feature = "pool")]
+impl<'f, I, Y, R> Coroutine<'f, I, Y, R> {
+    /// A coroutine on a stack of the default pool. Nothing of `body` runs before the first resume.
+    ///
+    /// # Panics
+    ///
+    /// When there is no stack to be had; [`Builder::spawn`] returns the error instead.
+    pub fn new<F>(body: F) -> Self
+    where
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+    {
+        match Builder::new().spawn(body) {
+            Ok(coroutine) => coroutine,
+            Err(error) => panic!("no coroutine: {error}"),
+        }
+    }
+}
+
+impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
+    /// A coroutine on a stack of your own.
+    pub fn with_stack<F>(stack: S, body: F) -> Result<Self, Error>
+    where
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+    {
+        Builder::new().spawn_on(stack, body)
+    }
+
+    /// Called by the builder, once `base` is prepared.
+    pub(crate) fn from_parts(base: *mut Base, stack: S, fp: bool) -> Self {
+        Coroutine {
+            base,
+            stack: ManuallyDrop::new(stack),
+            done: false,
+            fp,
+            types: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn switch(&mut self, word: Word, tag: usize) -> (Word, usize) {
+        let mut words = ControlWords::unset();
+        if self.fp {
+            words.save();
+        }
+        // SAFETY: `&mut self` and `done == false` (checked by the callers) say that the coroutine
+        // is suspended: its link holds what `prepare` or its own switch left. Values are of the
+        // types both ends share. It runs on no other thread, for `self` is not Send.
+        let back = unsafe {
+            let departed = annotate::before_resume(self.base);
+            let back = arch::switch(self.base, word, tag);
+            annotate::after_resume(departed);
+            back
+        };
+        if self.fp {
+            // SAFETY: saved above, under the same condition, which never changes.
+            unsafe { words.restore() };
+        }
+        back
+    }
+
+    /// Runs the body until it suspends or ends.
+    ///
+    /// # Panics
+    ///
+    /// When the body has ended before; and with the body's own panic, which ends it.
+    #[inline(always)]
+    pub fn resume(&mut self, input: I) -> State<Y, R> {
+        match self.try_resume(input) {
+            Ok(state) => state,
+            Err(Finished(_)) => resumed_when_done(),
+        }
+    }
+
+    /// As [`Coroutine::resume`], with an error value when the body has ended before.
+    #[inline(always)]
+    pub fn try_resume(&mut self, input: I) -> Result<State<Y, R>, Finished<I>> {
+        if self.done {
+            return Err(Finished(input));
+        }
+        let mut slot = ManuallyDrop::new(input);
+        let (word, tag) = self.switch(encode(&mut slot), tag::VALUE);
+        if tag == tag::VALUE {
+            // SAFETY: this tag comes with a Y, from a suspender of this coroutine.
+            return Ok(State::Suspended(unsafe { decode(word) }));
+        }
+        // SAFETY: word and tag are those of the last switch.
+        match unsafe { self.ended(word, tag) } {
+            End::Returned(value) => Ok(State::Finished(value)),
+            End::Panicked(payload) => unwind::carry_on(payload),
+            End::Cancelled => unreachable!("cancelled by nobody"),
+        }
+    }
+
+    /// Takes in the last switch.
+    ///
+    /// # Safety
+    ///
+    /// `word` and `tag` must be fresh from the coroutine and `tag` not [`tag::VALUE`].
+    #[cold]
+    unsafe fn ended(&mut self, word: Word, tag: usize) -> End<R> {
+        self.done = true;
+        match tag {
+            // SAFETY: this tag comes with an R.
+            tag::RETURNED => End::Returned(unsafe { decode(word) }),
+            // SAFETY: this tag comes with a payload.
+            tag::PANICKED => End::Panicked(unsafe { decode(word) }),
+            _ => End::Cancelled,
+        }
+    }
+
+    /// Ends a suspended coroutine by unwinding its stack, so that every destructor on it runs; for
+    /// one that has ended there is nothing to do. A panic out of a destructor goes on here.
+    ///
+    /// A body that catches the unwinding (`catch_unwind`) and returns has ended; one that
+    /// suspends instead has not, and the value it yields is dropped. Where nothing can be
+    /// unwound (`no_std`, or `panic = "abort"`) a coroutine that has started stays as it is too.
+    pub fn cancel(&mut self) -> Result<(), StillSuspended> {
+        match self.end()? {
+            Some(payload) => unwind::carry_on(payload),
+            None => Ok(()),
+        }
+    }
+
+    /// Cancels; a panic out of the body is returned.
+    fn end(&mut self) -> Result<Option<unwind::Payload>, StillSuspended> {
+        if self.done {
+            return Ok(None);
+        }
+        if !unwind::CAN_UNWIND && self.has_started() {
+            return Err(StillSuspended);
+        }
+        let (word, tag) = self.switch(Word::uninit(), tag::CANCEL);
+        if tag == tag::VALUE {
+            // SAFETY: this tag comes with a Y.
+            drop(unsafe { decode::<Y>(word) });
+            return Err(StillSuspended);
+        }
+        // SAFETY: word and tag are those of the last switch.
+        match unsafe { self.ended(word, tag) } {
+            End::Panicked(payload) => Ok(Some(payload)),
+            End::Returned(_) | End::Cancelled => Ok(None),
+        }
+    }
+
+    /// Whether the body has ended: returned, panicked or been cancelled.
+    pub fn is_finished(&self) -> bool {
+        self.done
+    }
+
+    /// Whether the coroutine was resumed at least once.
+    pub fn has_started(&self) -> bool {
+        // SAFETY: base lives as long as self. `entry` clears
+        // `data` when it takes the closure.
+        unsafe { (*self.base).data.is_null() }
+    }
+
+    /// The number of this coroutine, as in an overflow report.
+    pub fn id(&self) -> u64 {
+        // SAFETY: as in `has_started`.
+        unsafe { (*self.base).id }
+    }
+
+    /// The stack it runs on.
+    pub fn stack(&self) -> &S {
+        &self.stack
+    }
+
+    /// Addresses of the stack.
+    pub fn stack_range(&self) -> Range<usize> {
+        self.stack.range()
+    }
+
+    /// The most bytes of the stack that were ever in use: see [`crate::pool::high_water_mark`].
+    #[cfg(feature = "pool")]
+    pub fn high_water_mark(&self) -> usize {
+        crate::pool::high_water_mark(self.stack.range())
+    }
+
+    /// Gives the stack back for another use; the coroutine itself while it is suspended.
+    pub fn into_stack(self) -> Result<S, Self> {
+        if !self.done {
+            return Err(self);
+        }
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once, `this` is never dropped, and no frame is left on the stack.
+        unsafe {
+            this.retire();
+            Ok(ManuallyDrop::take(&mut this.stack))
+        }
+    }
+
+    /// Says at the top of the stack that nobody lives here any more.
+    ///
+    /// # Safety
+    ///
+    /// To be called once, when no frame is left on the stack.
+    unsafe fn retire(&mut self) {
+        // SAFETY: base came from the builder and self is about to go.
+        unsafe { builder::retire(self.base) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn resumed_when_done() -> ! {
+    panic!("resumed a coroutine that has ended")
+}
+
+impl<I, Y, R, S: Stack> Drop for Coroutine<'_, I, Y, R, S> {
+    /// Cancels a suspended coroutine. If that fails, its frames are left alone for good: whoever
+    /// pinned something on that stack may rely on it. A panic out of one of its destructors goes
+    /// on here, unless this thread is unwinding already: then it is dropped.
+    fn drop(&mut self) {
+        // Bounded: a body may catch each cancellation and suspend again for ever.
+        let ended = (0..8).find_map(|_| self.end().ok());
+        // SAFETY: the stack is taken once, here; it is given back only if no frame is left on it.
+        unsafe {
+            if self.done {
+                self.retire();
+                ManuallyDrop::drop(&mut self.stack);
+            } else {
+                ManuallyDrop::take(&mut self.stack).abandon();
+            }
+        }
+        if let Some(Some(payload)) = ended
+            && !unwind::is_unwinding()
+        {
+            unwind::carry_on(payload);
+        }
+    }
+}
+
+impl<I, Y> Suspender<I, Y> {
+    /// For the first function of a coroutine.
+    pub(crate) fn new(base: *mut Base, fp: bool) -> Self {
+        Suspender {
+            base,
+            fp,
+            types: PhantomData,
+        }
+    }
+
+    /// Hands `value` to the resumer and stands still until the next resume, whose input it returns.
+    ///
+    /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine
+    /// that the body resumes: the whole chain then stands still, and goes on together.
+    ///
+    /// Not from a destructor: if that runs because of a cancellation, unwinding again aborts.
+    #[inline(always)]
+    pub fn suspend(&self, value: Y) -> I {
+        let mut slot = ManuallyDrop::new(value);
+        let word = encode(&mut slot);
+        let mut words = ControlWords::unset();
+        if self.fp {
+            words.save();
+        }
+        // SAFETY: a suspender is lent to the body only, so the coroutine is running, here or
+        // (through a chain of resumes from here) on the stack that calls; its link holds what the
+        // resumer's switch left.
+        let (word, tag) = unsafe {
+            let departed = annotate::before_suspend(self.base, false);
+            let back = arch::switch(self.base, word, tag::VALUE);
+            annotate::arrived(self.base, Some(departed));
+            back
+        };
+        if self.fp {
+            // SAFETY: saved above, under the same condition, which never changes.
+            unsafe { words.restore() };
+        }
+        if tag != tag::VALUE {
+            unwind::cancel_here(self.base);
+        }
+        // SAFETY: this tag comes with an I, from a resume of this coroutine.
+        unsafe { decode(word) }
+    }
+
+    /// As [`Coroutine::high_water_mark`], from inside.
+    #[cfg(feature = "pool")]
+    pub fn high_water_mark(&self) -> usize {
+        // SAFETY: the body runs, so its base is alive.
+        let range = unsafe { (*self.base).limit..(*self.base).top };
+        crate::pool::high_water_mark(range)
+    }
+
+    /// Bytes of stack between the caller and the lowest usable address.
+    pub fn remaining_stack(&self) -> usize {
+        let here = 0u8;
+        // SAFETY: the body runs, so its base is alive.
+        let limit = unsafe { (*self.base).limit };
+        (&raw const here as usize).saturating_sub(limit)
+    }
+}

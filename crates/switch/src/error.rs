@@ -1,0 +1,74 @@
+//! What can go wrong when a stack or a coroutine is made. Nothing here ever aborts.
+
+use core::fmt;
+
+/// Why a stack or a coroutine could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The size asked for is below what a stack needs.
+    TooSmall {
+        /// Bytes asked for.
+        asked: usize,
+        /// The least that is accepted.
+        least: usize,
+    },
+    /// The size asked for is beyond any address space.
+    TooLarge {
+        /// Bytes asked for.
+        asked: usize,
+    },
+    /// The kernel gave no memory for a slab or for a first page table.
+    OutOfMemory {
+        /// Bytes asked of the kernel.
+        asked: usize,
+    },
+    /// Guards are made with mprotect here and the process has no mapping left
+    /// (`vm.max_map_count`).
+    OutOfMappings,
+    /// The kernel refused to make a guard (a seccomp filter, perhaps); the value is its errno.
+    GuardRefused {
+        /// errno of the last attempt.
+        errno: i32,
+    },
+    /// The pool's `max_stacks` are all in use.
+    PoolFull {
+        /// The limit.
+        max_stacks: usize,
+    },
+    /// This thread runs with a shadow stack, whose entries a switch would leave behind.
+    ShadowStack,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Error::TooSmall { asked, least } => write!(
+                f,
+                "a stack of {asked} bytes is too small; the least here is {least}"
+            ),
+            Error::TooLarge { asked } => {
+                write!(f, "a stack of {asked} bytes does not fit an address space")
+            }
+            Error::OutOfMemory { asked } => {
+                write!(f, "the kernel has no {asked} bytes for stacks")
+            }
+            Error::OutOfMappings => write!(
+                f,
+                "no mapping left for a guard: raise vm.max_map_count, or use a kernel from 6.13 on, where guards need none"
+            ),
+            Error::GuardRefused { errno } => {
+                write!(f, "the kernel refused to make a guard (errno {errno})")
+            }
+            Error::PoolFull { max_stacks } => {
+                write!(f, "all {max_stacks} stacks of the pool are in use")
+            }
+            Error::ShadowStack => write!(
+                f,
+                "this thread runs with a shadow stack (CET), which this crate does not switch: start the program with GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

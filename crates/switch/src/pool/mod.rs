@@ -1,0 +1,206 @@
+//! Stacks from slabs of mappings, with guards below, kept for the next coroutine.
+//!
+//! ```text
+//!   one slab, one mapping (MAP_STACK, no huge pages)
+//!   ┌───────┬───────────────┬───────┬───────────────┬───────┬───────────────┐
+//!   │ guard │ stack 0       │ guard │ stack 1       │ guard │ stack 2       │
+//!   └───────┴───────────────┴───────┴───────────────┴───────┴───────────────┘
+//!           limit       top                               higher addresses ►
+//! ```
+//!
+//! A guard made with `MADV_GUARD_INSTALL` (Linux 6.13) lives in the page tables and needs no mapping
+//! of its own; with `mprotect`, the only way before, each costs two, and the default
+//! `vm.max_map_count` ends the game at about 32,000 stacks. Guards are made when a slot is used for
+//! the first time, so a slab costs nothing until then.
+//!
+//! A free stack is given out again last in, first out: its top is likely still in the cache.
+
+mod class;
+mod registry;
+mod settings;
+mod sys;
+
+use core::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::vec::Vec;
+
+use class::Class;
+pub use registry::{Slot, find};
+pub use settings::{Config, DEFAULT_GUARD_SIZE, DEFAULT_STACK_SIZE, MIN_STACK_SIZE};
+pub use sys::{Guard, PAGE, Reuse, high_water_mark};
+
+use crate::error::Error;
+use crate::stack::Stack;
+
+/// A pool of stacks. Clones are handles to the same pool; its slabs are unmapped with the last
+/// handle and the last stack.
+#[derive(Debug, Clone)]
+pub struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    config: Config,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    classes: Vec<Class>,
+    stats: Stats,
+}
+
+/// Counts of a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Slabs mapped.
+    pub slabs: usize,
+    /// Bytes of address space in them.
+    pub mapped: usize,
+    /// Stacks in use now.
+    pub live: usize,
+    /// The most that were in use at once.
+    pub peak: usize,
+    /// Stacks that were used before and wait.
+    pub free: usize,
+    /// Stacks given out, ever.
+    pub given: u64,
+    /// Of these, how many had been used before.
+    pub reused: u64,
+    /// Guards made by `MADV_GUARD_INSTALL`.
+    pub light_guards: usize,
+    /// Guards made by `mprotect`.
+    pub mprotect_guards: usize,
+    /// Stacks lost for good: a suspended coroutine was dropped and could not be unwound.
+    pub abandoned: usize,
+}
+
+/// A stack out of a [`Pool`]; it goes back when dropped.
+#[derive(Debug)]
+pub struct PoolStack {
+    pool: Pool,
+    range: Range<usize>,
+}
+
+// SAFETY: the range lies in a slab that is mapped as long as a stack of it is out (`pool` counts),
+// and `Class` gives out each slot to one owner at a time.
+unsafe impl Stack for PoolStack {
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    fn abandon(self) {
+        self.pool.lock().stats.abandoned += 1;
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for PoolStack {
+    fn drop(&mut self) {
+        sys::release(self.range.clone(), self.pool.0.config.reuse);
+        let mut state = self.pool.lock();
+        state.class(self.range.len()).put(self.range.start);
+        state.stats.live -= 1;
+        state.stats.free += 1;
+    }
+}
+
+impl Pool {
+    /// A pool with settings of its own.
+    pub fn new(config: Config) -> Result<Pool, Error> {
+        let shared = Shared {
+            config: config.checked()?,
+            state: Mutex::default(),
+        };
+        Ok(Pool(Arc::new(shared)))
+    }
+
+    /// The pool of this process, with the defaults and what the environment says: see
+    /// [`Config::from_env`].
+    pub fn global() -> &'static Pool {
+        static GLOBAL: OnceLock<Pool> = OnceLock::new();
+        GLOBAL.get_or_init(|| {
+            let shared = Shared {
+                config: Config::from_env().checked().unwrap_or_default(),
+                state: Mutex::default(),
+            };
+            Pool(Arc::new(shared))
+        })
+    }
+
+    /// The settings, sizes rounded up to pages.
+    pub fn config(&self) -> Config {
+        self.0.config
+    }
+
+    /// A stack of the pool's own size.
+    pub fn stack(&self) -> Result<PoolStack, Error> {
+        self.stack_of(self.0.config.stack_size)
+    }
+
+    /// A stack of at least this many usable bytes. Stacks of one size share slabs, so a program
+    /// does well to use few sizes.
+    pub fn stack_of(&self, bytes: usize) -> Result<PoolStack, Error> {
+        let size = settings::stack_size(bytes)?;
+        let Config {
+            guard_size,
+            guard,
+            max_stacks,
+            ..
+        } = self.0.config;
+        let mut state = self.lock();
+        if let Some(max_stacks) = max_stacks
+            && state.stats.live >= max_stacks
+        {
+            return Err(Error::PoolFull { max_stacks });
+        }
+        let State { classes, stats } = &mut *state;
+        let class = match classes.iter_mut().position(|class| class.size == size) {
+            Some(index) => &mut classes[index],
+            None => {
+                classes.push(Class::new(size, guard_size, guard));
+                classes.last_mut().expect("just pushed")
+            }
+        };
+        let limit = class.take(stats)?;
+        stats.live += 1;
+        stats.given += 1;
+        stats.peak = stats.peak.max(stats.live);
+        drop(state);
+        Ok(PoolStack {
+            pool: self.clone(),
+            range: limit..limit + size,
+        })
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> Stats {
+        self.lock().stats
+    }
+
+    /// Gives the memory of all free stacks back to the kernel, whatever the reuse policy; the
+    /// address space is kept.
+    pub fn trim(&self) {
+        for class in &self.lock().classes {
+            for &limit in class.free() {
+                sys::release(limit..limit + class.size, Reuse::DontNeed);
+            }
+        }
+    }
+
+    /// A panic while the lock is held leaves the counts as they were at that moment: usable.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The class a stack of this size was taken from.
+    fn class(&mut self, size: usize) -> &mut Class {
+        self.classes
+            .iter_mut()
+            .find(|class| class.size == size)
+            .expect("the class outlives its stacks")
+    }
+}

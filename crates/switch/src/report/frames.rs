@@ -1,0 +1,106 @@
+//! The frames of a stack that overflowed: how many, the one at fault, the largest.
+//!
+//! `_Unwind_Backtrace` walks from the signal handler through the signal frame to the fault and on.
+//! In its callback the "CFA" is where the frame above ended, so the difference between two
+//! callbacks is the size of a frame, return address included.
+
+use core::ffi::{c_int, c_void};
+
+use crate::pool::Slot;
+
+#[repr(C)]
+struct Context {
+    _opaque: [u8; 0],
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        callback: extern "C" fn(*mut Context, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetCFA(context: *mut Context) -> usize;
+    fn _Unwind_GetIP(context: *mut Context) -> usize;
+}
+
+/// `_URC_NO_REASON`: go on.
+const GO_ON: c_int = 0;
+/// `_URC_NORMAL_STOP`.
+const STOP: c_int = 4;
+
+/// One frame.
+#[derive(Clone, Copy, Default)]
+pub struct Frame {
+    /// An address in its function.
+    pub ip: usize,
+    /// Its bytes.
+    pub size: usize,
+    /// How many frames are between it and the fault.
+    pub depth: usize,
+}
+
+/// What a walk found.
+#[derive(Default)]
+pub struct Frames {
+    /// The function at fault.
+    pub at_fault: Option<Frame>,
+    /// The largest frame, that one included; the innermost of equals.
+    pub largest: Frame,
+    /// Frames seen.
+    pub count: usize,
+}
+
+struct Walk {
+    slot: Slot,
+    fault_ip: usize,
+    /// The frame whose size the next callback tells: its ip and where it starts.
+    open: Option<(usize, usize)>,
+    frames: Frames,
+}
+
+/// Walks from the calling handler to the fault at `fault_ip` and on to the end of the stack `slot`.
+/// Frames that the fault is not in, or that start above the stack, are not counted: if the function
+/// at fault has no frame on this stack, `at_fault` is `None`.
+pub fn walk(fault_ip: usize, slot: Slot) -> Frames {
+    let mut walk = Walk {
+        slot,
+        fault_ip,
+        open: None,
+        frames: Frames::default(),
+    };
+    // SAFETY: the callback gets exactly this pointer back, while `walk` stands still.
+    unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
+    walk.frames
+}
+
+extern "C" fn step(context: *mut Context, argument: *mut c_void) -> c_int {
+    // SAFETY: `walk` passed a pointer to its Walk; the unwinder's context is valid in the callback.
+    let (walk, ip, cfa) = unsafe {
+        (
+            &mut *argument.cast::<Walk>(),
+            _Unwind_GetIP(context),
+            _Unwind_GetCFA(context),
+        )
+    };
+    match walk.open {
+        None if ip != walk.fault_ip => return GO_ON,
+        None => {}
+        Some((open_ip, start)) => {
+            // The frame's end must be on this stack (its top included) and above its start.
+            if cfa <= start || !(walk.slot.limit..=walk.slot.top).contains(&cfa) {
+                return STOP;
+            }
+            let frame = Frame {
+                ip: open_ip,
+                size: cfa - start,
+                depth: walk.frames.count,
+            };
+            walk.frames.at_fault.get_or_insert(frame);
+            if frame.size > walk.frames.largest.size {
+                walk.frames.largest = frame;
+            }
+            walk.frames.count += 1;
+        }
+    }
+    walk.open = Some((ip, cfa));
+    GO_ON
+}

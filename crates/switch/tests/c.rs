@@ -1,0 +1,184 @@
+//! Builds the C libraries as `capi/build` lays them out and runs the C and C++ tests against both,
+//! through pkg-config as a user would.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("the program is installed");
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Where the libraries are; built once.
+fn installed() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        run(Command::new(format!("{CRATE}/capi/build"))
+            .arg(tmp.join("installed"))
+            .env("CARGO_TARGET_DIR", tmp.join("capi")));
+        tmp.join("installed")
+    })
+}
+
+fn pkg_config(arguments: &[&str]) -> Vec<String> {
+    let output = run(Command::new("pkg-config")
+        .args(arguments)
+        .arg("lancet-switch")
+        .env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Compiles a program of `tests/c`, against the shared or the static library.
+fn compile(source: &str, flags: &[&str], shared: bool) -> PathBuf {
+    let compiler = if source.ends_with(".c") { "gcc" } else { "g++" };
+    // Tests run at once: no two may write one program.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let program = installed().join(format!("{source}-{number}"));
+    let mut command = Command::new(compiler);
+    command
+        .args(["-Wall", "-Wextra", "-Werror", "-O2"])
+        .args(flags)
+        .arg(format!("{CRATE}/tests/c/{source}"))
+        .arg("-o")
+        .arg(&program)
+        .args(pkg_config(&["--cflags"]));
+    if shared {
+        command
+            .args(pkg_config(&["--libs"]))
+            .arg(format!("-Wl,-rpath,{}/lib", installed().display()));
+    } else {
+        command.arg(installed().join("lib/liblancet_switch.a"));
+    }
+    run(command.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]));
+    program
+}
+
+fn says_ok(program: &Path) {
+    let output = run(&mut Command::new(program));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
+}
+
+#[test]
+fn the_c_interface_does_what_the_header_says() {
+    for shared in [true, false] {
+        says_ok(&compile("basic.c", &["-fexceptions"], shared));
+    }
+}
+
+#[test]
+fn exceptions_are_stopped_carried_and_forced() {
+    for shared in [true, false] {
+        says_ok(&compile("exceptions.cpp", &[], shared));
+    }
+}
+
+#[test]
+fn an_exception_that_nobody_catches_ends_the_process_with_a_line() {
+    let output = Command::new(compile("exceptions.cpp", &[], true))
+        .arg("uncaught")
+        .output()
+        .expect("compiled");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        text.contains("nobody catches the exception that came out of a fiber"),
+        "{text}"
+    );
+    assert!(!output.status.success());
+}
+
+#[test]
+fn overflows_of_c_code_are_reported_with_the_function() {
+    let program = compile("overflow.c", &["-O0"], true);
+    for (kind, function) in [
+        ("recursion", "dig"),
+        ("giant", "one_giant_frame"),
+        ("alloca", "takes_alloca"),
+    ] {
+        for thread in ["main", "thread"] {
+            let output = Command::new(&program)
+                .args([kind, thread])
+                .output()
+                .expect("compiled");
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let line = text
+                .lines()
+                .find(|line| line.contains("at fault"))
+                .unwrap_or("");
+            assert!(
+                line.contains(&format!("  {function}+")),
+                "{kind} {thread}: {text}"
+            );
+            assert!(text.contains("\"deep one\""), "{kind} {thread}: {text}");
+        }
+    }
+}
+
+/// gdb follows the unwind tables, and the program itself the frame pointers.
+#[test]
+fn backtraces_lead_from_a_fiber_into_its_resumer() {
+    let program = compile("backtrace.c", &["-O1", "-fno-omit-frame-pointer"], true);
+    let frames = run(Command::new(&program).arg("walk"));
+    assert_eq!(String::from_utf8_lossy(&frames.stdout), "ok\n");
+    let output = run(Command::new("gdb")
+        .args([
+            "-q", "-batch", "-ex", "run", "-ex", "bt", "-ex", "continue", "-ex", "bt",
+        ])
+        .arg(&program));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = [
+        "innermost_in_fiber",
+        "body_of_fiber",
+        "resumer_of_fiber",
+        "run",
+    ];
+    for (thread, outermost) in text
+        .split("SIGTRAP")
+        .skip(1)
+        .zip([" main ", "start_thread"])
+    {
+        let mut rest = thread;
+        for name in names.iter().chain([&outermost]) {
+            let at = rest.find(name);
+            assert!(at.is_some(), "no {name} in its place: {text}");
+            rest = &rest[at.unwrap_or(0)..];
+        }
+    }
+    assert_eq!(text.matches("SIGTRAP").count(), 2, "{text}");
+}
+
+/// Every declaration of the header is exported and nothing else is.
+#[test]
+fn the_library_exports_what_the_header_declares() {
+    let output = run(Command::new("nm")
+        .args(["-D", "--defined-only", "--format=posix"])
+        .arg(installed().join("lib/liblancet_switch.so")));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut exported: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    exported.sort_unstable();
+    let header =
+        std::fs::read_to_string(format!("{CRATE}/include/lancet_switch.h")).expect("the header");
+    let mut declared: Vec<_> = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#', '}']))
+        .filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("lancet_"))
+        .collect();
+    declared.sort_unstable();
+    assert_eq!(exported, declared);
+}

@@ -1,0 +1,190 @@
+//! How a coroutine ends: dropped, cancelled, panicked, and what cannot be ended.
+
+mod harness;
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use harness::Bell;
+use lancet_switch::pool::{Config, Pool};
+use lancet_switch::{Builder, Coroutine, Finished, State, StillSuspended};
+
+fn message(payload: &(dyn std::any::Any + Send)) -> &str {
+    payload.downcast_ref::<&str>().copied().unwrap_or("?")
+}
+
+#[test]
+fn dropping_a_suspended_coroutine_unwinds_its_stack() {
+    let bells = Rc::new(Cell::new(0));
+    let mut coroutine = Coroutine::<(), (), ()>::new({
+        let captured = Bell(bells.clone());
+        let on_stack = bells.clone();
+        move |suspender, ()| {
+            let _captured = captured;
+            let _local = Bell(on_stack);
+            suspender.suspend(());
+            unreachable!("resumed after its end");
+        }
+    });
+    coroutine.resume(());
+    assert_eq!(bells.get(), 0);
+    drop(coroutine);
+    assert_eq!(bells.get(), 2);
+}
+
+#[test]
+fn dropping_one_that_never_ran_drops_its_closure() {
+    let bells = Rc::new(Cell::new(0));
+    let captured = Bell(bells.clone());
+    let coroutine = Coroutine::<(), (), ()>::new(move |_, ()| drop(captured));
+    drop(coroutine);
+    assert_eq!(bells.get(), 1);
+}
+
+#[test]
+fn cancel_ends_it_and_may_be_repeated() {
+    let mut coroutine = Coroutine::<(), (), ()>::new(|suspender, ()| {
+        loop {
+            suspender.suspend(());
+        }
+    });
+    coroutine.resume(());
+    assert_eq!(coroutine.cancel(), Ok(()));
+    assert!(coroutine.is_finished());
+    assert_eq!(coroutine.cancel(), Ok(()));
+    assert_eq!(coroutine.try_resume(()), Err(Finished(())));
+}
+
+#[test]
+fn a_body_may_catch_its_cancellation() {
+    let mut returns = Coroutine::<(), (), u32>::new(|suspender, ()| {
+        let _ = catch_unwind(AssertUnwindSafe(|| suspender.suspend(())));
+        7
+    });
+    returns.resume(());
+    assert_eq!(returns.cancel(), Ok(()));
+
+    let mut stubborn = Coroutine::<(), u32, ()>::new(|suspender, ()| {
+        loop {
+            let _ = catch_unwind(AssertUnwindSafe(|| suspender.suspend(1)));
+        }
+    });
+    stubborn.resume(());
+    assert_eq!(stubborn.cancel(), Err(StillSuspended));
+    assert_eq!(stubborn.resume(()), State::Suspended(1));
+}
+
+#[test]
+fn one_that_cannot_be_ended_keeps_its_stack() {
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let mut stubborn = Builder::new()
+        .pool(&pool)
+        .spawn::<(), (), (), _>(|suspender, ()| {
+            loop {
+                let _ = catch_unwind(AssertUnwindSafe(|| suspender.suspend(())));
+            }
+        })
+        .expect("a coroutine");
+    stubborn.resume(());
+    drop(stubborn);
+    assert_eq!(pool.stats().abandoned, 1);
+    assert_eq!((pool.stats().live, pool.stats().free), (1, 0));
+}
+
+#[test]
+fn a_panic_goes_on_in_the_resumer_after_the_destructors() {
+    let bells = Rc::new(Cell::new(0));
+    let mut coroutine = Coroutine::<(), (), ()>::new(|suspender, ()| {
+        let _local = Bell(bells.clone());
+        suspender.suspend(());
+        resume_unwind(Box::new("out of the body"));
+    });
+    coroutine.resume(());
+    let payload = catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))).unwrap_err();
+    assert_eq!(message(&*payload), "out of the body");
+    assert_eq!(bells.get(), 1);
+    assert!(coroutine.is_finished());
+    assert_eq!(coroutine.try_resume(()), Err(Finished(())));
+}
+
+#[test]
+fn a_panic_crosses_two_levels() {
+    let bells = Rc::new(Cell::new(0));
+    let mut outer = Coroutine::<(), (), ()>::new(|_, ()| {
+        let _outer = Bell(bells.clone());
+        let mut inner = Coroutine::<(), (), ()>::new(|_, ()| {
+            let _inner = Bell(bells.clone());
+            resume_unwind(Box::new("from within"));
+        });
+        inner.resume(());
+    });
+    let payload = catch_unwind(AssertUnwindSafe(|| outer.resume(()))).unwrap_err();
+    assert_eq!(message(&*payload), "from within");
+    assert_eq!(bells.get(), 2);
+}
+
+#[test]
+fn dropping_while_the_thread_unwinds_is_fine() {
+    let bells = Rc::new(Cell::new(0));
+    let payload = catch_unwind(AssertUnwindSafe(|| {
+        let mut coroutine = Coroutine::<(), (), ()>::new(|suspender, ()| {
+            let _local = Bell(bells.clone());
+            suspender.suspend(());
+        });
+        coroutine.resume(());
+        resume_unwind(Box::new("first"));
+    }))
+    .unwrap_err();
+    assert_eq!(message(&*payload), "first");
+    assert_eq!(bells.get(), 1);
+    assert!(!std::thread::panicking());
+}
+
+/// Panics when dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("from a destructor"));
+    }
+}
+
+#[test]
+fn a_destructor_that_panics_when_the_body_returns_is_carried_too() {
+    let mut coroutine = Coroutine::<(), (), ()>::new(|_, ()| {
+        let _bomb = Bomb;
+    });
+    let payload = catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))).unwrap_err();
+    assert_eq!(message(&*payload), "from a destructor");
+}
+
+#[test]
+fn a_closure_that_panics_when_dropped_unrun_gives_its_stack_back() {
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let bomb = Bomb;
+    let coroutine = Builder::new()
+        .pool(&pool)
+        .spawn::<(), (), (), _>(move |_, ()| drop(bomb))
+        .expect("a coroutine");
+    let payload = catch_unwind(AssertUnwindSafe(|| drop(coroutine))).unwrap_err();
+    assert_eq!(message(&*payload), "from a destructor");
+    assert_eq!(pool.stats().live, 0);
+}
+
+#[test]
+fn cancelling_a_chain_unwinds_every_stack_of_it() {
+    let bells = Rc::new(Cell::new(0));
+    let mut outer = Coroutine::<(), (), ()>::new(|outer, ()| {
+        let _outer = Bell(bells.clone());
+        let mut inner = Coroutine::<(), (), ()>::new(|_, ()| {
+            let _inner = Bell(bells.clone());
+            outer.suspend(());
+        });
+        inner.resume(());
+        unreachable!("the cancellation passes through");
+    });
+    outer.resume(());
+    assert_eq!(outer.cancel(), Ok(()));
+    assert_eq!(bells.get(), 2);
+}

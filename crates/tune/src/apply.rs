@@ -1,0 +1,321 @@
+//! Making changes, and taking them back.
+//!
+//! ```text
+//! apply:  for each change   read before ─► journal the intent, fsync ─► write ─► read again ─► journal
+//! undo:   in reverse order  read now ─► is it what we left? ─► write before ─► read again
+//!         and again from the front, until everything reads as before or nothing moves any more
+//! ```
+//!
+//! The reverse order is what makes pairs come out right: whatever was turned on as the condition of
+//! another (scatter-gather for TSO) is turned off behind it, and the other way round. The second pass is for
+//! settings that move each other, where one write undid the one before.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::journal::{self, Intent, Journal, JournalError, Journals, Place, Step};
+use crate::machine::Machine;
+use crate::net::namespace;
+use crate::owners::{self, Owner};
+use crate::setting::Setting;
+use crate::tree::{Cannot, Tree};
+
+/// How often undo goes over all steps.
+const PASSES: usize = 3;
+
+/// Why something was not changed or not taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Somebody else sets it.
+    #[error("{setting} belongs to {}", owner.who)]
+    Owned {
+        /// What.
+        setting: Setting,
+        /// To whom.
+        owner: Owner,
+    },
+    /// It could not be read or written.
+    #[error(transparent)]
+    Cannot(#[from] Cannot),
+    /// The kernel took the value and has another.
+    #[error("{setting} was given `{wanted}` and reads `{reads}`")]
+    NotTaken {
+        /// What.
+        setting: Setting,
+        /// What was written.
+        wanted: String,
+        /// What came of it.
+        reads: String,
+    },
+    /// The journal failed; nothing was written that is not in it.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// It was written before the last boot, whose settings are gone.
+    #[error("{0} is of an earlier boot, which took its changes along")]
+    OtherBoot(String),
+    /// It was written in another network namespace.
+    #[error("{journal} is of network namespace {theirs}, this is {ours}")]
+    OtherNetwork {
+        /// The file.
+        journal: String,
+        /// Where it was written.
+        theirs: String,
+        /// Where we are.
+        ours: String,
+    },
+}
+
+/// A change somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// On whose behalf.
+    pub rule: String,
+    /// What.
+    pub setting: Setting,
+    /// To what.
+    pub value: String,
+}
+
+/// What `apply` did about a wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It had the value already.
+    Already,
+    /// It has it now; the text is what it read before.
+    From(String),
+}
+
+/// Which machine, boot and network this is.
+pub fn place(tree: &Tree) -> Place {
+    let boot = tree
+        .word("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default();
+    let network = match tree.root() {
+        None => namespace::current().unwrap_or_default(),
+        Some(root) => root.display().to_string(),
+    };
+    Place { boot, network }
+}
+
+/// Refuses what belongs to others: the first such wish, before anything is written.
+pub fn check_owners(machine: &Machine, wishes: &[Wish]) -> Result<(), ApplyError> {
+    for wish in wishes {
+        if let Some(owner) = owners::of(machine, &wish.setting, &wish.value) {
+            let setting = wish.setting.clone();
+            return Err(ApplyError::Owned { setting, owner });
+        }
+    }
+    Ok(())
+}
+
+/// Grants the wishes in their order, each journalled first. Stops at the first that fails; what was done until
+/// then is in the journal.
+pub fn apply(
+    tree: &Tree,
+    journal: &mut Journal,
+    wishes: &[Wish],
+    mut tell: impl FnMut(&Wish, &Applied),
+) -> Result<(), ApplyError> {
+    let mut next = 0;
+    for wish in wishes {
+        let before = wish.setting.read(tree)?;
+        if wish.setting.same(&before, &wish.value) {
+            tell(wish, &Applied::Already);
+            continue;
+        }
+        let mut intent = |setting: &Setting, before: &str, wanted: Option<&str>| {
+            let intent = Intent {
+                intent: next,
+                rule: wish.rule.clone(),
+                setting: setting.clone(),
+                identity: setting.identity(tree),
+                before: before.into(),
+                wanted: wanted.map(str::to_owned),
+            };
+            next += 1;
+            journal.intend(&intent).map(|()| intent.intent)
+        };
+        // The other half is remembered first, so that a reverse walk writes it last.
+        let half = wish
+            .setting
+            .other_half()
+            .filter(|half| half.read(tree).is_ok());
+        let half = match half {
+            Some(half) => Some((intent(&half, &half.read(tree)?, None)?, half)),
+            None => None,
+        };
+        let number = intent(&wish.setting, &before, Some(&wish.value))?;
+        wish.setting.write(tree, &wish.value)?;
+        let after = wish.setting.read(tree)?;
+        journal.done(number, after.clone())?;
+        if let Some((number, half)) = half {
+            journal.done(number, half.read(tree)?)?;
+        }
+        if !wish.setting.same(&after, &wish.value) {
+            return Err(ApplyError::NotTaken {
+                setting: wish.setting.clone(),
+                wanted: wish.value.clone(),
+                reads: after.trim().into(),
+            });
+        }
+        tell(wish, &Applied::From(before));
+    }
+    Ok(())
+}
+
+/// What became of one step of an undo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// It reads as before.
+    Restored,
+    /// It read as before already.
+    Untouched,
+    /// Somebody else changed it since; it was left alone.
+    Foreign {
+        /// What it reads now.
+        reads: String,
+    },
+    /// It is gone: the device or process.
+    Gone(String),
+    /// It could not be put back.
+    Failed(String),
+}
+
+impl Undone {
+    /// Whether nothing is left to do about it.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Restored | Self::Untouched | Self::Gone(_))
+    }
+}
+
+/// Takes back what a journal says, the last change first. The journal is retired when everything is settled.
+pub fn undo(
+    tree: &Tree,
+    journals: &Journals,
+    path: &Path,
+    force: bool,
+) -> Result<Vec<(Step, Undone)>, ApplyError> {
+    let (written_in, mut steps) = journal::read(path)?;
+    if let Some(theirs) = written_in.filter(|_| !force) {
+        same_place(tree, path, theirs)?;
+    }
+    steps.reverse();
+    let touched: Vec<bool> = steps
+        .iter()
+        .map(|step| !reads_as_before(tree, step))
+        .collect();
+    let foreign: HashSet<usize> = steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| !force && is_foreign(tree, step, &steps))
+        .map(|(at, _)| at)
+        .collect();
+    let mut failures: Vec<Option<String>> = vec![None; steps.len()];
+    for _ in 0..PASSES {
+        let mut moved = false;
+        for (at, step) in steps.iter().enumerate() {
+            let Intent {
+                setting, before, ..
+            } = &step.intent;
+            let skip = foreign.contains(&at)
+                || gone(tree, step).is_some()
+                || reads_as_before(tree, step)
+                || !setting.can_take(before);
+            if skip {
+                continue;
+            }
+            moved = true;
+            failures[at] = setting
+                .write(tree, before)
+                .err()
+                .map(|cannot| cannot.to_string());
+        }
+        if !moved {
+            break;
+        }
+    }
+    let results: Vec<(Step, Undone)> = steps
+        .into_iter()
+        .enumerate()
+        .map(|(at, step)| {
+            let undone = if let Some(why) = gone(tree, &step) {
+                Undone::Gone(why)
+            } else if reads_as_before(tree, &step) {
+                if touched[at] {
+                    Undone::Restored
+                } else {
+                    Undone::Untouched
+                }
+            } else {
+                let reads = match step.intent.setting.read(tree) {
+                    Ok(reads) => reads.trim().to_owned(),
+                    Err(cannot) => cannot.to_string(),
+                };
+                match (foreign.contains(&at), failures[at].take()) {
+                    (true, _) => Undone::Foreign { reads },
+                    (false, Some(why)) => Undone::Failed(why),
+                    (false, None) => Undone::Failed(format!("it reads `{reads}`")),
+                }
+            };
+            (step, undone)
+        })
+        .collect();
+    if results.iter().all(|(_, undone)| undone.is_settled()) {
+        journals.retire(path)?;
+    }
+    Ok(results)
+}
+
+fn same_place(tree: &Tree, path: &Path, theirs: Place) -> Result<(), ApplyError> {
+    let ours = place(tree);
+    let journal = path.display().to_string();
+    if theirs.boot != ours.boot {
+        return Err(ApplyError::OtherBoot(journal));
+    }
+    if theirs.network != ours.network {
+        return Err(ApplyError::OtherNetwork {
+            journal,
+            theirs: theirs.network,
+            ours: ours.network,
+        });
+    }
+    Ok(())
+}
+
+fn reads_as_before(tree: &Tree, step: &Step) -> bool {
+    let Intent {
+        setting, before, ..
+    } = &step.intent;
+    setting.read(tree).is_ok_and(|now| now == *before)
+}
+
+/// Whether what the step was about is gone: the device was removed, or another has its name now.
+fn gone(tree: &Tree, step: &Step) -> Option<String> {
+    let Intent {
+        setting, identity, ..
+    } = &step.intent;
+    if *identity != setting.identity(tree) {
+        return Some("another device has that name now, or none".into());
+    }
+    match setting.read(tree) {
+        Err(missing) if missing.is_missing() => Some(missing.to_string()),
+        _ => None,
+    }
+}
+
+/// Whether a value is neither ours nor the one before. Of a step without its `done` nobody knows what the kernel made
+/// of the write, so it counts as ours; the same where one setting was changed twice.
+fn is_foreign(tree: &Tree, step: &Step, all: &[Step]) -> bool {
+    let Intent {
+        setting, before, ..
+    } = &step.intent;
+    let Ok(now) = setting.read(tree) else {
+        return false;
+    };
+    if now == *before {
+        return false;
+    }
+    let ours = all.iter().filter(|other| other.intent.setting == *setting);
+    let mut known = ours.map(|other| other.after.as_ref());
+    known.all(|after| after.is_some_and(|after| !setting.same(after, &now)))
+}

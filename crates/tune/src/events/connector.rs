@@ -1,0 +1,327 @@
+//! The subscription itself.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::losses::Losses;
+use super::message::{Carries, Event, parse};
+use crate::cpus::list;
+use crate::process::bind;
+use crate::tree::{Cannot, Tree};
+
+const NETLINK_CONNECTOR: i32 = 11;
+/// CN_IDX_PROC, as a multicast group.
+const GROUP: u32 = 1;
+const LISTEN: u32 = 1;
+const IGNORE: u32 = 2;
+/// The kernel acknowledges at once, behind whatever is queued already.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// What is read in one go before the reader gets it.
+const BATCH: usize = 4096;
+
+/// What became of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listening {
+    /// The kernel acknowledged it.
+    Heard,
+    /// There is nobody to subscribe with, or it said no.
+    Refused(String),
+    /// No answer.
+    Silent(String),
+}
+
+/// A few events, in the order they came.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The events.
+    pub events: Vec<Event>,
+}
+
+/// A subscription to process events. Ends it when dropped.
+#[derive(Debug)]
+pub struct Connector {
+    socket: OwnedFd,
+    subscribed: bool,
+    losses: Losses,
+    /// What came meanwhile, for the next to read.
+    early: Vec<Event>,
+}
+
+impl Connector {
+    /// Subscribes and waits for the acknowledgement. `buffer` bytes hold what comes while we do something
+    /// else; each message takes about 800 of them (a whole socket buffer).
+    pub fn open(buffer: usize) -> Result<Self, Cannot> {
+        match Self::subscribe(buffer)? {
+            (mut connector, Listening::Heard) => {
+                connector.hear_every_cpu()?;
+                Ok(connector)
+            }
+            (_, Listening::Refused(why) | Listening::Silent(why)) => Err(Cannot::Unsupported {
+                what: "hearing process events".into(),
+                why,
+            }),
+        }
+    }
+
+    /// Subscribes for a moment, to see whether it works.
+    pub fn try_out() -> Result<Listening, Cannot> {
+        Ok(Self::subscribe(0)?.1)
+    }
+
+    fn subscribe(buffer: usize) -> Result<(Self, Listening), Cannot> {
+        let failed = |what: &str| {
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => Cannot::Denied {
+                    what: "hearing process events".into(),
+                    right: "CAP_NET_ADMIN",
+                },
+                _ => Cannot::from_io(what, &error),
+            }
+        };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no memory is handed over.
+        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, NETLINK_CONNECTOR) };
+        if fd < 0 {
+            return Err(failed("a connector socket"));
+        }
+        let mut connector = Self {
+            // SAFETY: the descriptor was made just now and is known to nobody else.
+            socket: unsafe { OwnedFd::from_raw_fd(fd) },
+            subscribed: false,
+            losses: Losses::default(),
+            early: Vec::new(),
+        };
+        // SAFETY: `sockaddr_nl` is plain integers, for which all zeros is a value.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as u16;
+        address.nl_groups = GROUP;
+        // SAFETY: the address lives across the call, and its size is given.
+        let bound = unsafe {
+            libc::bind(
+                fd,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_nl>() as u32,
+            )
+        };
+        if bound < 0 {
+            return Err(failed("binding a connector socket"));
+        }
+        connector.set_buffer(buffer);
+        if let Err(error) = connector.say(LISTEN) {
+            return match error.raw_os_error() {
+                Some(libc::ECONNREFUSED) => Ok((
+                    connector,
+                    Listening::Refused(
+                        "connection refused: no connector in this kernel or network namespace"
+                            .into(),
+                    ),
+                )),
+                Some(libc::EPERM) => Err(Cannot::Denied {
+                    what: "hearing process events".into(),
+                    right: "CAP_NET_ADMIN",
+                }),
+                _ => Err(Cannot::from_io("subscribing to process events", &error)),
+            };
+        }
+        connector.subscribed = true;
+        let answer = connector.acknowledgement()?;
+        Ok((connector, answer))
+    }
+
+    /// Has every CPU send a message that arrives (a thread renames itself on it), so that every gap up to now is seen. At the
+    /// beginning it makes the first number of each CPU known, at the end it closes the last gap.
+    pub fn hear_every_cpu(&mut self) -> Result<(), Cannot> {
+        let online = Tree::live().read("/sys/devices/system/cpu/online");
+        let online = online.ok().and_then(|text| list(&text)).unwrap_or_default();
+        // Room first: what a full buffer turns away shows nothing.
+        self.take_all()?;
+        for cpu in online {
+            // On a CPU that is not ours to use, losses before its first message cannot be counted; they are then
+            // said to be at least so many.
+            let _ = std::thread::spawn(move || speak_on(cpu)).join();
+            self.take_all()?;
+        }
+        Ok(())
+    }
+
+    fn take_all(&mut self) -> Result<(), Cannot> {
+        while let Some(carries) = self.one()? {
+            if let Carries::Event(event) = carries {
+                self.early.push(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// As root beyond the usual bound, else as far as it goes.
+    fn set_buffer(&self, bytes: usize) {
+        let Ok(bytes) = i32::try_from(bytes) else {
+            return;
+        };
+        if bytes == 0 {
+            return;
+        }
+        for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
+            // SAFETY: the option's value lives across the call, and its size is given. A refusal leaves a
+            // smaller buffer, whose losses are counted.
+            unsafe {
+                libc::setsockopt(
+                    self.socket.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    option,
+                    (&raw const bytes).cast(),
+                    size_of::<i32>() as u32,
+                );
+            }
+        }
+    }
+
+    fn say(&self, operation: u32) -> io::Result<()> {
+        const LENGTH: u32 = 16 + 20 + 4;
+        // nlmsghdr: length, type NLMSG_DONE and flags, seq, pid; cn_msg: idx, val, seq, ack, len and flags
+        let words = [LENGTH, 3, 0, 0, 1, 1, 0, 0, 4, operation];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        // SAFETY: the bytes live across the call, and their number is given.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                0,
+            )
+        };
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn acknowledgement(&mut self) -> Result<Listening, Cannot> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.readable(left)? {
+                return Ok(Listening::Silent(
+                    "the kernel answers only in the first PID and user namespace".into(),
+                ));
+            }
+            while let Some(carries) = self.one()? {
+                match carries {
+                    Carries::Acknowledgement(0) => return Ok(Listening::Heard),
+                    Carries::Acknowledgement(error) => {
+                        let error =
+                            io::Error::from_raw_os_error(error.cast_signed().saturating_abs());
+                        return Ok(Listening::Refused(error.to_string()));
+                    }
+                    Carries::Event(_) | Carries::Other => {}
+                }
+            }
+        }
+    }
+
+    /// Waits at most so long; interrupted by a signal it says no.
+    fn readable(&self, wait: Duration) -> Result<bool, Cannot> {
+        let mut poll = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let millis = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX).max(1);
+        // SAFETY: one entry, which lives across the call.
+        match unsafe { libc::poll(&raw mut poll, 1, millis) } {
+            0 => Ok(false),
+            count if count > 0 => Ok(true),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                error => Err(Cannot::from_io("waiting for process events", &error)),
+            },
+        }
+    }
+
+    /// The next message of the kernel that is there already.
+    fn one(&mut self) -> Result<Option<Carries>, Cannot> {
+        let mut bytes = [0u8; 512];
+        loop {
+            // SAFETY: `sockaddr_nl` is plain integers, for which all zeros is a value.
+            let mut from: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+            let mut length = size_of::<libc::sockaddr_nl>() as u32;
+            // SAFETY: buffer, address and length live across the call, with their sizes given.
+            let received = unsafe {
+                libc::recvfrom(
+                    self.socket.as_raw_fd(),
+                    bytes.as_mut_ptr().cast(),
+                    bytes.len(),
+                    0,
+                    (&raw mut from).cast(),
+                    &raw mut length,
+                )
+            };
+            let Ok(received) = usize::try_from(received) else {
+                match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                    error if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+                    error if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                        self.losses.overrun();
+                        continue;
+                    }
+                    error => return Err(Cannot::from_io("reading process events", &error)),
+                }
+            };
+            // Any process may send to our socket; only the kernel is number 0.
+            if from.nl_pid != 0 {
+                continue;
+            }
+            let Some(message) = parse(&bytes[..received]) else {
+                continue;
+            };
+            if let Some(cpu) = message.cpu {
+                self.losses.came(cpu, message.number);
+            }
+            return Ok(Some(message.carries));
+        }
+    }
+
+    /// What came, waiting for the first at most so long. Empty when nothing came or a signal did.
+    pub fn receive(&mut self, wait: Duration) -> Result<Batch, Cannot> {
+        let mut batch = Batch {
+            events: std::mem::take(&mut self.early),
+        };
+        if !batch.events.is_empty() || !self.readable(wait)? {
+            return Ok(batch);
+        }
+        while batch.events.len() < BATCH {
+            match self.one()? {
+                Some(Carries::Event(event)) => batch.events.push(event),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(batch)
+    }
+
+    /// What is missing so far.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+}
+
+/// Takes this thread to a CPU and has the kernel send a message from there, before it returns: proc_comm_connector.
+/// (The message of a thread's end comes only after it has been joined.)
+fn speak_on(cpu: usize) -> Result<(), Cannot> {
+    bind(0, &[cpu].into())?;
+    // SAFETY: the name is a C string; the kernel copies it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"lancet-counts".as_ptr()) };
+    Ok(())
+}
+
+impl Drop for Connector {
+    fn drop(&mut self) {
+        if self.subscribed {
+            // Nothing can be done about a failure: the socket goes away with us.
+            let _ = self.say(IGNORE);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The process `-p` names, as `/proc/PID` shows it.
+//!
+//! Source: Documentation/filesystems/proc.rst, proc_pid_stat(5), proc_pid_limits(5).
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
+use crate::cpus::{Cpus, list};
+use crate::tree::{Cannot, Tree};
+
+/// More descriptors than this are counted, but not looked at one by one.
+const LOOKED_AT: usize = 65_536;
+/// glibc's arenas beside the first begin at multiples of this (malloc/arena.c, HEAP_MAX_SIZE).
+const ARENA: u64 = 64 << 20;
+
+/// A process, read once.
+#[derive(Debug)]
+pub struct Guest {
+    /// Its number.
+    pub pid: i32,
+    /// Its name.
+    pub comm: String,
+    /// When it started, in clock ticks after boot: with the PID it names the process for good.
+    pub started: u64,
+    /// Its threads.
+    pub threads: Vec<String>,
+    /// The CPUs it may run on.
+    pub allowed: Cpus,
+    /// The CPU each thread ran on last.
+    pub last_cpus: Cpus,
+    status: String,
+    descriptors: OnceCell<Result<Descriptors, Cannot>>,
+    maps: OnceCell<Result<String, Cannot>>,
+}
+
+/// What a process has open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Descriptors {
+    /// How many.
+    pub count: usize,
+    /// Numbers and inodes of sockets.
+    pub sockets: Vec<(i32, u32)>,
+    /// Numbers of epoll instances.
+    pub epolls: Vec<i32>,
+}
+
+/// Who answers malloc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allocator {
+    /// glibc's own.
+    Glibc,
+    /// A library in its place: jemalloc, tcmalloc, mimalloc.
+    Other(String),
+    /// No libc that we know is mapped.
+    Unknown,
+}
+
+impl Guest {
+    /// Opens it.
+    pub fn open(tree: &Tree, pid: i32) -> Result<Self, Cannot> {
+        let base = format!("/proc/{pid}");
+        let status = tree.read(&format!("{base}/status"))?;
+        let stat = tree.read(&format!("{base}/stat"))?;
+        let threads = tree.list(&format!("{base}/task"))?;
+        let last_cpus = threads
+            .iter()
+            .filter_map(|thread| tree.read(&format!("{base}/task/{thread}/stat")).ok())
+            .filter_map(|stat| field(&stat, 39)?.parse().ok())
+            .collect();
+        let mut guest = Self {
+            pid,
+            comm: tree.word(&format!("{base}/comm"))?,
+            started: field(&stat, 22)
+                .and_then(|ticks| ticks.parse().ok())
+                .unwrap_or(0),
+            threads,
+            allowed: Cpus::new(),
+            last_cpus,
+            status,
+            descriptors: OnceCell::new(),
+            maps: OnceCell::new(),
+        };
+        guest.allowed = guest
+            .status("Cpus_allowed_list")
+            .and_then(list)
+            .unwrap_or_default();
+        Ok(guest)
+    }
+
+    /// A file of its directory.
+    pub fn file(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.pid)
+    }
+
+    /// A line of its status.
+    pub fn status(&self, key: &str) -> Option<&str> {
+        self.status
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+            .map(str::trim)
+    }
+
+    /// What it has open.
+    pub fn descriptors(&self, tree: &Tree) -> Result<&Descriptors, Cannot> {
+        let read = || {
+            let numbers = tree.list(&self.file("fd"))?;
+            let mut all = Descriptors {
+                count: numbers.len(),
+                ..Descriptors::default()
+            };
+            for number in numbers.iter().take(LOOKED_AT) {
+                let Ok(target) = tree.link(&self.file(&format!("fd/{number}"))) else {
+                    continue;
+                };
+                let Ok(number) = number.parse() else { continue };
+                let inode = target
+                    .strip_prefix("socket:[")
+                    .and_then(|rest| rest.strip_suffix(']'));
+                if let Some(inode) = inode.and_then(|inode| inode.parse().ok()) {
+                    all.sockets.push((number, inode));
+                } else if target == "anon_inode:[eventpoll]" {
+                    all.epolls.push(number);
+                }
+            }
+            Ok(all)
+        };
+        self.descriptors
+            .get_or_init(read)
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// The soft and hard limit of descriptors.
+    pub fn descriptor_limits(&self, tree: &Tree) -> Result<(u64, u64), Cannot> {
+        let path = self.file("limits");
+        let text = tree.read(&path)?;
+        let line = text.lines().find(|line| line.starts_with("Max open files"));
+        let mut words = line.unwrap_or_default().split_whitespace().skip(3);
+        let mut next = || match words.next() {
+            Some("unlimited") => Some(u64::MAX),
+            word => word?.parse().ok(),
+        };
+        match (next(), next()) {
+            (Some(soft), Some(hard)) => Ok((soft, hard)),
+            _ => Err(Cannot::odd(&path, line.unwrap_or(&text))),
+        }
+    }
+
+    /// The files mapped into it, and the memory between.
+    pub fn maps(&self, tree: &Tree) -> Result<&str, Cannot> {
+        let read = || tree.read(&self.file("maps"));
+        let maps = self.maps.get_or_init(read).as_ref();
+        maps.map(String::as_str).map_err(Clone::clone)
+    }
+
+    /// Who answers malloc.
+    pub fn allocator(&self, tree: &Tree) -> Result<Allocator, Cannot> {
+        let maps = self.maps(tree)?;
+        let files: BTreeSet<&str> = maps
+            .lines()
+            .filter_map(|line| Some(line.rsplit_once('/')?.1))
+            .collect();
+        let other = ["jemalloc", "tcmalloc", "mimalloc"]
+            .iter()
+            .find_map(|known| files.iter().find(|file| file.contains(known)));
+        Ok(match other {
+            Some(file) => Allocator::Other((*file).to_owned()),
+            None if files
+                .iter()
+                .any(|file| file.starts_with("libc.so.6") || file.starts_with("libc-2.")) =>
+            {
+                Allocator::Glibc
+            }
+            None => Allocator::Unknown,
+        })
+    }
+
+    /// How many arenas glibc has made beside the first: anonymous memory that begins at a multiple of 64 MiB
+    /// and is, with the reserve behind it, that long.
+    pub fn arenas(&self, tree: &Tree) -> Result<usize, Cannot> {
+        let mut starts = 0;
+        let mut open: Option<(u64, u64)> = None;
+        for line in self.maps(tree)?.lines() {
+            let mut words = line.split_whitespace();
+            let bounds = words.next().and_then(|range| {
+                let (from, to) = range.split_once('-')?;
+                Some((
+                    u64::from_str_radix(from, 16).ok()?,
+                    u64::from_str_radix(to, 16).ok()?,
+                ))
+            });
+            let Some((from, to)) = bounds else { continue };
+            let rights = words.next().unwrap_or_default();
+            let anonymous = words.nth(3).is_none();
+            open = match open {
+                _ if !anonymous => None,
+                Some((start, end)) if end == from && rights.starts_with("---p") => {
+                    // Two that lie one behind the other share one line of reserve only if the first is full.
+                    starts += usize::from(to.saturating_sub(start) == ARENA);
+                    None
+                }
+                _ if from % ARENA == 0 && rights.starts_with("rw-p") => Some((from, to)),
+                _ => None,
+            };
+        }
+        Ok(starts)
+    }
+
+    /// A variable of the environment it was started with.
+    pub fn environment(&self, tree: &Tree, name: &str) -> Result<Option<String>, Cannot> {
+        let all = tree.read(&self.file("environ"))?;
+        let value = all
+            .split('\0')
+            .find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+        Ok(value.map(str::to_owned))
+    }
+
+    /// Whether it runs Ruby: by its name or by what is mapped.
+    pub fn is_ruby(&self, tree: &Tree) -> bool {
+        self.comm.starts_with("ruby")
+            || self
+                .maps(tree)
+                .is_ok_and(|maps| maps.contains("/libruby") || maps.contains("/bin/ruby"))
+    }
+}
+
+/// Field `number` of a stat line, as proc(5) counts: the name in parentheses is the second and may hold
+/// anything.
+fn field(stat: &str, number: usize) -> Option<&str> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number.checked_sub(3)?)
+}
+
+/// Tells a process from a later one of the same number: its start in clock ticks.
+pub fn started(tree: &Tree, pid: i32) -> Result<u64, Cannot> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = tree.read(&path)?;
+    field(&stat, 22)
+        .and_then(|ticks| ticks.parse().ok())
+        .ok_or_else(|| Cannot::odd(&path, &stat))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_move_the_fields() {
+        let stat = "7 (a) b ) c) S 1 7 7 0 -1 4194304";
+        assert_eq!(field(stat, 3), Some("S"));
+        assert_eq!(field(stat, 4), Some("1"));
+        assert_eq!(field(stat, 39), None);
+        assert_eq!(field("nothing", 3), None);
+    }
+
+    #[test]
+    fn this_process_is_read() {
+        let tree = Tree::live();
+        let own = Guest::open(&tree, std::process::id() as i32).unwrap();
+        assert!(own.threads.len() >= 2, "the test's thread and the main one");
+        assert!(!own.allowed.is_empty() && !own.last_cpus.is_empty());
+        assert_eq!(own.allocator(&tree).unwrap(), Allocator::Glibc);
+        let (soft, hard) = own.descriptor_limits(&tree).unwrap();
+        assert!(soft > 0 && soft <= hard);
+        // The thread of this test has an arena of its own as soon as it allocates.
+        assert!(own.arenas(&tree).unwrap() >= 1);
+        assert_eq!(own.started, started(&tree, own.pid).unwrap());
+    }
+}

@@ -1,0 +1,91 @@
+//! `/proc/interrupts`, and which CPU takes which interrupt.
+//!
+//! ```text
+//!            CPU0       CPU1
+//!  38:          0      19211  PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0
+//! LOC:     757470     680912   Local timer interrupts
+//! ```
+//!
+//! Only the numbered lines are interrupts of devices. There may be fewer columns than CPUs
+//! (`ERR`, `MIS`) and offline CPUs have none. Source: kernel/irq/proc.c, show_interrupts().
+
+use std::collections::BTreeMap;
+
+use crate::cpus::{Cpus, list};
+use crate::tree::{Cannot, Tree};
+
+/// One interrupt of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// How often it came, all CPUs together.
+    pub count: u64,
+    /// Who asked for it: the last word of its line, `eth0-TxRx-3`.
+    pub name: String,
+}
+
+/// All numbered interrupts.
+pub type Interrupts = BTreeMap<u32, Interrupt>;
+
+/// Reads them.
+pub fn read(tree: &Tree) -> Result<Interrupts, Cannot> {
+    Ok(parse(&tree.read("/proc/interrupts")?))
+}
+
+fn parse(text: &str) -> Interrupts {
+    let mut lines = text.lines();
+    let columns = lines
+        .next()
+        .map_or(0, |head| head.split_whitespace().count());
+    lines
+        .filter_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let number = number.trim().parse().ok()?;
+            let mut count = 0u64;
+            let mut name = "";
+            for (at, word) in rest.split_whitespace().enumerate() {
+                match word.parse::<u64>() {
+                    Ok(more) if at < columns => count = count.saturating_add(more),
+                    _ => name = word,
+                }
+            }
+            let name = name.to_owned();
+            Some((number, Interrupt { count, name }))
+        })
+        .collect()
+}
+
+/// The file that says, and sets, which CPUs may take the interrupt.
+pub fn affinity_file(number: u32) -> String {
+    format!("/proc/irq/{number}/smp_affinity_list")
+}
+
+/// The CPU that does take it: `effective_affinity_list` where the kernel has it (4.14 and later,
+/// and lagging behind a write until the next interrupt), else all that may.
+pub fn served_by(tree: &Tree, number: u32) -> Result<Cpus, Cannot> {
+    let path = format!("/proc/irq/{number}/effective_affinity_list");
+    let (path, text) = match tree.read(&path) {
+        Ok(text) if !text.trim().is_empty() => (path, text),
+        _ => {
+            let path = affinity_file(number);
+            let text = tree.read(&path)?;
+            (path, text)
+        }
+    };
+    list(&text).ok_or_else(|| Cannot::odd(&path, &text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_added_and_the_name_is_the_last_word() {
+        let text = "           CPU0       CPU1\n 38:   7  5  PCI-MSIX-0000:00:03.0   1-edge   virtio2-input.0\n\
+                    LOC:  9 9 Local timer interrupts\nERR: 0\n 9: garbage\n";
+        let all = parse(text);
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[&38].count, 12);
+        assert_eq!(all[&38].name, "virtio2-input.0");
+        assert_eq!(all[&9].count, 0);
+    }
+}

@@ -1,0 +1,341 @@
+//! What was changed, on disk before it is changed.
+//!
+//! One JSON object a line, only ever appended to:
+//!
+//! ```text
+//! {"journal":1,"boot":"5c2f…","network":"net:[4026531833]"}          where it holds
+//! {"intent":0,"rule":"T21","setting":{…},"before":"128\n","wanted":"4096"}   fsync, and only then the write
+//! {"done":0,"after":"4096\n"}                                        what the kernel made of it
+//! ```
+//!
+//! A crash leaves at most one intent without its `done`, and at most one torn line at the end: a torn
+//! intent was never carried out, because the write comes after the fsync. A journal whose undo is
+//! complete gets the ending `.undone`.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::setting::Setting;
+
+/// The format's version.
+const VERSION: u32 = 1;
+const ENDING: &str = "journal";
+/// No journal of ours is longer; what is, was not written by us.
+const LONGEST: u64 = 64 << 20;
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file system said no.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// On which file.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+    /// Another lancet is at work.
+    #[error("another lancet tune is changing settings (it holds {})", .0.display())]
+    Busy(PathBuf),
+    /// It is no journal, or a damaged one.
+    #[error("{}:{line}: not a line of a lancet journal", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> JournalError {
+    let path = path.to_owned();
+    move |error| JournalError::Io { path, error }
+}
+
+/// What must be the same for the saved values to mean anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The boot's random id.
+    pub boot: String,
+    /// The network namespace.
+    pub network: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    journal: u32,
+    #[serde(flatten)]
+    place: Place,
+}
+
+/// A setting, what it was, and what it is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Its number in the journal.
+    pub intent: usize,
+    /// On whose behalf: a rule's id, or the key the user named.
+    pub rule: String,
+    /// What is written to.
+    pub setting: Setting,
+    /// Which thing of that name, where names are used again.
+    pub identity: Option<String>,
+    /// What it read before, to the byte.
+    pub before: String,
+    /// What is written; nothing for the other half of a pair, which is only remembered.
+    pub wanted: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Done {
+    done: usize,
+    after: String,
+}
+
+/// An intent, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The intent.
+    pub intent: Intent,
+    /// What was read after the write; `None` if lancet died in between.
+    pub after: Option<String>,
+}
+
+/// The directory of journals, locked: one lancet at a time changes settings.
+#[derive(Debug)]
+pub struct Journals {
+    directory: PathBuf,
+    _lock: File,
+}
+
+impl Journals {
+    /// Opens it, making it if it is not there.
+    pub fn open(directory: &Path) -> Result<Self, JournalError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(failed(directory))?;
+        let lock = File::open(directory).map_err(failed(directory))?;
+        // SAFETY: no memory is handed over. The lock goes with the descriptor, however we end.
+        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } < 0 {
+            let error = io::Error::last_os_error();
+            return Err(match error.kind() {
+                io::ErrorKind::WouldBlock => JournalError::Busy(directory.to_owned()),
+                _ => failed(directory)(error),
+            });
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// The journal written last whose changes still stand.
+    pub fn last(&self) -> Result<Option<PathBuf>, JournalError> {
+        let mut found: Vec<PathBuf> = fs::read_dir(&self.directory)
+            .map_err(failed(&self.directory))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
+            .collect();
+        // Names begin with the time.
+        found.sort();
+        Ok(found.pop())
+    }
+
+    /// Begins one.
+    pub fn begin(&self, place: Place) -> Result<Journal, JournalError> {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let name = format!("{:013}-{}.{ENDING}", now.as_millis(), std::process::id());
+        let path = self.directory.join(name);
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed(&path))?;
+        let mut journal = Journal { path, file };
+        let journal_version = VERSION;
+        journal.append(&Head {
+            journal: journal_version,
+            place,
+        })?;
+        // The name must survive a crash as well as what is in it.
+        let directory = File::open(&self.directory).map_err(failed(&self.directory))?;
+        directory.sync_all().map_err(failed(&self.directory))?;
+        Ok(journal)
+    }
+
+    /// Marks a journal as taken back.
+    pub fn retire(&self, path: &Path) -> Result<(), JournalError> {
+        fs::rename(path, path.with_extension("undone")).map_err(failed(path))
+    }
+}
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub struct Journal {
+    /// Where.
+    pub path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    fn append(&mut self, line: &impl Serialize) -> Result<(), JournalError> {
+        let mut text =
+            serde_json::to_string(line).map_err(|error| failed(&self.path)(error.into()))?;
+        text.push('\n');
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(failed(&self.path))?;
+        self.file.sync_data().map_err(failed(&self.path))
+    }
+
+    /// Puts an intent on disk. When this returns, the write may be made.
+    pub fn intend(&mut self, intent: &Intent) -> Result<(), JournalError> {
+        self.append(intent)
+    }
+
+    /// Puts down what came of it.
+    pub fn done(&mut self, intent: usize, after: String) -> Result<(), JournalError> {
+        self.append(&Done {
+            done: intent,
+            after,
+        })
+    }
+}
+
+/// Reads a journal: where it holds (`None` if lancet died before that was on disk) and its steps.
+pub fn read(path: &Path) -> Result<(Option<Place>, Vec<Step>), JournalError> {
+    let length = fs::metadata(path).map_err(failed(path))?;
+    if !length.is_file() || length.len() > LONGEST {
+        return Err(JournalError::Damaged {
+            path: path.into(),
+            line: 1,
+        });
+    }
+    let text = fs::read(path).map_err(failed(path))?;
+    let text = String::from_utf8_lossy(&text);
+    let mut place = None;
+    let mut steps: Vec<Step> = Vec::new();
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        let Some(whole) = line.strip_suffix('\n') else {
+            // Torn: it was not on disk when lancet died, so nothing was done about it.
+            break;
+        };
+        let damaged = || JournalError::Damaged {
+            path: path.into(),
+            line: at + 1,
+        };
+        if at == 0 {
+            let head: Head = serde_json::from_str(whole).map_err(|_| damaged())?;
+            if head.journal != VERSION {
+                return Err(damaged());
+            }
+            place = Some(head.place);
+        } else if let Ok(intent) = serde_json::from_str::<Intent>(whole) {
+            steps.push(Step {
+                intent,
+                after: None,
+            });
+        } else {
+            let done: Done = serde_json::from_str(whole).map_err(|_| damaged())?;
+            let step = steps
+                .iter_mut()
+                .find(|step| step.intent.intent == done.done);
+            step.ok_or_else(damaged)?.after = Some(done.after);
+        }
+    }
+    Ok((place, steps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path =
+            std::env::temp_dir().join(format!("lancet-journal-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    fn intent(number: usize) -> Intent {
+        Intent {
+            intent: number,
+            rule: "T21".into(),
+            setting: Setting::sysctl("net.core.somaxconn"),
+            identity: None,
+            before: "128\n".into(),
+            wanted: Some("4096".into()),
+        }
+    }
+
+    #[test]
+    fn cut_anywhere_it_is_still_read() {
+        let directory = scratch("cut");
+        let journals = Journals::open(&directory).unwrap();
+        let place = Place {
+            boot: "b".into(),
+            network: "n".into(),
+        };
+        let mut journal = journals.begin(place.clone()).unwrap();
+        for number in 0..2 {
+            journal.intend(&intent(number)).unwrap();
+            journal.done(number, "4096\n".into()).unwrap();
+        }
+        let whole = fs::read(&journal.path).unwrap();
+        let (read_place, steps) = read(&journal.path).unwrap();
+        assert_eq!(read_place, Some(place));
+        assert_eq!(steps.len(), 2);
+        assert!(
+            steps
+                .iter()
+                .all(|step| step.after.as_deref() == Some("4096\n"))
+        );
+        let lines = |length: usize| {
+            whole[..length]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+        };
+        for length in 0..whole.len() {
+            fs::write(&journal.path, &whole[..length]).unwrap();
+            let (_, steps) = read(&journal.path).unwrap();
+            assert_eq!(steps.len(), lines(length) / 2, "cut at {length}");
+        }
+        fs::write(&journal.path, "noise\n").unwrap();
+        assert!(matches!(
+            read(&journal.path),
+            Err(JournalError::Damaged { line: 1, .. })
+        ));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn one_at_a_time_and_the_newest_first() {
+        let directory = scratch("lock");
+        let journals = Journals::open(&directory).unwrap();
+        assert!(matches!(
+            Journals::open(&directory),
+            Err(JournalError::Busy(_))
+        ));
+        assert_eq!(journals.last().unwrap(), None);
+        let place = Place {
+            boot: String::new(),
+            network: String::new(),
+        };
+        let path = journals.begin(place).unwrap().path;
+        assert_eq!(journals.last().unwrap(), Some(path.clone()));
+        journals.retire(&path).unwrap();
+        assert_eq!(journals.last().unwrap(), None);
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

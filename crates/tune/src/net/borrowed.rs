@@ -1,0 +1,81 @@
+//! Sockets of another process, borrowed for a question.
+//!
+//! A copy of the descriptor (pidfd_getfd(2)) is asked and closed; the process does not notice. It takes
+//! the right to trace the process. SO_INCOMING_CPU is the CPU that took the last packet of the connection,
+//! SO_INCOMING_NAPI_ID the poller it came through (socket(7); net/core/sock.c).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::tree::Cannot;
+
+const SO_INCOMING_NAPI_ID: i32 = 56;
+
+/// Where the packets of one socket arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The descriptor in the process.
+    pub descriptor: i32,
+    /// The CPU; none if nothing has arrived yet.
+    pub cpu: Option<usize>,
+    /// The NAPI instance; none if it was the machine itself.
+    pub napi: Option<u32>,
+}
+
+/// Of these descriptors of a process. One that was closed meanwhile is left out.
+pub fn arrivals(pid: i32, descriptors: &[i32]) -> Result<Vec<Arrival>, Cannot> {
+    let what = format!("borrowing sockets of process {pid}");
+    let denied = |error: io::Error| match Cannot::from_io(&what, &error) {
+        Cannot::Denied { what, .. } => Cannot::Denied {
+            what,
+            right: "the right to trace it (CAP_SYS_PTRACE)",
+        },
+        other => other,
+    };
+    // SAFETY: no memory is handed over.
+    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).map_err(denied)?;
+    let mut all = Vec::new();
+    for &descriptor in descriptors {
+        // SAFETY: no memory is handed over.
+        let socket = owned(unsafe {
+            libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), descriptor, 0)
+        });
+        let socket = match socket {
+            Ok(socket) => socket,
+            Err(error) if error.raw_os_error() == Some(libc::EBADF) => continue,
+            Err(error) => return Err(denied(error)),
+        };
+        let cpu = option(&socket, libc::SO_INCOMING_CPU).and_then(|cpu| usize::try_from(cpu).ok());
+        let napi = option(&socket, SO_INCOMING_NAPI_ID).map(i32::cast_unsigned);
+        all.push(Arrival {
+            descriptor,
+            cpu,
+            napi: napi.filter(|napi| *napi != 0),
+        });
+    }
+    Ok(all)
+}
+
+fn owned(fd: i64) -> io::Result<OwnedFd> {
+    match RawFd::try_from(fd) {
+        // SAFETY: a system call that succeeded just made this descriptor, and nobody else knows it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn option(socket: &OwnedFd, name: i32) -> Option<i32> {
+    let mut value = 0i32;
+    let mut length = size_of::<i32>() as u32;
+    // SAFETY: value and length live across the call, and the length is that of the value.
+    let code = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    (code == 0).then_some(value)
+}

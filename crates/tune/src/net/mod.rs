@@ -1,0 +1,21 @@
+//! Network devices and sockets, asked through the kernel's own interfaces.
+//!
+//! | module | interface | for |
+//! |---|---|---|
+//! | [`nic`] | sysfs | which devices there are, their queues and interrupts |
+//! | [`ethtool`] | ioctl SIOCETHTOOL | offloads, coalescing, rings, channels, driver counters |
+//! | [`netlink`] | AF_NETLINK | the messages of the three below |
+//! | [`napi`] | generic netlink `netdev` | NAPI instances and their interrupts |
+//! | [`sockets`] | sock_diag | listen queues, TIME_WAIT |
+//! | [`borrowed`] | pidfd_getfd, getsockopt | the CPU and poller that serve a process's sockets |
+//! | [`qdisc`] | rtnetlink | queueing disciplines |
+//! | [`namespace`] | setns, fsmount | the network of another process |
+
+pub mod borrowed;
+pub mod ethtool;
+pub mod namespace;
+pub mod napi;
+pub mod netlink;
+pub mod nic;
+pub mod qdisc;
+pub mod sockets;

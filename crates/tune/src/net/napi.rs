@@ -1,0 +1,85 @@
+//! NAPI instances of the network devices: who polls which queue, on which interrupt.
+//!
+//! The generic netlink family `netdev` answers `napi-get` since Linux 6.7, with timers per instance
+//! since 6.13. Older kernels have NAPI all the same and only do not tell.
+//!
+//! Source: Documentation/netlink/specs/netdev.yaml; include/uapi/linux/netdev.h.
+
+use super::netlink::{Netlink, attribute, attributes, word};
+use crate::tree::Cannot;
+
+const GENERIC: i32 = 16;
+const CONTROL: u16 = 0x10;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+const NAPI_GET: u8 = 11;
+
+/// One instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Napi {
+    /// Of which device.
+    pub ifindex: u32,
+    /// Its number, as SO_INCOMING_NAPI_ID gives it.
+    pub id: u32,
+    /// The interrupt that starts it, where the driver tells.
+    pub irq: Option<u32>,
+    /// Its thread, if it is threaded.
+    pub thread: Option<u32>,
+    /// How many empty polls interrupts stay off for.
+    pub defer_hard_irqs: Option<u32>,
+    /// How long packets may wait to be merged.
+    pub gro_flush_nanos: Option<u32>,
+    /// How long interrupts may stay off while an application polls.
+    pub irq_suspend_nanos: Option<u32>,
+}
+
+/// All instances in this network namespace.
+pub fn instances() -> Result<Vec<Napi>, Cannot> {
+    let mut netlink = Netlink::open(GENERIC, "generic netlink")?;
+    let family = family(&mut netlink)?;
+    // struct genlmsghdr: command, version, reserved
+    let answers = netlink.dump(family, &[NAPI_GET, 1, 0, 0])?;
+    Ok(answers.iter().map(|answer| instance(answer)).collect())
+}
+
+fn family(netlink: &mut Netlink) -> Result<u16, Cannot> {
+    let mut payload = vec![GET_FAMILY, 1, 0, 0];
+    attribute(&mut payload, FAMILY_NAME, b"netdev\0");
+    let unknown = || Cannot::Unsupported {
+        what: "netlink family netdev".into(),
+        why: "by this kernel; it came with 6.6".into(),
+    };
+    let answers = netlink.request(CONTROL, 0, &payload).map_err(|cannot| {
+        if cannot.is_missing() {
+            unknown()
+        } else {
+            cannot
+        }
+    })?;
+    answers
+        .iter()
+        .flat_map(|answer| attributes(answer.get(4..).unwrap_or_default()))
+        .find(|(kind, _)| *kind == FAMILY_ID)
+        .and_then(|(_, payload)| super::netlink::half(payload, 0))
+        .ok_or_else(unknown)
+}
+
+fn instance(answer: &[u8]) -> Napi {
+    let mut napi = Napi::default();
+    for (kind, payload) in attributes(answer.get(4..).unwrap_or_default()) {
+        let value = word(payload, 0);
+        match kind {
+            1 => napi.ifindex = value.unwrap_or(0),
+            2 => napi.id = value.unwrap_or(0),
+            3 => napi.irq = value,
+            4 => napi.thread = value,
+            5 => napi.defer_hard_irqs = value,
+            // Unsigned integers of 4 or 8 bytes, the low half first: nanoseconds, far below 4 seconds.
+            6 => napi.gro_flush_nanos = value,
+            7 => napi.irq_suspend_nanos = value,
+            _ => {}
+        }
+    }
+    napi
+}

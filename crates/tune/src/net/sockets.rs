@@ -1,0 +1,121 @@
+//! TCP sockets of this network namespace, through sock_diag as ss(8) does.
+//!
+//! `/proc/net/tcp` does not show how long a listen queue may get; `INET_DIAG` does: for a listener,
+//! `rqueue` is how many connections wait and `wqueue` how many may (net/ipv4/tcp_diag.c).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::netlink::{Netlink, word};
+use crate::tree::Cannot;
+
+const BY_FAMILY: u16 = 20;
+const SOCK_DIAG: i32 = 4;
+const TCP: u8 = 6;
+const LISTEN: u8 = 10;
+const TIME_WAIT: u8 = 6;
+
+/// A socket that listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Where.
+    pub address: IpAddr,
+    /// On which port.
+    pub port: u16,
+    /// Connections that wait for accept().
+    pub waiting: u32,
+    /// How many may wait: what listen() asked for, cut to somaxconn.
+    pub most: u32,
+    /// The socket's inode, as `/proc/PID/fd` shows it.
+    pub inode: u32,
+}
+
+struct Message {
+    local: (IpAddr, u16),
+    remote: (IpAddr, u16),
+    queues: (u32, u32),
+    inode: u32,
+}
+
+/// All that listen.
+pub fn listeners() -> Result<Vec<Listener>, Cannot> {
+    let all = sockets(LISTEN)?;
+    Ok(all
+        .into_iter()
+        .map(|message| Listener {
+            address: message.local.0,
+            port: message.local.1,
+            waiting: message.queues.0,
+            most: message.queues.1,
+            inode: message.inode,
+        })
+        .collect())
+}
+
+/// The destination that most TIME_WAIT sockets go to from one local address, and their number.
+pub fn busiest_time_wait() -> Result<Option<(IpAddr, u16, usize)>, Cannot> {
+    let mut per_destination: HashMap<(IpAddr, (IpAddr, u16)), usize> = HashMap::new();
+    for message in sockets(TIME_WAIT)? {
+        *per_destination
+            .entry((message.local.0, message.remote))
+            .or_default() += 1;
+    }
+    let busiest = per_destination.into_iter().max_by_key(|(_, count)| *count);
+    Ok(busiest.map(|((_, (address, port)), count)| (address, port, count)))
+}
+
+fn sockets(state: u8) -> Result<Vec<Message>, Cannot> {
+    let mut netlink = Netlink::open(SOCK_DIAG, "sock_diag")?;
+    let mut all = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        // struct inet_diag_req_v2: family, protocol, ext, pad, states, and an empty socket id
+        let mut payload = vec![family as u8, TCP, 0, 0];
+        payload.extend((1u32 << state).to_ne_bytes());
+        payload.resize(8 + 48, 0);
+        let answers = netlink.dump(BY_FAMILY, &payload)?;
+        all.extend(answers.iter().filter_map(|answer| message(answer)));
+    }
+    Ok(all)
+}
+
+/// struct inet_diag_msg: family, state, timer, retrans; sport, dport, src\[4\], dst\[4\], if, cookie\[2\];
+/// expires, rqueue, wqueue, uid, inode.
+fn message(bytes: &[u8]) -> Option<Message> {
+    let family = *bytes.first()?;
+    let port = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let address = |at: usize| -> Option<IpAddr> {
+        let raw: [u8; 16] = bytes.get(at..at + 16)?.try_into().ok()?;
+        let [a, b, c, d, ..] = raw;
+        Some(match i32::from(family) {
+            libc::AF_INET => Ipv4Addr::new(a, b, c, d).into(),
+            _ => Ipv6Addr::from(raw).into(),
+        })
+    };
+    Some(Message {
+        local: (address(8)?, port(4)?),
+        remote: (address(24)?, port(6)?),
+        queues: (word(bytes, 56)?, word(bytes, 60)?),
+        inode: word(bytes, 68)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_listener_shows_its_queue() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: no memory is handed over.
+        assert_eq!(unsafe { libc::listen(socket.as_raw_fd(), 7) }, 0);
+        let port = socket.local_addr().unwrap().port();
+        let _client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let found = listeners().unwrap();
+        let ours = found.iter().find(|listener| listener.port == port).unwrap();
+        assert_eq!((ours.most, ours.waiting), (7, 1));
+        assert_eq!(ours.address, IpAddr::from(Ipv4Addr::LOCALHOST));
+    }
+}

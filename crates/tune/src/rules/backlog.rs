@@ -1,0 +1,243 @@
+//! Queues that run over: of packets per CPU, of connections per listener, of handshakes.
+
+use super::{Risk, Rule, WRITE_BACK};
+use crate::machine::Machine;
+use crate::sample::{Counters, Moved};
+use crate::setting::Setting;
+use crate::tree::Cannot;
+use crate::verdict::Outcome;
+
+pub(super) const SOFTIRQ: Rule = Rule {
+    id: "T19",
+    title: "softirq budget and backlog",
+    of_2009: false,
+    reads: "/proc/net/softnet_stat columns 2 and 3, twice",
+    why: "Column 2 counts packets dropped because the CPU's backlog was full: loss nobody else reports. Column 3 counts \
+          rounds that ended with work left: the budget is short, or the CPU is.",
+    source: "net/core/net-procfs.c, net/core/dev.c; Documentation/admin-guide/sysctl/net.rst",
+    dated: "stands in 2026",
+    change: "drops: sysctl net.core.netdev_max_backlog, doubled; squeezes: net.core.netdev_budget, doubled",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: true,
+    check: softirq,
+};
+
+fn doubled(machine: &Machine, outcome: Outcome, key: &str, most: u64) -> Outcome {
+    let path = crate::setting::sysctl_path(key);
+    match machine.tree.number::<u64>(&path) {
+        Ok(now) if now > 0 && now < most => outcome
+            .saw(&path, now)
+            .change(Setting::file(&path), now.saturating_mul(2).min(most)),
+        Ok(now) => outcome.saw(&path, now),
+        Err(cannot) => outcome.saw(&path, cannot),
+    }
+}
+
+fn softirq(machine: &Machine) -> Result<Outcome, Cannot> {
+    if let Err(cannot) = &machine.samples.first.softnet {
+        return Err(cannot.clone());
+    }
+    let sum = |of: fn(&crate::sample::Softnet) -> u64| {
+        machine.samples.moved(|counters| {
+            let cpus = counters.softnet.as_ref().ok()?;
+            Some(cpus.iter().map(of).fold(0, u64::saturating_add))
+        })
+    };
+    let (dropped, squeezed) = (sum(|cpu| cpu.dropped), sum(|cpu| cpu.squeezed));
+    let over = machine.samples.over();
+    let outcome = match (dropped, squeezed) {
+        (Some(Moved::By { more }), _) => {
+            let outcome = Outcome::bad(format!(
+                "{more} packets dropped in {over}: the backlog is full"
+            ));
+            doubled(machine, outcome, "net.core.netdev_max_backlog", 30_000)
+        }
+        (_, Some(Moved::By { more })) => {
+            let outcome =
+                Outcome::consider(format!("{more} rounds in {over} ended with work left"));
+            doubled(machine, outcome, "net.core.netdev_budget", 2400)
+        }
+        (Some(Moved::Unwatched { total }), _) => Outcome::cannot_tell(format!(
+            "{total} packets dropped since boot; one look does not show when"
+        )),
+        (_, Some(Moved::Unwatched { total })) => Outcome::cannot_tell(format!(
+            "no drops; {total} rounds since boot ended with work left, one look does not show when"
+        )),
+        (Some(Moved::Still { total }), _) => {
+            Outcome::good(format!("nothing dropped in {over} ({total} since boot)"))
+        }
+        _ => Outcome::good("nothing dropped"),
+    };
+    Ok(outcome
+        .saw(
+            "/proc/net/softnet_stat column 2, all CPUs",
+            words(dropped, &over),
+        )
+        .saw(
+            "/proc/net/softnet_stat column 3, all CPUs",
+            words(squeezed, &over),
+        ))
+}
+
+fn words(moved: Option<Moved>, over: &str) -> String {
+    match moved {
+        None => "not there".into(),
+        Some(Moved::Never) => "0 since boot".into(),
+        Some(Moved::Still { total }) => format!("{total} since boot, none in {over}"),
+        Some(Moved::By { more }) => format!("{more} in {over}"),
+        Some(Moved::Unwatched { total }) => format!("{total} since boot"),
+    }
+}
+
+fn tcp(machine: &Machine, names: &[&str]) -> Option<Moved> {
+    let sum = |counters: &Counters| {
+        let tcp = counters.tcp.as_ref().ok()?;
+        names
+            .iter()
+            .filter_map(|name| tcp.get(*name))
+            .copied()
+            .reduce(u64::saturating_add)
+    };
+    machine.samples.moved(sum)
+}
+
+pub(super) const ACCEPT: Rule = Rule {
+    id: "T21",
+    title: "accept queue",
+    of_2009: false,
+    reads: "net.core.somaxconn in the guest's network namespace; sock_diag listeners; TcpExt ListenOverflows, twice",
+    why: "listen() asks for a queue and is silently cut to somaxconn. When the queue is full, handshakes that are done are \
+          dropped and the client waits a second or more. Raising somaxconn helps a service only after it listens again.",
+    source: "listen(2); ip-sysctl.rst; burmilla/os#38; Redis' startup warning",
+    dated: "the default was 128 until 5.4 (2019) and is 4096 since; advice of before 2019 may lower it today",
+    change: "sysctl net.core.somaxconn=4096, in the network namespace of the service; then restart the service",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: true,
+    check: accept,
+};
+
+/// The kernel's default since 5.4.
+const SOMAXCONN: u32 = 4096;
+
+fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
+    const FILE: &str = "/proc/sys/net/core/somaxconn";
+    let most: u32 = machine.tree.number(FILE)?;
+    let overflows = tcp(machine, &["ListenOverflows"]);
+    let over = machine.samples.over();
+    let listeners = machine.listeners();
+    let mut own: Vec<_> = listeners
+        .as_ref()
+        .map_or(&[][..], |all| all)
+        .iter()
+        .collect();
+    if let Some(guest) = &machine.guest
+        && let Ok(open) = guest.descriptors(&machine.tree)
+    {
+        own.retain(|listener| {
+            open.sockets
+                .iter()
+                .any(|(_, inode)| *inode == listener.inode)
+        });
+    }
+    let full = own
+        .iter()
+        .find(|listener| listener.most > 0 && listener.waiting >= listener.most);
+    let cut = own.iter().filter(|listener| listener.most == most).count();
+    let raise = |outcome: Outcome| match most < SOMAXCONN {
+        true => outcome.change(Setting::file(FILE), SOMAXCONN),
+        false => outcome,
+    };
+    let outcome = if let Some(full) = full {
+        raise(Outcome::bad(format!(
+            "port {}: {} connections wait, and the queue takes {}",
+            full.port, full.waiting, full.most
+        )))
+    } else if let Some(Moved::By { more }) = overflows {
+        raise(Outcome::bad(format!(
+            "{more} connections dropped in {over}: a queue is full"
+        )))
+    } else if most < SOMAXCONN && cut > 0 {
+        raise(Outcome::bad(format!(
+            "{cut} of {} listeners are cut to somaxconn {most}; it is {SOMAXCONN} since 5.4",
+            own.len()
+        )))
+    } else if most < SOMAXCONN {
+        raise(Outcome::consider(format!(
+            "somaxconn {most} is below the default since 5.4, {SOMAXCONN}"
+        )))
+    } else {
+        match (own.len(), &machine.guest) {
+            _ if listeners.is_err() => {
+                Outcome::good(format!("somaxconn {most}; the listeners are not known"))
+            }
+            (0, Some(guest)) => Outcome::good(format!(
+                "{} listens on no TCP port; somaxconn {most}",
+                guest.comm
+            )),
+            (count, _) => Outcome::good(format!("somaxconn {most}, {count} listeners, none full")),
+        }
+    };
+    let mut outcome = outcome
+        .saw(FILE, most)
+        .saw("TcpExt ListenOverflows", words(overflows, &over));
+    if let Err(cannot) = listeners {
+        outcome = outcome.saw("listeners", cannot);
+    }
+    Ok(own.iter().take(32).fold(outcome, |outcome, listener| {
+        outcome.saw(
+            format!("sock_diag {}:{}", listener.address, listener.port),
+            format!("{} of {} wait", listener.waiting, listener.most),
+        )
+    }))
+}
+
+pub(super) const SYN: Rule = Rule {
+    id: "T22",
+    title: "SYN queue",
+    of_2009: false,
+    reads: "net.ipv4.tcp_max_syn_backlog, tcp_syncookies; TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies, twice",
+    why: "Half-open connections wait here. When it is full the kernel answers with cookies, which carry fewer TCP \
+          options, or drops. Growing counters mean a flood or a queue too short for the traffic.",
+    source: "ip-sysctl.rst; net/ipv4/tcp_input.c",
+    dated: "stands in 2026",
+    change: "sysctl net.ipv4.tcp_max_syn_backlog, doubled; net.ipv4.tcp_syncookies=1",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: true,
+    check: syn,
+};
+
+fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
+    const COOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
+    let backlog: u64 = machine
+        .tree
+        .number("/proc/sys/net/ipv4/tcp_max_syn_backlog")?;
+    let cookies = machine.tree.number::<u32>(COOKIES);
+    let full = tcp(machine, &["TCPReqQFullDrop", "TCPReqQFullDoCookies"]);
+    let over = machine.samples.over();
+    let outcome = match (full, &cookies) {
+        (Some(Moved::By { more }), _) => {
+            let outcome = Outcome::bad(format!("full {more} times in {over}"));
+            doubled(machine, outcome, "net.ipv4.tcp_max_syn_backlog", 65_536)
+        }
+        (_, Ok(0)) => Outcome::consider("no SYN cookies: a flood shuts the port")
+            .change(Setting::file(COOKIES), 1),
+        (Some(Moved::Unwatched { total }), _) => Outcome::cannot_tell(format!(
+            "full {total} times since boot; one look does not show when"
+        )),
+        _ => Outcome::good(format!("room for {backlog}, never full while looked at")),
+    };
+    let cookies = cookies.map_or_else(|cannot| cannot.to_string(), |value| value.to_string());
+    Ok(outcome
+        .saw("net.ipv4.tcp_max_syn_backlog", backlog)
+        .saw("net.ipv4.tcp_syncookies", cookies)
+        .saw(
+            "TcpExt TCPReqQFullDrop + TCPReqQFullDoCookies",
+            words(full, &over),
+        ))
+}

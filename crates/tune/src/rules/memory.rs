@@ -1,0 +1,165 @@
+//! Memory: huge pages, swap, overcommit.
+
+use super::{Risk, Rule, WRITE_BACK};
+use crate::guest::Allocator;
+use crate::machine::Machine;
+use crate::setting::{Setting, chosen};
+use crate::tree::Cannot;
+use crate::verdict::{Goal, Outcome};
+
+pub(super) const THP: Rule = Rule {
+    id: "T26",
+    title: "transparent huge pages",
+    of_2009: false,
+    reads: "/sys/kernel/mm/transparent_hugepage/enabled; with -p AnonHugePages in smaps_rollup, THP_enabled in status",
+    why: "With `always`, an allocator that touches 4 KiB gets 2 MiB, and what it gives back in small pieces stays \
+          resident. 100 Ruby threads with jemalloc 3.6 held 181 MB with always, 12 MB with never. A fork-snapshotting \
+          Redis copies 2 MiB for each byte written.",
+    source: "jemalloc#1674; Redis' startup warning; Documentation/admin-guide/mm/transhuge.rst",
+    dated: "2019; stands today",
+    change: "echo madvise > enabled; pages that are huge already stay so until the process restarts",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: thp,
+};
+
+fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
+    const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let tree = &machine.tree;
+    let text = match tree.read(ENABLED) {
+        Ok(text) => text,
+        Err(missing) if missing.is_missing() && tree.exists("/sys/kernel/mm") => {
+            return Ok(Outcome::not_applicable("the kernel has none").saw(ENABLED, "not there"));
+        }
+        Err(other) => return Err(other),
+    };
+    let value = chosen(&text).to_owned();
+    let suffers = machine.guest.as_ref().and_then(|guest| {
+        let other = matches!(guest.allocator(tree), Ok(Allocator::Other(_)));
+        let named = guest.comm.starts_with("redis") || guest.is_ruby(tree);
+        (named || other).then_some(guest.comm.as_str())
+    });
+    let outcome = match (value.as_str(), suffers) {
+        ("always", Some(comm)) => Outcome::bad(format!("always: {comm} holds memory it gave back")),
+        ("always", None) => {
+            Outcome::consider("always: bad for Ruby, jemalloc and Redis, good for few")
+        }
+        ("madvise", _) => Outcome::good("madvise: those that ask get them"),
+        ("never", _) => Outcome::good("never"),
+        (other, _) => return Err(Cannot::odd(ENABLED, other)),
+    };
+    let outcome = match value.as_str() {
+        "always" => outcome.change(Setting::file(ENABLED), "madvise"),
+        _ => outcome,
+    };
+    let outcome = outcome.saw(ENABLED, text);
+    let Some(guest) = &machine.guest else {
+        return Ok(outcome);
+    };
+    let rollup = guest.file("smaps_rollup");
+    let huge = tree.read(&rollup).map(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("AnonHugePages:"));
+        line.map_or("no such line".into(), |line| line.trim().to_owned())
+    });
+    let huge = huge.unwrap_or_else(|cannot| cannot.to_string());
+    let own = guest.status("THP_enabled").unwrap_or("no such line");
+    Ok(outcome
+        .saw(format!("{rollup} AnonHugePages"), huge)
+        .saw(guest.file("status THP_enabled"), own))
+}
+
+pub(super) const SWAP: Rule = Rule {
+    id: "T27",
+    title: "swappiness and zswap",
+    of_2009: false,
+    reads: "/proc/swaps, vm.swappiness, /sys/module/zswap/parameters/enabled",
+    why: "How readily anonymous memory goes to swap in favour of the page cache. A heap that a collector walks whole \
+          comes back page by page. Without swap it means nothing.",
+    source: "Documentation/admin-guide/sysctl/vm.rst; tuned throughput-performance (10), virtual-guest (30)",
+    dated: "stands in 2026. Gregg's 0 of 2017 is labelled \"best before 2018\" by its author",
+    change: "sysctl vm.swappiness=10 (in virtual machines 30)",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: swap,
+};
+
+fn swap(machine: &Machine) -> Result<Outcome, Cannot> {
+    const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
+    const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
+    let text = machine.tree.read("/proc/swaps")?;
+    let swaps = text
+        .lines()
+        .skip(1)
+        .filter(|line| !line.trim().is_empty())
+        .count();
+    if swaps == 0 {
+        return Ok(Outcome::not_applicable("no swap").saw("/proc/swaps", "none"));
+    }
+    let value: u32 = machine.tree.number(SWAPPINESS)?;
+    let zswap = machine
+        .tree
+        .word(ZSWAP)
+        .unwrap_or_else(|cannot| cannot.to_string());
+    let outcome = match (value, machine.goal) {
+        (61.., _) => Outcome::consider(format!("{value}: above the default of 60")),
+        (31.., Some(_)) => {
+            Outcome::consider(format!("{value}; tuned's profiles have 10, in guests 30"))
+        }
+        _ => Outcome::good(format!("{value}")),
+    };
+    let outcome = match outcome.verdict {
+        crate::verdict::Verdict::Consider => outcome.change(Setting::file(SWAPPINESS), 10),
+        _ => outcome,
+    };
+    Ok(outcome
+        .saw("/proc/swaps", format!("{swaps} in use"))
+        .saw(SWAPPINESS, value)
+        .saw(ZSWAP, zswap))
+}
+
+pub(super) const OVERCOMMIT: Rule = Rule {
+    id: "T28",
+    title: "overcommit",
+    of_2009: false,
+    reads: "vm.overcommit_memory; /proc/*/comm for Redis",
+    why: "A process that forks to write a snapshot asks for its size again and touches little of it. With 0 the kernel \
+          may refuse that fork; with 2 it will. For everything else 0 is right.",
+    source: "Redis' startup warning; ansible-role-redis#29; Documentation/mm/overcommit-accounting.rst",
+    dated: "stands in 2026",
+    change: "with Redis: sysctl vm.overcommit_memory=1",
+    undo: WRITE_BACK,
+    risk: Risk::Medium,
+    reboot: false,
+    counts: false,
+    check: overcommit,
+};
+
+fn overcommit(machine: &Machine) -> Result<Outcome, Cannot> {
+    const KEY: &str = "/proc/sys/vm/overcommit_memory";
+    let value: u32 = machine.tree.number(KEY)?;
+    let redis = match &machine.guest {
+        Some(guest) => guest.comm.starts_with("redis-server"),
+        None => machine
+            .process_named(&["redis-server", "redis", "valkey-server"])
+            .is_some(),
+    };
+    let outcome = match (value, redis) {
+        (1, true) => Outcome::good("1, as Redis asks"),
+        (_, true) => Outcome::bad(format!("{value}, and Redis forks to write snapshots"))
+            .change(Setting::file(KEY), 1),
+        (2, false) if machine.goal == Some(Goal::Latency) || machine.goal.is_none() => {
+            Outcome::consider("2: a large process may not be able to fork")
+        }
+        (2, false) => Outcome::consider("2: memory that is asked for and not used counts"),
+        (value, false) => Outcome::good(format!("{value}")),
+    };
+    Ok(outcome
+        .saw(KEY, value)
+        .saw("redis", if redis { "runs" } else { "none seen" }))
+}

@@ -1,0 +1,214 @@
+//! The rules: one file per family, one line each in the list below.
+//!
+//! A rule is data that explains itself (`--explain`) and a function that looks and answers. Its id is
+//! never given to another rule. `?` on a [`Cannot`] inside a check is the answer "cannot tell", with the
+//! reason.
+
+mod backlog;
+mod connections;
+mod devices;
+mod dma;
+mod events;
+mod memory;
+mod moderation;
+mod offload;
+mod placement;
+mod polling;
+mod power;
+mod process;
+mod profiling;
+mod provider;
+mod queues;
+mod security;
+mod steering;
+mod sysctls;
+mod ticks;
+
+use serde::Serialize;
+
+pub(crate) use sysctls::lines as sysctl_lines;
+
+use crate::machine::Machine;
+use crate::tree::Cannot;
+use crate::verdict::{Outcome, Verdict};
+
+/// How much can go wrong when the change is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Risk {
+    /// Nothing that is noticed.
+    Low,
+    /// A short interruption, or worse figures for other work.
+    Medium,
+    /// Security or availability.
+    High,
+}
+
+/// One thing that is looked at.
+#[derive(Debug)]
+pub struct Rule {
+    /// `T01` …
+    pub id: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// Whether it was in the list of 2009.
+    pub of_2009: bool,
+    /// Files, ioctls and netlink requests.
+    pub reads: &'static str,
+    /// Why it matters, and which value is good for whom.
+    pub why: &'static str,
+    /// Who says so.
+    pub source: &'static str,
+    /// When the advice was given, and whether it still stands.
+    pub dated: &'static str,
+    /// What to change.
+    pub change: &'static str,
+    /// How to take it back.
+    pub undo: &'static str,
+    /// What the change risks.
+    pub risk: Risk,
+    /// Whether the change takes a reboot.
+    pub reboot: bool,
+    /// Whether it judges counters, which takes two looks.
+    pub counts: bool,
+    check: fn(&Machine) -> Result<Outcome, Cannot>,
+}
+
+/// The usual undo.
+const WRITE_BACK: &str = "lancet tune --undo last: writes the saved value back and reads it again";
+/// For what cannot be changed from here.
+const NOTHING: &str = "nothing to undo";
+
+/// All rules, the nine topics of 2009 first.
+pub const RULES: [&Rule; 37] = [
+    &ticks::TICKLESS,
+    &ticks::HZ,
+    &events::CONNECTOR,
+    &offload::SEGMENTATION,
+    &dma::NET_DMA,
+    &dma::DCA,
+    &polling::NAPI,
+    &moderation::THROTTLING,
+    &placement::AFFINITY,
+    &profiling::OPROFILE,
+    &events::EPOLL,
+    &polling::BUSY_POLL,
+    &placement::IRQBALANCE,
+    &ticks::CLOCKSOURCE,
+    &offload::RECEIVE,
+    &devices::RINGS,
+    &queues::RSS,
+    &steering::RPS,
+    &backlog::SOFTIRQ,
+    &queues::QDISC,
+    &backlog::ACCEPT,
+    &backlog::SYN,
+    &connections::PORTS,
+    &connections::BUFFERS,
+    &connections::CONNTRACK,
+    &memory::THP,
+    &memory::SWAP,
+    &memory::OVERCOMMIT,
+    &process::DESCRIPTORS,
+    &process::ALLOCATOR,
+    &power::GOVERNOR,
+    &power::IDLE,
+    &placement::NUMA,
+    &security::MITIGATIONS,
+    &sysctls::DEAD,
+    &profiling::DEBUGGING,
+    &provider::ALLOWANCES,
+];
+
+impl Rule {
+    /// The rule of that id, in either case.
+    pub fn find(id: &str) -> Option<&'static Self> {
+        RULES
+            .into_iter()
+            .find(|rule| rule.id.eq_ignore_ascii_case(id))
+    }
+
+    /// Looks and answers.
+    pub fn check(&self, machine: &Machine) -> Finding {
+        let outcome = (self.check)(machine).unwrap_or_else(Outcome::from);
+        Finding {
+            id: self.id,
+            title: self.title,
+            outcome,
+        }
+    }
+}
+
+/// A rule's answer about one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Of which rule.
+    pub id: &'static str,
+    /// What the rule is about.
+    pub title: &'static str,
+    /// The answer.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Asks the rules; the answers come in the rules' order.
+pub fn audit(machine: &Machine, rules: &[&'static Rule]) -> Vec<Finding> {
+    rules.iter().map(|rule| rule.check(machine)).collect()
+}
+
+/// How many answers there are of each kind, the worst first.
+pub fn count(findings: &[Finding]) -> Vec<(Verdict, usize)> {
+    let of = |verdict| {
+        let same = |finding: &&Finding| finding.outcome.verdict == verdict;
+        findings.iter().filter(same).count()
+    };
+    Verdict::ALL
+        .into_iter()
+        .map(|verdict| (verdict, of(verdict)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_id_is_there_once() {
+        let ids: BTreeSet<String> = RULES.iter().map(|rule| rule.id.to_owned()).collect();
+        let wanted = (1..=37).map(|number| format!("T{number:02}")).collect();
+        assert_eq!(ids, wanted);
+    }
+
+    #[test]
+    fn every_rule_explains_itself() {
+        for rule in RULES {
+            for text in [
+                rule.title,
+                rule.reads,
+                rule.why,
+                rule.source,
+                rule.dated,
+                rule.change,
+                rule.undo,
+            ] {
+                assert!(!text.is_empty(), "{}", rule.id);
+            }
+            // A rule is dated by a year or by a version.
+            assert!(
+                rule.dated.contains(|c: char| c.is_ascii_digit()),
+                "{}: {}",
+                rule.id,
+                rule.dated
+            );
+        }
+    }
+
+    #[test]
+    fn those_of_2009_come_first() {
+        let first = RULES.iter().take_while(|rule| rule.of_2009).count();
+        assert_eq!(first, RULES.iter().filter(|rule| rule.of_2009).count());
+        assert_eq!(first, 11);
+    }
+}

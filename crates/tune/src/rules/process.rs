@@ -1,0 +1,135 @@
+//! The guest itself: its descriptors and its allocator.
+
+use super::{NOTHING, Risk, Rule, WRITE_BACK};
+use crate::guest::Allocator;
+use crate::machine::Machine;
+use crate::setting::Setting;
+use crate::tree::Cannot;
+use crate::verdict::Outcome;
+
+pub(super) const DESCRIPTORS: Rule = Rule {
+    id: "T29",
+    title: "descriptor limit",
+    of_2009: false,
+    reads: "with -p /proc/PID/limits and fd; otherwise /proc/sys/fs/file-nr",
+    why: "At the limit accept() fails with EMFILE, and most servers then spin or drop connections.",
+    source: "getrlimit(2), accept(2). The bound of 70% is ours",
+    dated: "stands in 2026",
+    change: "prlimit --pid PID --nofile=HARD: now; LimitNOFILE= in the unit for good",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: descriptors,
+};
+
+fn descriptors(machine: &Machine) -> Result<Outcome, Cannot> {
+    let Some(guest) = &machine.guest else {
+        return whole_machine(machine);
+    };
+    let tree = &machine.tree;
+    let (soft, hard) = guest.descriptor_limits(tree)?;
+    let open = guest.descriptors(tree)?;
+    let count = open.count as u64;
+    let over = |percent: u64| count.saturating_mul(100) > soft.saturating_mul(percent);
+    let says = format!("{count} open of {soft}");
+    let outcome = match (over(90), over(70)) {
+        (true, _) => Outcome::bad(says),
+        (false, true) => Outcome::consider(says),
+        (false, false) => Outcome::good(says),
+    };
+    let outcome = match over(70) && hard > soft {
+        true => outcome.change(
+            Setting::Descriptors {
+                pid: guest.pid,
+                started: guest.started,
+            },
+            hard.min(soft.saturating_mul(4)),
+        ),
+        false => outcome,
+    };
+    Ok(outcome
+        .saw(
+            guest.file("fd"),
+            format!("{count} open, {} of them sockets", open.sockets.len()),
+        )
+        .saw(guest.file("limits"), format!("soft {soft}, hard {hard}")))
+}
+
+fn whole_machine(machine: &Machine) -> Result<Outcome, Cannot> {
+    const FILE: &str = "/proc/sys/fs/file-nr";
+    let text = machine.tree.read(FILE)?;
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let &[open, _, most] = numbers.as_slice() else {
+        return Err(Cannot::odd(FILE, &text));
+    };
+    let outcome = match open.saturating_mul(10) > most.saturating_mul(7) {
+        true => Outcome::consider(format!("{open} files open of {most} on the whole machine")),
+        false => Outcome::good(format!(
+            "{open} files open on the whole machine; -p PID shows a process"
+        )),
+    };
+    Ok(outcome.saw(FILE, text))
+}
+
+pub(super) const ALLOCATOR: Rule = Rule {
+    id: "T30",
+    title: "allocator of the process",
+    of_2009: false,
+    reads: "with -p /proc/PID/maps (libraries, arenas), environ (MALLOC_ARENA_MAX), task",
+    why: "glibc makes up to 8 arenas per CPU, one per thread that allocates. Ruby's threads take turns, so the arenas buy \
+          nothing and each keeps its own free memory: the process grows to a multiple.",
+    source: "heroku-buildpack-ruby#751, #752 (MALLOC_ARENA_MAX=2 by default); puma#1600; mallopt(3)",
+    dated: "2018; stands today for threaded MRI on glibc",
+    change: "restart with MALLOC_ARENA_MAX=2, or with jemalloc preloaded",
+    undo: NOTHING,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: allocator,
+};
+
+fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
+    const KEY: &str = "MALLOC_ARENA_MAX";
+    let Some(guest) = &machine.guest else {
+        return Ok(Outcome::not_applicable(
+            "about one process: name it with -p PID",
+        ));
+    };
+    let tree = &machine.tree;
+    let allocator = guest.allocator(tree)?;
+    let arenas = guest.arenas(tree)?;
+    let setting = guest.environment(tree, KEY)?;
+    let (ruby, threads) = (guest.is_ruby(tree), guest.threads.len());
+    let many = format!("{threads} threads");
+    let outcome = match (&allocator, &setting) {
+        (Allocator::Other(file), _) => Outcome::good(file.as_str()),
+        (Allocator::Glibc, Some(value)) => Outcome::good(format!("glibc with {KEY}={value}")),
+        (Allocator::Glibc, None) if ruby && threads > 1 => Outcome::consider(format!(
+            "Ruby with {many} on glibc without {KEY}: {} arenas",
+            arenas + 1
+        )),
+        (Allocator::Glibc, None) => Outcome::good(format!("glibc, {many}, {} arenas", arenas + 1)),
+        (Allocator::Unknown, _) => {
+            Outcome::cannot_tell("no C library that is known is mapped (static, or musl)")
+        }
+    };
+    Ok(outcome
+        .saw(
+            guest.file("maps"),
+            match &allocator {
+                Allocator::Glibc => "glibc".to_owned(),
+                Allocator::Other(file) => file.clone(),
+                Allocator::Unknown => "unknown".to_owned(),
+            },
+        )
+        .saw(guest.file("maps, arenas beside the first"), arenas)
+        .saw(
+            guest.file(&format!("environ {KEY}")),
+            setting.unwrap_or("not set".into()),
+        )
+        .saw(guest.file("task"), many))
+}

@@ -1,0 +1,114 @@
+//! Can this machine be looked into: profilers, tracers, core dumps.
+
+use super::{Risk, Rule, WRITE_BACK};
+use crate::kconfig::Built;
+use crate::machine::Machine;
+use crate::setting::Setting;
+use crate::tree::Cannot;
+use crate::verdict::Outcome;
+
+pub(super) const OPROFILE: Rule = Rule {
+    id: "T12",
+    title: "oprofile",
+    of_2009: true,
+    reads: "CONFIG_OPROFILE, CONFIG_PERF_EVENTS, /proc/sys/kernel/perf_event_paranoid",
+    why: "oprofile's driver is gone; perf does its work, on the same counters. perf_event_paranoid says who may: 2 is \
+          one's own processes, above 2 nobody but root (a distribution's patch).",
+    source: "driver removed in 5.12; Documentation/admin-guide/sysctl/kernel.rst",
+    dated: "2009; obsolete since perf (2.6.31), gone since 5.12 (2021)",
+    change: "above 2: sysctl kernel.perf_event_paranoid=2",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: oprofile,
+};
+
+fn oprofile(machine: &Machine) -> Result<Outcome, Cannot> {
+    const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+    let paranoid = machine.tree.number::<i64>(PARANOID);
+    let driver = machine.built("OPROFILE");
+    let perf = machine.built("PERF_EVENTS");
+    let outcome = match (&paranoid, &driver) {
+        (Ok(3..), _) => {
+            Outcome::consider("perf has taken oprofile's place, and only root may use it here")
+                .change(Setting::file(PARANOID), 2)
+        }
+        (Ok(_), Ok((Built::In | Built::Module, _))) => {
+            Outcome::obsolete("oprofile is still built; perf does its work")
+        }
+        (Ok(_), _) => Outcome::obsolete("perf does its work, and may be used"),
+        // A kernel of 2009: perf came with 2.6.31.
+        (Err(_), Ok((built, _)))
+            if built.is_there() && machine.kernel_is_at_least(2, 6) == Some(true) =>
+        {
+            match perf.as_ref().is_ok_and(|(perf, _)| perf.is_there()) {
+                true => Outcome::obsolete("perf does its work"),
+                false => Outcome::good("oprofile is built, and this kernel has no perf yet"),
+            }
+        }
+        (Err(_), Ok(_)) if perf.as_ref().is_ok_and(|(perf, _)| perf.is_there()) => {
+            Outcome::obsolete("perf is built in and does its work")
+        }
+        (Err(cannot), _) => return Err(cannot.clone()),
+    };
+    let words = |built: &Result<(Built, String), Cannot>| match built {
+        Ok((built, _)) => built.words().to_owned(),
+        Err(cannot) => cannot.to_string(),
+    };
+    let paranoid = paranoid.map_or_else(|cannot| cannot.to_string(), |level| level.to_string());
+    Ok(outcome
+        .saw("CONFIG_OPROFILE", words(&driver))
+        .saw("CONFIG_PERF_EVENTS", words(&perf))
+        .saw(PARANOID, paranoid))
+}
+
+pub(super) const DEBUGGING: Rule = Rule {
+    id: "T36",
+    title: "debuggability",
+    of_2009: false,
+    reads: "/proc/sys/kernel/yama/ptrace_scope, core_pattern; with -p the core limit in /proc/PID/limits",
+    why: "What lancet's other commands need when something is wrong: ptrace_scope 0 lets a user open his own processes, \
+          1 only children, 2 only root, 3 nobody until the next boot. Without a core limit a crash leaves nothing.",
+    source: "Documentation/admin-guide/LSM/Yama.rst, core(5)",
+    dated: "Yama since 3.4 (2012); stands today",
+    change: "sysctl kernel.yama.ptrace_scope=0 while you look; it lowers the wall between processes of one user",
+    undo: WRITE_BACK,
+    risk: Risk::High,
+    reboot: false,
+    counts: false,
+    check: debugging,
+};
+
+fn debugging(machine: &Machine) -> Result<Outcome, Cannot> {
+    const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+    const PATTERN: &str = "/proc/sys/kernel/core_pattern";
+    let scope = match machine.tree.number::<u32>(SCOPE) {
+        Ok(scope) => Some(scope),
+        Err(missing) if missing.is_missing() => None,
+        Err(other) => return Err(other),
+    };
+    let pattern = machine.tree.word(PATTERN)?;
+    let outcome = match scope {
+        None => Outcome::good("no Yama: one's own processes can be opened"),
+        Some(0) => Outcome::good("one's own processes can be opened"),
+        Some(1) => Outcome::good("root can open processes, others only their children"),
+        Some(2) => Outcome::good("only root can open processes"),
+        Some(_) => Outcome::consider("nobody can open a process until the next boot"),
+    };
+    let scope = scope.map_or("no such file".into(), |scope| scope.to_string());
+    let outcome = outcome.saw(SCOPE, scope).saw(PATTERN, pattern);
+    let Some(guest) = &machine.guest else {
+        return Ok(outcome);
+    };
+    let limits = machine.tree.read(&guest.file("limits"))?;
+    let core = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max core file size"));
+    let core = core
+        .unwrap_or_default()
+        .split_whitespace()
+        .next()
+        .unwrap_or("?");
+    Ok(outcome.saw(guest.file("limits core"), core))
+}

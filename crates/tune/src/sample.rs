@@ -1,0 +1,225 @@
+//! Counters, looked at twice: a figure that only ever rises says something about now only as a
+//! difference over a stated time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::interrupts::{self, Interrupts};
+use crate::net::ethtool::Ethtool;
+use crate::net::nic::Nic;
+use crate::tree::{Cannot, Tree};
+
+/// `/proc/net/softnet_stat` of one CPU: columns 1 to 3, hexadecimal (net/core/net-procfs.c).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Softnet {
+    /// Packets taken.
+    pub processed: u64,
+    /// Packets dropped because the backlog was full.
+    pub dropped: u64,
+    /// Times the budget ran out with work left.
+    pub squeezed: u64,
+}
+
+/// One look at all counters that are judged.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    /// Per CPU.
+    pub softnet: Result<Vec<Softnet>, Cannot>,
+    /// `TcpExt` of `/proc/net/netstat`.
+    pub tcp: Result<BTreeMap<String, u64>, Cannot>,
+    /// Per interrupt.
+    pub interrupts: Interrupts,
+    /// `statistics/NAME` per device, and the driver's own counters as `NAME`.
+    pub devices: BTreeMap<(String, String), u64>,
+    /// Ticks and nanoseconds, from `/proc/timer_list`.
+    pub ticks: Option<(u64, u64)>,
+}
+
+/// The counters of a device in sysfs that mean lost packets.
+const LOST: [&str; 4] = [
+    "rx_missed_errors",
+    "rx_fifo_errors",
+    "rx_over_errors",
+    "rx_dropped",
+];
+
+impl Counters {
+    /// Looks.
+    pub fn read(tree: &Tree, nics: &[Nic], ethtool: Option<&Ethtool>) -> Self {
+        let mut devices = BTreeMap::new();
+        for nic in nics {
+            for name in LOST {
+                if let Ok(value) = tree.number(&format!("{}/statistics/{name}", nic.path())) {
+                    devices.insert((nic.name.clone(), name.to_owned()), value);
+                }
+            }
+            let own = ethtool.and_then(|ethtool| ethtool.counters(&nic.name).ok());
+            for (name, value) in own.unwrap_or_default() {
+                devices.insert((nic.name.clone(), name), value);
+            }
+        }
+        Self {
+            softnet: tree
+                .read("/proc/net/softnet_stat")
+                .map(|text| softnet(&text)),
+            tcp: tree.read("/proc/net/netstat").map(|text| tcp(&text)),
+            interrupts: interrupts::read(tree).unwrap_or_default(),
+            devices,
+            ticks: tree
+                .read("/proc/timer_list")
+                .ok()
+                .and_then(|text| ticks(&text)),
+        }
+    }
+}
+
+fn softnet(text: &str) -> Vec<Softnet> {
+    text.lines()
+        .map(|line| {
+            let mut columns = line
+                .split_whitespace()
+                .map(|hex| u64::from_str_radix(hex, 16).unwrap_or(0));
+            let mut next = || columns.next().unwrap_or(0);
+            Softnet {
+                processed: next(),
+                dropped: next(),
+                squeezed: next(),
+            }
+        })
+        .collect()
+}
+
+/// Pairs of lines, names and then numbers, each beginning with its group.
+fn tcp(text: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else {
+        return BTreeMap::new();
+    };
+    names
+        .split_whitespace()
+        .zip(numbers.split_whitespace())
+        .skip(1)
+        .filter_map(|(name, number)| Some((name.to_owned(), number.parse().ok()?)))
+        .collect()
+}
+
+fn ticks(text: &str) -> Option<(u64, u64)> {
+    let after = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let nanos = after("now at ")?.split_whitespace().next()?.parse().ok()?;
+    Some((after("jiffies: ")?.trim().parse().ok()?, nanos))
+}
+
+/// What a counter did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It is 0: it never counted anything since boot.
+    Never,
+    /// It counted before, but not while we looked.
+    Still {
+        /// What it stands at.
+        total: u64,
+    },
+    /// It rose while we looked.
+    By {
+        /// By so much.
+        more: u64,
+    },
+    /// It is not 0, and there was no second look.
+    Unwatched {
+        /// What it stands at.
+        total: u64,
+    },
+}
+
+/// Two looks, or one.
+#[derive(Debug)]
+pub struct Samples {
+    /// The first.
+    pub first: Counters,
+    /// The second, and how long after the first.
+    pub second: Option<(Counters, Duration)>,
+}
+
+impl Samples {
+    /// The latest look.
+    pub fn latest(&self) -> &Counters {
+        self.second
+            .as_ref()
+            .map_or(&self.first, |(second, _)| second)
+    }
+
+    /// What the counter that `of` picks did; `None` if it is not there.
+    pub fn moved(&self, of: impl Fn(&Counters) -> Option<u64>) -> Option<Moved> {
+        let first = of(&self.first)?;
+        let Some((second, _)) = &self.second else {
+            return Some(match first {
+                0 => Moved::Never,
+                total => Moved::Unwatched { total },
+            });
+        };
+        Some(match of(second)? {
+            0 => Moved::Never,
+            now if now > first => Moved::By { more: now - first },
+            total => Moved::Still { total },
+        })
+    }
+
+    /// How often per second it counted; `None` without a second look.
+    pub fn rate(&self, of: impl Fn(&Counters) -> Option<u64>) -> Option<f64> {
+        let (second, over) = self.second.as_ref()?;
+        let more = of(second)?.saturating_sub(of(&self.first)?);
+        Some(more as f64 / over.as_secs_f64())
+    }
+
+    /// `1.0 s`, or what it was in place of that.
+    pub fn over(&self) -> String {
+        match &self.second {
+            Some((_, over)) => format!("{:.1} s", over.as_secs_f64()),
+            None => "one look".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_and_pairs_are_read() {
+        let cpus = softnet("0000000a 00000001 00000002 0\n00000000\n");
+        assert_eq!(
+            (cpus[0].processed, cpus[0].dropped, cpus[0].squeezed),
+            (10, 1, 2)
+        );
+        assert_eq!(cpus[1], Softnet::default());
+        let text = "TcpExt: A ListenOverflows\nTcpExt: 1 7\nIpExt: B\nIpExt: 2\n";
+        assert_eq!(tcp(text)["ListenOverflows"], 7);
+        assert_eq!(ticks("now at 4000 nsecs\njiffies: 17\n"), Some((17, 4000)));
+    }
+
+    #[test]
+    fn a_counter_is_judged_by_its_change() {
+        let look = |drops| Counters {
+            softnet: Ok(vec![Softnet {
+                dropped: drops,
+                ..Softnet::default()
+            }]),
+            tcp: Ok(BTreeMap::new()),
+            interrupts: Interrupts::new(),
+            devices: BTreeMap::new(),
+            ticks: None,
+        };
+        let moved = |first, second: Option<u64>| {
+            let second = second.map(|drops| (look(drops), Duration::from_secs(1)));
+            Samples {
+                first: look(first),
+                second,
+            }
+            .moved(|counters| Some(counters.softnet.as_ref().ok()?[0].dropped))
+        };
+        assert_eq!(moved(0, None), Some(Moved::Never));
+        assert_eq!(moved(3, None), Some(Moved::Unwatched { total: 3 }));
+        assert_eq!(moved(3, Some(3)), Some(Moved::Still { total: 3 }));
+        assert_eq!(moved(3, Some(8)), Some(Moved::By { more: 5 }));
+    }
+}

@@ -1,0 +1,225 @@
+//! What a check can say, and what it says it with.
+
+use serde::Serialize;
+
+use crate::setting::Setting;
+use crate::tree::Cannot;
+
+/// The seven answers, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It does damage: it loses data, has a hole, breaks connections.
+    Harmful,
+    /// It costs, and something measured or documented says so.
+    Bad,
+    /// It may be worth changing; the reason says for whom.
+    Consider,
+    /// The advice is of another time; nothing is to be done, or a leftover can go.
+    Obsolete,
+    /// It could not be found out; the text says what it takes.
+    CannotTell,
+    /// As it should be.
+    Good,
+    /// There is nothing here it could be about.
+    NotApplicable,
+}
+
+impl Verdict {
+    /// All of them, the worst first.
+    pub const ALL: [Self; 7] = [
+        Self::Harmful,
+        Self::Bad,
+        Self::Consider,
+        Self::Obsolete,
+        Self::CannotTell,
+        Self::Good,
+        Self::NotApplicable,
+    ];
+
+    /// As a person reads it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Harmful => "harmful",
+            Self::Bad => "bad",
+            Self::Consider => "consider",
+            Self::Obsolete => "obsolete",
+            Self::CannotTell => "cannot tell",
+            Self::Good => "good",
+            Self::NotApplicable => "not applicable",
+        }
+    }
+}
+
+/// What the machine is for, where the right value depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// Answers soon.
+    Latency,
+    /// Much per second.
+    Throughput,
+}
+
+/// Something seen: where, and what stood there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// The file, request or counter.
+    pub from: String,
+    /// The value as it stands there, white space made single.
+    pub value: String,
+}
+
+/// One write that would change the verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What is written to.
+    pub setting: Setting,
+    /// What is written.
+    pub value: String,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The one line that says it.
+    pub says: String,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What `--apply` would write, in this order.
+    pub changes: Vec<Change>,
+}
+
+impl Outcome {
+    /// An answer with nothing behind it yet.
+    pub fn new(verdict: Verdict, says: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            says: says.into(),
+            evidence: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// As it should be.
+    pub fn good(says: impl Into<String>) -> Self {
+        Self::new(Verdict::Good, says)
+    }
+
+    /// Worth a thought.
+    pub fn consider(says: impl Into<String>) -> Self {
+        Self::new(Verdict::Consider, says)
+    }
+
+    /// Costly.
+    pub fn bad(says: impl Into<String>) -> Self {
+        Self::new(Verdict::Bad, says)
+    }
+
+    /// Damaging.
+    pub fn harmful(says: impl Into<String>) -> Self {
+        Self::new(Verdict::Harmful, says)
+    }
+
+    /// Of another time.
+    pub fn obsolete(says: impl Into<String>) -> Self {
+        Self::new(Verdict::Obsolete, says)
+    }
+
+    /// Not found out.
+    pub fn cannot_tell(says: impl Into<String>) -> Self {
+        Self::new(Verdict::CannotTell, says)
+    }
+
+    /// Without an object.
+    pub fn not_applicable(says: impl Into<String>) -> Self {
+        Self::new(Verdict::NotApplicable, says)
+    }
+
+    /// Adds evidence.
+    pub fn saw(mut self, from: impl Into<String>, value: impl ToString) -> Self {
+        self.evidence.push(Evidence {
+            from: from.into(),
+            value: value
+                .to_string()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
+        });
+        self
+    }
+
+    /// Adds a write that would change the verdict.
+    pub fn change(mut self, setting: Setting, value: impl ToString) -> Self {
+        self.changes.push(Change {
+            setting,
+            value: value.to_string(),
+        });
+        self
+    }
+
+    /// Several devices' answers as one: the worst speaks, all give their evidence and changes.
+    pub fn of_devices(each: Vec<(String, Self)>) -> Self {
+        let Some(worst) = each.iter().map(|(_, outcome)| outcome.verdict).min() else {
+            return Self::not_applicable("no network device that is up");
+        };
+        let speakers: Vec<&(String, Self)> = each
+            .iter()
+            .filter(|(_, outcome)| outcome.verdict == worst)
+            .collect();
+        let (name, first) = speakers[0];
+        let others = match speakers.len() {
+            1 => String::new(),
+            2 => format!(" (and {})", speakers[1].0),
+            more => format!(" (and {} more devices)", more - 1),
+        };
+        let says = format!("{name}: {}{others}", first.says);
+        let mut all = Self::new(worst, says);
+        for (name, outcome) in each {
+            // What one speaker says of all need not be repeated; what the others say must not be lost.
+            if outcome.verdict != worst || all.says != format!("{name}: {}{others}", outcome.says) {
+                all = all.saw(
+                    &name,
+                    format!("{}: {}", outcome.verdict.words(), outcome.says),
+                );
+            }
+            // What belongs to no device, every device's answer brings along.
+            let new = outcome.evidence.into_iter();
+            let new: Vec<Evidence> = new.filter(|seen| !all.evidence.contains(seen)).collect();
+            all.evidence.extend(new);
+            all.changes.extend(outcome.changes);
+        }
+        all
+    }
+}
+
+impl From<Cannot> for Outcome {
+    fn from(cannot: Cannot) -> Self {
+        match cannot {
+            Cannot::Unsupported { .. } => Self::not_applicable(cannot.to_string()),
+            _ => Self::cannot_tell(cannot.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_device_speaks_for_all() {
+        let all = Outcome::of_devices(vec![
+            ("eth0".into(), Outcome::good("on").saw("ioctl", "on\n")),
+            ("eth1".into(), Outcome::bad("off")),
+            ("eth2".into(), Outcome::bad("off too")),
+        ]);
+        assert_eq!(all.verdict, Verdict::Bad);
+        assert_eq!(all.says, "eth1: off (and eth2)");
+        assert!(all.evidence.iter().any(|seen| seen.value == "bad: off too"));
+        assert!(all.evidence.iter().any(|seen| seen.value == "on"));
+        let none = Outcome::of_devices(Vec::new());
+        assert_eq!(none.verdict, Verdict::NotApplicable);
+    }
+}

@@ -1,0 +1,25 @@
+//! What a language VM looks like in memory.
+//!
+//! One reader for every place: the same walker runs in the agent (plain loads in the guest's own
+//! address space), from outside (`/proc/PID/mem`), and over a core file. What differs between those
+//! places is behind [`Memory`]; what differs between versions of a VM is in that VM's layout table.
+//!
+//! ```text
+//!             agent            outside             core file, test
+//!               │ loads           │ pread               │ slices
+//!               └─────────────────┼─────────────────────┘
+//!                              Memory
+//!                                 │
+//!                     ruby::Ruby = memory + layout + facts
+//! ```
+//!
+//! The crate never calls into the VM, never allocates and never trusts what it reads: every loop is
+//! bounded and every pointer may turn out unreadable, which is an [`Fault`], not a crash.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod memory;
+pub mod ruby;
+
+pub use memory::{Fault, Memory};

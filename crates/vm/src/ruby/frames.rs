@@ -1,0 +1,166 @@
+//! Control frames: which Ruby code is running.
+//!
+//! The VM stack of an execution context (`rb_execution_context_t`, short ec) grows from both ends.
+//! Values grow up; frames (`rb_control_frame_t`, short cfp) grow down from its end, so the caller of
+//! a frame is the next frame *above* it:
+//!
+//! ```text
+//!   vm_stack                                         vm_stack + vm_stack_size words
+//!   │ values, environments ▶ …    … ◀ frames           │
+//!   ├──────────────────────────┬───────┬───────┬───────┤
+//!   │                          │ cfp   │ caller│ dummy │
+//!   └──────────────────────────┴───────┴───────┴───────┘
+//! ```
+//!
+//! A frame is a Ruby-level frame unless bit 7 (`VM_FRAME_FLAG_CFRAME`) of the word at its `ep` is
+//! set. The rule for "where was this object born" is `rb_vm_get_ruby_level_next_cfp` (`vm.c`): the
+//! nearest Ruby-level frame at or outside the given one.
+//!
+//! # `pc` while a NEWOBJ hook runs
+//!
+//! The line of a `pc` is looked up at the word *before* it, because `pc` of a running frame has
+//! already passed its instruction. Instructions that the compiler marked *leaf* move `pc` only when
+//! they are done, so up to Ruby 3.2 `gc_event_hook_body` adds one word to `ec->cfp->pc` for the
+//! duration of the hook if `ec->cfp` is a Ruby-level frame, and takes it back afterwards. Since 3.3
+//! it does not. Either way the `pc` found in the frame *while the hook runs*, given to
+//! [`Ruby::line`], is the line `rb_tracearg_lineno` would give: read it in the hook, never later, and
+//! do not correct it. [`Layout::hook_advances_pc`](super::Layout::hook_advances_pc) tells which rule a
+//! version follows.
+//!
+//! Offsets below: `vm_core.h`, the same from v2_7_4 to v3_4_5.
+
+use super::{Error, Ruby};
+use crate::{Fault, Memory};
+
+/// `vm_stack`, `vm_stack_size` (in words) and `cfp` of `rb_execution_context_t`.
+const EC_STACK: u64 = 0;
+const EC_STACK_SIZE: u64 = 8;
+const EC_CFP: u64 = 16;
+
+/// `pc`, `iseq`, `self` and `ep` of `rb_control_frame_t`.
+const PC: u64 = 0;
+const ISEQ: u64 = 16;
+const SELF: u64 = 24;
+const EP: u64 = 32;
+
+/// `VM_FRAME_FLAG_CFRAME`.
+const C_FRAME: u64 = 0x80;
+
+/// No VM stack holds more frames: the default 1 MiB stack ends below 20,000.
+const MOST_FRAMES: u32 = 1 << 20;
+
+/// `rb_trace_arg_t` (`vm_core.h` `struct rb_trace_arg_struct`), the argument of a raw event hook.
+pub mod trace_arg {
+    /// Offset of `ec`.
+    pub const EC: u64 = 8;
+    /// Offset of `cfp`.
+    pub const CFP: u64 = 16;
+    /// Offset of `data`: at NEWOBJ, the new object.
+    pub const DATA: u64 = 56;
+}
+
+/// A Ruby-level frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Its `rb_control_frame_t`.
+    pub cfp: u64,
+    /// Its code, an object of type imemo.
+    pub iseq: u64,
+    /// Where in that code it is; for [`Ruby::line`]. 0 in a frame that has not begun, which backtraces
+    /// leave out.
+    pub pc: u64,
+}
+
+/// The Ruby-level frames from one outward; made by [`Ruby::frames`].
+pub struct Frames<'r, M> {
+    memory: &'r M,
+    frame_size: u64,
+    cfp: u64,
+    end: u64,
+    left: u32,
+}
+
+impl<M: Memory> Frames<'_, M> {
+    #[inline]
+    fn advance(&mut self) -> Result<Option<Frame>, Fault> {
+        while self.cfp < self.end && self.left > 0 {
+            let cfp = self.cfp;
+            self.cfp = cfp.saturating_add(self.frame_size);
+            self.left -= 1;
+            let ep = self.memory.u64(cfp.wrapping_add(EP))?;
+            if self.memory.u64(ep)? & C_FRAME == 0 {
+                return Ok(Some(Frame {
+                    cfp,
+                    iseq: self.memory.u64(cfp.wrapping_add(ISEQ))?,
+                    pc: self.memory.u64(cfp.wrapping_add(PC))?,
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<M: Memory> Iterator for Frames<'_, M> {
+    type Item = Result<Frame, Fault>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance().transpose();
+        if matches!(next, Some(Err(_))) {
+            self.left = 0;
+        }
+        next
+    }
+}
+
+impl<M: Memory> Ruby<'_, M> {
+    /// The innermost frame of an execution context; 0 if it has no VM stack.
+    #[inline]
+    pub fn current_cfp(&self, ec: u64) -> Result<u64, Fault> {
+        self.memory.u64(ec.wrapping_add(EC_CFP))
+    }
+
+    /// The nearest Ruby-level frame at or outside `cfp`: who did this.
+    ///
+    /// This runs at each object birth. With a [`Memory`] of plain loads it is two loads for the end
+    /// of the stack, two for each frame looked at and two for the one found.
+    #[inline]
+    pub fn ruby_frame(&self, ec: u64, cfp: u64) -> Result<Option<Frame>, Fault> {
+        self.frames_below(cfp, self.end(ec)?).advance()
+    }
+
+    /// The Ruby-level frames from `cfp` outward, without the outermost frame of the stack, which every
+    /// thread begins with and backtraces leave out (`rb_ec_partial_backtrace_object`,
+    /// `vm_backtrace.c`). A `rescue` or `ensure` clause has a frame of its own, inside that of its
+    /// method; 3.4's backtraces leave out the outer of the two. A walk that meets an unreadable address
+    /// ends there.
+    #[inline]
+    pub fn frames(&self, ec: u64, cfp: u64) -> Result<Frames<'_, M>, Fault> {
+        Ok(self.frames_below(cfp, self.end(ec)?.saturating_sub(self.layout.frame_size)))
+    }
+
+    /// Where the VM stack ends.
+    #[inline]
+    fn end(&self, ec: u64) -> Result<u64, Fault> {
+        let stack = self.memory.u64(ec.wrapping_add(EC_STACK))?;
+        let words = self.memory.u64(ec.wrapping_add(EC_STACK_SIZE))?;
+        Ok(stack.wrapping_add(words.wrapping_mul(8)))
+    }
+
+    #[inline]
+    fn frames_below(&self, cfp: u64, end: u64) -> Frames<'_, M> {
+        Frames {
+            memory: self.memory,
+            frame_size: self.layout.frame_size,
+            cfp,
+            end,
+            left: if cfp == 0 { 0 } else { MOST_FRAMES },
+        }
+    }
+
+    /// `self` in a frame.
+    #[inline]
+    pub fn receiver(&self, frame: Frame) -> Result<u64, Error> {
+        Ok(self.memory.u64(frame.cfp.wrapping_add(SELF))?)
+    }
+}

@@ -1,0 +1,192 @@
+//! Where things lie in each Ruby: the one place for what differs between versions.
+//!
+//! Offsets are of standard x86-64 Linux builds (glibc, no `RUBY_DEBUG`, `VM_CHECK_MODE` 0). Every
+//! number in the tables was printed by `offsetof`/`sizeof` in a program that included the real
+//! `gc.c` of that release with the `config.h` of the distribution's own `-dev` package:
+//!
+//! | table | source | `config.h` |
+//! |---|---|---|
+//! | 2.7 | v2_7_4 | Debian bullseye |
+//! | 3.0 | v3_0_2 | Ubuntu jammy |
+//! | 3.1 | v3_1_2 | Debian bookworm |
+//! | 3.2 | v3_2_3 | Ubuntu noble |
+//! | 3.3 | v3_3_8 | Debian trixie |
+//! | 3.4 | v3_4_5 | Debian experimental |
+//!
+//! What is the same in all six is a constant beside the code that uses it, so that the hot path is
+//! loads at immediate offsets.
+
+mod tables;
+
+use super::version::{Unsupported, Version};
+
+/// One minor version's table. Each field names the definition it comes from.
+#[derive(Debug)]
+pub struct Layout {
+    /// Major and minor version.
+    pub version: (u8, u8),
+    /// Whether `pc` of the innermost frame, if that is a Ruby frame, is one word further while a
+    /// NEWOBJ hook runs: `gc.c` `gc_event_hook_body` up to 3.2. See [`frames`](super::frames).
+    pub hook_advances_pc: bool,
+    /// `Qnil`: `include/ruby/internal/special_consts.h` (2.7: `include/ruby/ruby.h`).
+    pub nil: u64,
+    /// `sizeof(rb_control_frame_t)`: `vm_core.h`.
+    pub frame_size: u64,
+    /// `thread_ptr` in `rb_execution_context_t`: `vm_core.h`.
+    pub ec_thread: u64,
+    /// `ec` in `rb_thread_t`: `vm_core.h`.
+    pub thread_ec: u64,
+    /// `vm` in `rb_thread_t`: `vm_core.h`.
+    pub thread_vm: u64,
+    /// `blocking_region_buffer` in `rb_thread_t`: `vm_core.h`.
+    pub thread_region: u64,
+    /// `main_thread`, since 3.0 `ractor.main_thread`, in `rb_vm_t`: `vm_core.h`.
+    pub vm_main_thread: u64,
+    /// How a method's or block's code maps to lines.
+    pub iseq: Iseq,
+    /// How long an embedded String is and where its bytes start.
+    pub string: Strings,
+    /// Classes and their names.
+    pub class: Classes,
+    /// The object heap.
+    pub heap: Heap,
+}
+
+/// `struct rb_iseq_constant_body`: `vm_core.h`.
+#[derive(Debug)]
+pub struct Iseq {
+    /// `insns_info.body`; `size`, `succ_index_table` follow at fixed distances.
+    pub insns_info: u64,
+    /// `sizeof(struct iseq_insn_info_entry)`: `iseq.h`. 3.1 added `node_id`.
+    pub insn_entry: u64,
+    /// `location.first_lineno` was a Fixnum up to 3.1 and is an `int` since.
+    pub first_line_is_fixnum: bool,
+}
+
+/// `struct RString`: `include/ruby/internal/core/rstring.h` (2.7: `include/ruby/ruby.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strings {
+    /// Up to 3.1: `as.ary` at 16, the length in flag bits 14 to 18.
+    LengthInFlags,
+    /// Since 3.2: length at 16 (`as.embed.len`, later `len`), bytes at 24.
+    LengthInSlot,
+}
+
+/// `struct RClass` and `rb_classext_t`: `internal/class.h` (2.7: `internal.h`).
+#[derive(Debug)]
+pub struct Classes {
+    /// `FL_SINGLETON`: user flag 0, since 3.4 user flag 1 (`internal/class.h`).
+    pub singleton: u64,
+    /// Whether `rb_classext_t` is behind the pointer at `extension` or begins there.
+    pub extension_is_pointer: bool,
+    /// Distance of that pointer or of `rb_classext_t` from the class.
+    pub extension: u64,
+    /// `const_tbl` in `rb_classext_t`.
+    pub constants: u64,
+    /// `tLAST_OP_ID`: `id.h`. IDs above it carry four scope bits.
+    pub last_operator: u64,
+    /// Where a class keeps its name and, if it is a singleton class, its object.
+    pub naming: Naming,
+}
+
+/// Where the name and the attached object of a class are.
+#[derive(Clone, Copy, Debug)]
+pub enum Naming {
+    /// Hidden instance variables in the `st_table` at this offset of `rb_classext_t` (`iv_tbl`).
+    Table(u64),
+    /// 3.2: hidden instance variables in the array `iv_ptr` (first in `rb_classext_t`), placed by
+    /// shape. The list of shapes is at this offset of `rb_vm_t` (`shape_list`).
+    Shape(u64),
+    /// Fields of `rb_classext_t`: `classpath` and `as.singleton_class.attached_object`.
+    Field {
+        /// `classpath`.
+        path: u64,
+        /// `as.singleton_class.attached_object`.
+        attached: u64,
+    },
+}
+
+/// `struct heap_page` and `rb_objspace_t`: `gc.c` (3.4: `gc/default/default.c`).
+#[derive(Debug)]
+pub struct Heap {
+    /// `HEAP_PAGE_ALIGN`; the page header, a `struct heap_page *`, is at each multiple.
+    pub align: u64,
+    /// `total_slots` in `struct heap_page`, a `short`.
+    pub total_slots: u64,
+    /// `start` in `struct heap_page`.
+    pub start: u64,
+    /// Where the slot size and the way back to the objspace are; before 3.1 all slots have 40 bytes.
+    pub pools: Option<Pools>,
+    /// `objspace` (3.4: `gc.objspace`) in `rb_vm_t`: `vm_core.h`. Used only where `pools` is `None`.
+    pub vm_objspace: u64,
+    /// `heap_pages.sorted` in `rb_objspace_t`: all pages by address.
+    pub sorted: u64,
+    /// How many there are.
+    pub count: PageCount,
+    /// `destination` in `struct RMoved`.
+    pub moved_to: u64,
+}
+
+/// Heaps by slot size: `size_pools`, since 3.4 `heaps`, in `rb_objspace_t`.
+#[derive(Debug)]
+pub struct Pools {
+    /// `size_pool` (3.4: `heap`) in `struct heap_page`; `slot_size` is its first field.
+    pub page_pool: u64,
+    /// The array in `rb_objspace_t`.
+    pub at: u64,
+    /// Size of one element.
+    pub size: u64,
+    /// How many elements.
+    pub count: u64,
+}
+
+/// Where the number of pages is.
+#[derive(Clone, Copy, Debug)]
+pub enum PageCount {
+    /// `heap_pages.allocated_pages` in `rb_objspace_t`.
+    Field(u64),
+    /// 3.4: `sorted` is an `rb_darray`: its size comes first, its elements at this distance.
+    Array(u64),
+}
+
+impl Layout {
+    /// The layout of a Ruby, or why there is none.
+    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
+        if version >= Version::new(3, 2, 0) && version < Version::new(3, 2, 3) {
+            return Err(Unsupported::Broken(version));
+        }
+        let key = (version.major, version.minor);
+        tables::ALL
+            .iter()
+            .find(|layout| layout.version == key)
+            .ok_or(if key < (2, 7) {
+                Unsupported::Older(version)
+            } else {
+                Unsupported::Newer(version)
+            })
+    }
+
+    /// The tables, oldest first.
+    pub fn all() -> &'static [Layout] {
+        &tables::ALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_by_name() {
+        assert!(Layout::of(Version::new(3, 1, 2)).is_ok());
+        assert!(Layout::of(Version::new(3, 2, 3)).is_ok());
+        let old = Version::new(2, 6, 10);
+        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
+        let new = Version::new(4, 0, 0);
+        assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
+        for teeny in 0..3 {
+            let broken = Version::new(3, 2, teeny);
+            assert_eq!(Layout::of(broken).err(), Some(Unsupported::Broken(broken)));
+        }
+    }
+}

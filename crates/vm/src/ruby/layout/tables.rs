@@ -1,0 +1,171 @@
+//! The tables. Sources and field meanings: [`super`].
+
+use super::{Classes, Heap, Iseq, Layout, Naming, PageCount, Pools, Strings};
+
+pub(super) static ALL: [Layout; 6] = [RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUBY_3_3, RUBY_3_4];
+
+const RUBY_2_7: Layout = Layout {
+    version: (2, 7),
+    thread_region: 152,
+    hook_advances_pc: true,
+    nil: 8,
+    frame_size: 56,
+    ec_thread: 56,
+    thread_ec: 32,
+    thread_vm: 24,
+    vm_main_thread: 192,
+    iseq: Iseq {
+        insns_info: 120,
+        insn_entry: 8,
+        first_line_is_fixnum: true,
+    },
+    string: Strings::LengthInFlags,
+    class: Classes {
+        singleton: 1 << 12,
+        extension_is_pointer: true,
+        extension: 24,
+        constants: 24,
+        last_operator: 168,
+        naming: Naming::Table(8),
+    },
+    heap: Heap {
+        align: 1 << 14,
+        total_slots: 0,
+        start: 24,
+        pools: None,
+        vm_objspace: 1152,
+        sorted: 248,
+        count: PageCount::Field(256),
+        moved_to: 8,
+    },
+};
+
+const RUBY_3_0: Layout = Layout {
+    version: (3, 0),
+    thread_region: 160,
+    thread_ec: 40,
+    thread_vm: 32,
+    vm_main_thread: 40,
+    heap: Heap {
+        vm_objspace: 1088,
+        sorted: 240,
+        count: PageCount::Field(248),
+        moved_to: 16,
+        ..RUBY_2_7.heap
+    },
+    ..RUBY_2_7
+};
+
+const RUBY_3_1: Layout = Layout {
+    version: (3, 1),
+    thread_region: 168,
+    frame_size: 64,
+    ec_thread: 48,
+    iseq: Iseq {
+        insn_entry: 12,
+        ..RUBY_2_7.iseq
+    },
+    class: Classes {
+        last_operator: 169,
+        ..RUBY_2_7.class
+    },
+    heap: Heap {
+        total_slots: 2,
+        start: 32,
+        pools: Some(Pools {
+            page_pool: 16,
+            at: 40,
+            size: 160,
+            count: 1,
+        }),
+        vm_objspace: 1104,
+        sorted: 256,
+        count: PageCount::Field(264),
+        ..RUBY_3_0.heap
+    },
+    ..RUBY_3_0
+};
+
+const RUBY_3_2: Layout = Layout {
+    version: (3, 2),
+    thread_region: 120,
+    nil: 4,
+    thread_ec: 48,
+    iseq: Iseq {
+        insns_info: 112,
+        insn_entry: 12,
+        first_line_is_fixnum: false,
+    },
+    string: Strings::LengthInSlot,
+    class: Classes {
+        extension_is_pointer: false,
+        extension: 32,
+        constants: 8,
+        naming: Naming::Shape(376),
+        ..RUBY_3_1.class
+    },
+    heap: Heap {
+        align: 1 << 16,
+        pools: Some(Pools {
+            page_pool: 16,
+            at: 40,
+            size: 200,
+            count: 5,
+        }),
+        vm_objspace: 1136,
+        sorted: 1096,
+        count: PageCount::Field(1104),
+        ..RUBY_3_1.heap
+    },
+    ..RUBY_3_1
+};
+
+const RUBY_3_3: Layout = Layout {
+    version: (3, 3),
+    thread_region: 248,
+    hook_advances_pc: false,
+    frame_size: 56,
+    class: Classes {
+        naming: Naming::Field {
+            path: 120,
+            attached: 96,
+        },
+        ..RUBY_3_2.class
+    },
+    heap: Heap {
+        pools: Some(Pools {
+            page_pool: 16,
+            at: 32,
+            size: 224,
+            count: 5,
+        }),
+        vm_objspace: 1304,
+        sorted: 1208,
+        count: PageCount::Field(1216),
+        ..RUBY_3_2.heap
+    },
+    ..RUBY_3_2
+};
+
+const RUBY_3_4: Layout = Layout {
+    version: (3, 4),
+    class: Classes {
+        singleton: 1 << 13,
+        last_operator: 170,
+        ..RUBY_3_3.class
+    },
+    heap: Heap {
+        start: 40,
+        pools: Some(Pools {
+            page_pool: 16,
+            at: 40,
+            size: 144,
+            count: 5,
+        }),
+        vm_objspace: 1296,
+        sorted: 832,
+        count: PageCount::Array(16),
+        ..RUBY_3_3.heap
+    },
+    ..RUBY_3_3
+};

@@ -1,0 +1,85 @@
+//! Ruby (MRI, the reference implementation), 2.7 to 3.4.
+//!
+//! [`Ruby`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
+//!
+//! | file | question |
+//! |---|---|
+//! | `version` | which Ruby is this, what is known to be wrong with it? |
+//! | `layout` | where do things lie in that version? |
+//! | `facts` | what must be known about this one process? |
+//! | `frames` | which Ruby code is running? |
+//! | `iseq`, `succinct` | which file, line and method is that? |
+//! | `object` | what kind of object is this, would `ObjectSpace` show it? |
+//! | `class` | what is its class called? |
+//! | `string`, `table`, `shape` | the containers those answers are kept in |
+//! | `heap` | which objects are there? |
+//! | `thread` | where are the VM and its threads? |
+
+mod class;
+mod error;
+mod facts;
+pub mod frames;
+mod heap;
+mod iseq;
+mod layout;
+mod object;
+mod shape;
+mod string;
+mod succinct;
+mod table;
+mod thread;
+mod version;
+
+pub use error::Error;
+pub use facts::Facts;
+pub use frames::{Frame, Frames};
+pub use heap::{Page, Pages, Slot, Slots};
+pub use layout::Layout;
+pub use object::{Imemo, Type};
+pub use string::{Copied, Text};
+pub use table::{IdTable, StTable};
+pub use version::{Unsupported, Version};
+
+use crate::Memory;
+
+/// One Ruby process, readable.
+#[derive(Debug)]
+pub struct Ruby<'a, M> {
+    memory: &'a M,
+    layout: &'static Layout,
+    facts: Facts,
+}
+
+impl<M> Clone for Ruby<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Ruby<'_, M> {}
+
+impl<'a, M: Memory> Ruby<'a, M> {
+    /// A reader for the process `facts` were found in.
+    pub fn new(memory: &'a M, facts: Facts) -> Result<Ruby<'a, M>, Unsupported> {
+        Ok(Ruby {
+            memory,
+            layout: Layout::of(facts.version())?,
+            facts,
+        })
+    }
+
+    /// The memory it reads.
+    pub fn memory(&self) -> &'a M {
+        self.memory
+    }
+
+    /// Where things lie.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
+    /// What is known about this process.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+}

@@ -1,0 +1,225 @@
+//! What kind of object is this, and would `ObjectSpace.each_object` show it?
+//!
+//! `struct RBasic` (`include/ruby/internal/core/rbasic.h`; 2.7: `include/ruby/ruby.h`) begins every
+//! object: flags at 0, class at 8. The low five flag bits are the type (`enum ruby_value_type`), the
+//! user flags begin at bit 12 (`FL_USHIFT`); an imemo, an object of the VM's own, keeps its subtype
+//! there (`enum imemo_type`, `internal/imemo.h`; 2.7: `internal.h`).
+
+use super::{Error, Ruby};
+use crate::{Fault, Memory};
+
+/// `flags` and `klass` of `struct RBasic`.
+pub(super) const FLAGS: u64 = 0;
+pub(super) const KLASS: u64 = 8;
+
+/// `FL_USHIFT`.
+const USER_SHIFT: u32 = 12;
+
+macro_rules! types {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
+        /// `enum ruby_value_type`: what a slot holds.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Type {
+            $($(#[$doc])* $variant,)*
+            /// A code no Ruby uses.
+            Unknown,
+        }
+
+        impl Type {
+            /// The type in an object's flags.
+            #[inline]
+            pub fn of(flags: u64) -> Type {
+                match flags & 0x1f {
+                    $($code => Type::$variant,)*
+                    _ => Type::Unknown,
+                }
+            }
+
+            /// What an object of this type is called when it has no class to be called by.
+            pub fn hidden_name(self) -> &'static str {
+                match self {
+                    $(Type::$variant => concat!("__", $name, "__"),)*
+                    Type::Unknown => "__unknown__",
+                }
+            }
+        }
+    };
+}
+
+types! {
+    /// An empty slot.
+    None = 0x00 "none";
+    /// A plain object.
+    Object = 0x01 "object";
+    /// A class, perhaps a singleton class.
+    Class = 0x02 "class";
+    /// A module.
+    Module = 0x03 "module";
+    /// A Float too wide to be an immediate value.
+    Float = 0x04 "float";
+    /// A String.
+    String = 0x05 "string";
+    /// A Regexp.
+    Regexp = 0x06 "regexp";
+    /// An Array.
+    Array = 0x07 "array";
+    /// A Hash.
+    Hash = 0x08 "hash";
+    /// A Struct.
+    Struct = 0x09 "struct";
+    /// An Integer too wide to be an immediate value.
+    Bignum = 0x0a "bignum";
+    /// An IO.
+    File = 0x0b "file";
+    /// An object around a C structure.
+    Data = 0x0c "data";
+    /// A MatchData.
+    Match = 0x0d "match";
+    /// A Complex.
+    Complex = 0x0e "complex";
+    /// A Rational.
+    Rational = 0x0f "rational";
+    /// A Symbol made at run time.
+    Symbol = 0x14 "symbol";
+    /// An object of the VM's own.
+    Imemo = 0x1a "imemo";
+    /// A syntax tree node.
+    Node = 0x1b "node";
+    /// A module's place in a class's line of ancestors.
+    Iclass = 0x1c "iclass";
+    /// An object whose finalizer has yet to run.
+    Zombie = 0x1d "zombie";
+    /// Compaction was here: the object lives elsewhere.
+    Moved = 0x1e "moved";
+}
+
+macro_rules! imemos {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
+        /// `enum imemo_type`: what an object of the VM's own is for. The codes are the same in all six
+        /// versions.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Imemo {
+            $($(#[$doc])* $variant,)*
+            /// A code no Ruby uses.
+            Unknown,
+        }
+
+        impl Imemo {
+            /// The subtype in the flags of an object of [`Type::Imemo`].
+            #[inline]
+            pub fn of(flags: u64) -> Imemo {
+                match flags >> USER_SHIFT & 0xf {
+                    $($code => Imemo::$variant,)*
+                    _ => Imemo::Unknown,
+                }
+            }
+
+            /// What such an object is called: it has no class.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Imemo::$variant => concat!("__imemo:", $name, "__"),)*
+                    Imemo::Unknown => "__imemo__",
+                }
+            }
+        }
+    };
+}
+
+imemos! {
+    /// Local variables that outlive their frame.
+    Env = 0 "env";
+    /// Where constants are looked up.
+    Cref = 1 "cref";
+    /// `$~` and its like.
+    Svar = 2 "svar";
+    /// What `break`, `return` and `throw` carry.
+    ThrowData = 3 "throw_data";
+    /// A block written in C.
+    Ifunc = 4 "ifunc";
+    /// C code's notebook.
+    Memo = 5 "memo";
+    /// A method.
+    Ment = 6 "ment";
+    /// Compiled code.
+    Iseq = 7 "iseq";
+    /// A buffer the collector knows.
+    Tmpbuf = 8 "tmpbuf";
+    /// A syntax tree.
+    Ast = 9 "ast";
+    /// A here document being read.
+    ParserStrterm = 10 "parser_strterm";
+    /// A call site's arguments.
+    Callinfo = 11 "callinfo";
+    /// A call site's method.
+    Callcache = 12 "callcache";
+    /// A constant's value.
+    Constcache = 13 "constcache";
+}
+
+/// Whether a `VALUE` is a pointer to an object and not an immediate value.
+#[inline]
+pub(super) fn is_object(value: u64) -> bool {
+    value & 7 == 0 && value > 0x40
+}
+
+impl<M: Memory> Ruby<'_, M> {
+    /// An object's flags; [`Type::of`] and [`Imemo::of`] read them.
+    #[inline]
+    pub fn flags(&self, object: u64) -> Result<u64, Fault> {
+        self.memory.u64(object.wrapping_add(FLAGS))
+    }
+
+    /// The word where objects have their class. It may be 0 (hidden object), a singleton class or an
+    /// iclass; an imemo may keep something else there, which must not be followed.
+    #[inline]
+    pub fn klass(&self, object: u64) -> Result<u64, Fault> {
+        self.memory.u64(object.wrapping_add(KLASS))
+    }
+
+    /// Whether `ObjectSpace.each_object` passes this object over: `rb_objspace_internal_object_p`
+    /// (`gc.c`), alike in all six versions.
+    ///
+    /// Singleton classes of classes are passed over unless someone made a singleton class of theirs
+    /// too (`rb_singleton_class_internal_p`, `class.c`). Once a second Ractor exists `each_object`
+    /// shows only shareable objects, which is not decided here.
+    pub fn is_internal(&self, object: u64) -> Result<bool, Error> {
+        let flags = self.flags(object)?;
+        Ok(match Type::of(flags) {
+            Type::None
+            | Type::Moved
+            | Type::Imemo
+            | Type::Iclass
+            | Type::Zombie
+            | Type::Node
+            | Type::Unknown => true,
+            Type::Class => {
+                let klass = self.klass(object)?;
+                klass == 0
+                    || flags & self.layout.class.singleton != 0
+                        && self.type_of(self.attached(object)?)? == Type::Class
+                        && self.attached(klass)? != object
+            }
+            _ => self.klass(object)? == 0,
+        })
+    }
+
+    /// The type of a `VALUE`; [`Type::None`] for an immediate one.
+    pub(super) fn type_of(&self, value: u64) -> Result<Type, Fault> {
+        if is_object(value) {
+            Ok(Type::of(self.flags(value)?))
+        } else {
+            Ok(Type::None)
+        }
+    }
+
+    /// Where compaction put the object that was at `object`, if it moved (`rb_gc_location`, `gc.c`).
+    pub fn moved_to(&self, object: u64) -> Result<Option<u64>, Fault> {
+        Ok(match Type::of(self.flags(object)?) {
+            Type::Moved => Some(
+                self.memory
+                    .u64(object.wrapping_add(self.layout.heap.moved_to))?,
+            ),
+            _ => None,
+        })
+    }
+}

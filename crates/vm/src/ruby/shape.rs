@@ -1,0 +1,56 @@
+//! Instance variables placed by shape: how Ruby 3.2, and only it, keeps the names of classes.
+//!
+//! A shape (`rb_shape_t`, `shape.h` of v3_2_3) is a node of one tree in the VM; each step from the
+//! root adds one instance variable. The upper half of a class's flags is the number of its shape;
+//! going up from there to the step that added the wanted variable gives the index of its value.
+
+use super::{Error, Ruby};
+use crate::Memory;
+
+/// `SHAPE_FLAG_SHIFT`, `INVALID_SHAPE_ID`.
+const FLAGS_SHIFT: u32 = 32;
+const NO_SHAPE: u32 = u32::MAX;
+
+/// `rb_shape_t`: its size, `edge_name`, `next_iv_index`, `type`, `parent_id`.
+const SHAPE: u64 = 32;
+const NAME: u64 = 8;
+const NEXT_INDEX: u64 = 16;
+const KIND: u64 = 24;
+const PARENT: u64 = 28;
+
+/// `SHAPE_IVAR`.
+const ADDS_VARIABLE: u8 = 1;
+
+/// No class has more instance variables than this (`next_iv_index` beyond makes it too complex).
+const DEEPEST: u32 = 1 << 16;
+
+impl<M: Memory> Ruby<'_, M> {
+    /// The first variable `wanted` by its ID and value, of a class with `flags` whose values begin at
+    /// `values`.
+    pub(super) fn shaped(
+        &self,
+        flags: u64,
+        values: u64,
+        wanted: impl Fn(u64, u64) -> bool,
+    ) -> Result<Option<(u64, u64)>, Error> {
+        let mut number = (flags >> FLAGS_SHIFT) as u32;
+        for _ in 0..DEEPEST {
+            if number == NO_SHAPE {
+                return Ok(None);
+            }
+            let shape = self.facts.shapes().wrapping_add(u64::from(number) * SHAPE);
+            if self.memory.u8(shape.wrapping_add(KIND))? == ADDS_VARIABLE {
+                let id = self.memory.u64(shape.wrapping_add(NAME))?;
+                let index = u64::from(self.memory.u32(shape.wrapping_add(NEXT_INDEX))?);
+                let value = self
+                    .memory
+                    .u64(values.wrapping_add(index.wrapping_sub(1).wrapping_mul(8)))?;
+                if wanted(id, value) {
+                    return Ok(Some((id, value)));
+                }
+            }
+            number = self.memory.u32(shape.wrapping_add(PARENT))?;
+        }
+        Err(Error::garbled("shape", self.facts.shapes()))
+    }
+}

@@ -1,0 +1,140 @@
+//! Strings: `struct RString` (`include/ruby/internal/core/rstring.h`; 2.7: `include/ruby/ruby.h`).
+//!
+//! ```text
+//!   0       8       16              24
+//!   ├───────┼───────┼───────────────┼──────────
+//!   │ flags │ klass │ len           │ ptr ────▶ bytes       NOEMBED set
+//!   │ flags │ klass │ bytes …                               embedded, to 3.1 (len in flags)
+//!   │ flags │ klass │ len           │ bytes …               embedded, since 3.2
+//! ```
+
+use core::fmt::Write;
+
+use super::layout::Strings;
+use super::object::{FLAGS, Type};
+use super::{Error, Ruby};
+use crate::Memory;
+
+/// `RSTRING_NOEMBED`.
+const NOEMBED: u64 = 1 << 13;
+
+/// `len` and `ptr`, or the embedded bytes.
+const LENGTH: u64 = 16;
+const POINTER: u64 = 24;
+const EMBEDDED_TO_3_1: u64 = 16;
+const EMBEDDED: u64 = 24;
+
+/// No slot, so no embedded string, is longer (the largest of the five slot sizes).
+const LARGEST_SLOT: u64 = 640;
+
+/// The bytes of a String: where, and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Address of the first byte.
+    pub address: u64,
+    /// How many bytes.
+    pub len: u64,
+}
+
+/// What [`Ruby::copy`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Bytes now in the buffer.
+    pub len: usize,
+    /// Whether the string goes on.
+    pub truncated: bool,
+}
+
+impl<M: Memory> Ruby<'_, M> {
+    /// Where the bytes of a String object are.
+    pub fn text(&self, string: u64) -> Result<Text, Error> {
+        let flags = self.memory.u64(string.wrapping_add(FLAGS))?;
+        if Type::of(flags) != Type::String {
+            return Err(Error::garbled("String", string));
+        }
+        let text = if flags & NOEMBED != 0 {
+            return Ok(Text {
+                address: self.memory.u64(string.wrapping_add(POINTER))?,
+                len: self.memory.u64(string.wrapping_add(LENGTH))?,
+            });
+        } else if self.layout.string == Strings::LengthInFlags {
+            Text {
+                address: string.wrapping_add(EMBEDDED_TO_3_1),
+                len: flags >> 14 & 0x1f,
+            }
+        } else {
+            Text {
+                address: string.wrapping_add(EMBEDDED),
+                len: self.memory.u64(string.wrapping_add(LENGTH))?,
+            }
+        };
+        if text.len > LARGEST_SLOT {
+            return Err(Error::garbled("embedded String", string));
+        }
+        Ok(text)
+    }
+
+    /// Copies as much of `text` as fits.
+    pub fn copy(&self, text: Text, into: &mut [u8]) -> Result<Copied, Error> {
+        let len = usize::try_from(text.len)
+            .unwrap_or(usize::MAX)
+            .min(into.len());
+        self.memory.read(text.address, &mut into[..len])?;
+        Ok(Copied {
+            len,
+            truncated: (len as u64) < text.len,
+        })
+    }
+
+    /// Writes at most `limit` bytes of `text`, what is not UTF-8 as U+FFFD.
+    pub fn write_text(&self, text: Text, limit: u64, out: &mut dyn Write) -> Result<(), Error> {
+        let mut buffer = [0; 256];
+        let mut done = 0;
+        let len = text.len.min(limit);
+        while done < len {
+            let rest = Text {
+                address: text.address.wrapping_add(done),
+                len: len - done,
+            };
+            let copied = self.copy(rest, &mut buffer)?;
+            let bytes = &buffer[..copied.len];
+            // A character may continue in the next piece: leave its first bytes for then.
+            let piece = match core::str::from_utf8(bytes) {
+                Err(error) if error.error_len().is_none() && copied.truncated => {
+                    &bytes[..error.valid_up_to()]
+                }
+                _ => bytes,
+            };
+            for chunk in piece.utf8_chunks() {
+                out.write_str(chunk.valid())?;
+                if !chunk.invalid().is_empty() {
+                    out.write_char(char::REPLACEMENT_CHARACTER)?;
+                }
+            }
+            done += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether two texts have the same bytes; not decided beyond 64 KiB.
+    pub(super) fn same_text(&self, one: Text, other: Text) -> Result<bool, Error> {
+        if one.len != other.len || one.len > 1 << 16 {
+            return Ok(false);
+        }
+        let (mut left, mut right) = ([0; 256], [0; 256]);
+        let mut done = 0;
+        while done < one.len {
+            let at = |text: Text| Text {
+                address: text.address.wrapping_add(done),
+                len: text.len - done,
+            };
+            let copied = self.copy(at(one), &mut left)?;
+            self.copy(at(other), &mut right)?;
+            if left[..copied.len] != right[..copied.len] {
+                return Ok(false);
+            }
+            done += copied.len as u64;
+        }
+        Ok(true)
+    }
+}

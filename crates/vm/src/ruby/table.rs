@@ -1,0 +1,168 @@
+//! The VM's two hash tables, walked in order of their entries.
+//!
+//! `struct st_table` (`include/ruby/st.h`, `st.c`, the same in all six versions) keeps entries in an
+//! array in order of insertion; an entry whose hash is all ones is deleted. Tables searched here are
+//! small (a class's hidden instance variables), so a walk does for a lookup and needs no knowledge of
+//! the hash function.
+//!
+//! `struct rb_id_table` (`id_table.c`) is an open table from IDs to values. Its keys are not IDs but
+//! their serial numbers (`rb_id_to_serial`, `symbol.h`): an ID that names an identifier has four
+//! scope bits below the serial number, an operator's ID is its own serial number.
+
+use super::{Error, Ruby};
+use crate::{Fault, Memory};
+
+/// `entries_start`, `entries_bound` and `entries` of `struct st_table`.
+const ST_START: u64 = 32;
+const ST_BOUND: u64 = 40;
+const ST_ENTRIES: u64 = 48;
+/// `struct st_table_entry`: hash, key, record.
+const ST_ENTRY: u64 = 24;
+const ST_DELETED: u64 = u64::MAX;
+
+/// `capa` and `items` of `struct rb_id_table`, and `item_t`: key, collision, value.
+const ID_CAPACITY: u64 = 0;
+const ID_ITEMS: u64 = 16;
+const ID_ITEM: u64 = 16;
+
+/// Tables with more places than this are taken for garbage: no class has so many instance variables,
+/// none so many constants.
+const MOST_ST_ENTRIES: u64 = 1 << 16;
+const MOST_ID_ITEMS: u64 = 1 << 20;
+
+/// `ID_SCOPE_SHIFT`.
+const SCOPE_SHIFT: u32 = 4;
+
+/// Iterates over an `st_table`: key and value of each entry.
+pub struct StTable<'a, M> {
+    memory: &'a M,
+    entry: u64,
+    left: u64,
+}
+
+impl<'a, M: Memory> StTable<'a, M> {
+    /// The table at `table`; a null pointer is an empty table.
+    pub fn new(memory: &'a M, table: u64) -> Result<StTable<'a, M>, Error> {
+        if table == 0 {
+            return Ok(StTable {
+                memory,
+                entry: 0,
+                left: 0,
+            });
+        }
+        let start = memory.u64(table.wrapping_add(ST_START))?;
+        let bound = memory.u64(table.wrapping_add(ST_BOUND))?;
+        let entries = memory.u64(table.wrapping_add(ST_ENTRIES))?;
+        if start > bound || bound > MOST_ST_ENTRIES {
+            return Err(Error::garbled("st_table", table));
+        }
+        let entry = entries.wrapping_add(start * ST_ENTRY);
+        Ok(StTable {
+            memory,
+            entry,
+            left: bound - start,
+        })
+    }
+}
+
+impl<M: Memory> Iterator for StTable<'_, M> {
+    type Item = Result<(u64, u64), Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.left > 0 {
+            let entry = self.entry;
+            self.entry = entry.wrapping_add(ST_ENTRY);
+            self.left -= 1;
+            let read = (|| {
+                let hash = self.memory.u64(entry)?;
+                let key = self.memory.u64(entry.wrapping_add(8))?;
+                Ok((hash, key, self.memory.u64(entry.wrapping_add(16))?))
+            })();
+            match read {
+                Ok((ST_DELETED, ..)) => {}
+                Ok((_, key, value)) => return Some(Ok((key, value))),
+                Err(fault) => {
+                    self.left = 0;
+                    return Some(Err(fault));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Iterates over an `rb_id_table`: serial number and value of each item.
+pub struct IdTable<'a, M> {
+    memory: &'a M,
+    item: u64,
+    left: u64,
+}
+
+impl<'a, M: Memory> IdTable<'a, M> {
+    /// The table at `table`; a null pointer is an empty table.
+    pub fn new(memory: &'a M, table: u64) -> Result<IdTable<'a, M>, Error> {
+        if table == 0 {
+            return Ok(IdTable {
+                memory,
+                item: 0,
+                left: 0,
+            });
+        }
+        let capacity = u64::from(memory.u32(table.wrapping_add(ID_CAPACITY))?);
+        if capacity > MOST_ID_ITEMS {
+            return Err(Error::garbled("id_table", table));
+        }
+        let item = memory.u64(table.wrapping_add(ID_ITEMS))?;
+        Ok(IdTable {
+            memory,
+            item,
+            left: capacity,
+        })
+    }
+}
+
+impl<M: Memory> Iterator for IdTable<'_, M> {
+    type Item = Result<(u32, u64), Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.left > 0 {
+            let item = self.item;
+            self.item = item.wrapping_add(ID_ITEM);
+            self.left -= 1;
+            let read = self
+                .memory
+                .u32(item)
+                .and_then(|key| Ok((key, self.memory.u64(item.wrapping_add(8))?)));
+            match read {
+                // Key 0 is an empty place.
+                Ok((0, _)) => {}
+                Ok(found) => return Some(Ok(found)),
+                Err(fault) => {
+                    self.left = 0;
+                    return Some(Err(fault));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl<M: Memory> Ruby<'_, M> {
+    /// The serial number of an ID, which is its key in an [`IdTable`].
+    pub fn serial(&self, id: u64) -> u32 {
+        if id > self.layout.class.last_operator {
+            (id >> SCOPE_SHIFT) as u32
+        } else {
+            id as u32
+        }
+    }
+
+    /// The constants of a class or module: serial number of the name, `rb_const_entry_t *`.
+    pub fn constants(&self, class: u64) -> Result<IdTable<'_, M>, Error> {
+        let extension = self.extension(class)?;
+        let table = self
+            .memory
+            .u64(extension.wrapping_add(self.layout.class.constants))?;
+        IdTable::new(self.memory, table)
+    }
+}

@@ -1,0 +1,101 @@
+//! Where the VM and its threads are: `rb_vm_t`, `rb_thread_t` (`vm_core.h`).
+//!
+//! Up to 3.2 libruby exports `ruby_current_vm_ptr`. Later ones do not, but a Thread object leads to
+//! its `rb_thread_t` and that to the VM, and so does any execution context.
+
+use super::object::{KLASS, Type};
+use super::{Error, Ruby};
+use crate::{Fault, Memory};
+
+/// `data` in `struct RTypedData` (`include/ruby/internal/core/rtypeddata.h`).
+const DATA: u64 = 32;
+
+/// `self` in `rb_thread_t`: the Thread object.
+const THREAD_SELF: u64 = 16;
+
+/// `ractor.cnt` in `rb_vm_t`, an `unsigned int`.
+const RACTOR_COUNT: u64 = 24;
+
+/// More Ractors than any process has.
+const MOST_RACTORS: u32 = 1 << 20;
+
+impl<M: Memory> Ruby<'_, M> {
+    /// The `rb_vm_t`: the exported pointer, or by way of a Thread object in the heap.
+    pub fn vm(&self) -> Result<u64, Error> {
+        if self.facts.vm() != 0 {
+            return Ok(self.facts.vm());
+        }
+        for page in self.pages()? {
+            let page = page?;
+            for slot in self.slots(page) {
+                let slot = slot?;
+                if Type::of(slot.flags) == Type::Data && slot.klass == self.facts.thread() {
+                    let thread = self.memory.u64(slot.address.wrapping_add(DATA))?;
+                    if self.memory.u64(thread.wrapping_add(THREAD_SELF)) == Ok(slot.address) {
+                        return Ok(self
+                            .memory
+                            .u64(thread.wrapping_add(self.layout.thread_vm))?);
+                    }
+                }
+            }
+        }
+        Err(Error::garbled(
+            "Thread object in the heap",
+            self.facts.thread(),
+        ))
+    }
+
+    /// The `rb_vm_t` of an execution context; two loads.
+    pub fn vm_of(&self, ec: u64) -> Result<u64, Fault> {
+        let thread = self.memory.u64(ec.wrapping_add(self.layout.ec_thread))?;
+        self.memory.u64(thread.wrapping_add(self.layout.thread_vm))
+    }
+
+    /// How many Ractors there are; 1 where there can be no others.
+    pub fn ractor_count(&self, vm: u64) -> Result<u32, Error> {
+        if !self.facts.version().has_ractors() {
+            return Ok(1);
+        }
+        match self.memory.u32(vm.wrapping_add(RACTOR_COUNT))? {
+            count @ 1..=MOST_RACTORS => Ok(count),
+            _ => Err(Error::garbled("VM", vm)),
+        }
+    }
+
+    /// The `rb_blocking_region_buffer` of the main thread: not 0 while it has given up the VM's lock to
+    /// block in a system call or in C code of its own (`blocking_region_begin`, `thread.c`). It lies on
+    /// that thread's stack.
+    pub fn main_region(&self, vm: u64) -> Result<u64, Fault> {
+        let thread = self
+            .memory
+            .u64(vm.wrapping_add(self.layout.vm_main_thread))?;
+        self.memory
+            .u64(thread.wrapping_add(self.layout.thread_region))
+    }
+
+    /// The execution context of the main thread's running fiber.
+    pub fn main_ec(&self, vm: u64) -> Result<u64, Fault> {
+        let thread = self
+            .memory
+            .u64(vm.wrapping_add(self.layout.vm_main_thread))?;
+        self.memory.u64(thread.wrapping_add(self.layout.thread_ec))
+    }
+
+    /// The execution context of a Thread object's running fiber, or `None` if the object is no Thread.
+    pub fn thread_ec(&self, object: u64) -> Result<Option<u64>, Error> {
+        if Type::of(self.flags(object)?) != Type::Data
+            || self.real_class(self.memory.u64(object.wrapping_add(KLASS))?)?
+                != Some(self.facts.thread())
+        {
+            return Ok(None);
+        }
+        let thread = self.memory.u64(object.wrapping_add(DATA))?;
+        if self.memory.u64(thread.wrapping_add(THREAD_SELF))? != object {
+            return Ok(None);
+        }
+        Ok(Some(
+            self.memory
+                .u64(thread.wrapping_add(self.layout.thread_ec))?,
+        ))
+    }
+}

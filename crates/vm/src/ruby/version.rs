@@ -1,0 +1,142 @@
+//! Which Ruby this is, and what follows from that alone.
+
+use core::fmt;
+
+/// A Ruby release, as its exported C string `ruby_version` spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// 3 of 3.1.2.
+    pub major: u8,
+    /// 1 of 3.1.2.
+    pub minor: u8,
+    /// 2 of 3.1.2.
+    pub teeny: u8,
+}
+
+impl Version {
+    /// A version from its three numbers.
+    pub const fn new(major: u8, minor: u8, teeny: u8) -> Version {
+        Version {
+            major,
+            minor,
+            teeny,
+        }
+    }
+
+    /// Reads `"3.1.2"`; what follows the third number is ignored.
+    pub fn parse(text: &str) -> Option<Version> {
+        let mut numbers = text.splitn(3, '.').map(|part| {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            part[..digits].parse::<u8>().ok()
+        });
+        Some(Version {
+            major: numbers.next()??,
+            minor: numbers.next()??,
+            teeny: numbers.next()??,
+        })
+    }
+
+    /// The version as one word, for [`Facts`](super::Facts).
+    pub const fn packed(self) -> u64 {
+        (self.major as u64) << 16 | (self.minor as u64) << 8 | self.teeny as u64
+    }
+
+    /// The inverse of [`packed`](Version::packed).
+    pub const fn unpack(word: u64) -> Version {
+        Version {
+            major: (word >> 16) as u8,
+            minor: (word >> 8) as u8,
+            teeny: word as u8,
+        }
+    }
+
+    /// Whether Ractors exist in this Ruby.
+    pub fn has_ractors(self) -> bool {
+        self >= Version::new(3, 0, 0)
+    }
+
+    /// Whether creating a Ractor crashes the process while a NEWOBJ hook is set (Ruby bug 18464).
+    pub fn newobj_hook_crashes_ractors(self) -> bool {
+        self >= Version::new(3, 0, 0) && self < Version::new(3, 1, 4)
+    }
+
+    /// Whether a NEWOBJ hook misses most births in other Ractors and is silently gone once a Ractor
+    /// was collected (Ruby bug 19112).
+    pub fn newobj_hook_lost_with_ractors(self) -> bool {
+        self >= Version::new(3, 2, 0) && self < Version::new(4, 0, 0)
+    }
+
+    /// Whether `rb_postponed_job_preregister` and `rb_postponed_job_trigger` exist.
+    pub fn preregisters_jobs(self) -> bool {
+        self >= Version::new(3, 3, 0)
+    }
+
+    /// Whether libruby exports `ruby_current_vm_ptr`.
+    pub fn exports_vm(self) -> bool {
+        self < Version::new(3, 3, 0)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.teeny)
+    }
+}
+
+/// A Ruby whose memory this crate does not read, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// Before the oldest layout known.
+    Older(Version),
+    /// After the newest layout known.
+    Newer(Version),
+    /// 3.2.0 to 3.2.2: any NEWOBJ hook crashes the VM (Ruby bug 19482).
+    Broken(Version),
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsupported::Older(version) => {
+                write!(
+                    f,
+                    "Ruby {version} is older than the oldest Ruby known here (2.7)"
+                )
+            }
+            Unsupported::Newer(version) => {
+                write!(
+                    f,
+                    "Ruby {version} is newer than the newest Ruby known here (3.4)"
+                )
+            }
+            Unsupported::Broken(version) => write!(
+                f,
+                "Ruby {version} crashes when object births are watched (Ruby bug 19482); 3.2.3 and later do not"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Unsupported {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_what_ruby_exports() {
+        assert_eq!(Version::parse("3.1.2"), Some(Version::new(3, 1, 2)));
+        assert_eq!(Version::parse("3.4.11"), Some(Version::new(3, 4, 11)));
+        assert_eq!(Version::parse("3.5.0dev"), Some(Version::new(3, 5, 0)));
+        for bad in ["", "3", "3.1", "x.y.z", "3..1", "300.1.1"] {
+            assert_eq!(Version::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn packs_in_order() {
+        let version = Version::new(3, 4, 11);
+        assert_eq!(Version::unpack(version.packed()), version);
+        assert!(Version::new(3, 3, 99).packed() < version.packed());
+    }
+}

@@ -1,0 +1,104 @@
+//! The heap walked from outside against `ObjectSpace`.
+
+use std::collections::{HashMap, HashSet};
+
+use vm::ruby::{Imemo, Ruby, Slot, Type};
+
+use crate::guest::{Guest, ProcessMemory, each_version, hex};
+
+fn slots(ruby: &Ruby<'_, ProcessMemory>) -> Vec<Slot> {
+    ruby.pages()
+        .expect("pages")
+        .map(|page| page.expect("page"))
+        .flat_map(|page| {
+            ruby.slots(page)
+                .map(|slot| slot.expect("slot"))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let begin = line.find(&format!("\"{name}\":\""))? + name.len() + 4;
+    line[begin..].split('"').next()
+}
+
+#[test]
+fn shows_what_object_space_shows() {
+    each_version(include_str!("heap.rb"), |version, guest| {
+        let shown: HashSet<u64> = visible(guest);
+        guest.resume();
+        let told: HashSet<u64> = guest.lines.iter().map(|line| hex(line)).collect();
+        let missing = told.difference(&shown).count();
+        let extra = shown.difference(&told).count();
+        println!(
+            "ruby {version}: each_object {}: {missing} missing, {extra} more",
+            told.len()
+        );
+        assert_eq!(missing, 0, "ruby {version}");
+        // What `ready` itself made after each_object was done.
+        assert!(extra <= 8, "ruby {version}: {extra} more");
+
+        guest.resume();
+        let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
+        let slots: HashMap<u64, Slot> = slots(&ruby)
+            .into_iter()
+            .map(|slot| (slot.address, slot))
+            .collect();
+        let mut compared = 0;
+        let mut classes = 0;
+        for line in guest
+            .lines
+            .iter()
+            .filter(|line| line.starts_with("{\"address\":"))
+        {
+            let address = hex(field(line, "address").expect("an address"));
+            // Shapes are no objects; and of an object that is just being made Ruby says no type.
+            let Some(said) = field(line, "type").filter(|said| *said != "SHAPE") else {
+                continue;
+            };
+            let slot = slots
+                .get(&address)
+                .unwrap_or_else(|| panic!("{version}: no slot: {line}"));
+            let kind = Type::of(slot.flags);
+            let name = kind.hidden_name().trim_matches('_').to_uppercase();
+            assert_eq!(name, said, "ruby {version}: {line}");
+            match (kind, field(line, "imemo_type")) {
+                (Type::Imemo, Some(imemo)) => assert_eq!(
+                    Imemo::of(slot.flags).name(),
+                    format!("__imemo:{imemo}__"),
+                    "ruby {version}: {line}"
+                ),
+                (Type::Imemo | Type::Iclass, _) => {}
+                _ => {
+                    if let Some(class) = field(line, "class") {
+                        assert_eq!(slot.klass, hex(class), "ruby {version}: {line}");
+                        classes += 1;
+                    }
+                }
+            }
+            let page = ruby.page_of(address).expect("a page");
+            assert!(address >= page.start, "ruby {version}: {line}");
+            assert_eq!(
+                (address - page.start) % page.slot_size,
+                0,
+                "ruby {version}: {line}"
+            );
+            compared += 1;
+        }
+        println!("ruby {version}: dump_all {compared} slots, {classes} classes");
+        assert!(
+            compared > told.len() && classes > 1000,
+            "ruby {version}: {compared}, {classes}"
+        );
+    });
+}
+
+fn visible(guest: &Guest) -> HashSet<u64> {
+    let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
+    slots(&ruby)
+        .into_iter()
+        .map(|slot| slot.address)
+        .filter(|&address| !ruby.is_internal(address).expect("an object"))
+        .collect()
+}

@@ -1,0 +1,327 @@
+//! Whatever memory holds, the reader answers or refuses: it does not panic and does not loop for ever.
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use vm::ruby::{Facts, IdTable, Layout, Page, Ruby, StTable, Text, Version};
+use vm::{Fault, Memory};
+
+/// Memory made up from its address: full of pointers into itself, of small numbers and of type codes.
+struct Maze {
+    seed: u64,
+    /// One address in so many faults; 0 for none.
+    faults: u64,
+}
+
+impl Maze {
+    fn word(&self, at: u64) -> u64 {
+        let mut mixed = (at ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^= mixed >> 29;
+        mixed = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^= mixed >> 32;
+        match mixed % 8 {
+            // Aligned pointers, many of them the same.
+            0..=3 => 0x10_0000 + (mixed >> 8) % 64 * 8,
+            4 => mixed >> 8 & 0xff,
+            // Flags with the types that lead somewhere.
+            5 | 6 => [2, 3, 5, 7, 0x1c, 0x701a, 0x1002, 0x2002][(mixed >> 8) as usize % 8],
+            _ => mixed,
+        }
+    }
+}
+
+impl Memory for Maze {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        for (offset, byte) in into.iter_mut().enumerate() {
+            let at = at.checked_add(offset as u64).ok_or(Fault { at })?;
+            let aligned = at & !7;
+            if self.faults != 0 && self.word(!aligned).is_multiple_of(self.faults) {
+                return Err(Fault { at });
+            }
+            *byte = self.word(aligned).to_le_bytes()[(at % 8) as usize];
+        }
+        Ok(())
+    }
+
+    fn u64(&self, at: u64) -> Result<u64, Fault> {
+        let fault = self.faults != 0 && self.word(!at).is_multiple_of(self.faults);
+        if fault {
+            Err(Fault { at })
+        } else {
+            Ok(self.word(at))
+        }
+    }
+}
+
+/// Every word the same: the shortest cycles there are.
+struct Constant(u64);
+
+impl Memory for Constant {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        for (offset, byte) in into.iter_mut().enumerate() {
+            *byte = self.0.to_le_bytes()[(at.wrapping_add(offset as u64) % 8) as usize];
+        }
+        Ok(())
+    }
+
+    fn u64(&self, _: u64) -> Result<u64, Fault> {
+        Ok(self.0)
+    }
+}
+
+/// Takes a little, then refuses.
+struct Short(usize);
+
+impl Write for Short {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0 = self.0.checked_sub(text.len()).ok_or(std::fmt::Error)?;
+        Ok(())
+    }
+}
+
+fn ask_everything<M: Memory>(
+    memory: &M,
+    version: Version,
+    words: [u64; Facts::WORDS - 1],
+    at: u64,
+) {
+    let mut facts = [version.packed(); Facts::WORDS];
+    facts[1..].copy_from_slice(&words);
+    let ruby = Ruby::new(memory, Facts::from_words(facts)).expect("a known version");
+    let out = &mut Short(1 << 12);
+
+    let _ = ruby.current_cfp(at);
+    let _ = ruby.ruby_frame(at, at);
+    if let Ok(frames) = ruby.frames(at, at) {
+        for frame in frames.take(1000).flatten() {
+            let _ = ruby.receiver(frame);
+            let _ = ruby.line(frame.iseq, frame.pc);
+        }
+    }
+    let _ = ruby.line(at, 0);
+    let _ = ruby.line(at, at + 8);
+    let _ = ruby.line_at_position(at, at as u32);
+    let _ = ruby.first_line(at);
+    let _ = ruby.code_size(at);
+    for text in [
+        ruby.path(at),
+        ruby.label(at),
+        ruby.base_label(at),
+        ruby.text(at),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let _ = ruby.write_text(text, 5000, out);
+        let _ = ruby.copy(text, &mut [0; 100]);
+    }
+    let _ = ruby.real_path(at);
+    let _ = ruby.write_text(
+        Text {
+            address: at,
+            len: u64::MAX,
+        },
+        5000,
+        out,
+    );
+    let _ = ruby.is_internal(at);
+    let _ = ruby.moved_to(at);
+    let _ = ruby.class_of(at);
+    let _ = ruby.class_path(at);
+    let _ = ruby.write_type(at, out);
+    let _ = ruby.write_class_name(at, out);
+    if let Ok(constants) = ruby.constants(at) {
+        constants.take(1000).for_each(drop);
+    }
+    let _ = ruby.page_of(at).map(|page| ruby.slots(page).for_each(drop));
+    ruby.slots(Page {
+        start: at,
+        slot_size: 0,
+        total_slots: 1000,
+    })
+    .for_each(drop);
+    if let Ok(pages) = ruby.pages() {
+        for page in pages.take(100).flatten() {
+            ruby.slots(page).for_each(drop);
+        }
+    }
+    let _ = ruby.vm();
+    let _ = ruby.vm_of(at).map(|vm| ruby.ractor_count(vm));
+    let _ = ruby.main_ec(at);
+    let _ = ruby.thread_ec(at);
+    let _ = Facts::find(memory, &|_| Some(at));
+}
+
+fn versions() -> impl Iterator<Item = Version> {
+    Layout::all()
+        .iter()
+        .map(|layout| Version::new(layout.version.0, layout.version.1, 9))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn mazes(seed: u64, faults in prop_oneof![Just(0_u64), 2..200_u64], words: [u64; Facts::WORDS - 1], slot in 0..64_u64) {
+        for version in versions() {
+            ask_everything(&Maze { seed, faults }, version, words, 0x10_0000 + slot * 8);
+            ask_everything(&Maze { seed, faults }, version, [0x10_0000 + slot * 8; Facts::WORDS - 1], 0x10_0000);
+        }
+    }
+
+    #[test]
+    fn any_address(seed: u64, at: u64, words: [u64; Facts::WORDS - 1]) {
+        for version in versions() {
+            ask_everything(&Maze { seed, faults: 0 }, version, words, at & !7 & (u64::MAX >> 1));
+        }
+    }
+}
+
+#[test]
+fn constants() {
+    let types = (0..32).map(|code| code | 0x1_0000);
+    for word in types.chain([
+        0,
+        1,
+        8,
+        0x2002,
+        0x1002,
+        0x701a,
+        0x10_0000,
+        1 << 40,
+        u64::MAX,
+        u64::MAX - 7,
+    ]) {
+        for version in versions() {
+            ask_everything(
+                &Constant(word),
+                version,
+                [word; Facts::WORDS - 1],
+                word & !7 & (u64::MAX >> 1),
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_readable() {
+    struct Nothing;
+    impl Memory for Nothing {
+        fn read(&self, at: u64, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault { at })
+        }
+    }
+    for version in versions() {
+        ask_everything(&Nothing, version, [8; Facts::WORDS - 1], 0x1000);
+    }
+}
+
+/// Bytes at an address.
+struct Bytes(u64, Vec<u8>);
+
+impl Bytes {
+    fn words(at: u64, words: &[u64]) -> Bytes {
+        Bytes(
+            at,
+            words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        )
+    }
+}
+
+impl Memory for Bytes {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let begin = at.checked_sub(self.0).ok_or(Fault { at })? as usize;
+        let bytes = self.1.get(begin..begin + into.len()).ok_or(Fault { at })?;
+        into.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_id_table_skips_its_empty_places() {
+    let table = 0x1000;
+    // Capacity 4, two items in use.
+    let memory = Bytes::words(
+        table,
+        &[2 << 32 | 4, 2, table + 24, 193, 0xa, 0, 0, 7, 0xb, 0, 0],
+    );
+    let items: Result<Vec<_>, _> = IdTable::new(&memory, table).expect("a table").collect();
+    assert_eq!(items, Ok(vec![(193, 0xa), (7, 0xb)]));
+    let facts = [Version::new(3, 1, 2).packed(); Facts::WORDS];
+    let ruby = Ruby::new(&memory, Facts::from_words(facts)).expect("3.1");
+    assert_eq!(ruby.serial(193 << 4 | 1), 193);
+    assert_eq!(ruby.serial(43), 43);
+}
+
+#[test]
+fn an_st_table_skips_what_is_deleted() {
+    let (table, deleted) = (0x1000, u64::MAX);
+    let memory = Bytes::words(
+        table,
+        &[
+            0,
+            0,
+            1,
+            0,
+            1,
+            4,
+            table + 56,
+            9,
+            9,
+            9,
+            5,
+            10,
+            11,
+            deleted,
+            12,
+            13,
+            6,
+            14,
+            15,
+        ],
+    );
+    let entries: Result<Vec<_>, _> = StTable::new(&memory, table).expect("a table").collect();
+    assert_eq!(entries, Ok(vec![(10, 11), (14, 15)]));
+}
+
+#[test]
+fn strings_embedded_and_not() {
+    let at = 0x1000;
+    let text = |version: Version, words: &[u64]| {
+        let memory = Bytes::words(at, words);
+        let facts = [version.packed(); Facts::WORDS];
+        let ruby = Ruby::new(&memory, Facts::from_words(facts)).expect("a known version");
+        let mut out = String::new();
+        ruby.write_text(ruby.text(at).expect("a String"), 100, &mut out)
+            .expect("its bytes");
+        out
+    };
+    let bytes = u64::from_le_bytes(*b"h\xc3\xa9llo\xff!");
+    let (old, new) = (Version::new(3, 1, 2), Version::new(3, 3, 8));
+    assert_eq!(text(old, &[5 | 6 << 14, 0, bytes, 0]), "héllo");
+    assert_eq!(text(old, &[5 | 8 << 14, 0, bytes, 0]), "héllo\u{fffd}!");
+    assert_eq!(text(new, &[5, 0, 6, bytes]), "héllo");
+    for version in [old, new] {
+        assert_eq!(text(version, &[5 | 1 << 13, 0, 6, at + 32, bytes]), "héllo");
+    }
+}
+
+#[test]
+fn long_text_is_cut_between_pieces_not_within_characters() {
+    let at = 0x1000;
+    let long = "é€𝄞x".repeat(200);
+    let memory = Bytes(at, long.clone().into_bytes());
+    let facts = [Version::new(3, 4, 5).packed(); Facts::WORDS];
+    let ruby = Ruby::new(&memory, Facts::from_words(facts)).expect("3.4");
+    let mut out = String::new();
+    let text = Text {
+        address: at,
+        len: long.len() as u64,
+    };
+    ruby.write_text(text, u64::MAX, &mut out)
+        .expect("its bytes");
+    assert_eq!(out, long);
+    let mut buffer = [0; 10];
+    let copied = ruby.copy(text, &mut buffer).expect("its bytes");
+    assert!(copied.truncated && copied.len == 10 && buffer == long.as_bytes()[..10]);
+}

@@ -1,0 +1,206 @@
+//! The agent's door: how it is found, what it was told, what it is asked now.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Stands at the start of the agent's mapping, read-only for the guest; written and read by the
+/// command alone.
+///
+/// A resident agent is found again by looking for this header at the start of the guest's anonymous
+/// read-only mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    /// [`crate::MAGIC`].
+    pub magic: [u8; 8],
+    /// [`crate::VERSION`] of the command that mapped it.
+    pub version: u32,
+    /// 0 while the image is being written, 1 when it is whole. A command that died in between left 0
+    /// and the next one writes the image again, in the same place.
+    pub whole: u32,
+    /// Hash of the agent's file: agents of two builds are not mixed.
+    pub build: u64,
+    /// Bytes of the whole mapping, header page included.
+    pub size: u64,
+    /// Address of the [`Board`].
+    pub board: u64,
+    /// Address of the [`Config`].
+    pub config: u64,
+    /// Address of the [`crate::Ledger`].
+    pub ledger: u64,
+    /// Address of the function that a borrowed thread calls: `extern "C" fn(u64) -> u64`, told by [`enter`](mod@enter).
+    pub enter: u64,
+}
+
+/// Who is using the agent and what it does, as numbers in [`Board::state`].
+///
+/// A forked child reads 0, [`State::Quiet`], because the kernel wiped its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Nobody is here; hooks that are still called return at once.
+    Quiet = 0,
+    /// A command owns the agent; births are counted if the hook is in.
+    Open = 1,
+}
+
+/// What the command wants done by a guest thread that holds the VM's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Request {
+    /// Nothing.
+    None = 0,
+    /// Set the hook and count from now on.
+    Watch = 1,
+    /// Walk the heap and fill [`Counts`](crate::Counts).
+    Census = 2,
+    /// Take the hook out, give all memory back, go quiet.
+    Leave = 3,
+}
+
+/// What a borrowed thread is told when it enters the agent ([`Header::enter`]): bits of the argument.
+pub mod enter {
+    /// Ask the VM for the job.
+    pub const REGISTER: u64 = 1;
+    /// Wake the VM's main thread.
+    pub const WAKE: u64 = 2;
+    /// The thread blocks without the VM's lock; take it and do the job.
+    pub const LOCK: u64 = 4;
+}
+
+/// How the last request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reply {
+    /// Done.
+    Done = 1,
+    /// The agent could not map the memory it needs.
+    NoMemory = 2,
+    /// The VM refused (a call that must succeed failed).
+    Refused = 3,
+}
+
+/// Why an agent left without being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Farewell {
+    /// The beat stood still: nobody reads any more.
+    Alone = 1,
+    /// The program is making a Ractor, which this VM does not bear beside a birth hook.
+    Ractor = 2,
+    /// A fault of the agent's own.
+    Broken = 3,
+}
+
+/// The switchboard: one page, `MADV_WIPEONFORK`.
+///
+/// The command writes `beat`, `owner_*`, the request and its arguments; the agent writes the rest.
+/// Each field has one writer.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Board {
+    /// A [`State`]; first, because the hook reads it at every birth.
+    pub state: AtomicU32,
+    /// 1 in a child that found itself wiped and went on counting because [`Config::follow`] says so.
+    pub forked: AtomicU32,
+    /// Changes at least every [`Config::beat_ticks`]; when it stands still for too long the
+    /// command is gone and the agent leaves by itself.
+    pub beat: AtomicU64,
+    /// Number of the last request; the agent compares it with `answered`.
+    pub asked: AtomicU32,
+    /// A [`Request`].
+    pub request: AtomicU32,
+    /// Argument of the request: bit 0 of a census = run the garbage collector first.
+    pub argument: AtomicU64,
+    /// Number of the last request that was carried out.
+    pub answered: AtomicU32,
+    /// A [`Reply`] to it.
+    pub reply: AtomicU32,
+    /// The owner's process id and start time (field 22 of `/proc/PID/stat`) in its own namespace.
+    pub owner_pid: AtomicU64,
+    /// See `owner_pid`.
+    pub owner_start: AtomicU64,
+    /// Inode of the owner's PID namespace: elsewhere its id says nothing.
+    pub owner_namespace: AtomicU64,
+    /// Why the agent left by itself, a [`Farewell`]; 0 = it has not.
+    pub deserted: AtomicU32,
+    /// 1 while the hook is set in the VM.
+    pub hooked: AtomicU32,
+    /// A [`Reply`] once the census at the program's end was taken.
+    pub ended: AtomicU32,
+}
+
+impl Board {
+    /// A wiped page.
+    pub const fn new() -> Self {
+        Board {
+            state: AtomicU32::new(0),
+            forked: AtomicU32::new(0),
+            beat: AtomicU64::new(0),
+            asked: AtomicU32::new(0),
+            request: AtomicU32::new(0),
+            argument: AtomicU64::new(0),
+            answered: AtomicU32::new(0),
+            reply: AtomicU32::new(0),
+            owner_pid: AtomicU64::new(0),
+            owner_start: AtomicU64::new(0),
+            owner_namespace: AtomicU64::new(0),
+            deserted: AtomicU32::new(0),
+            hooked: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Words reserved for the VM reader's facts.
+pub const FACTS: usize = 16;
+
+/// Addresses of the VM's functions, in the guest. 0 = this VM has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs, reason = "each is the VM's function of that name")]
+pub struct Functions {
+    pub rb_postponed_job_register_one: u64,
+    pub rb_add_event_hook2: u64,
+    pub rb_remove_event_hook: u64,
+    pub rb_objspace_each_objects: u64,
+    pub rb_obj_memsize_of: u64,
+    pub rb_gc_start: u64,
+    pub rb_gc_count: u64,
+    pub rb_data_typed_object_wrap: u64,
+    pub rb_gc_register_address: u64,
+    pub rb_gc_unregister_address: u64,
+    pub rb_set_end_proc: u64,
+    pub rb_thread_call_with_gvl: u64,
+}
+
+/// What the command tells the agent once, before anything runs. Not wiped by a fork.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Config {
+    /// Changes with every attach.
+    pub session: u64,
+    /// Where the VM's functions are.
+    pub functions: Functions,
+    /// The VM reader's facts, as `vm` hands them over.
+    pub facts: [u64; FACTS],
+    /// Call path frames kept for each birth; 1 = only the line.
+    pub depth: u32,
+    /// 1 = a forked child goes on counting in its copy of the tables.
+    pub follow: u32,
+    /// Cycles of the time-stamp counter without a beat after which the command counts as gone.
+    pub beat_ticks: u64,
+    /// Address of the VM's variable that holds the class Ractor; 0 = Ractors are no danger here.
+    pub ractor_class: u64,
+    /// 1 = the program was started by us: walk the heap when its main program has ended.
+    pub census_at_end: u32,
+    /// Argument of that census.
+    pub end_argument: u32,
+    /// Address of the VM's own signal handler, to wake its main thread by; 0 = nudge by signal.
+    pub waker: u64,
+}
