@@ -142,5 +142,6 @@ records!(
     wire::Kind,
     wire::Counts,
     wire::Entry,
-    wire::Segments
+    wire::Segments,
+    wire::HeapShape
 );

@@ -12,8 +12,8 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Instant;
 use vm::ruby::{Facts, Ruby, Slot, Type};
-use wire::ledger::{ROOTS, slots_per_page};
-use wire::{Counts, Entry, Ledger, Segments, Site, SlotPath};
+use wire::slots::ROOTS;
+use wire::{Counts, Entry, HeapShape, Ledger, Segments, Site};
 
 /// What was seen.
 pub struct Seen {
@@ -42,10 +42,9 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
                 continue;
             }
             objects += 1;
-            let number = numbers.get(slots.path(slot.address).slot as usize).copied();
-            let counts = match number {
-                None | Some(0) => before.of(&ruby, slot),
-                Some(number) => match sites.get_mut(number as usize) {
+            let counts = match numbers.of(slot.address) {
+                0 => before.of(&ruby, slot),
+                number => match sites.get_mut(number as usize) {
                     Some(counts) => counts,
                     None => continue,
                 },
@@ -88,38 +87,60 @@ impl Before {
 struct Slots<'a> {
     memory: &'a GuestMemory,
     roots: u64,
-    page_shift: u32,
+    shape: HeapShape,
+}
+
+/// The numbers of one page.
+struct Numbers {
+    shape: HeapShape,
+    /// By plane; an empty one where nothing was born.
+    tables: Vec<Vec<u32>>,
 }
 
 impl<'a> Slots<'a> {
     fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
+        let shape: HeapShape = memory.record(ledger + offset_of!(Ledger, heap_shape) as u64)?;
         Ok(Slots {
             memory,
             roots: memory.word(ledger + offset_of!(Ledger, slot_roots) as u64)?,
-            page_shift: memory.half(ledger + offset_of!(Ledger, page_shift) as u64)?,
+            shape: shape.checked(),
         })
     }
 
-    fn path(&self, address: u64) -> SlotPath {
-        SlotPath::of(address, self.page_shift)
+    /// All numbers of the page that `address` lies in.
+    fn numbers(&self, address: u64) -> Result<Numbers> {
+        let mut numbers = Numbers {
+            shape: self.shape,
+            tables: Vec::new(),
+        };
+        let root = self.shape.path(address).root;
+        if self.roots == 0 || root >= ROOTS {
+            return Ok(numbers);
+        }
+        let tables = self.memory.word(self.roots + u64::from(root) * 8)?;
+        if tables == 0 {
+            return Ok(numbers);
+        }
+        for table in self.shape.tables(address) {
+            let count = self.shape.numbers(table) as usize;
+            let at = self.memory.word(tables + u64::from(table) * 8)?;
+            numbers.tables.push(match at {
+                0 => Vec::new(),
+                at => self.memory.records(at, count)?,
+            });
+        }
+        Ok(numbers)
     }
+}
 
-    /// All numbers of the page that `address` lies in; none if nothing was born there.
-    fn numbers(&self, address: u64) -> Result<Vec<u32>> {
-        let path = self.path(address);
-        if self.roots == 0 || path.root >= ROOTS {
-            return Ok(Vec::new());
-        }
-        let pages = self.memory.word(self.roots + u64::from(path.root) * 8)?;
-        if pages == 0 {
-            return Ok(Vec::new());
-        }
-        match self.memory.word(pages + u64::from(path.page) * 8)? {
-            0 => Ok(Vec::new()),
-            numbers => self
-                .memory
-                .records(numbers, slots_per_page(self.page_shift) as usize),
-        }
+impl Numbers {
+    /// That of the object at `address`, which lies in this page; 0 if it was born before we came.
+    fn of(&self, address: u64) -> u32 {
+        let path = self.shape.path(address);
+        let plane = path.table - self.shape.tables(address).start;
+        let table = self.tables.get(plane as usize);
+        let number = table.and_then(|numbers| numbers.get(path.slot as usize));
+        number.copied().unwrap_or(0)
     }
 }
 

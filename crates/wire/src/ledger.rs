@@ -11,6 +11,8 @@
 //! *segments*, pieces of equal length that never move, so that the command can read them while the
 //! guest goes on; text once written never changes.
 
+use crate::slots::HeapShape;
+
 /// Most pieces a [`Segments`] can have.
 pub const PIECES: usize = 1024;
 
@@ -48,60 +50,6 @@ pub const STACKS: u64 = 65536;
 /// Bytes of text in one piece; also the longest text.
 pub const TEXT: u64 = 65536;
 
-/// Where the number of the heap slot at an address stands, starting from [`Ledger::slot_roots`].
-///
-/// ```text
-///   address   47            30 29         14 (or 16)        0
-///             ├──────────────┼─────────────┼────────────────┤
-///               roots[ ]       pages[ ]      numbers[offset / 40]
-///               u64 each       u64 each      u32 each
-/// ```
-///
-/// Ruby's heap pages are aligned to their size, so a page is found by the upper bits of any of its
-/// objects. Every slot size is a multiple of 40 bytes, and slots lie a whole number of slot sizes apart,
-/// so `offset / 40` differs for any two objects of a page whatever size the page is used for: a page
-/// that is given back and comes again with other slots needs no care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotPath {
-    /// Index into the table of roots; [`ROOTS`] or more = there is none.
-    pub root: u32,
-    /// Index into the root's table of pages.
-    pub page: u32,
-    /// Index into the page's numbers.
-    pub slot: u32,
-}
-
-/// Bytes of address space of one root, as a power of two.
-pub const ROOT_SHIFT: u32 = 30;
-/// Roots that cover what a process can map.
-pub const ROOTS: u32 = 1 << (47 - ROOT_SHIFT);
-/// Every slot size is a multiple of this.
-pub const GRAIN: u32 = 40;
-
-impl SlotPath {
-    /// The path of `address` on a heap of pages of 2 to the power of `page_shift` bytes.
-    #[inline]
-    pub const fn of(address: u64, page_shift: u32) -> Self {
-        SlotPath {
-            root: (address >> ROOT_SHIFT) as u32,
-            page: (address >> page_shift) as u32 & (pages_per_root(page_shift) - 1),
-            slot: (address as u32 & ((1 << page_shift) - 1)) / GRAIN,
-        }
-    }
-}
-
-/// Pages of one root.
-#[inline]
-pub const fn pages_per_root(page_shift: u32) -> u32 {
-    1 << (ROOT_SHIFT - page_shift)
-}
-
-/// Numbers of one page.
-#[inline]
-pub const fn slots_per_page(page_shift: u32) -> u32 {
-    (1u32 << page_shift).div_ceil(GRAIN)
-}
-
 /// The agent's books. In the guest, not wiped by a fork: a child goes on with a copy.
 #[derive(Debug)]
 #[repr(C)]
@@ -120,10 +68,10 @@ pub struct Ledger {
     pub entries: u64,
     /// How many there are.
     pub entry_count: u64,
-    /// Address of the table of roots that leads to the number of each heap slot; see [`SlotPath`].
+    /// Address of the table of roots that leads to the number of each heap slot; see [`crate::slots`].
     pub slot_roots: u64,
-    /// A heap page has 2 to this power bytes.
-    pub page_shift: u64,
+    /// How it leads there.
+    pub heap_shape: HeapShape,
     /// Address of [`Counts`] per site, made by a census.
     pub site_counts: u64,
     /// How many: sites made later are not among them.

@@ -24,14 +24,16 @@
 pub mod arrival;
 pub mod board;
 pub mod ledger;
+pub mod slots;
 
 pub use arrival::Arrival;
 pub use board::{Board, Config, Farewell, Header, Reply, Request, State};
-pub use ledger::{Counts, Entry, Frame, Kind, Ledger, Segments, Site, SlotPath, Stack};
+pub use ledger::{Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
+pub use slots::{HeapShape, SlotPath};
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";
