@@ -5,7 +5,7 @@
 //! used before the next is asked for.
 
 use core::fmt;
-use vm::ruby::{Facts, Frames, Imemo, Ruby, Type, Unsupported};
+use vm::ruby::{Facts, Frame, Frames, Imemo, Ruby, Type, Unsupported};
 use vm::{Fault, Memory};
 
 /// The guest's memory from inside.
@@ -134,6 +134,12 @@ impl Names {
     #[inline]
     pub fn frames(&self, ec: u64, cfp: u64) -> Option<Frames<'_, Direct>> {
         self.ruby.as_ref()?.frames(ec, cfp).ok()
+    }
+
+    /// The Ruby frame that runs now: the nearest at or outside `cfp`.
+    #[inline]
+    pub fn frame(&self, ec: u64, cfp: u64) -> Option<Frame> {
+        self.ruby.as_ref()?.ruby_frame(ec, cfp).ok()?
     }
 
     /// The line of `pc` in `code`; 0 if the VM has none.

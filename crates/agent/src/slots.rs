@@ -80,7 +80,7 @@ impl Slots {
     }
 
     /// Sets it. `None` if there is no memory for the table.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, address: u64, id: u32) -> Option<()> {
         let path = self.shape.path(address);
         let numbers = match self.table(path) {

@@ -221,10 +221,12 @@ impl Agent {
                 *((object + 8) as *const u64),
             )
         };
-        if is_owner(flags) && self.books.knows(object) {
-            self.reborn(ledger, object);
+        if is_owner(flags) {
+            self.owner_born(ledger, object);
         }
-        let oldest = self.newborns.get(self.oldest)?;
+        // Masked, so that the compiler sees that it is within the ring.
+        let at = self.oldest & (NEWBORNS - 1);
+        let oldest = &self.newborns[at];
         if oldest.object != 0 {
             // SAFETY: no collection has begun since that object was born, or it would not be noted.
             let unchanged = unsafe { *((oldest.object + 8) as *const u64) } == oldest.class;
@@ -232,9 +234,7 @@ impl Agent {
                 self.settle(ledger, 1);
             }
         }
-        let last = self
-            .newborns
-            .get_mut(self.oldest.wrapping_sub(1) % NEWBORNS)?;
+        let last = &mut self.newborns[at.wrapping_sub(1) & (NEWBORNS - 1)];
         // SAFETY: as above.
         if last.object != 0 && unsafe { *((last.object + 8) as *const u64) } == 0 {
             last.hidden = true;
@@ -244,25 +244,16 @@ impl Agent {
             pc: 0,
             class: class_key(flags, class),
         };
-        let mut frames = self.names.frames(ec, cfp)?;
-        if self.config.depth <= 1 {
-            if let Some(Ok(frame)) = frames.next() {
-                (key.code, key.pc) = (frame.iseq, frame.pc);
-            }
-        } else {
-            for frame in frames
-                .take(self.config.depth as usize)
-                .map_while(Result::ok)
-            {
-                key.code = mix(key.code.rotate_left(1) ^ frame.iseq, frame.pc);
-                key.pc = key.pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ frame.pc;
-            }
+        if self.config.depth > 1 {
+            (key.code, key.pc) = self.path(ec, cfp)?;
+        } else if let Some(frame) = self.names.frame(ec, cfp) {
+            (key.code, key.pc) = (frame.iseq, frame.pc);
         }
         let site = match self.books.count(key) {
             Some(site) => site,
             None => self.new_key(ledger, key, ec, cfp)?,
         };
-        *self.newborns.get_mut(self.oldest)? = Newborn {
+        self.newborns[at] = Newborn {
             object,
             class,
             site,
@@ -270,13 +261,32 @@ impl Agent {
             may_turn: Type::of(flags) == Type::Class,
             hidden: false,
         };
-        self.oldest = (self.oldest + 1) % NEWBORNS;
+        self.oldest = at + 1;
         self.slots.set(object, site)
     }
 
+    /// Two hashes of the call path.
+    #[inline(never)]
+    fn path(&self, ec: u64, cfp: u64) -> Option<(u64, u64)> {
+        let (mut codes, mut pcs) = (0u64, 0u64);
+        let frames = self.names.frames(ec, cfp)?;
+        for frame in frames
+            .take(self.config.depth as usize)
+            .map_while(Result::ok)
+        {
+            codes = mix(codes.rotate_left(1) ^ frame.iseq, frame.pc);
+            pcs = pcs.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ frame.pc;
+        }
+        Some((codes, pcs))
+    }
+
+    /// Code or a class is born: what was booked under its address rests on something that is gone.
     #[cold]
     #[inline(never)]
-    fn reborn(&mut self, ledger: &mut Ledger, object: u64) {
+    fn owner_born(&mut self, ledger: &mut Ledger, object: u64) {
+        if !self.books.knows(object) {
+            return;
+        }
         let mut reborn = Reborn {
             agent: self,
             ledger,
@@ -303,7 +313,25 @@ impl Agent {
         if guard::broken() {
             self.farewell = Some(Farewell::Broken);
         }
+        if self.farewell.is_some() {
+            self.until_look = 1;
+        }
         site
+    }
+
+    /// Every so many births: is the command still there, and is there a reason to leave?
+    #[cold]
+    #[inline(never)]
+    fn look_round(&mut self, board: &Board, ledger: &mut Ledger) {
+        if self.farewell.is_none() && self.look(board) {
+            self.farewell = Some(Farewell::Alone);
+        }
+        if let Some(why) = self.farewell {
+            board.deserted.store(why as u32, Ordering::Relaxed);
+            board.hooked.store(0, Ordering::Relaxed);
+            board.state.store(State::Quiet as u32, Ordering::Relaxed);
+            self.leave(ledger);
+        }
     }
 
     /// Notes the command's beat; whether it has been still for too long. A machine that was asleep looks
@@ -333,7 +361,7 @@ struct Reborn<'a> {
 }
 
 extern "C" fn drop_reborn(argument: u64) -> u64 {
-    // SAFETY: `reborn` passes its own live record.
+    // SAFETY: `owner_born` passes its own live record.
     let reborn = unsafe { &mut *(argument as *mut Reborn) };
     reborn.agent.books.reborn(reborn.ledger, reborn.object);
     0
@@ -407,14 +435,8 @@ unsafe extern "C" fn on_event(_data: u64, arg: u64) {
             ledger.lost_memory += 1;
         }
         agent.until_look -= 1;
-        if agent.until_look == 0 && agent.look(board) {
-            agent.farewell = Some(Farewell::Alone);
-        }
-        if let Some(why) = agent.farewell {
-            board.deserted.store(why as u32, Ordering::Relaxed);
-            board.hooked.store(0, Ordering::Relaxed);
-            board.state.store(State::Quiet as u32, Ordering::Relaxed);
-            agent.leave(ledger);
+        if agent.until_look == 0 {
+            agent.look_round(board, ledger);
         }
     }
 }

@@ -149,7 +149,8 @@ pub struct Kind {
     pub address: u64,
 }
 
-/// What the agent keeps per (code, pc, class): births not yet booked at their site.
+/// What the agent keeps per (code, pc, class): births not yet booked at their site. It fills a cache line,
+/// because one is looked at for each birth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
@@ -165,6 +166,8 @@ pub struct Entry {
     pub site: u32,
     /// Changes when the entry is used for something else.
     pub age: u32,
+    /// Fills up.
+    pub reserved: [u64; 3],
 }
 
 /// [`Kind::flags`]: the VM's own.

@@ -86,8 +86,28 @@ impl HeapShape {
     }
 
     /// The path of `address`.
+    ///
+    /// This runs at each birth, so the two shapes there are (2.7 to 3.1, and since 3.2) are compiled with
+    /// their numbers as constants.
     #[inline]
     pub const fn path(self, address: u64) -> SlotPath {
+        match (self.page_shift, self.planes) {
+            (14, 1) => HeapShape {
+                page_shift: 14,
+                planes: 1,
+            }
+            .path_by(address),
+            (16, 5) => HeapShape {
+                page_shift: 16,
+                planes: 5,
+            }
+            .path_by(address),
+            _ => self.path_by(address),
+        }
+    }
+
+    #[inline(always)]
+    const fn path_by(self, address: u64) -> SlotPath {
         let grain = (address as u32 & ((1 << self.page_shift) - 1)) / GRAIN;
         let last = self.planes - 1;
         let plane = (grain | 1 << last).trailing_zeros();
@@ -106,7 +126,7 @@ impl HeapShape {
         self.pages_per_root() * self.planes
     }
 
-    #[inline]
+    #[inline(always)]
     const fn pages_per_root(self) -> u32 {
         1 << (ROOT_SHIFT - self.page_shift)
     }
@@ -131,7 +151,11 @@ mod tests {
     extern crate std;
     use std::collections::HashSet;
 
-    const SHAPES: [HeapShape; 2] = [HeapShape::new(1 << 14, 1), HeapShape::new(1 << 16, 5)];
+    const SHAPES: [HeapShape; 3] = [
+        HeapShape::new(1 << 14, 1),
+        HeapShape::new(1 << 16, 5),
+        HeapShape::new(1 << 15, 3),
+    ];
 
     #[test]
     fn every_grain_of_every_page_has_a_place_of_its_own() {

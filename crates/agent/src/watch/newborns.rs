@@ -13,6 +13,7 @@ use wire::Ledger;
 
 /// How many births later an object is looked at again.
 pub const NEWBORNS: usize = 64;
+const _: () = assert!(NEWBORNS.is_power_of_two());
 
 /// An object born a little while ago.
 #[derive(Clone, Copy)]

@@ -80,6 +80,20 @@ pub struct Frames<'r, M> {
     left: u32,
 }
 
+/// The frame at `cfp`, if it is a Ruby-level one.
+#[inline]
+fn frame_at<M: Memory>(memory: &M, cfp: u64) -> Result<Option<Frame>, Fault> {
+    let ep = memory.u64(cfp.wrapping_add(EP))?;
+    if memory.u64(ep)? & C_FRAME != 0 {
+        return Ok(None);
+    }
+    Ok(Some(Frame {
+        cfp,
+        iseq: memory.u64(cfp.wrapping_add(ISEQ))?,
+        pc: memory.u64(cfp.wrapping_add(PC))?,
+    }))
+}
+
 impl<M: Memory> Frames<'_, M> {
     #[inline]
     fn advance(&mut self) -> Result<Option<Frame>, Fault> {
@@ -87,13 +101,8 @@ impl<M: Memory> Frames<'_, M> {
             let cfp = self.cfp;
             self.cfp = cfp.saturating_add(self.frame_size);
             self.left -= 1;
-            let ep = self.memory.u64(cfp.wrapping_add(EP))?;
-            if self.memory.u64(ep)? & C_FRAME == 0 {
-                return Ok(Some(Frame {
-                    cfp,
-                    iseq: self.memory.u64(cfp.wrapping_add(ISEQ))?,
-                    pc: self.memory.u64(cfp.wrapping_add(PC))?,
-                }));
+            if let Some(frame) = frame_at(self.memory, cfp)? {
+                return Ok(Some(frame));
             }
         }
         Ok(None)
@@ -122,11 +131,29 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// The nearest Ruby-level frame at or outside `cfp`: who did this.
     ///
-    /// This runs at each object birth. With a [`Memory`] of plain loads it is two loads for the end
-    /// of the stack, two for each frame looked at and two for the one found.
+    /// This runs at each object birth: with a [`Memory`] of plain loads it is two loads for each frame
+    /// looked at and two for the one found. Where the stack ends is asked only if the innermost frame is
+    /// not a Ruby-level one; the outermost never is.
     #[inline]
     pub fn ruby_frame(&self, ec: u64, cfp: u64) -> Result<Option<Frame>, Fault> {
-        self.frames_below(cfp, self.end(ec)?).advance()
+        if cfp == 0 {
+            return Ok(None);
+        }
+        if let Some(frame) = frame_at(self.memory, cfp)? {
+            return Ok(Some(frame));
+        }
+        let end = self.end(ec)?;
+        let mut outer = cfp;
+        for _ in 0..MOST_FRAMES {
+            outer = outer.wrapping_add(self.layout.frame_size);
+            if outer >= end {
+                break;
+            }
+            if let Some(frame) = frame_at(self.memory, outer)? {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
     }
 
     /// The Ruby-level frames from `cfp` outward, without the outermost frame of the stack, which every
