@@ -64,7 +64,7 @@ pub fn take(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held, and from here to the end no Ruby code runs.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     free(ledger);
-    ledger.slots = 0;
+    (ledger.slots, ledger.unsized_objects) = (0, 0);
     agent.books.reuse_freed(ledger);
     agent.settle(ledger, NEWBORNS);
     agent.busy = true;
@@ -133,8 +133,8 @@ fn row(list: &mut List<Counts>, number: u32) -> Option<&mut Counts> {
 /// Called by the VM for each page.
 unsafe extern "C" fn on_page(start: u64, end: u64, stride: u64, _: u64) -> i32 {
     let mut page = (start, end, stride);
-    // SAFETY: `walk_page` owns nothing, and the only code it calls is the VM's size function, which
-    // neither raises nor calls back.
+    // SAFETY: `walk_page` owns nothing, and the only code it calls is the VM's size function. That calls
+    // an extension's for objects of its types, and what is raised there is caught there.
     unsafe { guard::guarded(walk_page, (&raw mut page) as u64) };
     // Not 0 ends the walk.
     i32::from(guard::broken())
@@ -153,7 +153,7 @@ extern "C" fn walk_page(argument: u64) -> u64 {
     };
     let mut object = start;
     while object < end && stride != 0 {
-        if visit(agent, ledger, tally, object).is_none() {
+        if visit(agent, ledger, tally, object, stride).is_none() {
             ledger.lost_memory += 1;
         }
         object += stride;
@@ -162,7 +162,13 @@ extern "C" fn walk_page(argument: u64) -> u64 {
 }
 
 #[inline]
-fn visit(agent: &mut Agent, ledger: &mut Ledger, tally: &mut Tally, object: u64) -> Option<()> {
+fn visit(
+    agent: &mut Agent,
+    ledger: &mut Ledger,
+    tally: &mut Tally,
+    object: u64,
+    stride: u64,
+) -> Option<()> {
     // SAFETY: the VM said that there is a slot here; every slot has these two words.
     let (flags, class) = unsafe { (*(object as *const u64), *((object + 8) as *const u64)) };
     let of = Type::of(flags);
@@ -181,6 +187,14 @@ fn visit(agent: &mut Agent, ledger: &mut Ledger, tally: &mut Tally, object: u64)
     tally.last = (key, kind);
     let bytes = match of {
         Type::Zombie | Type::Node | Type::Unknown => 0,
+        // SAFETY: as below.
+        Type::Data => match unsafe { agent.calls.memsize_guarded(object) } {
+            Some(bytes) => bytes,
+            None => {
+                ledger.unsized_objects += 1;
+                stride
+            }
+        },
         // SAFETY: the VM's own function on an object it listed; types it does not know are left out.
         _ => unsafe { agent.calls.memsize(object) },
     };

@@ -78,8 +78,14 @@ calls! {
     fn rb_remove_event_hook as remove_hook(hook: Hook) -> i32;
     /// Finishes sweeping, then calls `each` for every page of the heap.
     fn rb_objspace_each_objects as each_objects(each: EachPage, data: u64) -> ();
-    /// The bytes an object uses in all.
+    /// The bytes an object uses in all. For an object of a C type this calls that type's own function,
+    /// which may raise: see [`Calls::memsize_guarded`].
     fn rb_obj_memsize_of as memsize(object: u64) -> u64;
+    /// Calls `function(data)`; `state` is not 0 if it raised or threw.
+    fn rb_protect as protect(function: u64, data: u64, state: *mut i32) -> u64;
+    /// `$!`.
+    fn rb_errinfo as error() -> u64;
+    fn rb_set_errinfo as set_error(error: u64) -> ();
     /// A full collection, unless the guest has disabled it.
     fn rb_gc_start as collect() -> u64;
     /// Collections so far.
@@ -98,6 +104,26 @@ calls! {
 }
 
 impl Calls {
+    /// The bytes an object of a C type uses in all; `None` if its own size function raised, which leaves
+    /// nothing behind.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn memsize_guarded(&self, object: u64) -> Option<u64> {
+        let mut state = 0;
+        // SAFETY: the caller's. A raise unwinds to `rb_protect`, past frames of the VM and the extension
+        // only: what is called is the VM's function itself, whose signature is that of a protected one.
+        let bytes = unsafe {
+            let error = self.error();
+            let bytes = self.protect(self.0.rb_obj_memsize_of, object, &raw mut state);
+            if state != 0 {
+                self.set_error(error);
+            }
+            bytes
+        };
+        (state == 0).then_some(bytes)
+    }
+
     /// Calls `hook` at every birth and before every collection.
     ///
     /// # Safety

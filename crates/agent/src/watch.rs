@@ -54,20 +54,7 @@ impl Agent {
     /// Nothing is known yet.
     pub const fn new() -> Self {
         Agent {
-            calls: Calls(wire::board::Functions {
-                rb_postponed_job_register_one: 0,
-                rb_add_event_hook2: 0,
-                rb_remove_event_hook: 0,
-                rb_objspace_each_objects: 0,
-                rb_obj_memsize_of: 0,
-                rb_gc_start: 0,
-                rb_gc_count: 0,
-                rb_data_typed_object_wrap: 0,
-                rb_gc_register_address: 0,
-                rb_gc_unregister_address: 0,
-                rb_set_end_proc: 0,
-                rb_thread_call_with_gvl: 0,
-            }),
+            calls: Calls(wire::board::Functions::NONE),
             config: crate::NO_CONFIG,
             books: Books::new(),
             slots: Slots::new(),

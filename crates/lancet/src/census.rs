@@ -82,5 +82,11 @@ fn losses(tally: &Tally) -> Vec<String> {
         "are not counted: the guest could not map memory for the books",
     );
     add(tally.unbooked, "during a count are not counted");
+    if tally.unsized_objects != 0 {
+        losses.push(format!(
+            "{} objects count with the size of their heap slot: their extension's own function for it failed",
+            tally.unsized_objects
+        ));
+    }
     losses
 }

@@ -201,7 +201,9 @@ impl Guests {
                         ruby: &guest.session.ruby().version().to_string(),
                         seconds: guest.since.elapsed().as_secs_f64(),
                     };
-                    found.push(census_of(source, &tally, &mut self.frames));
+                    let census = census_of(source, &tally, &mut self.frames);
+                    self.lost |= !census.losses.is_empty();
+                    found.push(census);
                 }
                 Err(error) => failed.push((*pid, error)),
             }

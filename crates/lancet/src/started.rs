@@ -130,8 +130,8 @@ impl Run {
                     census.losses.push(
                         "the process ended without its VM's end procedures, so it was counted from outside: garbage is included, bytes are those of heap slots alone".into(),
                     );
-                    self.lost = true;
                 }
+                self.lost |= !census.losses.is_empty();
                 self.last.push(census);
             }
             News::Replaced(pid) => {
@@ -205,7 +205,9 @@ impl Run {
                         ruby: &session.ruby().version().to_string(),
                         seconds: self.started.elapsed().as_secs_f64(),
                     };
-                    found.push(census_of(source, &tally, &mut self.frames));
+                    let census = census_of(source, &tally, &mut self.frames);
+                    self.lost |= !census.losses.is_empty();
+                    found.push(census);
                 }
                 // It is ending, or at an exec: the next look sees to that.
                 Err(

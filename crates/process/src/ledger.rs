@@ -51,6 +51,8 @@ pub struct Tally {
     pub lost_memory: u64,
     /// Births during a census.
     pub unbooked: u64,
+    /// Objects whose own size function raised.
+    pub unsized_objects: u64,
     /// Bytes the agent has mapped.
     pub mapped: u64,
     /// Live objects seen.
@@ -136,6 +138,7 @@ impl Reader {
             walk: Duration::from_nanos(field(offset_of!(Ledger, walk_nanos))?),
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,
+            unsized_objects: field(offset_of!(Ledger, unsized_objects))?,
             mapped: field(offset_of!(Ledger, mapped))?,
             objects: field(offset_of!(Ledger, slots))?,
             moved: field(offset_of!(Ledger, moved))?,

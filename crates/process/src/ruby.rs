@@ -73,6 +73,9 @@ impl RubyGuest {
             rb_gc_unregister_address: function("rb_gc_unregister_address"),
             rb_set_end_proc: function("rb_set_end_proc"),
             rb_thread_call_with_gvl: function("rb_thread_call_with_gvl"),
+            rb_protect: function("rb_protect"),
+            rb_errinfo: function("rb_errinfo"),
+            rb_set_errinfo: function("rb_set_errinfo"),
         };
         if !missing.is_empty() {
             return Err(not_a_ruby(format!(

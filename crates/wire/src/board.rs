@@ -177,6 +177,30 @@ pub struct Functions {
     pub rb_gc_unregister_address: u64,
     pub rb_set_end_proc: u64,
     pub rb_thread_call_with_gvl: u64,
+    pub rb_protect: u64,
+    pub rb_errinfo: u64,
+    pub rb_set_errinfo: u64,
+}
+
+impl Functions {
+    /// No address is known.
+    pub const NONE: Functions = Functions {
+        rb_postponed_job_register_one: 0,
+        rb_add_event_hook2: 0,
+        rb_remove_event_hook: 0,
+        rb_objspace_each_objects: 0,
+        rb_obj_memsize_of: 0,
+        rb_gc_start: 0,
+        rb_gc_count: 0,
+        rb_data_typed_object_wrap: 0,
+        rb_gc_register_address: 0,
+        rb_gc_unregister_address: 0,
+        rb_set_end_proc: 0,
+        rb_thread_call_with_gvl: 0,
+        rb_protect: 0,
+        rb_errinfo: 0,
+        rb_set_errinfo: 0,
+    };
 }
 
 /// What the command tells the agent once, before anything runs. Not wiped by a fork.

@@ -90,6 +90,8 @@ pub struct Ledger {
     pub lost_memory: u64,
     /// Births while a census walked the heap; the next one finds their objects with old numbers.
     pub unbooked: u64,
+    /// Objects of the last census whose own size function raised; they count with the size of their slot.
+    pub unsized_objects: u64,
     /// Bytes the agent has mapped for all this.
     pub mapped: u64,
     /// Heap slots of live objects the census saw.

@@ -10,6 +10,7 @@
 //! | `truth` | births and survivors, against what Ruby itself counts |
 //! | `family` | forked workers, followed or left alone |
 //! | `reuse` | eval, anonymous classes: the right lines, and the agent's memory stays bounded |
+//! | `sizes` | objects whose own size function raises |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
 //! | `elsewhere` | another user, another mount and PID namespace |
@@ -34,5 +35,6 @@ mod killed;
 mod nasty;
 mod refused;
 mod reuse;
+mod sizes;
 mod started;
 mod truth;
