@@ -106,6 +106,11 @@ extern "C" fn enter(what: u64) -> u64 {
 }
 
 /// Called by the VM at a safe point, with its lock held.
+///
+/// How often it is called is nothing we may rely on: up to Ruby 3.2 a job registered while the VM takes
+/// jobs off its table may run twice, or once more long after (`rb_postponed_job_flush`, `vm_trace.c`), and
+/// the command asks again when no answer comes. So a call carries nothing: what is to be done stands on the
+/// board, each request under a number that the answer repeats, and whoever comes second finds it answered.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn job(_: u64) {
     if BOARD.state.load(Ordering::Acquire) != State::Open as u32 {

@@ -3,7 +3,8 @@
 //! A filter may kill the process for a call it does not know. So before a thread under filters works
 //! for us, its filters are read (`PTRACE_SECCOMP_GET_FILTER`, which needs CAP_SYS_ADMIN) and run here, by
 //! the interpreter below, over each of our calls. Where they cannot be read, the guest is opened only
-//! if we are under just as many filters ourselves: the same container, where we make these calls too.
+//! if we are in the same sandbox ourselves, under just as many filters, in the same namespaces and control
+//! group: the same container, where we make these calls too.
 //!
 //! The language is classic BPF (`include/uapi/linux/bpf_common.h`, `filter.h`) over `struct
 //! seccomp_data`: number u32, architecture u32, instruction pointer u64, six arguments u64.
@@ -11,6 +12,7 @@
 use crate::error::{Error, Result};
 use crate::ptrace;
 use std::fs;
+use std::path::PathBuf;
 
 /// A call as a filter sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,17 +97,53 @@ pub fn check(pid: i32, tid: i32) -> Result<()> {
     Ok(())
 }
 
-/// Whether we are under as many filters as the guest, and some.
+/// What speaks for it that two processes are under the same filters. The filters themselves cannot be
+/// compared: the kernel shows none to a process that is under one itself (`seccomp_get_filter`,
+/// `kernel/seccomp.c`), which is just the case here.
+#[derive(Debug, PartialEq, Eq)]
+struct Sandbox {
+    /// How many filters.
+    filters: u32,
+    /// Who sets a filter of his own without being root has this.
+    no_new_privileges: String,
+    /// The namespaces that make a container.
+    namespaces: Vec<PathBuf>,
+    /// The control group: a service has one of its own.
+    group: String,
+}
+
+impl Sandbox {
+    fn of(process: &str) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            Some(line?.trim().to_owned())
+        };
+        let namespaces = ["mnt", "pid", "user", "net"]
+            .map(|name| fs::read_link(format!("/proc/{process}/ns/{name}")));
+        Some(Sandbox {
+            filters: field("Seccomp_filters:")?.parse().ok()?,
+            no_new_privileges: field("NoNewPrivs:")?,
+            namespaces: namespaces
+                .into_iter()
+                .collect::<std::io::Result<_>>()
+                .ok()?,
+            group: fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?,
+        })
+    }
+
+    /// Whether what the one's filters allow is allowed to the other.
+    fn vouches_for(&self, other: &Sandbox) -> bool {
+        self.filters > 0 && self == other
+    }
+}
+
+/// Whether we are in the guest's own sandbox, as far as can be seen.
 fn same_filters(pid: i32) -> bool {
-    let count = |pid: &str| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Seccomp_filters:"))?;
-        line.trim().parse::<u32>().ok()
-    };
-    let ours = count("self");
-    ours.is_some_and(|ours| ours > 0) && ours == count(&pid.to_string())
+    match (Sandbox::of("self"), Sandbox::of(&pid.to_string())) {
+        (Some(ours), Some(theirs)) => ours.vouches_for(&theirs),
+        _ => false,
+    }
 }
 
 impl Call {
@@ -242,6 +280,27 @@ mod tests {
         assert_eq!(run(&[op(0x20, 0, 0, 0)], &CALLS[0].data()), None);
         assert_eq!(run(&[op(0x20, 0, 0, 61)], &CALLS[0].data()), None);
         assert_eq!(run(&[op(0x34, 0, 0, 0)], &CALLS[0].data()), None);
+    }
+
+    #[test]
+    fn only_the_same_sandbox_vouches_for_a_guest() {
+        let under = |filters: u32| Sandbox {
+            filters,
+            ..Sandbox::of("self").expect("our own status")
+        };
+        assert!(under(2).vouches_for(&under(2)));
+        // No filter is no evidence that theirs allows anything.
+        assert!(!under(0).vouches_for(&under(0)));
+        assert!(!under(1).vouches_for(&under(2)));
+        let mut elsewhere = under(1);
+        elsewhere.group.push_str("/another.service");
+        assert!(!under(1).vouches_for(&elsewhere));
+        let mut elsewhere = under(1);
+        elsewhere.namespaces[0] = "mnt:[1]".into();
+        assert!(!under(1).vouches_for(&elsewhere));
+        let mut alone = under(1);
+        alone.no_new_privileges = "2".into();
+        assert!(!under(1).vouches_for(&alone));
     }
 
     proptest! {
