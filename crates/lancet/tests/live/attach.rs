@@ -1,8 +1,9 @@
 //! Ten states of a Ruby, three attaches to each: quick, and afterwards the guest is as it was.
 //!
 //! The times are the tool's own: `opened process … in X ms; it stood still for Y ms`, where Y is the
-//! sum of all stops. A busy machine makes single attaches slow, so one of three may be over its
-//! limit, but never by far.
+//! sum of all stops. One of three may be over its limit, but not by far. What else runs on the machine
+//! only adds, so where the three are too slow, more are made, and three of all must be good: an attach
+//! that is slow by itself is so every time.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use crate::harness::{Guest, Opened, Ruby, Snapshot, alone, is_release, mem, rubi
 
 /// How far over its limit one attach of three may be.
 const OUTLIER: f64 = 4.0;
+/// Attaches before a state is called slow.
+const MOST: usize = 15;
 /// What an unoptimised lancet may take longer.
 const DEBUG: f64 = 8.0;
 /// How long the guest may stand still, in milliseconds.
@@ -54,8 +57,32 @@ fn attach_three_times(ruby: &Ruby, state: &State) -> Vec<String> {
     guest.expect("ready");
     guest.settle(state.settled);
     let before = Snapshot::take(guest.pid);
-    let mut times = Vec::new();
-    for attach in 1..=3 {
+    let mut times: Vec<Opened> = Vec::new();
+    let factor = if is_release() { 1.0 } else { DEBUG };
+    let check = |times: &[Opened]| {
+        let figures: [(_, _, fn(&Opened) -> f64); 2] = [
+            ("opened in", state.limit, |opened| opened.milliseconds),
+            ("stood still for", STOPPED, |opened| opened.stopped),
+        ];
+        let slow = figures.into_iter().filter_map(|(what, limit, of)| {
+            let mut sorted: Vec<f64> = times.iter().map(of).collect();
+            sorted.sort_by(f64::total_cmp);
+            let limit = limit * factor;
+            let good = match sorted.len() {
+                3 => sorted[1] < limit && sorted[2] < limit * OUTLIER,
+                _ => sorted[2] < limit,
+            };
+            let script = state.script;
+            (!good).then(|| {
+                format!("{ruby}, {script}: {what} {sorted:.1?} ms, the limit is {limit:.0}")
+            })
+        });
+        slow.collect::<Vec<_>>()
+    };
+    for attach in 1..=MOST {
+        if attach > 3 && check(&times).is_empty() {
+            break;
+        }
         let what = format!("{ruby}, {}, attach {attach}", state.script);
         let mut command = mem(guest.pid);
         command.args(["--no-gc", "--for", "1ms"]);
@@ -65,22 +92,14 @@ fn attach_three_times(ruby: &Ruby, state: &State) -> Vec<String> {
         before.holds(guest.pid, &what);
     }
     guest.answers(state.answer);
-    let factor = if is_release() { 1.0 } else { DEBUG };
-    let mut slow = Vec::new();
-    let mut check = |what: &str, limit: f64, of: fn(&Opened) -> f64| {
-        let mut sorted: Vec<f64> = times.iter().map(of).collect();
-        sorted.sort_by(f64::total_cmp);
-        let limit = limit * factor;
-        if sorted[1] >= limit || sorted[2] >= limit * OUTLIER {
-            slow.push(format!(
-                "{ruby}, {}: {what} {sorted:.1?} ms, the limit is {limit:.0}",
-                state.script
-            ));
-        }
-    };
-    check("opened in", state.limit, |opened| opened.milliseconds);
-    check("stood still for", STOPPED, |opened| opened.stopped);
-    slow
+    if times.len() > 3 {
+        let script = state.script;
+        say(format_args!(
+            "{ruby}, {script}: {} attaches, the machine is busy",
+            times.len()
+        ));
+    }
+    check(&times)
 }
 
 #[test]

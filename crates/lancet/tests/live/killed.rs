@@ -36,12 +36,22 @@ enum Instant9 {
 }
 
 impl Instant9 {
-    fn random(random: &mut Random) -> Self {
+    /// Within `course`, the microseconds that a lancet takes about.
+    fn random(random: &mut Random, course: u64) -> Self {
         match random.below(3) {
-            0 | 1 => Instant9::Start(random.below(30_000)),
-            _ => Instant9::Leave(random.below(10_000)),
+            0 | 1 => Instant9::Start(random.below(course)),
+            _ => Instant9::Leave(random.below(course / 3)),
         }
     }
+}
+
+/// After a kill: how long a lancet takes here and now. A third of the kills come too late then.
+fn adapted(course: u64, too_late: bool) -> u64 {
+    let next = match too_late {
+        true => course * 9 / 10,
+        false => course * 21 / 20,
+    };
+    next.clamp(3_000, 60_000)
 }
 
 /// Waits without sleeping: a sleep ends when the scheduler likes.
@@ -98,6 +108,7 @@ fn kill_at_random(ruby: &Ruby, count: u32) {
     let mut random = Random::new("killed");
     let started = Instant::now();
     let (mut kills, mut too_late) = (0, 0);
+    let mut course = 30_000;
     for at in 0.. {
         if kills == count {
             break;
@@ -107,9 +118,13 @@ fn kill_at_random(ruby: &Ruby, count: u32) {
         guest.expect("ready");
         let before = Snapshot::take(guest.pid);
         for _ in 0..KILLS_EACH.min(count - kills) {
-            let when = Instant9::random(&mut random);
+            let when = Instant9::random(&mut random, course);
             let what = format!("{ruby}, {script}, kill {kills}, {when:?}");
-            too_late += u32::from(start_and_kill(guest.pid, when));
+            let late = start_and_kill(guest.pid, when);
+            if matches!(when, Instant9::Start(_)) {
+                course = adapted(course, late);
+            }
+            too_late += u32::from(late);
             kills += 1;
             assert!(
                 !matches!(guest.state(), None | Some('Z' | 't' | 'T')),
