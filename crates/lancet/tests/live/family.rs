@@ -28,6 +28,17 @@ fn make(guest: &mut Guest, count: u32, processes: usize) {
     }
 }
 
+/// Follows a master and its children; so many it has already.
+fn follow(master: &Guest, workers: usize) -> Watch {
+    let mut command = mem(master.pid);
+    command.arg("--children");
+    let mut watch = Watch::open(command);
+    for _ in 0..workers {
+        watch.until("lancet: opened process ");
+    }
+    watch
+}
+
 fn births(report: &Report, pid: i32) -> (u64, u64) {
     let rows = report.of(pid);
     (born(rows, FIRST), born(rows, MADE))
@@ -40,11 +51,7 @@ fn workers_are_counted_each_for_itself() {
         let mut guest = master(&ruby);
         let workers = [fork(&mut guest), fork(&mut guest)];
         let before = workers.map(Snapshot::take);
-        let mut command = mem(guest.pid);
-        command.arg("--children");
-        let mut watch = Watch::open(command);
-        watch.until("lancet: opened process ");
-        watch.until("lancet: opened process ");
+        let watch = follow(&guest, workers.len());
         make(&mut guest, 300, 3);
         let report = watch.report();
         for pid in [guest.pid, workers[0], workers[1]] {
@@ -65,9 +72,7 @@ fn a_worker_forked_later_is_followed_from_its_first_birth() {
     let _turn = beside();
     for ruby in rubies("forked later") {
         let mut guest = master(&ruby);
-        let mut command = mem(guest.pid);
-        command.arg("--children");
-        let watch = Watch::open(command);
+        let watch = follow(&guest, 0);
         make(&mut guest, 100, 1);
         let first = fork(&mut guest);
         make(&mut guest, 200, 2);
@@ -134,11 +139,7 @@ fn a_worker_that_ends_is_told_and_the_others_are_counted() {
     for ruby in rubies("worker ends") {
         let mut guest = master(&ruby);
         let workers = [fork(&mut guest), fork(&mut guest)];
-        let mut command = mem(guest.pid);
-        command.arg("--children");
-        let mut watch = Watch::open(command);
-        watch.until("lancet: opened process ");
-        watch.until("lancet: opened process ");
+        let mut watch = follow(&guest, workers.len());
         make(&mut guest, 300, 3);
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(workers[0]),
