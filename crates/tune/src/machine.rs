@@ -6,6 +6,7 @@
 //! process.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,9 @@ use crate::events::{Connector, Listening};
 use crate::guest::Guest;
 use crate::interrupts;
 use crate::kconfig::{Built, Kconfig};
+use crate::kernel_log;
+use crate::mounts;
+use crate::net::borrowed::{self, Borrowed};
 use crate::net::ethtool::Ethtool;
 use crate::net::namespace;
 use crate::net::napi::{self, Napi};
@@ -60,11 +64,19 @@ pub struct Machine {
     /// The guest's network namespace, where it is not the one lancet was started in.
     pub entered: Option<String>,
     ethtool: Result<Ethtool, Cannot>,
+    /// The guest's files, where they are not the machine's.
+    guest_files: Result<Option<Tree>, Cannot>,
+    log: OnceCell<Result<String, Cannot>>,
     config: OnceCell<Result<Kconfig, Cannot>>,
     commands: OnceCell<Vec<(i32, String)>>,
     listeners: OnceCell<Result<Vec<Listener>, Cannot>>,
     napi: OnceCell<Result<Vec<Napi>, Cannot>>,
+    borrowed: OnceCell<Result<Vec<Borrowed>, Cannot>>,
+    congestion: OnceCell<Result<BTreeMap<String, usize>, Cannot>>,
 }
+
+/// So many of the guest's sockets are asked one by one: enough to see a pattern; a server may have 100,000.
+const ASKED: usize = 256;
 
 impl Machine {
     /// Opens it, and looks at the counters twice if an interval is given.
@@ -78,6 +90,10 @@ impl Machine {
         let events = match tree.is_live() && options.try_events {
             true => Connector::try_out(),
             false => Err(Cannot::NeedsLive("process events")),
+        };
+        let guest_files = match options.pid.filter(|_| tree.is_live()) {
+            Some(pid) => mounts::of(pid),
+            None => Ok(None),
         };
         let (tree, entered) = in_network(tree, options.pid)?;
         let ethtool = match tree.is_live() {
@@ -103,12 +119,42 @@ impl Machine {
             events,
             entered,
             ethtool,
+            guest_files,
+            log: OnceCell::new(),
             config: OnceCell::new(),
             commands: OnceCell::new(),
             listeners: OnceCell::new(),
             napi: OnceCell::new(),
+            borrowed: OnceCell::new(),
+            congestion: OnceCell::new(),
             tree,
         })
+    }
+
+    /// Whose `/etc` it is about: the guest's where it has one of its own (a container, a chroot), else the machine's.
+    pub fn files(&self) -> Result<&Tree, Cannot> {
+        match &self.guest_files {
+            Ok(own) => Ok(own.as_ref().unwrap_or(&self.tree)),
+            Err(cannot) => Err(cannot.clone()),
+        }
+    }
+
+    /// What the kernel said.
+    pub fn log(&self) -> Result<&str, Cannot> {
+        let read = || kernel_log::read(&self.tree);
+        let log = self.log.get_or_init(read).as_ref();
+        log.map(String::as_str).map_err(Clone::clone)
+    }
+
+    /// Adds the last line of the kernel's log that has one of these words in it, or why it is not known.
+    pub fn logged(&self, outcome: Outcome, any_of: &[&str]) -> Outcome {
+        match self.log() {
+            Ok(log) => {
+                let line = kernel_log::last(log, any_of).unwrap_or("nothing about it");
+                outcome.saw("the kernel's log", line)
+            }
+            Err(cannot) => outcome.saw("the kernel's log", cannot),
+        }
     }
 
     /// The kernel's configuration.
@@ -165,6 +211,44 @@ impl Machine {
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
 
+    /// What the guest's sockets answered, of the first 256 of them. Empty without a guest.
+    pub fn borrowed(&self) -> Result<&[Borrowed], Cannot> {
+        let ask = || {
+            let Some(guest) = &self.guest else {
+                return Ok(Vec::new());
+            };
+            let open = guest.descriptors(&self.tree)?;
+            if !self.tree.is_live() {
+                return Err(Cannot::NeedsLive("a socket"));
+            }
+            let sockets = open.sockets.iter().take(ASKED).map(|(number, _)| *number);
+            borrowed::ask(guest.pid, &sockets.collect::<Vec<i32>>())
+        };
+        let all = self.borrowed.get_or_init(ask).as_ref();
+        all.map(Vec::as_slice).map_err(Clone::clone)
+    }
+
+    /// The congestion controls of the guest's TCP sockets, and how many have each. Empty without a guest.
+    pub fn congestion(&self) -> Result<&BTreeMap<String, usize>, Cannot> {
+        let ask = || {
+            let mut counts = BTreeMap::new();
+            let Some(guest) = &self.guest else {
+                return Ok(counts);
+            };
+            let open = guest.descriptors(&self.tree)?;
+            if !self.tree.is_live() {
+                return Err(Cannot::NeedsLive("sock_diag"));
+            }
+            let all = sockets::congestion()?;
+            for name in open.sockets.iter().filter_map(|(_, inode)| all.get(inode)) {
+                *counts.entry(name.clone()).or_default() += 1;
+            }
+            Ok(counts)
+        };
+        let all = self.congestion.get_or_init(ask).as_ref();
+        all.map_err(Clone::clone)
+    }
+
     /// The first process of one of these names.
     pub fn process_named(&self, names: &[&str]) -> Option<&(i32, String)> {
         let all = self.commands.get_or_init(|| commands(&self.tree));
@@ -177,7 +261,11 @@ impl Machine {
             return cannot.into();
         }
         let answered = |nic: &Nic| {
-            let outcome = check(nic).unwrap_or_else(Outcome::from);
+            let mut outcome = check(nic).unwrap_or_else(Outcome::from);
+            // What was asked of a device names it, and so will the answer for all.
+            if let Some(rest) = outcome.says.strip_prefix(&format!("{}: ", nic.name)) {
+                outcome.says = rest.to_owned();
+            }
             (nic.name.clone(), outcome)
         };
         Outcome::of_devices(self.nics.iter().map(answered).collect())

@@ -138,16 +138,19 @@ impl Outcome {
         Self::new(Verdict::NotApplicable, says)
     }
 
-    /// Adds evidence.
+    /// Adds evidence. A reason why there is none begins with the same words as `from`; they are not said twice.
     pub fn saw(mut self, from: impl Into<String>, value: impl ToString) -> Self {
-        self.evidence.push(Evidence {
-            from: from.into(),
-            value: value
-                .to_string()
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" "),
-        });
+        let from = from.into();
+        let value = value.to_string();
+        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rest = value
+            .strip_prefix(&from)
+            .map(|rest| rest.trim_start_matches([':', ' ']));
+        let value = match rest {
+            Some(rest) if !rest.is_empty() => rest.to_owned(),
+            _ => value,
+        };
+        self.evidence.push(Evidence { from, value });
         self
     }
 
@@ -193,6 +196,11 @@ impl Outcome {
         }
         all
     }
+}
+
+/// `1 listener`, `2 listeners`.
+pub(crate) fn several(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 impl From<Cannot> for Outcome {

@@ -139,6 +139,43 @@ fn hpet_and_company() {
 }
 
 #[test]
+fn what_the_kernel_said_is_evidence() {
+    let machine = Scratch::of("hpet");
+    machine.put(
+        "var/log/dmesg",
+        "[    0.1] tsc: Detected 2100.000 MHz processor\n\
+         [ 4711.0] clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable because the skew is too large:\n",
+    );
+    let found = audit(machine.arg(), &[]);
+    let said = seen(&found, "T14", "the kernel's log");
+    assert!(
+        said.starts_with("[ 4711.0]") && said.contains("as unstable because"),
+        "{said}"
+    );
+    let found = of_fixture("hpet", &[]);
+    assert!(seen(&found, "T14", "the kernel's log").ends_with("is not there"));
+}
+
+#[test]
+fn huge_pages_that_a_process_refused() {
+    let machine = Scratch::of("hpet");
+    let process = |refused: &str| {
+        machine.put("proc/42/comm", "ruby\n");
+        machine.put("proc/42/stat", "42 (ruby) S 1 42 42 0 -1 0\n");
+        machine.put("proc/42/task/42/stat", "42 (ruby) S 1 42 42 0 -1 0\n");
+        machine.put(
+            "proc/42/status",
+            &format!("Name:\truby\nTHP_enabled:\t{refused}\n"),
+        );
+        audit(machine.arg(), &["-p", "42"])
+    };
+    assert_verdicts(&process("1"), &[("T26", "bad")]);
+    let found = process("0");
+    assert_verdicts(&found, &[("T26", "good")]);
+    assert_eq!(found["T26"]["changes"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn arm() {
     assert_verdicts(
         &of_fixture("arm", &[]),

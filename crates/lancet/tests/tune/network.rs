@@ -109,7 +109,7 @@ fn confirm(network: &Network, tuned: bool) {
     let frames = says("ethtool", "-c tap0");
     let frames = frames.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        frames.contains(pick("rx-frames: 16", "rx-frames: 0")),
+        frames.contains(pick("rx-frames: 32", "rx-frames: 0")),
         "{frames}"
     );
     let channels = says("ethtool", "-l va");
@@ -222,5 +222,5 @@ fn a_device_that_went_or_came_again_is_left_alone() {
         text(&output)
     );
     let now = checks(&network.tune(&["--json"]));
-    assert_eq!(seen(&now, "T09", "tap0 rx-frames"), "16");
+    assert_eq!(seen(&now, "T09", "tap0 rx-frames"), "32");
 }

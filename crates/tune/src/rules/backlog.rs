@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::sample::{Counters, Moved};
 use crate::setting::Setting;
 use crate::tree::Cannot;
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, several};
 
 pub(super) const SOFTIRQ: Rule = Rule {
     id: "T19",
@@ -81,7 +81,8 @@ fn softirq(machine: &Machine) -> Result<Outcome, Cannot> {
         ))
 }
 
-fn words(moved: Option<Moved>, over: &str) -> String {
+/// What a counter did, as evidence.
+pub(super) fn words(moved: Option<Moved>, over: &str) -> String {
     match moved {
         None => "not there".into(),
         Some(Moved::Never) => "0 since boot".into(),
@@ -143,9 +144,8 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
                 .any(|(_, inode)| *inode == listener.inode)
         });
     }
-    let full = own
-        .iter()
-        .find(|listener| listener.most > 0 && listener.waiting >= listener.most);
+    // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
+    let full = own.iter().find(|listener| listener.waiting > listener.most);
     let cut = own.iter().filter(|listener| listener.most == most).count();
     let raise = |outcome: Outcome| match most < SOMAXCONN {
         true => outcome.change(Setting::file(FILE), SOMAXCONN),
@@ -153,8 +153,11 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     };
     let outcome = if let Some(full) = full {
         raise(Outcome::bad(format!(
-            "port {}: {} connections wait, and the queue takes {}",
-            full.port, full.waiting, full.most
+            "port {}: {} {}, and the queue of {} is full",
+            full.port,
+            full.waiting,
+            if full.waiting == 1 { "waits" } else { "wait" },
+            full.most
         )))
     } else if let Some(Moved::By { more }) = overflows {
         raise(Outcome::bad(format!(
@@ -162,8 +165,8 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         )))
     } else if most < SOMAXCONN && cut > 0 {
         raise(Outcome::bad(format!(
-            "{cut} of {} listeners are cut to somaxconn {most}; it is {SOMAXCONN} since 5.4",
-            own.len()
+            "{cut} of {} cut to somaxconn {most}; it is {SOMAXCONN} since 5.4",
+            several(own.len(), "listener")
         )))
     } else if most < SOMAXCONN {
         raise(Outcome::consider(format!(
@@ -178,7 +181,10 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
                 "{} listens on no TCP port; somaxconn {most}",
                 guest.comm
             )),
-            (count, _) => Outcome::good(format!("somaxconn {most}, {count} listeners, none full")),
+            (count, _) => Outcome::good(format!(
+                "somaxconn {most}, {}, none full",
+                several(count, "listener")
+            )),
         }
     };
     let mut outcome = outcome
@@ -199,7 +205,8 @@ pub(super) const SYN: Rule = Rule {
     id: "T22",
     title: "SYN queue",
     of_2009: false,
-    reads: "net.ipv4.tcp_max_syn_backlog, tcp_syncookies; TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies, twice",
+    reads: "net.ipv4.tcp_max_syn_backlog, tcp_syncookies; TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies, twice; \
+            the kernel's log for the port",
     why: "Half-open connections wait here. When it is full the kernel answers with cookies, which carry fewer TCP \
           options, or drops. Growing counters mean a flood or a queue too short for the traffic.",
     source: "ip-sysctl.rst; net/ipv4/tcp_input.c",
@@ -233,11 +240,12 @@ fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
         _ => Outcome::good(format!("room for {backlog}, never full while looked at")),
     };
     let cookies = cookies.map_or_else(|cannot| cannot.to_string(), |value| value.to_string());
-    Ok(outcome
+    let outcome = outcome
         .saw("net.ipv4.tcp_max_syn_backlog", backlog)
         .saw("net.ipv4.tcp_syncookies", cookies)
         .saw(
             "TcpExt TCPReqQFullDrop + TCPReqQFullDoCookies",
             words(full, &over),
-        ))
+        );
+    Ok(machine.logged(outcome, &["ossible SYN flooding on port"]))
 }

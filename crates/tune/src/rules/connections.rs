@@ -141,9 +141,10 @@ pub(super) const CONNTRACK: Rule = Rule {
     id: "T25",
     title: "connection tracking",
     of_2009: false,
-    reads: "net.netfilter.nf_conntrack_count, nf_conntrack_max",
+    reads: "net.netfilter.nf_conntrack_count, nf_conntrack_max; the kernel's log for `table full`",
     why: "When the table is full, packets of new connections are dropped, and only the kernel's log says so.",
-    source: "Documentation/networking/nf_conntrack-sysctl.rst. The bound of 80% is ours",
+    source: "Documentation/networking/nf_conntrack-sysctl.rst; the bound of 75%: node_exporter's node-mixin, \
+             NodeHighNumberConntrackEntriesUsed",
     dated: "stands in 2026",
     change: "sysctl net.netfilter.nf_conntrack_max, doubled",
     undo: WRITE_BACK,
@@ -169,11 +170,12 @@ fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
     let max: u64 = machine.tree.number(MAX)?;
     let outcome = match max {
         0 => Outcome::good(format!("{count} connections, no bound")),
-        max if count.saturating_mul(10) > max.saturating_mul(8) => Outcome::consider(format!(
+        max if count.saturating_mul(4) > max.saturating_mul(3) => Outcome::consider(format!(
             "{count} of {max}: new connections are dropped when it is full"
         ))
         .change(Setting::file(MAX), max.saturating_mul(2)),
         max => Outcome::good(format!("{count} of {max}")),
     };
-    Ok(outcome.saw(COUNT, count).saw(MAX, max))
+    let outcome = outcome.saw(COUNT, count).saw(MAX, max);
+    Ok(machine.logged(outcome, &["table full, dropping packet"]))
 }
