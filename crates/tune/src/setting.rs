@@ -12,6 +12,9 @@ use crate::net::qdisc::{self, Qdisc};
 use crate::process::{self, bind, limit, same_process};
 use crate::tree::{Cannot, Tree};
 
+/// Where files are that hold settings. A journal is only a file: it must not make us write anywhere else.
+const WRITABLE: [&str; 3] = ["/proc/sys/", "/proc/irq/", "/sys/"];
+
 /// Something the kernel lets one read and write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "interface", rename_all = "kebab-case")]
@@ -142,7 +145,13 @@ impl Setting {
     /// Gives it a value, one that was read before or one of ours.
     pub fn write(&self, tree: &Tree, value: &str) -> Result<(), Cannot> {
         if let Self::File { path } = self {
-            return tree.write(path, value);
+            return match is_setting(path) {
+                true => tree.write(path, value),
+                false => Err(Cannot::Unsupported {
+                    what: path.clone(),
+                    why: "it is no setting: they are in /proc/sys, /proc/irq and /sys".into(),
+                }),
+            };
         }
         live(tree)?;
         let value = value.trim();
@@ -271,6 +280,12 @@ impl std::fmt::Display for Setting {
     }
 }
 
+/// Whether a path is one of a setting, without steps that lead elsewhere.
+pub fn is_setting(path: &str) -> bool {
+    let inside = WRITABLE.iter().find_map(|start| path.strip_prefix(start));
+    inside.is_some_and(|rest| !rest.split('/').any(|part| matches!(part, "" | "." | "..")))
+}
+
 /// `net.core.somaxconn` as a path. A key with slashes may have dots in its parts (sysctl.d(5)).
 pub fn sysctl_path(key: &str) -> String {
     let first = key.find(['.', '/']).map(|at| &key[at..=at]);
@@ -325,6 +340,24 @@ mod tests {
         };
         assert!(qdisc.same("fq 8001 00", "fq") && !qdisc.same("pfifo 0 ", "fq"));
         assert!(qdisc.same("fq 0 00", "default") && !qdisc.same("fq 8001 00", "default"));
+    }
+
+    #[test]
+    fn only_settings_are_written() {
+        assert!(is_setting("/proc/sys/net/core/somaxconn"));
+        assert!(is_setting("/sys/class/net/eth0/threaded"));
+        for path in [
+            "/etc/passwd",
+            "/proc/sys/../../etc/passwd",
+            "/proc/sys/",
+            "/proc/sys/net//core",
+            "/proc/1/mem",
+            "",
+        ] {
+            assert!(!is_setting(path), "{path}");
+            let refused = Setting::file(path).write(&Tree::live(), "x");
+            assert!(matches!(refused, Err(Cannot::Unsupported { .. })), "{path}");
+        }
     }
 
     #[test]

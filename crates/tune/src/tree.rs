@@ -66,10 +66,14 @@ impl Cannot {
         let what = what.to_owned();
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR | libc::ESRCH) => Self::Missing(what),
-            Some(libc::EACCES | libc::EPERM) => Self::Denied {
-                what,
-                right: "root",
-            },
+            Some(libc::EACCES | libc::EPERM) => {
+                let of_process = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+                let right = match what.strip_prefix("/proc/").is_some_and(of_process) {
+                    true => "root or the user it runs as",
+                    false => "root",
+                };
+                Self::Denied { what, right }
+            }
             Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS) => Self::Unsupported {
                 what,
                 why: error.to_string(),

@@ -138,18 +138,18 @@ impl Outcome {
         Self::new(Verdict::NotApplicable, says)
     }
 
-    /// Adds evidence. A reason why there is none begins with the same words as `from`; they are not said twice.
+    /// Adds evidence. A reason why there is none names the file that `from` names already; that is not said twice.
     pub fn saw(mut self, from: impl Into<String>, value: impl ToString) -> Self {
         let from = from.into();
         let value = value.to_string();
         let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-        let rest = value
-            .strip_prefix(&from)
-            .map(|rest| rest.trim_start_matches([':', ' ']));
-        let value = match rest {
-            Some(rest) if !rest.is_empty() => rest.to_owned(),
+        let value = match value.split_once(' ') {
+            Some((file, rest)) if file.starts_with('/') && from.contains(file) => rest.to_owned(),
             _ => value,
         };
+        let value = value
+            .strip_prefix(&format!("{from} "))
+            .map_or(value.clone(), str::to_owned);
         self.evidence.push(Evidence { from, value });
         self
     }
@@ -227,6 +227,10 @@ mod tests {
         assert_eq!(all.says, "eth1: off (and eth2)");
         assert!(all.evidence.iter().any(|seen| seen.value == "bad: off too"));
         assert!(all.evidence.iter().any(|seen| seen.value == "on"));
+        let denied = Outcome::good("").saw("/proc/1/fd of it", "/proc/1/fd needs root");
+        assert_eq!(denied.evidence[0].value, "needs root");
+        let other = Outcome::good("").saw("/proc/swaps", "/dev/sda 7");
+        assert_eq!(other.evidence[0].value, "/dev/sda 7");
         let none = Outcome::of_devices(Vec::new());
         assert_eq!(none.verdict, Verdict::NotApplicable);
     }

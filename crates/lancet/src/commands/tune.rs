@@ -74,7 +74,7 @@ fn audit(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<(Machine, V
 fn explained(cannot: Cannot) -> anyhow::Error {
     match &cannot {
         Cannot::Denied { .. } => anyhow::anyhow!("{cannot}: run lancet as root"),
-        Cannot::Missing(what) if what.starts_with("/proc/") => {
+        Cannot::Missing(what) if what.starts_with("process ") || what.starts_with("/proc/") => {
             anyhow::anyhow!("{cannot}: look the process up again, for instance with pgrep -a ruby")
         }
         _ => anyhow::Error::new(cannot),

@@ -64,9 +64,21 @@ impl Connector {
         }
     }
 
-    /// Subscribes for a moment, to see whether it works.
+    /// Subscribes for a moment, to see whether it works. A signal that would end us waits until that is taken back.
     pub fn try_out() -> Result<Listening, Cannot> {
-        Ok(Self::subscribe(0)?.1)
+        // SAFETY: signal sets are plain integers, for which all zeros is a value; both live across the calls.
+        let before = unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
+            before
+        };
+        let answer = Self::subscribe(0).map(|(_, answer)| answer);
+        // SAFETY: the set is the one of before, and lives across the call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut())
+        };
+        answer
     }
 
     fn subscribe(buffer: usize) -> Result<(Self, Listening), Cannot> {

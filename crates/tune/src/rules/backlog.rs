@@ -135,14 +135,14 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         .map_or(&[][..], |all| all)
         .iter()
         .collect();
-    if let Some(guest) = &machine.guest
-        && let Ok(open) = guest.descriptors(&machine.tree)
-    {
+    let mut unknown = listeners.as_ref().err().cloned();
+    if let Some(guest) = &machine.guest {
+        let open = guest.descriptors(&machine.tree);
         own.retain(|listener| {
-            open.sockets
-                .iter()
-                .any(|(_, inode)| *inode == listener.inode)
+            let sockets = open.as_ref().map_or(&[][..], |open| &open.sockets);
+            sockets.iter().any(|(_, inode)| *inode == listener.inode)
         });
+        unknown = open.err().or(unknown);
     }
     // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
     let full = own.iter().find(|listener| listener.waiting > listener.most);
@@ -174,8 +174,8 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         )))
     } else {
         match (own.len(), &machine.guest) {
-            _ if listeners.is_err() => {
-                Outcome::good(format!("somaxconn {most}; the listeners are not known"))
+            _ if unknown.is_some() => {
+                Outcome::good(format!("somaxconn {most}; who listens is not known"))
             }
             (0, Some(guest)) => Outcome::good(format!(
                 "{} listens on no TCP port; somaxconn {most}",
@@ -190,7 +190,7 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     let mut outcome = outcome
         .saw(FILE, most)
         .saw("TcpExt ListenOverflows", words(overflows, &over));
-    if let Err(cannot) = listeners {
+    if let Some(cannot) = unknown {
         outcome = outcome.saw("listeners", cannot);
     }
     Ok(own.iter().take(32).fold(outcome, |outcome, listener| {

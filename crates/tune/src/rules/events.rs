@@ -5,7 +5,7 @@ use crate::events::Listening;
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::tree::Cannot;
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, several};
 
 pub(super) const CONNECTOR: Rule = Rule {
     id: "T03",
@@ -115,9 +115,17 @@ fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
     let tree = &machine.tree;
     let open = guest.descriptors(tree)?;
     let mut waiting = Vec::new();
+    let mut unknown = None;
     for thread in &guest.threads {
-        let Ok(line) = tree.read(&guest.file(&format!("task/{thread}/syscall"))) else {
-            continue;
+        let line = match tree.read(&guest.file(&format!("task/{thread}/syscall"))) {
+            Ok(line) => line,
+            Err(cannot) => {
+                // A thread that ended meanwhile waits for nothing.
+                unknown = Some(cannot)
+                    .filter(|cannot| !cannot.is_missing())
+                    .or(unknown);
+                continue;
+            }
         };
         let number = line
             .split_whitespace()
@@ -136,19 +144,21 @@ fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
     } else if within(&["poll", "ppoll", "select", "pselect6"]) && open.count > MANY {
         Outcome::consider(format!("waits in poll with {} descriptors", open.count))
     } else if open.epolls.is_empty() {
-        Outcome::good(format!("no epoll, but only {} descriptors", open.count))
+        Outcome::good(format!(
+            "no epoll, but only {}",
+            several(open.count, "descriptor")
+        ))
     } else {
-        Outcome::good(format!("uses epoll; {} descriptors", open.count))
+        Outcome::good(format!("uses epoll; {}", several(open.count, "descriptor")))
     };
     let mut outcome = outcome
         .saw(guest.file("fd"), format!("{} open", open.count))
         .saw(
             guest.file("task/*/syscall"),
-            match waiting.is_empty() {
-                true => {
-                    "no thread seen waiting (reading it needs root or the same user)".to_owned()
-                }
-                false => waiting.join(" "),
+            match (waiting.is_empty(), unknown) {
+                (false, _) => waiting.join(" "),
+                (true, Some(cannot)) => cannot.to_string(),
+                (true, None) => "no thread waits for descriptors".into(),
             },
         );
     for number in open.epolls.iter().take(16) {

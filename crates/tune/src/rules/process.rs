@@ -5,7 +5,7 @@ use crate::guest::Allocator;
 use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::tree::Cannot;
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, several};
 
 pub(super) const DESCRIPTORS: Rule = Rule {
     id: "T29",
@@ -107,15 +107,15 @@ fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     let arenas = guest.arenas(tree)?;
     let setting = guest.environment(tree, KEY)?;
     let (ruby, threads) = (guest.is_ruby(tree), guest.threads.len());
-    let many = format!("{threads} threads");
+    let many = several(threads, "thread");
+    let heaps = several(arenas + 1, "arena");
     let outcome = match (&allocator, &setting) {
         (Allocator::Other(file), _) => Outcome::good(file.as_str()),
         (Allocator::Glibc, Some(value)) => Outcome::good(format!("glibc with {KEY}={value}")),
-        (Allocator::Glibc, None) if ruby && threads > 1 => Outcome::consider(format!(
-            "Ruby with {many} on glibc without {KEY}: {} arenas",
-            arenas + 1
-        )),
-        (Allocator::Glibc, None) => Outcome::good(format!("glibc, {many}, {} arenas", arenas + 1)),
+        (Allocator::Glibc, None) if ruby && threads > 1 => {
+            Outcome::consider(format!("Ruby with {many} on glibc without {KEY}: {heaps}"))
+        }
+        (Allocator::Glibc, None) => Outcome::good(format!("glibc, {many}, {heaps}")),
         (Allocator::Unknown, _) => {
             Outcome::cannot_tell("no C library that is known is mapped (static, or musl)")
         }

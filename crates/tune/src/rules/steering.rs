@@ -88,10 +88,13 @@ fn steering(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
             outcome.saw(path, value)
         });
     let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
-    Ok(outcome.saw(
-        format!("packets a second per CPU over {}", machine.samples.over()),
-        rates.join(" "),
-    ))
+    Ok(match rates.is_empty() {
+        true => outcome.saw("packets a second per CPU", "not counted: one look"),
+        false => outcome.saw(
+            format!("packets a second per CPU over {}", machine.samples.over()),
+            rates.join(" "),
+        ),
+    })
 }
 
 /// Many queues: on the way in the card spreads; on the way out each CPU should have its own.
