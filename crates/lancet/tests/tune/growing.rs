@@ -110,6 +110,50 @@ fn an_accept_queue_that_runs_over() {
     );
 }
 
+/// Sixty of a hundred ports, closed by the client.
+const CLIENT: &str = "
+  require 'socket'
+  server = TCPServer.new('127.0.0.1', 1025)
+  60.times do
+    client = TCPSocket.new('127.0.0.1', 1025)
+    accepted = server.accept
+    client.close
+    accepted.close
+  end
+  puts 'done'
+  $stdout.flush
+  sleep
+";
+
+#[test]
+fn ports_that_run_out() {
+    if !may_load("ports_that_run_out") {
+        return;
+    }
+    let network = Network::new();
+    assert!(
+        network
+            .run("ip", &["link", "set", "lo", "up"])
+            .status
+            .success()
+    );
+    network.inside(|tree| {
+        let range = "/proc/sys/net/ipv4/ip_local_port_range";
+        tree.write(range, "40000 40099").unwrap();
+        // On the loopback they would be used again.
+        tree.write("/proc/sys/net/ipv4/tcp_tw_reuse", "0").unwrap();
+    });
+    let load = Load::start(network.command("ruby"), CLIENT);
+    let found = checks(&network.tune(&["--json"]));
+    drop(load);
+    assert_eq!(verdict(&found, "T23"), "consider", "{}", found["T23"]);
+    let says = found["T23"]["says"].as_str().unwrap();
+    assert!(
+        says.starts_with("60 of 100 ports to 127.0.0.1:1025 are in TIME_WAIT"),
+        "{says}"
+    );
+}
+
 /// Handshakes from addresses that never answer, to a queue of one: frames put on the other end of the veth.
 const FLOOD: &str = "
   require 'socket'

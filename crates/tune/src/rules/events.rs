@@ -77,8 +77,9 @@ pub(super) const EPOLL: Rule = Rule {
     reads: "/proc/PID/fd, fdinfo (tfd lines), task/*/syscall with -p; else CONFIG_EPOLL",
     why: "select and poll hand every descriptor to the kernel at every call; epoll only those that are ready. \
           select cannot name a descriptor above 1023 at all: FD_SET writes past its set.",
-    source: "select(2), epoll(7)",
-    dated: "2009; stands today. The bound of 1,000 descriptors is ours",
+    source: "select(2), epoll(7); measured by examples/bounds.rs: poll with 1,000 idle descriptors takes 50 µs or more, \
+             epoll_wait 0.2 µs with any number",
+    dated: "2009; stands today",
     change: "in the application: an event library with epoll (EventMachine: EM.epoll; nio4r has it by default)",
     undo: NOTHING,
     risk: Risk::Low,
@@ -101,6 +102,7 @@ const WAITS: [(u64, &str); 9] = [
 ];
 /// FD_SETSIZE
 const SELECT_CAN: usize = 1024;
+/// From here on one poll costs about what a short request does (examples/bounds.rs).
 const MANY: usize = 1000;
 
 fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
