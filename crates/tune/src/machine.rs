@@ -40,6 +40,8 @@ pub struct Options {
     pub sample: Option<Duration>,
     /// Whether to find out if process events arrive. That subscribes for a moment.
     pub try_events: bool,
+    /// Asked while it waits between the two looks: whether to wait no longer.
+    pub stop: Option<fn() -> bool>,
 }
 
 /// A machine, opened.
@@ -75,6 +77,8 @@ pub struct Machine {
     congestion: OnceCell<Result<BTreeMap<String, usize>, Cannot>>,
 }
 
+/// How long a stop may go unnoticed.
+const STEP: Duration = Duration::from_millis(50);
 /// So many of the guest's sockets are asked one by one: enough to see a pattern; a server may have 100,000.
 const ASKED: usize = 256;
 
@@ -106,7 +110,9 @@ impl Machine {
         let first = look();
         let second = options.sample.filter(|_| tree.is_live()).map(|sample| {
             let begin = Instant::now();
-            std::thread::sleep(sample);
+            while begin.elapsed() < sample && !options.stop.is_some_and(|stop| stop()) {
+                std::thread::sleep(STEP.min(sample.saturating_sub(begin.elapsed())));
+            }
             (look(), begin.elapsed())
         });
         Ok(Self {

@@ -8,6 +8,7 @@ use tune::machine::Options;
 use tune::verdict::{Goal, Verdict};
 
 use super::duration::parse;
+use crate::ui::interrupt;
 
 /// How long counters are watched unless `--sample` says otherwise.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -142,6 +143,7 @@ impl TuneArgs {
             }),
             sample: (counts && !self.no_sample).then_some(sample),
             try_events,
+            stop: self.watch.then_some(interrupt::asked),
         }
     }
 

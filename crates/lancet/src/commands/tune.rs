@@ -13,6 +13,7 @@ mod report;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use tune::events::Exits;
 use tune::machine::Machine;
 use tune::rules::{self, Finding, RULES, Rule};
 use tune::tree::Cannot;
@@ -89,11 +90,12 @@ fn verdict(args: &TuneArgs, findings: &[Finding]) -> u8 {
     }
 }
 
-/// The table once, then a line for each verdict that changes.
+/// The table once, then a line for each verdict that changes. Ends with the process it is about.
 fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
     interrupt::catch();
     let begin = Instant::now();
     let mut sink = Sink::open(None, Stream::Stdout)?;
+    let mut guest = Exits::of(&args.pids).map_err(explained)?;
     let mut before: Option<Vec<Finding>> = None;
     let mut code = 0;
     while !interrupt::asked() && args.watch_for.is_none_or(|limit| begin.elapsed() < limit) {
@@ -116,13 +118,17 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
         let Ok(findings) = looked else {
             bail!("the look ended in a panic")
         };
+        // What was seen while it ended is half of it, or an error.
+        if let Some(pid) = guest.receive(PAUSE)?.first() {
+            eprintln!("lancet: process {pid} has ended");
+            break;
+        }
         let findings = findings?;
         code = code.max(verdict(args, &findings));
         if let Some(before) = &before {
             report::changes(&mut sink, args, before, &findings)?;
         }
         before = Some(findings);
-        std::thread::sleep(PAUSE);
     }
     Ok(code)
 }

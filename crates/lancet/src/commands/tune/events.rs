@@ -240,8 +240,12 @@ impl Teller {
         };
         match (lost, losses.overruns()) {
             (0, 0) => eprintln!("lancet: {} events, none lost", self.told),
+            (lost, 1) => eprintln!(
+                "lancet: {} events; {least}{lost} messages lost when the buffer was full",
+                self.told
+            ),
             (lost, overruns) => eprintln!(
-                "lancet: {} events; {least}{lost} messages lost, the buffer was full {overruns} times",
+                "lancet: {} events; {least}{lost} messages lost in the {overruns} times the buffer was full",
                 self.told
             ),
         }
