@@ -26,12 +26,10 @@ pub fn read(tree: &Tree) -> Result<String, Cannot> {
 }
 
 fn ring() -> Result<String, Cannot> {
-    let failed = || match Cannot::from_io("the kernel's log", &io::Error::last_os_error()) {
-        Cannot::Denied { what, .. } => Cannot::Denied {
-            what,
-            right: "CAP_SYSLOG (kernel.dmesg_restrict is 1)",
-        },
-        other => other,
+    let failed = || {
+        let error = io::Error::last_os_error();
+        Cannot::from_io("the kernel's log", &error)
+            .needing("CAP_SYSLOG (kernel.dmesg_restrict is 1)")
     };
     // SAFETY: no memory is handed over.
     let size = unsafe { libc::klogctl(SIZE_BUFFER, std::ptr::null_mut(), 0) };

@@ -16,6 +16,7 @@
 
 pub mod apply;
 pub mod cpus;
+mod descriptor;
 pub mod events;
 pub mod guest;
 pub mod interrupts;

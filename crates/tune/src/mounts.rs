@@ -6,18 +6,13 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use crate::net::borrowed::TRACE;
 use crate::tree::{Cannot, Tree};
 
 /// The tree of a process; `None` if it is the one lancet sees.
 pub fn of(pid: i32) -> Result<Option<Tree>, Cannot> {
     let root = format!("/proc/{pid}/root");
-    let failed = |error| match Cannot::from_io(&root, &error) {
-        Cannot::Denied { what, .. } => Cannot::Denied {
-            what,
-            right: "the right to trace it (CAP_SYS_PTRACE)",
-        },
-        other => other,
-    };
+    let failed = |error| Cannot::from_io(&root, &error).needing(TRACE);
     // A link that cannot be read is another user's process: what it sees is not known then.
     let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).map_err(failed);
     let place = |path: &str| {

@@ -10,9 +10,11 @@
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use crate::descriptor::owned;
 
 /// No file we read is longer: `/proc/interrupts` of 2,000 interrupts on 256 CPUs is 6 MiB.
 const LONGEST: u64 = 16 << 20;
@@ -82,6 +84,14 @@ impl Cannot {
                 what,
                 why: error.to_string(),
             },
+        }
+    }
+
+    /// The same, but where a right is missing, which one it is.
+    pub(crate) fn needing(self, right: &'static str) -> Self {
+        match self {
+            Self::Denied { what, .. } => Self::Denied { what, right },
+            other => other,
         }
     }
 
@@ -286,18 +296,10 @@ fn c_path(path: &str) -> io::Result<CString> {
     CString::new(path).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-fn owned(fd: i64) -> io::Result<OwnedFd> {
-    match RawFd::try_from(fd) {
-        // SAFETY: a system call that succeeded just made this descriptor, and nobody else knows it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 fn open_at(at: RawFd, path: &str, flags: i32) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
-    // SAFETY: the path is a C string that lives across the call.
-    owned(unsafe { libc::openat(at, path.as_ptr(), flags) }.into())
+    // SAFETY: the path is a C string that lives across the call, which makes the descriptor.
+    unsafe { owned(libc::openat(at, path.as_ptr(), flags).into()) }
 }
 
 fn open_in(root: RawFd, path: &str, flags: i32) -> io::Result<OwnedFd> {
@@ -306,16 +308,16 @@ fn open_in(root: RawFd, path: &str, flags: i32) -> io::Result<OwnedFd> {
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = flags as u64;
     how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
-    // SAFETY: path and `how` live across the call, and the size is that of `how`.
-    owned(unsafe {
-        libc::syscall(
+    // SAFETY: path and `how` live across the call, which makes the descriptor, and the size is that of `how`.
+    unsafe {
+        owned(libc::syscall(
             libc::SYS_openat2,
             root,
             path.as_ptr(),
             &raw const how,
             size_of::<libc::open_how>(),
-        )
-    })
+        ))
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! The subscription itself.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::losses::Losses;
 use super::message::{Carries, Event, parse};
 use crate::cpus::list;
+use crate::descriptor::owned;
 use crate::process::bind;
 use crate::tree::{Cannot, Tree};
 
@@ -82,25 +83,19 @@ impl Connector {
     }
 
     fn subscribe(buffer: usize) -> Result<(Self, Listening), Cannot> {
-        let failed = |what: &str| {
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => Cannot::Denied {
-                    what: "hearing process events".into(),
-                    right: "CAP_NET_ADMIN",
-                },
-                _ => Cannot::from_io(what, &error),
-            }
+        let failed = |what: &str, error: io::Error| match Cannot::from_io(what, &error) {
+            Cannot::Denied { .. } => Cannot::Denied {
+                what: "hearing process events".into(),
+                right: "CAP_NET_ADMIN",
+            },
+            other => other,
         };
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no memory is handed over.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, NETLINK_CONNECTOR) };
-        if fd < 0 {
-            return Err(failed("a connector socket"));
-        }
+        // SAFETY: no memory is handed over; the call makes the descriptor.
+        let socket =
+            unsafe { owned(libc::socket(libc::AF_NETLINK, kind, NETLINK_CONNECTOR).into()) };
         let mut connector = Self {
-            // SAFETY: the descriptor was made just now and is known to nobody else.
-            socket: unsafe { OwnedFd::from_raw_fd(fd) },
+            socket: socket.map_err(|error| failed("a connector socket", error))?,
             subscribed: false,
             losses: Losses::default(),
             early: Vec::new(),
@@ -112,13 +107,14 @@ impl Connector {
         // SAFETY: the address lives across the call, and its size is given.
         let bound = unsafe {
             libc::bind(
-                fd,
+                connector.socket.as_raw_fd(),
                 (&raw const address).cast(),
                 size_of::<libc::sockaddr_nl>() as u32,
             )
         };
         if bound < 0 {
-            return Err(failed("binding a connector socket"));
+            let error = io::Error::last_os_error();
+            return Err(failed("binding a connector socket", error));
         }
         connector.set_buffer(buffer);
         if let Err(error) = connector.say(LISTEN) {
@@ -130,11 +126,7 @@ impl Connector {
                             .into(),
                     ),
                 )),
-                Some(libc::EPERM) => Err(Cannot::Denied {
-                    what: "hearing process events".into(),
-                    right: "CAP_NET_ADMIN",
-                }),
-                _ => Err(Cannot::from_io("subscribing to process events", &error)),
+                _ => Err(failed("subscribing to process events", error)),
             };
         }
         connector.subscribed = true;

@@ -6,9 +6,13 @@
 //! (socket(7); net/core/sock.c).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::descriptor::owned;
 use crate::tree::Cannot;
+
+/// What it takes to look into another process: its user's and no more rights, or this.
+pub(crate) const TRACE: &str = "the right to trace it (CAP_SYS_PTRACE)";
 
 /// What one socket answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +28,20 @@ pub struct Borrowed {
 /// Of these descriptors of a process. One that was closed meanwhile is left out.
 pub fn ask(pid: i32, descriptors: &[i32]) -> Result<Vec<Borrowed>, Cannot> {
     let what = format!("borrowing sockets of process {pid}");
-    let denied = |error: io::Error| match Cannot::from_io(&what, &error) {
-        Cannot::Denied { what, .. } => Cannot::Denied {
-            what,
-            right: "the right to trace it (CAP_SYS_PTRACE)",
-        },
-        other => other,
-    };
-    // SAFETY: no memory is handed over.
-    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).map_err(denied)?;
+    let denied = |error: io::Error| Cannot::from_io(&what, &error).needing(TRACE);
+    // SAFETY: no memory is handed over; the call makes the descriptor.
+    let process = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, pid, 0)) }.map_err(denied)?;
     let mut all = Vec::new();
     for &descriptor in descriptors {
-        // SAFETY: no memory is handed over.
-        let socket = owned(unsafe {
-            libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), descriptor, 0)
-        });
+        // SAFETY: no memory is handed over; the call makes the descriptor.
+        let socket = unsafe {
+            owned(libc::syscall(
+                libc::SYS_pidfd_getfd,
+                process.as_raw_fd(),
+                descriptor,
+                0,
+            ))
+        };
         let socket = match socket {
             Ok(socket) => socket,
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => continue,
@@ -53,14 +56,6 @@ pub fn ask(pid: i32, descriptors: &[i32]) -> Result<Vec<Borrowed>, Cannot> {
         });
     }
     Ok(all)
-}
-
-fn owned(fd: i64) -> io::Result<OwnedFd> {
-    match RawFd::try_from(fd) {
-        // SAFETY: a system call that succeeded just made this descriptor, and nobody else knows it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 fn option(socket: &OwnedFd, name: i32) -> Option<i32> {

@@ -69,27 +69,19 @@ fn steering(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         }
         _ => outcome,
     };
-    let outcome = outcome.saw(&file, text);
-    let outcome = ["rps_flow_cnt"].iter().fold(outcome, |outcome, name| {
-        let path = format!("{}/queues/{queue}/{name}", nic.path());
-        let value = machine
-            .tree
-            .word(&path)
-            .unwrap_or_else(|cannot| cannot.to_string());
-        outcome.saw(path, value)
-    });
-    let outcome = nic
-        .tx_queues
-        .iter()
-        .take(1)
-        .fold(outcome, |outcome, queue| {
-            let path = format!("{}/queues/{queue}/xps_cpus", nic.path());
-            let value = machine
-                .tree
-                .word(&path)
-                .unwrap_or_else(|cannot| cannot.to_string());
-            outcome.saw(path, value)
-        });
+    let mut outcome = outcome.saw(&file, text);
+    let sending = nic.tx_queues.first();
+    let more = [
+        Some(format!("{queue}/rps_flow_cnt")),
+        sending.map(|queue| format!("{queue}/xps_cpus")),
+    ];
+    for file in more.into_iter().flatten() {
+        let path = format!("{}/queues/{file}", nic.path());
+        outcome = match machine.tree.word(&path) {
+            Ok(value) => outcome.saw(path, value),
+            Err(cannot) => outcome.saw(path, cannot),
+        };
+    }
     let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
     Ok(match rates.is_empty() {
         true => outcome.saw("packets a second per CPU", "not counted: one look"),
