@@ -255,6 +255,12 @@ impl Machine {
         all.map_err(Clone::clone)
     }
 
+    /// The guest, where its network is not the one lancet was started in.
+    pub fn network_of(&self) -> Option<i32> {
+        let guest = self.guest.as_ref().filter(|_| self.entered.is_some());
+        guest.map(|guest| guest.pid)
+    }
+
     /// The first process of one of these names.
     pub fn process_named(&self, names: &[&str]) -> Option<&(i32, String)> {
         let all = self.commands.get_or_init(|| commands(&self.tree));

@@ -102,6 +102,12 @@ impl Setting {
         }
     }
 
+    /// Whether each network namespace has one of its own.
+    pub fn is_of_network(&self) -> bool {
+        let sysctl = matches!(self, Self::File { path } if path.starts_with("/proc/sys/net/"));
+        sysctl || self.device().is_some()
+    }
+
     /// Which thing of that name it is: interface numbers and addresses are not given out twice, names are.
     pub fn identity(&self, tree: &Tree) -> Option<String> {
         let base = format!("/sys/class/net/{}", self.device()?);
@@ -235,6 +241,19 @@ impl Setting {
         self.other_half().is_none() || value.trim() != "0"
     }
 
+    /// What a person would type for it in the network of a process.
+    pub fn command_in(&self, network_of: Option<i32>, value: &str) -> String {
+        let command = self.command(value);
+        match (network_of.filter(|_| self.is_of_network()), self) {
+            (None, _) => command,
+            // The files of its devices are in its own /sys, if it has one.
+            (Some(pid), Self::File { path }) if path.starts_with("/sys/") => {
+                format!("nsenter -t {pid} -n -m sh -c '{command}'")
+            }
+            (Some(pid), _) => format!("nsenter -t {pid} -n {command}"),
+        }
+    }
+
     /// What a person would type for it.
     pub fn command(&self, value: &str) -> String {
         let value = value.trim();
@@ -340,6 +359,26 @@ mod tests {
         };
         assert!(qdisc.same("fq 8001 00", "fq") && !qdisc.same("pfifo 0 ", "fq"));
         assert!(qdisc.same("fq 0 00", "default") && !qdisc.same("fq 8001 00", "default"));
+    }
+
+    #[test]
+    fn what_is_of_a_network_is_typed_there() {
+        let somaxconn = Setting::sysctl("net.core.somaxconn");
+        let swappiness = Setting::sysctl("vm.swappiness");
+        assert_eq!(
+            somaxconn.command_in(Some(42), "4096"),
+            "nsenter -t 42 -n sysctl -w net.core.somaxconn='4096'"
+        );
+        assert_eq!(somaxconn.command_in(None, "1"), somaxconn.command("1"));
+        assert_eq!(
+            swappiness.command_in(Some(42), "1"),
+            swappiness.command("1")
+        );
+        let threaded = Setting::file("/sys/class/net/eth0/threaded");
+        assert_eq!(
+            threaded.command_in(Some(42), "1"),
+            "nsenter -t 42 -n -m sh -c 'echo 1 > /sys/class/net/eth0/threaded'"
+        );
     }
 
     #[test]

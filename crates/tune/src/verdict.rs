@@ -90,6 +90,8 @@ pub struct Outcome {
     pub evidence: Vec<Evidence>,
     /// What `--apply` would write, in this order.
     pub changes: Vec<Change>,
+    /// What is left to do behind the changes, before they count.
+    pub then: Option<&'static str>,
 }
 
 impl Outcome {
@@ -100,6 +102,7 @@ impl Outcome {
             says: says.into(),
             evidence: Vec::new(),
             changes: Vec::new(),
+            then: None,
         }
     }
 
@@ -160,6 +163,12 @@ impl Outcome {
             setting,
             value: value.to_string(),
         });
+        self
+    }
+
+    /// Says what is left to do behind the changes.
+    pub fn then(mut self, what: &'static str) -> Self {
+        self.then = Some(what);
         self
     }
 

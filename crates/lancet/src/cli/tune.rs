@@ -147,6 +147,26 @@ impl TuneArgs {
         }
     }
 
+    /// The beginning of a command line that looks at the same.
+    pub fn again(&self) -> String {
+        let goal = self.goal.and_then(|goal| goal.to_possible_value());
+        let goal = goal.map(|goal| format!(" --goal {}", goal.get_name()));
+        self.same_place() + &goal.unwrap_or_default()
+    }
+
+    /// The beginning of a command line about the same machine, network and journals.
+    pub fn same_place(&self) -> String {
+        let root = self
+            .root
+            .as_ref()
+            .map(|root| format!(" --root {}", root.display()));
+        let pid = self.pids.first().map(|pid| format!(" -p {pid}"));
+        let journals = self.journals.as_ref();
+        let journals = journals.map(|journals| format!(" --journals {}", journals.display()));
+        let given = [root, pid, journals].into_iter().flatten();
+        given.fold("lancet tune".into(), |line: String, flag| line + &flag)
+    }
+
     /// The mildest verdict that makes the exit code 3.
     pub fn fail_on(&self) -> Option<Verdict> {
         self.fail_on.map(|threshold| match threshold {

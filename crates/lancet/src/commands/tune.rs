@@ -52,7 +52,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
     let (machine, findings) = audit(&args, &rules)?;
     let mut sink = Sink::open(None, Stream::Stdout)?;
     match only {
-        Some(rule) => report::explain(&mut sink, &args, rule, &findings[0])?,
+        Some(rule) => report::explain(&mut sink, &args, &machine, rule, &findings[0])?,
         None => report::table(&mut sink, &args, &machine, &findings)?,
     }
     Ok(verdict(&args, &findings))
@@ -100,22 +100,8 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
     let mut code = 0;
     while !interrupt::asked() && args.watch_for.is_none_or(|limit| begin.elapsed() < limit) {
         // Each look in a thread of its own: it may go into the guest's network and not come back.
-        let looked = std::thread::scope(|scope| {
-            let look = || {
-                let (machine, findings) = audit(args, rules)?;
-                if before.is_none() {
-                    report::table(
-                        &mut Sink::open(None, Stream::Stdout)?,
-                        args,
-                        &machine,
-                        &findings,
-                    )?;
-                }
-                anyhow::Ok(findings)
-            };
-            scope.spawn(look).join()
-        });
-        let Ok(findings) = looked else {
+        let looked = std::thread::scope(|scope| scope.spawn(|| audit(args, rules)).join());
+        let Ok(looked) = looked else {
             bail!("the look ended in a panic")
         };
         // What was seen while it ended is half of it, or an error.
@@ -123,10 +109,11 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
             eprintln!("lancet: process {pid} has ended");
             break;
         }
-        let findings = findings?;
+        let (machine, findings) = looked?;
         code = code.max(verdict(args, &findings));
-        if let Some(before) = &before {
-            report::changes(&mut sink, args, before, &findings)?;
+        match &before {
+            None => report::table(&mut sink, args, &machine, &findings)?,
+            Some(before) => report::changes(&mut sink, args, &machine, before, &findings)?,
         }
         before = Some(findings);
     }

@@ -132,6 +132,13 @@ fn a_server_in_a_container() {
         "{said}"
     );
 
+    // What a person would type, and what is to be called next, is about that network too.
+    let inside = format!("nsenter -t {pid} -n sysctl -w net.core.somaxconn='500'");
+    assert!(said.contains(&inside), "{said}");
+    let latency = text(&tune(&["--no-sample", "-p", &pid, "--goal", "latency"]));
+    let next = format!("lancet tune -p {pid} --goal latency --apply ");
+    assert!(latency.contains(&next), "{latency}");
+
     // Its sockets: the listener, the one that came through the poller of `va`, its own.
     assert!(seen(&found, "T20", "TCP sockets of ruby").contains("1 reno"));
     assert_eq!(seen(&found, "T08", "SO_BUSY_POLL"), "20 µs, 1 of 3 of them");

@@ -182,6 +182,13 @@ fn a_process_in_another_network() {
     );
     assert!(!outside["T04"]["evidence"].to_string().contains(" va "));
     assert_eq!(applied.status.code(), Some(0), "{}", text(&applied));
+    let said = text(&applied);
+    assert!(said.contains("T21  then: restart the service"), "{said}");
+    let undo = format!(
+        "to take it back: lancet tune -p {pid} --journals {}",
+        network.journals.arg()
+    );
+    assert!(said.contains(&undo), "{said}");
     assert_eq!(elsewhere.status.code(), Some(1), "{}", text(&elsewhere));
     assert!(text(&elsewhere).contains("-p PID"), "{}", text(&elsewhere));
     assert_eq!(undone.status.code(), Some(0), "{}", text(&undone));

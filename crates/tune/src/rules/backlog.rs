@@ -148,7 +148,9 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     let full = own.iter().find(|listener| listener.waiting > listener.most);
     let cut = own.iter().filter(|listener| listener.most == most).count();
     let raise = |outcome: Outcome| match most < SOMAXCONN {
-        true => outcome.change(Setting::file(FILE), SOMAXCONN),
+        true => outcome
+            .change(Setting::file(FILE), SOMAXCONN)
+            .then("restart the service: a queue keeps its length until it listens again"),
         false => outcome,
     };
     let outcome = if let Some(full) = full {
@@ -164,9 +166,12 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
             "{more} connections dropped in {over}: a queue is full"
         )))
     } else if most < SOMAXCONN && cut > 0 {
+        let of = match own.len() - cut {
+            0 => several(cut, "listener"),
+            _ => format!("{cut} of {} listeners", own.len()),
+        };
         raise(Outcome::bad(format!(
-            "{cut} of {} cut to somaxconn {most}; it is {SOMAXCONN} since 5.4",
-            several(own.len(), "listener")
+            "{of} cut to somaxconn {most}; it is {SOMAXCONN} since 5.4"
         )))
     } else if most < SOMAXCONN {
         raise(Outcome::consider(format!(

@@ -59,7 +59,9 @@ fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
         (other, _) => return Err(Cannot::odd(ENABLED, other)),
     };
     let outcome = match outcome.verdict {
-        Verdict::Bad | Verdict::Consider => outcome.change(Setting::file(ENABLED), "madvise"),
+        Verdict::Bad | Verdict::Consider => outcome
+            .change(Setting::file(ENABLED), "madvise")
+            .then("pages that are huge already stay so until their process ends"),
         _ => outcome,
     };
     let outcome = outcome.saw(ENABLED, text);

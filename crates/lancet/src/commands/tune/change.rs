@@ -107,7 +107,7 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
             said = std::mem::replace(&mut said, Ok(())).and(written);
         },
     );
-    let undo = format!("lancet tune --undo {}", journal.path.display());
+    let undo = format!("{} --undo {}", args.same_place(), journal.path.display());
     if let Err(error) = result {
         sink.out.flush()?;
         let advised = advised(error);
@@ -118,6 +118,11 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
         bail!("{advised:#}; nothing was changed");
     }
     said?;
+    for finding in &findings {
+        if let Some(then) = finding.outcome.then {
+            writeln!(sink.out, "{}  then: {then}", finding.id)?;
+        }
+    }
     writeln!(sink.out, "to take it back: {undo}")?;
     sink.out.flush()?;
     Ok(0)
@@ -143,7 +148,7 @@ fn rehearse(sink: &mut Sink, machine: &Machine, wishes: &[Wish]) -> anyhow::Resu
             Ok(before) => before.trim().to_owned(),
             Err(cannot) => cannot.to_string(),
         };
-        let command = wish.setting.command(&wish.value);
+        let command = wish.setting.command_in(machine.network_of(), &wish.value);
         let line = format!(
             "{}  {}: {before} → {}    {command}",
             wish.rule, wish.setting, wish.value
