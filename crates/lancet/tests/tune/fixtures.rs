@@ -157,6 +157,24 @@ fn what_the_kernel_said_is_evidence() {
 }
 
 #[test]
+fn sleep_states_are_for_the_goal() {
+    let machine = Scratch::of("hpet");
+    let cpu = "sys/devices/system/cpu";
+    machine.put(&format!("{cpu}/cpuidle/current_driver"), "intel_idle\n");
+    for (state, latency) in [("state0", "0"), ("state1", "2"), ("state2", "133")] {
+        machine.put(&format!("{cpu}/cpu0/cpuidle/{state}/latency"), latency);
+    }
+    assert_verdicts(&audit(machine.arg(), &[]), &[("T32", "good")]);
+    let found = audit(machine.arg(), &["--goal", "latency"]);
+    assert_verdicts(&found, &[("T32", "consider")]);
+    assert!(found["T32"]["says"].as_str().unwrap().contains("133 µs"));
+    machine.put(&format!("{cpu}/cpu0/cpuidle/state2/disable"), "1\n");
+    let found = audit(machine.arg(), &["--goal", "latency"]);
+    assert_verdicts(&found, &[("T32", "good")]);
+    assert_eq!(seen(&found, "T32", "highest latency"), "2 µs");
+}
+
+#[test]
 fn huge_pages_that_a_process_refused() {
     let machine = Scratch::of("hpet");
     let process = |refused: &str| {

@@ -93,6 +93,24 @@ fn the_files_say_the_same() {
     }
 }
 
+/// Whoever holds the device open with 0 in it keeps the CPUs awake; that is seen, and over when it is closed.
+#[test]
+fn held_sleep_states_are_seen() {
+    use std::io::Write;
+    let explained = || checks(&tune(&["--no-sample", "--json", "--explain", "T32"]));
+    let Ok(mut held) = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/cpu_dma_latency")
+    else {
+        println!("SKIPPED held_sleep_states_are_seen: needs root and /dev/cpu_dma_latency");
+        return;
+    };
+    held.write_all(&0i32.to_ne_bytes()).unwrap();
+    assert_eq!(seen(&explained(), "T32", "cpu_dma_latency"), "held at 0 µs");
+    drop(held);
+    assert_ne!(seen(&explained(), "T32", "cpu_dma_latency"), "held at 0 µs");
+}
+
 #[test]
 fn ethtool_says_the_same() {
     if Command::new("ethtool").arg("--version").output().is_err() {

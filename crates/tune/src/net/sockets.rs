@@ -132,6 +132,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_cut_short_is_no_socket() {
+        let mut bytes = vec![libc::AF_INET as u8; MESSAGE];
+        bytes.extend([9, 0, 4, 0]);
+        bytes.extend(b"reno\0");
+        assert_eq!(message(&bytes).unwrap().congestion.as_deref(), Some("reno"));
+        for length in 0..bytes.len() {
+            let read = message(&bytes[..length]);
+            assert_eq!(read.is_some(), length >= MESSAGE, "{length}");
+        }
+    }
+
+    #[test]
     fn a_connection_shows_its_congestion_control() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
