@@ -99,11 +99,13 @@ impl Machine {
             Some(pid) => mounts::of(pid),
             None => Ok(None),
         };
-        let (tree, entered) = in_network(tree, options.pid)?;
-        let ethtool = match tree.is_live() {
-            true => Ethtool::open(),
-            false => Err(Cannot::NeedsLive("ethtool's ioctl")),
+        let (tree, entered) = match in_network(tree, options.pid) {
+            // Of another user's process the rest can be told all the same. What is asked of its network must not be answered
+            // with ours.
+            Err(why @ Cannot::Denied { .. }) => (Tree::without_network(why), None),
+            other => other?,
         };
+        let ethtool = live_network(&tree, "ethtool's ioctl").and_then(|()| Ethtool::open());
         let known = interrupts::read(&tree).unwrap_or_default();
         let nics = nic::find(&tree, &known);
         let look = || Counters::read(&tree, &nics, ethtool.as_ref().ok());
@@ -199,20 +201,15 @@ impl Machine {
 
     /// The sockets that listen in this network namespace.
     pub fn listeners(&self) -> Result<&[Listener], Cannot> {
-        let ask = || match self.tree.is_live() {
-            true => sockets::listeners(),
-            false => Err(Cannot::NeedsLive("sock_diag")),
-        };
+        let ask = || live_network(&self.tree, "sock_diag").and_then(|()| sockets::listeners());
         let all = self.listeners.get_or_init(ask).as_ref();
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
 
     /// The NAPI instances of this network namespace.
     pub fn napi(&self) -> Result<&[Napi], Cannot> {
-        let ask = || match self.tree.is_live() {
-            true => napi::instances(),
-            false => Err(Cannot::NeedsLive("netlink family netdev")),
-        };
+        let ask =
+            || live_network(&self.tree, "netlink family netdev").and_then(|()| napi::instances());
         let all = self.napi.get_or_init(ask).as_ref();
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
@@ -242,9 +239,7 @@ impl Machine {
                 return Ok(counts);
             };
             let open = guest.descriptors(&self.tree)?;
-            if !self.tree.is_live() {
-                return Err(Cannot::NeedsLive("sock_diag"));
-            }
+            live_network(&self.tree, "sock_diag")?;
             let all = sockets::congestion()?;
             for name in open.sockets.iter().filter_map(|(_, inode)| all.get(inode)) {
                 *counts.entry(name.clone()).or_default() += 1;
@@ -292,6 +287,14 @@ impl Machine {
     }
 }
 
+/// Whether the kernel can be asked about the network it is about.
+fn live_network(tree: &Tree, what: &'static str) -> Result<(), Cannot> {
+    match tree.is_live() {
+        true => tree.network(),
+        false => Err(Cannot::NeedsLive(what)),
+    }
+}
+
 /// Takes this thread into the network of a process, if one is given, and `/sys` along. Gives the name of the
 /// namespace if it is another.
 pub fn in_network(mut tree: Tree, pid: Option<i32>) -> Result<(Tree, Option<String>), Cannot> {
@@ -309,16 +312,12 @@ pub fn in_network(mut tree: Tree, pid: Option<i32>) -> Result<(Tree, Option<Stri
 
 /// Goes into the guest's network namespace if it is another; gives its name then.
 fn enter(pid: i32) -> Result<Option<String>, Cannot> {
-    match namespace::of(pid) {
-        Ok(theirs) if Some(&theirs) != namespace::current().as_ref() => {
-            namespace::enter(pid)?;
-            Ok(Some(theirs))
-        }
-        Ok(_) => Ok(None),
-        // Another user's process: whether it is in our network cannot be seen.
-        Err(Cannot::Denied { .. }) => Ok(None),
-        Err(other) => Err(other),
+    let theirs = namespace::of(pid)?;
+    if Some(&theirs) == namespace::current().as_ref() {
+        return Ok(None);
     }
+    namespace::enter(pid)?;
+    Ok(Some(theirs))
 }
 
 fn commands(tree: &Tree) -> Vec<(i32, String)> {

@@ -116,6 +116,15 @@ pub struct Tree {
     root: Option<(PathBuf, OwnedFd)>,
     /// A sysfs of another network namespace, in the place of `/sys`.
     sys: Option<OwnedFd>,
+    /// Why the network it should be about cannot be looked at.
+    no_network: Option<Cannot>,
+}
+
+/// What each network namespace has its own of; the counters of the CPUs are the machine's, though they lie there too.
+fn is_of_network(path: &str) -> bool {
+    let places = ["/proc/net/", "/proc/sys/net/", "/sys/class/net"];
+    let inside = places.iter().any(|start| path.starts_with(start));
+    inside && path != "/proc/net/softnet_stat"
 }
 
 impl Tree {
@@ -124,7 +133,21 @@ impl Tree {
         Self {
             root: None,
             sys: None,
+            no_network: None,
         }
+    }
+
+    /// The running machine without its network: what is asked of it was about another, which we may not see.
+    pub fn without_network(why: Cannot) -> Self {
+        Self {
+            no_network: Some(why),
+            ..Self::live()
+        }
+    }
+
+    /// Whether the network can be looked at; if not, why.
+    pub fn network(&self) -> Result<(), Cannot> {
+        self.no_network.clone().map_or(Ok(()), Err)
     }
 
     /// A tree of files.
@@ -134,7 +157,7 @@ impl Tree {
         match directory.metadata() {
             Ok(metadata) if metadata.is_dir() => Ok(Self {
                 root: Some((root.to_owned(), directory.into())),
-                sys: None,
+                ..Self::live()
             }),
             _ => Err(Cannot::Failed {
                 what,
@@ -166,7 +189,15 @@ impl Tree {
         }
     }
 
-    fn open(&self, path: &str, flags: i32) -> io::Result<OwnedFd> {
+    fn open(&self, path: &str, flags: i32) -> Result<OwnedFd, Cannot> {
+        if is_of_network(path) {
+            self.network()?;
+        }
+        let opened = self.descriptor(path, flags);
+        opened.map_err(|error| Cannot::from_io(path, &error))
+    }
+
+    fn descriptor(&self, path: &str, flags: i32) -> io::Result<OwnedFd> {
         // openat2 is strict: with O_PATH nothing is opened that could block.
         let never_wait = match flags & libc::O_PATH {
             0 => libc::O_NONBLOCK | libc::O_NOCTTY,
@@ -195,7 +226,7 @@ impl Tree {
     /// The bytes of a file.
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Cannot> {
         let failed = |error: io::Error| Cannot::from_io(path, &error);
-        let file = File::from(self.open(path, libc::O_RDONLY).map_err(failed)?);
+        let file = File::from(self.open(path, libc::O_RDONLY)?);
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(Cannot::Failed {
                 what: path.into(),
@@ -234,9 +265,7 @@ impl Tree {
     /// The names in a directory, sorted.
     pub fn list(&self, path: &str) -> Result<Vec<String>, Cannot> {
         let failed = |error: io::Error| Cannot::from_io(path, &error);
-        let directory = self
-            .open(path, libc::O_RDONLY | libc::O_DIRECTORY)
-            .map_err(failed)?;
+        let directory = self.open(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
         let open = format!("/proc/self/fd/{}", directory.as_raw_fd());
         let mut names: Vec<String> = fs::read_dir(open)
             .map_err(failed)?
@@ -253,10 +282,7 @@ impl Tree {
 
     /// Where a symbolic link points to.
     pub fn link(&self, path: &str) -> Result<String, Cannot> {
-        let failed = |error: io::Error| Cannot::from_io(path, &error);
-        let link = self
-            .open(path, libc::O_PATH | libc::O_NOFOLLOW)
-            .map_err(failed)?;
+        let link = self.open(path, libc::O_PATH | libc::O_NOFOLLOW)?;
         let mut text = vec![0u8; libc::PATH_MAX as usize];
         // SAFETY: the empty path names the descriptor itself (readlinkat(2)); the buffer is ours and its
         // length is given.
@@ -270,16 +296,14 @@ impl Tree {
         };
         match usize::try_from(length) {
             Ok(length) => Ok(String::from_utf8_lossy(&text[..length]).into_owned()),
-            Err(_) => Err(failed(io::Error::last_os_error())),
+            Err(_) => Err(Cannot::from_io(path, &io::Error::last_os_error())),
         }
     }
 
     /// Puts the text in the place of what the file holds.
     pub fn write(&self, path: &str, text: &str) -> Result<(), Cannot> {
         let failed = |error: io::Error| Cannot::from_io(path, &error);
-        let fd = self
-            .open(path, libc::O_WRONLY | libc::O_TRUNC)
-            .map_err(failed)?;
+        let fd = self.open(path, libc::O_WRONLY | libc::O_TRUNC)?;
         // One write: the kernel's files take a value only whole.
         let written = File::from(fd).write(text.as_bytes()).map_err(failed)?;
         if written == text.len() {

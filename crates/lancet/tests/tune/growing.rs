@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Checks, Network, checks, lancet, may_make_networks, seen, verdict};
+use crate::harness::{Checks, Network, checks, lancet, may_make_networks, seen, text, verdict};
 
 /// Something that goes on until the test ends.
 struct Load(Child);
@@ -47,6 +47,14 @@ fn watched(mut command: Command) -> Checks {
     )
 }
 
+/// A network whose loopback is up.
+fn with_loopback() -> Network {
+    let network = Network::new();
+    let output = network.run("ip", &["link", "set", "lo", "up"]);
+    assert!(output.status.success(), "{}", text(&output));
+    network
+}
+
 fn inside(network: &Network) -> Checks {
     watched(network.command(lancet().to_str().unwrap()))
 }
@@ -85,13 +93,7 @@ fn an_accept_queue_that_runs_over() {
     if !may_load("an_accept_queue_that_runs_over") {
         return;
     }
-    let network = Network::new();
-    assert!(
-        network
-            .run("ip", &["link", "set", "lo", "up"])
-            .status
-            .success()
-    );
+    let network = with_loopback();
     let load = Load::start(network.command("ruby"), KNOCKING);
     let found = inside(&network);
     drop(load);
@@ -130,13 +132,7 @@ fn ports_that_run_out() {
     if !may_load("ports_that_run_out") {
         return;
     }
-    let network = Network::new();
-    assert!(
-        network
-            .run("ip", &["link", "set", "lo", "up"])
-            .status
-            .success()
-    );
+    let network = with_loopback();
     network.inside(|tree| {
         let range = "/proc/sys/net/ipv4/ip_local_port_range";
         tree.write(range, "40000 40099").unwrap();

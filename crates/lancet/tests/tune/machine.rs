@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Checks, checks, for_everybody, lancet, seen, text, tune, verdict};
 
-/// The whole audit may take so long, without the interval of the counters.
+/// The whole audit may take so much, without the interval of the counters.
 const LIMIT: Duration = Duration::from_millis(150);
 
 fn live() -> Checks {
@@ -186,19 +186,45 @@ fn ethtool_says_the_same() {
     }
 }
 
+/// What a run took: of the clock, and of CPUs.
+fn cost(args: &[&str]) -> (Duration, Duration) {
+    let begin = Instant::now();
+    let mut command = Command::new(lancet());
+    let child = command
+        .arg("tune")
+        .args(args)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut status = 0;
+    // SAFETY: `rusage` is plain integers, for which all zeros is a value; both live across the call, which reaps our child.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        let pid = child.id() as i32;
+        assert_eq!(libc::wait4(pid, &raw mut status, 0, &raw mut used), pid);
+        used
+    };
+    assert_eq!(status, 0);
+    let time = |time: libc::timeval| {
+        let micros = time.tv_sec * 1_000_000 + time.tv_usec;
+        Duration::from_micros(micros.unsigned_abs())
+    };
+    (begin.elapsed(), time(used.ru_utime) + time(used.ru_stime))
+}
+
 #[test]
 fn the_whole_audit_is_quick() {
-    let mut times: Vec<Duration> = (0..5)
-        .map(|_| {
-            let begin = Instant::now();
-            assert!(tune(&["--no-sample"]).status.success());
-            begin.elapsed()
-        })
-        .collect();
-    times.sort();
-    println!("the whole audit: {:?} to {:?}", times[0], times[4]);
-    // The best of five: others work on this machine too.
-    assert!(times[0] <= LIMIT, "{times:?}");
+    let own = std::process::id().to_string();
+    for args in [&["--no-sample"][..], &["--no-sample", "-p", &own]] {
+        let mut all: Vec<(Duration, Duration)> = (0..5).map(|_| cost(args)).collect();
+        all.sort_by_key(|(_, cpu)| *cpu);
+        println!("the whole audit {args:?}, clock and CPU: {all:?}");
+        // Others work on this machine too, so what it takes is counted, not what it waits for a CPU.
+        assert!(all[0].1 <= LIMIT, "{all:?}");
+        // But it must not sleep either.
+        let quickest = all.iter().map(|(clock, _)| *clock).min().unwrap();
+        assert!(quickest <= 20 * LIMIT, "{all:?}");
+    }
 }
 
 #[test]
@@ -243,6 +269,16 @@ fn without_rights_it_says_what_it_needs() {
         "/proc/timer_list needs root"
     );
     let about = checks(&about);
+    // Whether it is in this network cannot be seen, so nothing is said of any.
+    for id in ["T04", "T20", "T21", "T23"] {
+        assert_eq!(verdict(&about, id), "cannot-tell", "{id}");
+        let says = about[id]["says"].as_str().unwrap();
+        assert!(
+            says.ends_with("needs CAP_SYS_ADMIN and CAP_SYS_PTRACE"),
+            "{id}: {says}"
+        );
+    }
+    assert_ne!(verdict(&about, "T28"), "cannot-tell");
     for id in ["T13", "T29", "T30"] {
         assert_eq!(verdict(&about, id), "cannot-tell", "{id}");
         let says = about[id]["says"].as_str().unwrap();

@@ -101,6 +101,7 @@ fn of_2009(finding: &Finding) -> bool {
 fn subject(machine: &Machine) -> String {
     let devices: Vec<&str> = machine.nics.iter().map(|nic| nic.name.as_str()).collect();
     let devices = match devices.as_slice() {
+        [] if machine.tree.network().is_err() => "its network is not known".to_owned(),
         [] => "no network device that is up".to_owned(),
         few if few.len() <= 4 => few.join(" "),
         many => format!("{} network devices", many.len()),
