@@ -282,6 +282,11 @@ impl Tree {
 
     /// Where a symbolic link points to.
     pub fn link(&self, path: &str) -> Result<String, Cannot> {
+        if self.is_live() && path.starts_with("/proc/") {
+            // The way of a process's 60,000 descriptors: one system call each, not three.
+            let target = fs::read_link(path).map_err(|error| Cannot::from_io(path, &error))?;
+            return Ok(target.to_string_lossy().into_owned());
+        }
         let link = self.open(path, libc::O_PATH | libc::O_NOFOLLOW)?;
         let mut text = vec![0u8; libc::PATH_MAX as usize];
         // SAFETY: the empty path names the descriptor itself (readlinkat(2)); the buffer is ours and its

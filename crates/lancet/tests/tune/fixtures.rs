@@ -175,6 +175,32 @@ fn sleep_states_are_for_the_goal() {
 }
 
 #[test]
+fn how_a_process_waits() {
+    let machine = Scratch::of("hpet");
+    let says = |call: &str| {
+        machine.put("proc/42/comm", "server\n");
+        machine.put("proc/42/status", "Name:\tserver\n");
+        for file in ["stat", "task/42/stat"] {
+            machine.put(&format!("proc/42/{file}"), "42 (server) S 1 42 42 0 -1 0\n");
+        }
+        machine.put("proc/42/fd/0", "");
+        machine.put("proc/42/task/42/syscall", call);
+        audit(machine.arg(), &["-p", "42"])
+    };
+    let many = says("7 0x7ffc00 0x7d0 0xffffffff\n");
+    assert_verdicts(&many, &[("T13", "consider")]);
+    assert!(
+        many["T13"]["says"]
+            .as_str()
+            .unwrap()
+            .contains("2000 descriptors")
+    );
+    let few = says("7 0x7ffc00 0x3 0xffffffff\n");
+    assert_verdicts(&few, &[("T13", "good")]);
+    assert_eq!(seen(&few, "T13", "syscall"), "poll for 3");
+}
+
+#[test]
 fn huge_pages_that_a_process_refused() {
     let machine = Scratch::of("hpet");
     let process = |refused: &str| {

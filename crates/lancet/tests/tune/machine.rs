@@ -190,7 +190,7 @@ fn ethtool_says_the_same() {
 fn cost(args: &[&str]) -> (Duration, Duration) {
     let begin = Instant::now();
     let mut command = Command::new(lancet());
-    let child = command
+    let mut child = command
         .arg("tune")
         .args(args)
         .stdout(Stdio::null())
@@ -204,6 +204,8 @@ fn cost(args: &[&str]) -> (Duration, Duration) {
         assert_eq!(libc::wait4(pid, &raw mut status, 0, &raw mut used), pid);
         used
     };
+    // It has been reaped above.
+    let _ = child.wait();
     assert_eq!(status, 0);
     let time = |time: libc::timeval| {
         let micros = time.tv_sec * 1_000_000 + time.tv_usec;
