@@ -28,7 +28,7 @@ fn may_listen(test: &str) -> bool {
 /// `lancet tune --events`, listening.
 fn listen(args: &[&str]) -> Child {
     let mut lancet = Command::new(lancet())
-        .args(["tune", "--events", "--for", "60s"])
+        .args(["tune", "--events", "--for", "300s"])
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -180,7 +180,7 @@ fn a_killed_worker_of_puma_is_seen_with_its_signal() {
         .spawn()
         .unwrap();
     let master = puma.id() as i32;
-    let workers = within(Duration::from_secs(20), || {
+    let workers = within(Duration::from_secs(60), || {
         Some(children(master)).filter(|all| all.len() == 2)
     });
     let lancet = listen(&["-p", &master.to_string()]);
@@ -192,7 +192,7 @@ fn a_killed_worker_of_puma_is_seen_with_its_signal() {
         )
         .unwrap();
     }
-    let successor = within(Duration::from_secs(20), || {
+    let successor = within(Duration::from_secs(60), || {
         let known = workers.as_ref()?;
         children(master)
             .into_iter()
@@ -240,7 +240,7 @@ fn without_events_the_end_of_named_processes_is_told() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         command
             .arg(&copy)
-            .args(["tune", "--events", "--for", "60s"]);
+            .args(["tune", "--events", "--for", "300s"]);
         command.args(args).stdout(Stdio::piped());
         command.stderr(Stdio::piped()).spawn().unwrap()
     };

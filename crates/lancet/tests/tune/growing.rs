@@ -107,7 +107,7 @@ fn an_accept_queue_that_runs_over() {
     let grown = seen(&found, "T21", "ListenOverflows");
     let (more, over) = grown.split_once(" in ").unwrap();
     assert!(
-        more.parse::<u64>().unwrap() > 0 && over == "1.0 s",
+        more.parse::<u64>().unwrap() > 0 && over.ends_with(" s"),
         "{grown}"
     );
 }
@@ -194,7 +194,7 @@ fn a_syn_queue_that_runs_over() {
     let load = Load::start(network.command("ruby"), FLOOD);
     let found = inside(&network);
     drop(load);
-    assert!(how_many(&found, "T22", "times in 1.0 s") > 0);
+    assert!(how_many(&found, "T22", " times in ") > 0);
     let change = found["T22"]["commands"][0].as_str().unwrap();
     assert!(
         change.starts_with("sysctl -w net.ipv4.tcp_max_syn_backlog="),

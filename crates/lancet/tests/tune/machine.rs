@@ -427,5 +427,5 @@ fn watching_ends_by_itself() {
         1,
         "the table comes once"
     );
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
