@@ -47,6 +47,9 @@ pub enum ApplyError {
         /// What came of it.
         reads: String,
     },
+    /// Somebody wants us to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// The journal failed; nothing was written that is not in it.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -108,16 +111,34 @@ pub fn check_owners(machine: &Machine, wishes: &[Wish]) -> Result<(), ApplyError
     Ok(())
 }
 
+/// Refuses what cannot even be read: the first such wish, before anything is written.
+pub fn check_readable(tree: &Tree, wishes: &[Wish]) -> Result<(), ApplyError> {
+    for wish in wishes {
+        wish.setting.read(tree)?;
+    }
+    Ok(())
+}
+
+/// Whether anything that the journal names reads other than before.
+pub fn left_changes(tree: &Tree, path: &Path) -> Result<bool, ApplyError> {
+    let (_, steps) = journal::read(path)?;
+    Ok(!steps.iter().all(|step| reads_as_before(tree, step)))
+}
+
 /// Grants the wishes in their order, each journalled first. Stops at the first that fails; what was done until
-/// then is in the journal.
+/// then is in the journal. Between two of them it asks whether to go on.
 pub fn apply(
     tree: &Tree,
     journal: &mut Journal,
     wishes: &[Wish],
+    go_on: impl Fn() -> bool,
     mut tell: impl FnMut(&Wish, &Applied),
 ) -> Result<(), ApplyError> {
     let mut next = 0;
     for wish in wishes {
+        if !go_on() {
+            return Err(ApplyError::Interrupted);
+        }
         let before = wish.setting.read(tree)?;
         if wish.setting.same(&before, &wish.value) {
             tell(wish, &Applied::Already);

@@ -133,14 +133,16 @@ impl Topology {
         topology
     }
 
+    /// The CPUs that share a last-level cache with some of these.
+    pub fn beside(&self, cpus: &Cpus) -> Cpus {
+        let near = self.caches.iter().filter(|cache| !cache.is_disjoint(cpus));
+        near.flatten().copied().collect()
+    }
+
     /// Whether some CPU of the one set shares a last-level cache with some of the other. True where
     /// the machine does not say: what is not known is no reason to complain.
     pub fn share_cache(&self, one: &Cpus, other: &Cpus) -> bool {
-        self.caches.is_empty()
-            || self
-                .caches
-                .iter()
-                .any(|cache| !cache.is_disjoint(one) && !cache.is_disjoint(other))
+        self.caches.is_empty() || !self.beside(one).is_disjoint(other)
     }
 }
 

@@ -59,7 +59,12 @@ impl Guest {
     /// Opens it.
     pub fn open(tree: &Tree, pid: i32) -> Result<Self, Cannot> {
         let base = format!("/proc/{pid}");
-        let status = tree.read(&format!("{base}/status"))?;
+        let status =
+            tree.read(&format!("{base}/status"))
+                .map_err(|cannot| match cannot.is_missing() {
+                    true => Cannot::Missing(format!("process {pid}")),
+                    false => cannot,
+                })?;
         let stat = tree.read(&format!("{base}/stat"))?;
         let threads = tree.list(&format!("{base}/task"))?;
         let last_cpus = threads
@@ -84,7 +89,13 @@ impl Guest {
             .status("Cpus_allowed_list")
             .and_then(list)
             .unwrap_or_default();
-        Ok(guest)
+        match guest.status("State") {
+            Some(state) if state.starts_with(['Z', 'X']) => Err(Cannot::Failed {
+                what: format!("process {pid} ({})", guest.comm),
+                why: "it has ended, and nothing is left of it but its exit code (a zombie)".into(),
+            }),
+            _ => Ok(guest),
+        }
     }
 
     /// A file of its directory.

@@ -59,19 +59,21 @@ pub fn affinity_file(number: u32) -> String {
     format!("/proc/irq/{number}/smp_affinity_list")
 }
 
-/// The CPU that does take it: `effective_affinity_list` where the kernel has it (4.14 and later,
-/// and lagging behind a write until the next interrupt), else all that may.
+/// The CPU that does take it: `effective_affinity_list` where the kernel has it (4.14 and later), else all that may.
+///
+/// It lags behind a write until the next interrupt comes (CONFIG_GENERIC_PENDING_IRQ). A CPU that may not take it any
+/// more is such a rest, and the next one goes to where it may.
 pub fn served_by(tree: &Tree, number: u32) -> Result<Cpus, Cannot> {
-    let path = format!("/proc/irq/{number}/effective_affinity_list");
-    let (path, text) = match tree.read(&path) {
-        Ok(text) if !text.trim().is_empty() => (path, text),
-        _ => {
-            let path = affinity_file(number);
-            let text = tree.read(&path)?;
-            (path, text)
-        }
+    let read = |path: String| {
+        let text = tree.read(&path)?;
+        list(&text).ok_or_else(|| Cannot::odd(&path, &text))
     };
-    list(&text).ok_or_else(|| Cannot::odd(&path, &text))
+    let effective = read(format!("/proc/irq/{number}/effective_affinity_list"));
+    match (effective, read(affinity_file(number))) {
+        (Ok(now), Ok(may)) if !now.is_empty() && !now.is_disjoint(&may) => Ok(now),
+        (Ok(now), Err(_)) if !now.is_empty() => Ok(now),
+        (_, may) => may,
+    }
 }
 
 #[cfg(test)]

@@ -136,7 +136,8 @@ impl Journals {
         })
     }
 
-    /// The journal written last whose changes still stand.
+    /// The journal written last whose changes still stand. One without a change in it, of a lancet that died before its
+    /// first, is passed over.
     pub fn last(&self) -> Result<Option<PathBuf>, JournalError> {
         let mut found: Vec<PathBuf> = fs::read_dir(&self.directory)
             .map_err(failed(&self.directory))?
@@ -145,7 +146,8 @@ impl Journals {
             .collect();
         // Names begin with the time.
         found.sort();
-        Ok(found.pop())
+        let has_steps = |path: &PathBuf| !read(path).is_ok_and(|(_, steps)| steps.is_empty());
+        Ok(found.into_iter().rfind(has_steps))
     }
 
     /// Begins one.
@@ -162,11 +164,15 @@ impl Journals {
             .open(&path)
             .map_err(failed(&path))?;
         let mut journal = Journal { path, file };
-        let journal_version = VERSION;
-        journal.append(&Head {
-            journal: journal_version,
+        let head = Head {
+            journal: VERSION,
             place,
-        })?;
+        };
+        if let Err(error) = journal.append(&head) {
+            // Nothing has been done that it would be needed for.
+            let _ = fs::remove_file(&journal.path);
+            return Err(error);
+        }
         // The name must survive a crash as well as what is in it.
         let directory = File::open(&self.directory).map_err(failed(&self.directory))?;
         directory.sync_all().map_err(failed(&self.directory))?;
@@ -332,7 +338,15 @@ mod tests {
             boot: String::new(),
             network: String::new(),
         };
-        let path = journals.begin(place).unwrap().path;
+        let mut journal = journals.begin(place.clone()).unwrap();
+        let path = journal.path.clone();
+        assert_eq!(journals.last().unwrap(), None, "nothing was changed");
+        journal.intend(&intent(0)).unwrap();
+        assert_eq!(journals.last().unwrap(), Some(path.clone()));
+        // A later one that did nothing does not hide it.
+        // (Its name is another as soon as the clock is.)
+        let later = || journals.begin(place.clone()).ok();
+        drop(std::iter::repeat_with(later).find_map(|begun| begun));
         assert_eq!(journals.last().unwrap(), Some(path.clone()));
         journals.retire(&path).unwrap();
         assert_eq!(journals.last().unwrap(), None);

@@ -1,7 +1,7 @@
 //! Is this machine set up for this process?
 //!
 //! ```text
-//!  tree ── files below a root           ┐
+//!  tree, mounts ── files below a root   ┐
 //!  net  ── ethtool, netlink, namespaces │──► machine ──► rules ──► findings ──► the command prints
 //!  guest, sample, kconfig, cpus …       ┘                  │
 //!                                                          └─► wishes ──► owners? ──► journal ──► setting.write
@@ -16,12 +16,15 @@
 
 pub mod apply;
 pub mod cpus;
+mod descriptor;
 pub mod events;
 pub mod guest;
 pub mod interrupts;
 pub mod journal;
 pub mod kconfig;
+pub mod kernel_log;
 pub mod machine;
+pub mod mounts;
 pub mod net;
 pub mod owners;
 mod process;

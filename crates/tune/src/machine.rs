@@ -6,6 +6,7 @@
 //! process.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,9 @@ use crate::events::{Connector, Listening};
 use crate::guest::Guest;
 use crate::interrupts;
 use crate::kconfig::{Built, Kconfig};
+use crate::kernel_log;
+use crate::mounts;
+use crate::net::borrowed::{self, Borrowed};
 use crate::net::ethtool::Ethtool;
 use crate::net::namespace;
 use crate::net::napi::{self, Napi};
@@ -36,6 +40,8 @@ pub struct Options {
     pub sample: Option<Duration>,
     /// Whether to find out if process events arrive. That subscribes for a moment.
     pub try_events: bool,
+    /// Asked while it waits between the two looks: whether to wait no longer.
+    pub stop: Option<fn() -> bool>,
 }
 
 /// A machine, opened.
@@ -60,11 +66,21 @@ pub struct Machine {
     /// The guest's network namespace, where it is not the one lancet was started in.
     pub entered: Option<String>,
     ethtool: Result<Ethtool, Cannot>,
+    /// The guest's files, where they are not the machine's.
+    guest_files: Result<Option<Tree>, Cannot>,
+    log: OnceCell<Result<String, Cannot>>,
     config: OnceCell<Result<Kconfig, Cannot>>,
     commands: OnceCell<Vec<(i32, String)>>,
     listeners: OnceCell<Result<Vec<Listener>, Cannot>>,
     napi: OnceCell<Result<Vec<Napi>, Cannot>>,
+    borrowed: OnceCell<Result<Vec<Borrowed>, Cannot>>,
+    congestion: OnceCell<Result<BTreeMap<String, usize>, Cannot>>,
 }
+
+/// How long a stop may go unnoticed.
+const STEP: Duration = Duration::from_millis(50);
+/// So many of the guest's sockets are asked one by one: enough to see a pattern; a server may have 100,000.
+const ASKED: usize = 256;
 
 impl Machine {
     /// Opens it, and looks at the counters twice if an interval is given.
@@ -79,18 +95,26 @@ impl Machine {
             true => Connector::try_out(),
             false => Err(Cannot::NeedsLive("process events")),
         };
-        let (tree, entered) = in_network(tree, options.pid)?;
-        let ethtool = match tree.is_live() {
-            true => Ethtool::open(),
-            false => Err(Cannot::NeedsLive("ethtool's ioctl")),
+        let guest_files = match options.pid.filter(|_| tree.is_live()) {
+            Some(pid) => mounts::of(pid),
+            None => Ok(None),
         };
+        let (tree, entered) = match in_network(tree, options.pid) {
+            // Of another user's process the rest can be told all the same. What is asked of its network must not be answered
+            // with ours.
+            Err(why @ Cannot::Denied { .. }) => (Tree::without_network(why), None),
+            other => other?,
+        };
+        let ethtool = live_network(&tree, "ethtool's ioctl").and_then(|()| Ethtool::open());
         let known = interrupts::read(&tree).unwrap_or_default();
         let nics = nic::find(&tree, &known);
         let look = || Counters::read(&tree, &nics, ethtool.as_ref().ok());
         let first = look();
         let second = options.sample.filter(|_| tree.is_live()).map(|sample| {
             let begin = Instant::now();
-            std::thread::sleep(sample);
+            while begin.elapsed() < sample && !options.stop.is_some_and(|stop| stop()) {
+                std::thread::sleep(STEP.min(sample.saturating_sub(begin.elapsed())));
+            }
             (look(), begin.elapsed())
         });
         Ok(Self {
@@ -103,12 +127,42 @@ impl Machine {
             events,
             entered,
             ethtool,
+            guest_files,
+            log: OnceCell::new(),
             config: OnceCell::new(),
             commands: OnceCell::new(),
             listeners: OnceCell::new(),
             napi: OnceCell::new(),
+            borrowed: OnceCell::new(),
+            congestion: OnceCell::new(),
             tree,
         })
+    }
+
+    /// Whose `/etc` it is about: the guest's where it has one of its own (a container, a chroot), else the machine's.
+    pub fn files(&self) -> Result<&Tree, Cannot> {
+        match &self.guest_files {
+            Ok(own) => Ok(own.as_ref().unwrap_or(&self.tree)),
+            Err(cannot) => Err(cannot.clone()),
+        }
+    }
+
+    /// What the kernel said.
+    pub fn log(&self) -> Result<&str, Cannot> {
+        let read = || kernel_log::read(&self.tree);
+        let log = self.log.get_or_init(read).as_ref();
+        log.map(String::as_str).map_err(Clone::clone)
+    }
+
+    /// Adds the last line of the kernel's log that has one of these words in it, or why it is not known.
+    pub fn logged(&self, outcome: Outcome, any_of: &[&str]) -> Outcome {
+        match self.log() {
+            Ok(log) => {
+                let line = kernel_log::last(log, any_of).unwrap_or("nothing about it");
+                outcome.saw("the kernel's log", line)
+            }
+            Err(cannot) => outcome.saw("the kernel's log", cannot),
+        }
     }
 
     /// The kernel's configuration.
@@ -147,22 +201,59 @@ impl Machine {
 
     /// The sockets that listen in this network namespace.
     pub fn listeners(&self) -> Result<&[Listener], Cannot> {
-        let ask = || match self.tree.is_live() {
-            true => sockets::listeners(),
-            false => Err(Cannot::NeedsLive("sock_diag")),
-        };
+        let ask = || live_network(&self.tree, "sock_diag").and_then(|()| sockets::listeners());
         let all = self.listeners.get_or_init(ask).as_ref();
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
 
     /// The NAPI instances of this network namespace.
     pub fn napi(&self) -> Result<&[Napi], Cannot> {
-        let ask = || match self.tree.is_live() {
-            true => napi::instances(),
-            false => Err(Cannot::NeedsLive("netlink family netdev")),
-        };
+        let ask =
+            || live_network(&self.tree, "netlink family netdev").and_then(|()| napi::instances());
         let all = self.napi.get_or_init(ask).as_ref();
         all.map(Vec::as_slice).map_err(Clone::clone)
+    }
+
+    /// What the guest's sockets answered, of the first 256 of them. Empty without a guest.
+    pub fn borrowed(&self) -> Result<&[Borrowed], Cannot> {
+        let ask = || {
+            let Some(guest) = &self.guest else {
+                return Ok(Vec::new());
+            };
+            let open = guest.descriptors(&self.tree)?;
+            if !self.tree.is_live() {
+                return Err(Cannot::NeedsLive("a socket"));
+            }
+            let sockets = open.sockets.iter().take(ASKED).map(|(number, _)| *number);
+            borrowed::ask(guest.pid, &sockets.collect::<Vec<i32>>())
+        };
+        let all = self.borrowed.get_or_init(ask).as_ref();
+        all.map(Vec::as_slice).map_err(Clone::clone)
+    }
+
+    /// The congestion controls of the guest's TCP sockets, and how many have each. Empty without a guest.
+    pub fn congestion(&self) -> Result<&BTreeMap<String, usize>, Cannot> {
+        let ask = || {
+            let mut counts = BTreeMap::new();
+            let Some(guest) = &self.guest else {
+                return Ok(counts);
+            };
+            let open = guest.descriptors(&self.tree)?;
+            live_network(&self.tree, "sock_diag")?;
+            let all = sockets::congestion()?;
+            for name in open.sockets.iter().filter_map(|(_, inode)| all.get(inode)) {
+                *counts.entry(name.clone()).or_default() += 1;
+            }
+            Ok(counts)
+        };
+        let all = self.congestion.get_or_init(ask).as_ref();
+        all.map_err(Clone::clone)
+    }
+
+    /// The guest, where its network is not the one lancet was started in.
+    pub fn network_of(&self) -> Option<i32> {
+        let guest = self.guest.as_ref().filter(|_| self.entered.is_some());
+        guest.map(|guest| guest.pid)
     }
 
     /// The first process of one of these names.
@@ -177,7 +268,11 @@ impl Machine {
             return cannot.into();
         }
         let answered = |nic: &Nic| {
-            let outcome = check(nic).unwrap_or_else(Outcome::from);
+            let mut outcome = check(nic).unwrap_or_else(Outcome::from);
+            // What was asked of a device names it, and so will the answer for all.
+            if let Some(rest) = outcome.says.strip_prefix(&format!("{}: ", nic.name)) {
+                outcome.says = rest.to_owned();
+            }
             (nic.name.clone(), outcome)
         };
         Outcome::of_devices(self.nics.iter().map(answered).collect())
@@ -189,6 +284,14 @@ impl Machine {
             0 => self.topology.online.len(),
             cores => cores,
         }
+    }
+}
+
+/// Whether the kernel can be asked about the network it is about.
+fn live_network(tree: &Tree, what: &'static str) -> Result<(), Cannot> {
+    match tree.is_live() {
+        true => tree.network(),
+        false => Err(Cannot::NeedsLive(what)),
     }
 }
 
@@ -209,16 +312,12 @@ pub fn in_network(mut tree: Tree, pid: Option<i32>) -> Result<(Tree, Option<Stri
 
 /// Goes into the guest's network namespace if it is another; gives its name then.
 fn enter(pid: i32) -> Result<Option<String>, Cannot> {
-    match namespace::of(pid) {
-        Ok(theirs) if Some(&theirs) != namespace::current().as_ref() => {
-            namespace::enter(pid)?;
-            Ok(Some(theirs))
-        }
-        Ok(_) => Ok(None),
-        // Another user's process: whether it is in our network cannot be seen.
-        Err(Cannot::Denied { .. }) => Ok(None),
-        Err(other) => Err(other),
+    let theirs = namespace::of(pid)?;
+    if Some(&theirs) == namespace::current().as_ref() {
+        return Ok(None);
     }
+    namespace::enter(pid)?;
+    Ok(Some(theirs))
 }
 
 fn commands(tree: &Tree) -> Vec<(i32, String)> {

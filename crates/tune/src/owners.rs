@@ -54,8 +54,13 @@ pub fn of(machine: &Machine, setting: &Setting, wanted: &str) -> Option<Owner> {
         let instead = "set it in the node's or the pod's configuration";
         return owner(format!("Kubernetes ({comm}, PID {pid})"), instead);
     }
+    // The machine's files are about the machine's network; a container that has its own sets it from its own files.
+    let files = match path.starts_with("/proc/sys/net/") && machine.entered.is_some() {
+        true => machine.files().ok()?,
+        false => &machine.tree,
+    };
     // The last line that names the key wins at boot.
-    let lines = sysctl_lines(&machine.tree);
+    let lines = sysctl_lines(files);
     let line = lines
         .iter()
         .rev()

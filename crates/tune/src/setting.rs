@@ -12,6 +12,9 @@ use crate::net::qdisc::{self, Qdisc};
 use crate::process::{self, bind, limit, same_process};
 use crate::tree::{Cannot, Tree};
 
+/// Where files are that hold settings. A journal is only a file: it must not make us write anywhere else.
+const WRITABLE: [&str; 3] = ["/proc/sys/", "/proc/irq/", "/sys/"];
+
 /// Something the kernel lets one read and write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "interface", rename_all = "kebab-case")]
@@ -99,6 +102,12 @@ impl Setting {
         }
     }
 
+    /// Whether each network namespace has one of its own.
+    pub fn is_of_network(&self) -> bool {
+        let sysctl = matches!(self, Self::File { path } if path.starts_with("/proc/sys/net/"));
+        sysctl || self.device().is_some()
+    }
+
     /// Which thing of that name it is: interface numbers and addresses are not given out twice, names are.
     pub fn identity(&self, tree: &Tree) -> Option<String> {
         let base = format!("/sys/class/net/{}", self.device()?);
@@ -142,7 +151,13 @@ impl Setting {
     /// Gives it a value, one that was read before or one of ours.
     pub fn write(&self, tree: &Tree, value: &str) -> Result<(), Cannot> {
         if let Self::File { path } = self {
-            return tree.write(path, value);
+            return match is_setting(path) {
+                true => tree.write(path, value),
+                false => Err(Cannot::Unsupported {
+                    what: path.clone(),
+                    why: "it is no setting: they are in /proc/sys, /proc/irq and /sys".into(),
+                }),
+            };
         }
         live(tree)?;
         let value = value.trim();
@@ -226,6 +241,19 @@ impl Setting {
         self.other_half().is_none() || value.trim() != "0"
     }
 
+    /// What a person would type for it in the network of a process.
+    pub fn command_in(&self, network_of: Option<i32>, value: &str) -> String {
+        let command = self.command(value);
+        match (network_of.filter(|_| self.is_of_network()), self) {
+            (None, _) => command,
+            // The files of its devices are in its own /sys, if it has one.
+            (Some(pid), Self::File { path }) if path.starts_with("/sys/") => {
+                format!("nsenter -t {pid} -n -m sh -c '{command}'")
+            }
+            (Some(pid), _) => format!("nsenter -t {pid} -n {command}"),
+        }
+    }
+
     /// What a person would type for it.
     pub fn command(&self, value: &str) -> String {
         let value = value.trim();
@@ -269,6 +297,12 @@ impl std::fmt::Display for Setting {
             Self::Affinity { pid, .. } => write!(f, "process {pid} CPUs"),
         }
     }
+}
+
+/// Whether a path is one of a setting, without steps that lead elsewhere.
+pub fn is_setting(path: &str) -> bool {
+    let inside = WRITABLE.iter().find_map(|start| path.strip_prefix(start));
+    inside.is_some_and(|rest| !rest.split('/').any(|part| matches!(part, "" | "." | "..")))
 }
 
 /// `net.core.somaxconn` as a path. A key with slashes may have dots in its parts (sysctl.d(5)).
@@ -325,6 +359,44 @@ mod tests {
         };
         assert!(qdisc.same("fq 8001 00", "fq") && !qdisc.same("pfifo 0 ", "fq"));
         assert!(qdisc.same("fq 0 00", "default") && !qdisc.same("fq 8001 00", "default"));
+    }
+
+    #[test]
+    fn what_is_of_a_network_is_typed_there() {
+        let somaxconn = Setting::sysctl("net.core.somaxconn");
+        let swappiness = Setting::sysctl("vm.swappiness");
+        assert_eq!(
+            somaxconn.command_in(Some(42), "4096"),
+            "nsenter -t 42 -n sysctl -w net.core.somaxconn='4096'"
+        );
+        assert_eq!(somaxconn.command_in(None, "1"), somaxconn.command("1"));
+        assert_eq!(
+            swappiness.command_in(Some(42), "1"),
+            swappiness.command("1")
+        );
+        let threaded = Setting::file("/sys/class/net/eth0/threaded");
+        assert_eq!(
+            threaded.command_in(Some(42), "1"),
+            "nsenter -t 42 -n -m sh -c 'echo 1 > /sys/class/net/eth0/threaded'"
+        );
+    }
+
+    #[test]
+    fn only_settings_are_written() {
+        assert!(is_setting("/proc/sys/net/core/somaxconn"));
+        assert!(is_setting("/sys/class/net/eth0/threaded"));
+        for path in [
+            "/etc/passwd",
+            "/proc/sys/../../etc/passwd",
+            "/proc/sys/",
+            "/proc/sys/net//core",
+            "/proc/1/mem",
+            "",
+        ] {
+            assert!(!is_setting(path), "{path}");
+            let refused = Setting::file(path).write(&Tree::live(), "x");
+            assert!(matches!(refused, Err(Cannot::Unsupported { .. })), "{path}");
+        }
     }
 
     #[test]

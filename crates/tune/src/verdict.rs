@@ -90,6 +90,8 @@ pub struct Outcome {
     pub evidence: Vec<Evidence>,
     /// What `--apply` would write, in this order.
     pub changes: Vec<Change>,
+    /// What is left to do behind the changes, before they count.
+    pub then: Option<&'static str>,
 }
 
 impl Outcome {
@@ -100,6 +102,7 @@ impl Outcome {
             says: says.into(),
             evidence: Vec::new(),
             changes: Vec::new(),
+            then: None,
         }
     }
 
@@ -138,16 +141,19 @@ impl Outcome {
         Self::new(Verdict::NotApplicable, says)
     }
 
-    /// Adds evidence.
+    /// Adds evidence. A reason why there is none names the file that `from` names already; that is not said twice.
     pub fn saw(mut self, from: impl Into<String>, value: impl ToString) -> Self {
-        self.evidence.push(Evidence {
-            from: from.into(),
-            value: value
-                .to_string()
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" "),
-        });
+        let from = from.into();
+        let value = value.to_string();
+        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let value = match value.split_once(' ') {
+            Some((file, rest)) if file.starts_with('/') && from.contains(file) => rest.to_owned(),
+            _ => value,
+        };
+        let value = value
+            .strip_prefix(&format!("{from} "))
+            .map_or(value.clone(), str::to_owned);
+        self.evidence.push(Evidence { from, value });
         self
     }
 
@@ -157,6 +163,12 @@ impl Outcome {
             setting,
             value: value.to_string(),
         });
+        self
+    }
+
+    /// Says what is left to do behind the changes.
+    pub fn then(mut self, what: &'static str) -> Self {
+        self.then = Some(what);
         self
     }
 
@@ -195,6 +207,11 @@ impl Outcome {
     }
 }
 
+/// `1 listener`, `2 listeners`.
+pub(crate) fn several(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 impl From<Cannot> for Outcome {
     fn from(cannot: Cannot) -> Self {
         match cannot {
@@ -219,6 +236,10 @@ mod tests {
         assert_eq!(all.says, "eth1: off (and eth2)");
         assert!(all.evidence.iter().any(|seen| seen.value == "bad: off too"));
         assert!(all.evidence.iter().any(|seen| seen.value == "on"));
+        let denied = Outcome::good("").saw("/proc/1/fd of it", "/proc/1/fd needs root");
+        assert_eq!(denied.evidence[0].value, "needs root");
+        let other = Outcome::good("").saw("/proc/swaps", "/dev/sda 7");
+        assert_eq!(other.evidence[0].value, "/dev/sda 7");
         let none = Outcome::of_devices(Vec::new());
         assert_eq!(none.verdict, Verdict::NotApplicable);
     }

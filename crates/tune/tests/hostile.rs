@@ -9,7 +9,7 @@ use tune::rules::{RULES, audit};
 use tune::verdict::Goal;
 
 /// Files that the rules read, of every format there is.
-const FILES: [&str; 44] = [
+const FILES: [&str; 49] = [
     "proc/timer_list",
     "proc/cmdline",
     "proc/config.gz",
@@ -53,6 +53,11 @@ const FILES: [&str; 44] = [
     "sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list",
     "sys/devices/system/node/online",
     "sys/kernel/mm/transparent_hugepage/enabled",
+    "sys/devices/system/cpu/cpuidle/current_driver",
+    "sys/devices/system/cpu/cpu0/cpuidle/state0/latency",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "var/log/dmesg",
+    "etc/modprobe.d/10.conf",
     "etc/sysctl.d/10.conf",
 ];
 

@@ -8,6 +8,7 @@ use tune::machine::Options;
 use tune::verdict::{Goal, Verdict};
 
 use super::duration::parse;
+use crate::ui::interrupt;
 
 /// How long counters are watched unless `--sample` says otherwise.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -142,7 +143,28 @@ impl TuneArgs {
             }),
             sample: (counts && !self.no_sample).then_some(sample),
             try_events,
+            stop: self.watch.then_some(interrupt::asked),
         }
+    }
+
+    /// The beginning of a command line that looks at the same.
+    pub fn again(&self) -> String {
+        let goal = self.goal.and_then(|goal| goal.to_possible_value());
+        let goal = goal.map(|goal| format!(" --goal {}", goal.get_name()));
+        self.same_place() + &goal.unwrap_or_default()
+    }
+
+    /// The beginning of a command line about the same machine, network and journals.
+    pub fn same_place(&self) -> String {
+        let root = self
+            .root
+            .as_ref()
+            .map(|root| format!(" --root {}", root.display()));
+        let pid = self.pids.first().map(|pid| format!(" -p {pid}"));
+        let journals = self.journals.as_ref();
+        let journals = journals.map(|journals| format!(" --journals {}", journals.display()));
+        let given = [root, pid, journals].into_iter().flatten();
+        given.fold("lancet tune".into(), |line: String, flag| line + &flag)
     }
 
     /// The mildest verdict that makes the exit code 3.

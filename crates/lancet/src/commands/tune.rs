@@ -13,6 +13,7 @@ mod report;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use tune::events::Exits;
 use tune::machine::Machine;
 use tune::rules::{self, Finding, RULES, Rule};
 use tune::tree::Cannot;
@@ -51,7 +52,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
     let (machine, findings) = audit(&args, &rules)?;
     let mut sink = Sink::open(None, Stream::Stdout)?;
     match only {
-        Some(rule) => report::explain(&mut sink, &args, rule, &findings[0])?,
+        Some(rule) => report::explain(&mut sink, &args, &machine, rule, &findings[0])?,
         None => report::table(&mut sink, &args, &machine, &findings)?,
     }
     Ok(verdict(&args, &findings))
@@ -74,7 +75,7 @@ fn audit(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<(Machine, V
 fn explained(cannot: Cannot) -> anyhow::Error {
     match &cannot {
         Cannot::Denied { .. } => anyhow::anyhow!("{cannot}: run lancet as root"),
-        Cannot::Missing(what) if what.starts_with("/proc/") => {
+        Cannot::Missing(what) if what.starts_with("process ") || what.starts_with("/proc/") => {
             anyhow::anyhow!("{cannot}: look the process up again, for instance with pgrep -a ruby")
         }
         _ => anyhow::Error::new(cannot),
@@ -89,40 +90,32 @@ fn verdict(args: &TuneArgs, findings: &[Finding]) -> u8 {
     }
 }
 
-/// The table once, then a line for each verdict that changes.
+/// The table once, then a line for each verdict that changes. Ends with the process it is about.
 fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
     interrupt::catch();
     let begin = Instant::now();
     let mut sink = Sink::open(None, Stream::Stdout)?;
+    let mut guest = Exits::of(&args.pids).map_err(explained)?;
     let mut before: Option<Vec<Finding>> = None;
     let mut code = 0;
     while !interrupt::asked() && args.watch_for.is_none_or(|limit| begin.elapsed() < limit) {
         // Each look in a thread of its own: it may go into the guest's network and not come back.
-        let looked = std::thread::scope(|scope| {
-            let look = || {
-                let (machine, findings) = audit(args, rules)?;
-                if before.is_none() {
-                    report::table(
-                        &mut Sink::open(None, Stream::Stdout)?,
-                        args,
-                        &machine,
-                        &findings,
-                    )?;
-                }
-                anyhow::Ok(findings)
-            };
-            scope.spawn(look).join()
-        });
-        let Ok(findings) = looked else {
+        let looked = std::thread::scope(|scope| scope.spawn(|| audit(args, rules)).join());
+        let Ok(looked) = looked else {
             bail!("the look ended in a panic")
         };
-        let findings = findings?;
+        // What was seen while it ended is half of it, or an error.
+        if let Some(pid) = guest.receive(PAUSE)?.first() {
+            eprintln!("lancet: process {pid} has ended");
+            break;
+        }
+        let (machine, findings) = looked?;
         code = code.max(verdict(args, &findings));
-        if let Some(before) = &before {
-            report::changes(&mut sink, args, before, &findings)?;
+        match &before {
+            None => report::table(&mut sink, args, &machine, &findings)?,
+            Some(before) => report::changes(&mut sink, args, &machine, before, &findings)?,
         }
         before = Some(findings);
-        std::thread::sleep(PAUSE);
     }
     Ok(code)
 }

@@ -1,8 +1,9 @@
 //! Journals, owners and pairs, on trees of files and on this machine's own files.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use crate::harness::{Scratch, text, tune};
+use crate::harness::{Scratch, lancet, text, tune};
 
 #[test]
 fn what_belongs_to_others_is_refused() {
@@ -145,6 +146,163 @@ fn a_journal_of_another_boot_or_a_damaged_one_is_refused() {
     );
 }
 
+#[test]
+fn what_cannot_be_done_leaves_nothing_behind() {
+    let machine = Scratch::of("rhel6");
+    let before = machine.files("proc");
+    for wish in [
+        "no.such.key=1",
+        "net.core.somaxconn=",
+        "=5",
+        "nonsense=",
+        "net/../../../etc/x=5",
+    ] {
+        // The first could be done, and is not: all or nothing.
+        let output = tune(&["--root", machine.arg(), "--apply", "T21", wish]);
+        assert_eq!(output.status.code(), Some(1), "{wish}: {}", text(&output));
+        assert_eq!(machine.files("proc"), before, "{wish}");
+        assert!(
+            machine.files("var").is_empty(),
+            "{wish}: {:?}",
+            machine.files("var")
+        );
+    }
+    assert!(text(&tune(&["--root", machine.arg(), "--undo"])).contains("nothing to take back"));
+}
+
+#[test]
+fn what_the_kernel_refuses_is_said_and_needs_no_undo() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED what_the_kernel_refuses_is_said_and_needs_no_undo: needs root");
+        return;
+    }
+    let journals = Scratch::new();
+    let output = tune(&[
+        "--journals",
+        journals.arg(),
+        "--apply",
+        "vm.swappiness=banana",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(
+        text(&output).contains("nothing was changed"),
+        "{}",
+        text(&output)
+    );
+    let output = tune(&["--journals", journals.arg(), "--undo"]);
+    assert!(
+        text(&output).contains("nothing to take back"),
+        "{}",
+        text(&output)
+    );
+}
+
+/// An apply that finds no room for its journal does nothing, and does not stand in the way of the one before.
+#[test]
+fn a_full_disk_and_a_read_only_one() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED a_full_disk_and_a_read_only_one: needs root to mount one");
+        return;
+    }
+    let (machine, disk) = (Scratch::of("rhel6"), Scratch::new());
+    let before = machine.files("proc");
+    let script = "
+      mount -t tmpfs -o size=8k none \"$2\" || exit 9
+      lancet=$1 disk=$2 root=$3
+      tune() { \"$lancet\" tune --root \"$root\" --journals \"$disk/j\" $1 2>&1; echo \"code $?\"; }
+      tune '--apply net.core.somaxconn=1000'
+      cat /dev/zero > \"$disk/fill\" 2>/dev/null
+      tune '--apply net.core.somaxconn=2000'
+      cat \"$root/proc/sys/net/core/somaxconn\"; echo
+      tune --undo
+      mount -o remount,ro \"$disk\"
+      tune '--apply net.core.somaxconn=3000'
+    ";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(lancet())
+        .args([disk.arg(), machine.arg()])
+        .output()
+        .unwrap();
+    let said = text(&output);
+    let codes: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("code "))
+        .collect();
+    assert_eq!(codes, ["0", "1", "0", "1"], "{said}");
+    for words in [
+        "No space left on device",
+        "\n1000\n",
+        "all 1 as before",
+        "Read-only file system",
+        "--journals DIR",
+    ] {
+        assert!(said.contains(words), "`{words}` is missing: {said}");
+    }
+    assert_eq!(machine.files("proc"), before);
+}
+
+#[test]
+fn one_at_a_time() {
+    let machine = Scratch::of("rhel6");
+    let before = machine.files("proc");
+    let tunes: Vec<_> = (0..8)
+        .map(|number| {
+            let value = format!("net.core.somaxconn={}", 1000 + number);
+            let mut command = Command::new(lancet());
+            command.args(["tune", "--root", machine.arg(), "--apply", &value]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let mut done = 0;
+    for tune in tunes {
+        let output = tune.wait_with_output().unwrap();
+        match output.status.code() {
+            Some(0) => done += 1,
+            _ => assert!(
+                text(&output).contains("another lancet tune"),
+                "{}",
+                text(&output)
+            ),
+        }
+    }
+    assert!(done > 0);
+    for _ in 0..done {
+        let undone = tune(&["--root", machine.arg(), "--undo"]);
+        assert_eq!(undone.status.code(), Some(0), "{}", text(&undone));
+    }
+    assert_eq!(machine.files("proc"), before);
+    assert!(text(&tune(&["--root", machine.arg(), "--undo"])).contains("nothing to take back"));
+}
+
+/// A journal is only a file. Below a root it cannot lead out of it, and never to what is no setting.
+#[test]
+fn a_journal_of_a_stranger() {
+    let machine = Scratch::of("rhel6");
+    machine.put("etc/passwd", "root\n");
+    machine.put("proc/sys/kernel/random/boot_id", "first\n");
+    for path in ["/etc/passwd", "/proc/sys/../../etc/passwd"] {
+        let journal = machine.0.join("stranger.journal");
+        let lines = format!(
+            "{{\"journal\":1,\"boot\":\"first\",\"network\":\"{}\"}}\n\
+             {{\"intent\":0,\"rule\":\"T21\",\"setting\":{{\"interface\":\"file\",\"path\":\"{path}\"}},\
+             \"identity\":null,\"before\":\"owned\",\"wanted\":\"1\"}}\n",
+            machine.arg()
+        );
+        fs::write(&journal, lines).unwrap();
+        let output = tune(&["--root", machine.arg(), "--undo", journal.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+        assert!(
+            text(&output).contains("it is no setting"),
+            "{}",
+            text(&output)
+        );
+        let kept = fs::read_to_string(machine.0.join("etc/passwd")).unwrap();
+        assert_eq!(kept, "root\n");
+    }
+}
+
 /// The kernel zeroes one half of the pair when the other is written, and takes no 0. Real files, put back at once: the
 /// value is of the same size as the one before, and nothing is under load here that would feel it for these milliseconds.
 #[test]
@@ -197,4 +355,17 @@ fn wrong_words_are_said_so() {
     let output = tune(&["-p", "2147483646"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("pgrep"), "{}", text(&output));
+    // A zombie: nobody waits for it here.
+    let mut ended = Command::new("true").spawn().unwrap();
+    let pid = ended.id().to_string();
+    let stat = format!("/proc/{pid}/stat");
+    let begin = std::time::Instant::now();
+    while !fs::read_to_string(&stat).unwrap().contains(") Z") {
+        assert!(begin.elapsed().as_secs() < 10, "true does not end");
+        std::thread::yield_now();
+    }
+    let output = tune(&["--no-sample", "-p", &pid]);
+    ended.wait().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("a zombie"), "{}", text(&output));
 }

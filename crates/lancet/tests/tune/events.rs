@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tune::events::{Connector, Listening};
 
-use crate::harness::{Scratch, lancet};
+use crate::harness::{Network, Scratch, for_everybody, lancet, may_make_networks};
 
 const PROCESSES: usize = 10_000;
 
@@ -28,7 +28,7 @@ fn may_listen(test: &str) -> bool {
 /// `lancet tune --events`, listening.
 fn listen(args: &[&str]) -> Child {
     let mut lancet = Command::new(lancet())
-        .args(["tune", "--events", "--for", "60s"])
+        .args(["tune", "--events", "--for", "300s"])
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -180,7 +180,7 @@ fn a_killed_worker_of_puma_is_seen_with_its_signal() {
         .spawn()
         .unwrap();
     let master = puma.id() as i32;
-    let workers = within(Duration::from_secs(20), || {
+    let workers = within(Duration::from_secs(60), || {
         Some(children(master)).filter(|all| all.len() == 2)
     });
     let lancet = listen(&["-p", &master.to_string()]);
@@ -192,7 +192,7 @@ fn a_killed_worker_of_puma_is_seen_with_its_signal() {
         )
         .unwrap();
     }
-    let successor = within(Duration::from_secs(20), || {
+    let successor = within(Duration::from_secs(60), || {
         let known = workers.as_ref()?;
         children(master)
             .into_iter()
@@ -224,6 +224,63 @@ fn a_killed_worker_of_puma_is_seen_with_its_signal() {
         time.len() == 12 && time.as_bytes()[2] == b':' && time.as_bytes()[8] == b'.',
         "{time}"
     );
+}
+
+/// Not root, and in a network where the kernel tells nothing: an end is seen all the same, how it came is not.
+#[test]
+fn without_events_the_end_of_named_processes_is_told() {
+    const TEST: &str = "without_events_the_end_of_named_processes_is_told";
+    if !may_make_networks(TEST) {
+        return;
+    }
+    let network = Network::new();
+    let (_scratch, copy) = for_everybody();
+    let listen = |args: &[&str]| {
+        let mut command = network.command("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command
+            .arg(&copy)
+            .args(["tune", "--events", "--for", "300s"]);
+        command.args(args).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for json in [false, true] {
+        let mut guest = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = guest.id().to_string();
+        let args = ["-p", &pid, "--json"];
+        let mut lancet = listen(&args[..2 + usize::from(json)]);
+        let mut line = String::new();
+        BufReader::new(lancet.stderr.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        guest.kill().unwrap();
+        guest.wait().unwrap();
+        let output = lancet.wait_with_output().unwrap();
+        assert!(
+            line.contains("only the end of the named processes is told"),
+            "{line}"
+        );
+        assert_eq!(output.status.code(), Some(0));
+        let told = String::from_utf8(output.stdout).unwrap();
+        if json {
+            let event: Value = serde_json::from_str(&told).unwrap();
+            assert_eq!(
+                (&event["event"], event["pid"].to_string()),
+                (&"exit".into(), pid)
+            );
+            assert!(event["end"].is_null(), "{event}");
+        } else {
+            assert!(
+                told.contains(&format!("  exit  {pid:>7}  (how is not known)")),
+                "{told}"
+            );
+        }
+    }
+    // Without a name there is nothing it could do.
+    let output = listen(&[]).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("name processes with -p PID"), "{said}");
 }
 
 fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {

@@ -139,6 +139,87 @@ fn hpet_and_company() {
 }
 
 #[test]
+fn what_the_kernel_said_is_evidence() {
+    let machine = Scratch::of("hpet");
+    machine.put(
+        "var/log/dmesg",
+        "[    0.1] tsc: Detected 2100.000 MHz processor\n\
+         [ 4711.0] clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable because the skew is too large:\n",
+    );
+    let found = audit(machine.arg(), &[]);
+    let said = seen(&found, "T14", "the kernel's log");
+    assert!(
+        said.starts_with("[ 4711.0]") && said.contains("as unstable because"),
+        "{said}"
+    );
+    let found = of_fixture("hpet", &[]);
+    assert!(seen(&found, "T14", "the kernel's log").ends_with("is not there"));
+}
+
+#[test]
+fn sleep_states_are_for_the_goal() {
+    let machine = Scratch::of("hpet");
+    let cpu = "sys/devices/system/cpu";
+    machine.put(&format!("{cpu}/cpuidle/current_driver"), "intel_idle\n");
+    for (state, latency) in [("state0", "0"), ("state1", "2"), ("state2", "133")] {
+        machine.put(&format!("{cpu}/cpu0/cpuidle/{state}/latency"), latency);
+    }
+    assert_verdicts(&audit(machine.arg(), &[]), &[("T32", "good")]);
+    let found = audit(machine.arg(), &["--goal", "latency"]);
+    assert_verdicts(&found, &[("T32", "consider")]);
+    assert!(found["T32"]["says"].as_str().unwrap().contains("133 µs"));
+    machine.put(&format!("{cpu}/cpu0/cpuidle/state2/disable"), "1\n");
+    let found = audit(machine.arg(), &["--goal", "latency"]);
+    assert_verdicts(&found, &[("T32", "good")]);
+    assert_eq!(seen(&found, "T32", "highest latency"), "2 µs");
+}
+
+#[test]
+fn how_a_process_waits() {
+    let machine = Scratch::of("hpet");
+    let says = |call: &str| {
+        machine.put("proc/42/comm", "server\n");
+        machine.put("proc/42/status", "Name:\tserver\n");
+        for file in ["stat", "task/42/stat"] {
+            machine.put(&format!("proc/42/{file}"), "42 (server) S 1 42 42 0 -1 0\n");
+        }
+        machine.put("proc/42/fd/0", "");
+        machine.put("proc/42/task/42/syscall", call);
+        audit(machine.arg(), &["-p", "42"])
+    };
+    let many = says("7 0x7ffc00 0x7d0 0xffffffff\n");
+    assert_verdicts(&many, &[("T13", "consider")]);
+    assert!(
+        many["T13"]["says"]
+            .as_str()
+            .unwrap()
+            .contains("2000 descriptors")
+    );
+    let few = says("7 0x7ffc00 0x3 0xffffffff\n");
+    assert_verdicts(&few, &[("T13", "good")]);
+    assert_eq!(seen(&few, "T13", "syscall"), "poll for 3");
+}
+
+#[test]
+fn huge_pages_that_a_process_refused() {
+    let machine = Scratch::of("hpet");
+    let process = |refused: &str| {
+        machine.put("proc/42/comm", "ruby\n");
+        machine.put("proc/42/stat", "42 (ruby) S 1 42 42 0 -1 0\n");
+        machine.put("proc/42/task/42/stat", "42 (ruby) S 1 42 42 0 -1 0\n");
+        machine.put(
+            "proc/42/status",
+            &format!("Name:\truby\nTHP_enabled:\t{refused}\n"),
+        );
+        audit(machine.arg(), &["-p", "42"])
+    };
+    assert_verdicts(&process("1"), &[("T26", "bad")]);
+    let found = process("0");
+    assert_verdicts(&found, &[("T26", "good")]);
+    assert_eq!(found["T26"]["changes"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn arm() {
     assert_verdicts(
         &of_fixture("arm", &[]),

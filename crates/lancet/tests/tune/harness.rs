@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +22,16 @@ pub fn tune(args: &[&str]) -> Output {
         .args(args)
         .output()
         .unwrap()
+}
+
+/// A copy of lancet that every user can run.
+pub fn for_everybody() -> (Scratch, PathBuf) {
+    let scratch = Scratch::new();
+    let copy = scratch.0.join("lancet");
+    fs::copy(lancet(), &copy).unwrap();
+    fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    (scratch, copy)
 }
 
 /// What it wrote, as text.
@@ -223,6 +234,11 @@ impl Network {
         let mut command = self.command(lancet().to_str().unwrap());
         command.args(["tune", "--no-sample", "--journals", self.journals.arg()]);
         command.args(args).output().unwrap()
+    }
+
+    /// As `ip netns` calls it.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The namespace's file.

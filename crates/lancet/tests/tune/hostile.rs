@@ -35,7 +35,7 @@ fn a_tree_that_wants_us_to_hang_or_to_leave() {
     scratch.put("proc/config.gz", "this is not gzip");
     let begin = Instant::now();
     let output = tune(&["--root", scratch.arg(), "--json"]);
-    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert!(begin.elapsed() < Duration::from_secs(60));
     let found = checks(&output);
     assert!(
         found["T21"]["says"]

@@ -7,8 +7,11 @@
 //! | `network` | veth and tap in a network namespace: audit, apply, audit, undo, audit |
 //! | `killed` | `kill -9` between any two system calls of an apply or an undo; `--undo` heals |
 //! | `changes` | journals, owners, pairs that move each other, on trees of files |
+//! | `growing` | counters that grow: queues that run over while it looks |
+//! | `interrupts` | interrupts of this machine, spread and put back |
 //! | `guest` | `-p` on a threaded Ruby server |
-//! | `events` | 10,000 processes in a burst; a worker that is killed |
+//! | `container` | `-p` on a process with files and a network of its own |
+//! | `events` | 10,000 processes in a burst; a worker that is killed; without the right to hear them |
 //! | `hostile` | broken and hostile trees |
 //! | `harness` | the tool, scratch trees, networks |
 //!
@@ -16,11 +19,14 @@
 //! names the lancet to test, in place of this build's.
 
 mod changes;
+mod container;
 mod events;
 mod fixtures;
+mod growing;
 mod guest;
 mod harness;
 mod hostile;
+mod interrupts;
 mod killed;
 mod machine;
 mod network;

@@ -1,12 +1,13 @@
 //! The subscription itself.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::losses::Losses;
 use super::message::{Carries, Event, parse};
 use crate::cpus::list;
+use crate::descriptor::owned;
 use crate::process::bind;
 use crate::tree::{Cannot, Tree};
 
@@ -64,31 +65,37 @@ impl Connector {
         }
     }
 
-    /// Subscribes for a moment, to see whether it works.
+    /// Subscribes for a moment, to see whether it works. A signal that would end us waits until that is taken back.
     pub fn try_out() -> Result<Listening, Cannot> {
-        Ok(Self::subscribe(0)?.1)
+        // SAFETY: signal sets are plain integers, for which all zeros is a value; both live across the calls.
+        let before = unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
+            before
+        };
+        let answer = Self::subscribe(0).map(|(_, answer)| answer);
+        // SAFETY: the set is the one of before, and lives across the call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut())
+        };
+        answer
     }
 
     fn subscribe(buffer: usize) -> Result<(Self, Listening), Cannot> {
-        let failed = |what: &str| {
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => Cannot::Denied {
-                    what: "hearing process events".into(),
-                    right: "CAP_NET_ADMIN",
-                },
-                _ => Cannot::from_io(what, &error),
-            }
+        let failed = |what: &str, error: io::Error| match Cannot::from_io(what, &error) {
+            Cannot::Denied { .. } => Cannot::Denied {
+                what: "hearing process events".into(),
+                right: "CAP_NET_ADMIN",
+            },
+            other => other,
         };
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no memory is handed over.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, NETLINK_CONNECTOR) };
-        if fd < 0 {
-            return Err(failed("a connector socket"));
-        }
+        // SAFETY: no memory is handed over; the call makes the descriptor.
+        let socket =
+            unsafe { owned(libc::socket(libc::AF_NETLINK, kind, NETLINK_CONNECTOR).into()) };
         let mut connector = Self {
-            // SAFETY: the descriptor was made just now and is known to nobody else.
-            socket: unsafe { OwnedFd::from_raw_fd(fd) },
+            socket: socket.map_err(|error| failed("a connector socket", error))?,
             subscribed: false,
             losses: Losses::default(),
             early: Vec::new(),
@@ -100,13 +107,14 @@ impl Connector {
         // SAFETY: the address lives across the call, and its size is given.
         let bound = unsafe {
             libc::bind(
-                fd,
+                connector.socket.as_raw_fd(),
                 (&raw const address).cast(),
                 size_of::<libc::sockaddr_nl>() as u32,
             )
         };
         if bound < 0 {
-            return Err(failed("binding a connector socket"));
+            let error = io::Error::last_os_error();
+            return Err(failed("binding a connector socket", error));
         }
         connector.set_buffer(buffer);
         if let Err(error) = connector.say(LISTEN) {
@@ -118,11 +126,7 @@ impl Connector {
                             .into(),
                     ),
                 )),
-                Some(libc::EPERM) => Err(Cannot::Denied {
-                    what: "hearing process events".into(),
-                    right: "CAP_NET_ADMIN",
-                }),
-                _ => Err(Cannot::from_io("subscribing to process events", &error)),
+                _ => Err(failed("subscribing to process events", error)),
             };
         }
         connector.subscribed = true;

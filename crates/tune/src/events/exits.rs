@@ -4,9 +4,10 @@
 //! Source: pidfd_open(2).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use crate::descriptor::owned;
 use crate::tree::Cannot;
 
 /// Processes whose end is waited for.
@@ -19,16 +20,10 @@ impl Exits {
     /// Of these.
     pub fn of(pids: &[i32]) -> Result<Self, Cannot> {
         let open = |pid: &i32| {
-            // SAFETY: no memory is handed over.
-            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, *pid, 0) };
-            if fd < 0 {
-                return Err(Cannot::from_io(
-                    &format!("process {pid}"),
-                    &io::Error::last_os_error(),
-                ));
-            }
-            // SAFETY: the descriptor was made just now and is known to nobody else.
-            Ok((*pid, unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+            // SAFETY: no memory is handed over; the call makes the descriptor.
+            let fd = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, *pid, 0)) };
+            let failed = |error| Cannot::from_io(&format!("process {pid}"), &error);
+            fd.map(|fd| (*pid, fd)).map_err(failed)
         };
         let waited_for = pids.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { waited_for })

@@ -2,66 +2,60 @@
 //!
 //! A copy of the descriptor (pidfd_getfd(2)) is asked and closed; the process does not notice. It takes
 //! the right to trace the process. SO_INCOMING_CPU is the CPU that took the last packet of the connection,
-//! SO_INCOMING_NAPI_ID the poller it came through (socket(7); net/core/sock.c).
+//! SO_INCOMING_NAPI_ID the poller it came through, SO_BUSY_POLL how long its reader polls that one itself
+//! (socket(7); net/core/sock.c).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::descriptor::owned;
 use crate::tree::Cannot;
 
-const SO_INCOMING_NAPI_ID: i32 = 56;
+/// What it takes to look into another process: its user's and no more rights, or this.
+pub(crate) const TRACE: &str = "the right to trace it (CAP_SYS_PTRACE)";
 
-/// Where the packets of one socket arrive.
+/// What one socket answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// The descriptor in the process.
-    pub descriptor: i32,
+pub struct Borrowed {
     /// The CPU; none if nothing has arrived yet.
     pub cpu: Option<usize>,
     /// The NAPI instance; none if it was the machine itself.
     pub napi: Option<u32>,
+    /// Microseconds its reader polls for a packet.
+    pub busy_poll: u32,
 }
 
 /// Of these descriptors of a process. One that was closed meanwhile is left out.
-pub fn arrivals(pid: i32, descriptors: &[i32]) -> Result<Vec<Arrival>, Cannot> {
+pub fn ask(pid: i32, descriptors: &[i32]) -> Result<Vec<Borrowed>, Cannot> {
     let what = format!("borrowing sockets of process {pid}");
-    let denied = |error: io::Error| match Cannot::from_io(&what, &error) {
-        Cannot::Denied { what, .. } => Cannot::Denied {
-            what,
-            right: "the right to trace it (CAP_SYS_PTRACE)",
-        },
-        other => other,
-    };
-    // SAFETY: no memory is handed over.
-    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).map_err(denied)?;
+    let denied = |error: io::Error| Cannot::from_io(&what, &error).needing(TRACE);
+    // SAFETY: no memory is handed over; the call makes the descriptor.
+    let process = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, pid, 0)) }.map_err(denied)?;
     let mut all = Vec::new();
     for &descriptor in descriptors {
-        // SAFETY: no memory is handed over.
-        let socket = owned(unsafe {
-            libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), descriptor, 0)
-        });
+        // SAFETY: no memory is handed over; the call makes the descriptor.
+        let socket = unsafe {
+            owned(libc::syscall(
+                libc::SYS_pidfd_getfd,
+                process.as_raw_fd(),
+                descriptor,
+                0,
+            ))
+        };
         let socket = match socket {
             Ok(socket) => socket,
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => continue,
             Err(error) => return Err(denied(error)),
         };
         let cpu = option(&socket, libc::SO_INCOMING_CPU).and_then(|cpu| usize::try_from(cpu).ok());
-        let napi = option(&socket, SO_INCOMING_NAPI_ID).map(i32::cast_unsigned);
-        all.push(Arrival {
-            descriptor,
+        let number = |name| option(&socket, name).map(i32::cast_unsigned);
+        all.push(Borrowed {
             cpu,
-            napi: napi.filter(|napi| *napi != 0),
+            napi: number(libc::SO_INCOMING_NAPI_ID).filter(|napi| *napi != 0),
+            busy_poll: number(libc::SO_BUSY_POLL).unwrap_or(0),
         });
     }
     Ok(all)
-}
-
-fn owned(fd: i64) -> io::Result<OwnedFd> {
-    match RawFd::try_from(fd) {
-        // SAFETY: a system call that succeeded just made this descriptor, and nobody else knows it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 fn option(socket: &OwnedFd, name: i32) -> Option<i32> {

@@ -13,8 +13,9 @@
 //! Source: include/uapi/linux/ethtool.h; net/ethtool/ioctl.c.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::descriptor::owned;
 use crate::tree::Cannot;
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -193,16 +194,10 @@ pub struct Ethtool {
 impl Ethtool {
     /// In the network namespace of this thread.
     pub fn open() -> Result<Self, Cannot> {
-        // SAFETY: no memory is handed over.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Cannot::from_io(
-                "a socket for ethtool",
-                &io::Error::last_os_error(),
-            ));
-        }
-        // SAFETY: the descriptor was made just now and is known to nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        // SAFETY: no memory is handed over; the call makes the descriptor.
+        let socket = unsafe { owned(libc::socket(libc::AF_INET, kind, 0).into()) };
+        let socket = socket.map_err(|error| Cannot::from_io("a socket for ethtool", &error))?;
         Ok(Self { socket })
     }
 

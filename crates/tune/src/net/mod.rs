@@ -5,9 +5,9 @@
 //! | [`nic`] | sysfs | which devices there are, their queues and interrupts |
 //! | [`ethtool`] | ioctl SIOCETHTOOL | offloads, coalescing, rings, channels, driver counters |
 //! | [`netlink`] | AF_NETLINK | the messages of the three below |
-//! | [`napi`] | generic netlink `netdev` | NAPI instances and their interrupts |
-//! | [`sockets`] | sock_diag | listen queues, TIME_WAIT |
-//! | [`borrowed`] | pidfd_getfd, getsockopt | the CPU and poller that serve a process's sockets |
+//! | [`napi`] | generic netlink `netdev` | NAPI instances, their interrupts and queues |
+//! | [`sockets`] | sock_diag | listen queues, congestion control, TIME_WAIT |
+//! | [`borrowed`] | pidfd_getfd, getsockopt | the CPU and poller that serve a process's sockets; busy polling |
 //! | [`qdisc`] | rtnetlink | queueing disciplines |
 //! | [`namespace`] | setns, fsmount | the network of another process |
 

@@ -7,8 +7,9 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::descriptor::owned;
 use crate::tree::{Cannot, Tree};
 
 const FSCONFIG_CMD_CREATE: u32 = 6;
@@ -29,13 +30,7 @@ pub fn of(pid: i32) -> Result<String, Cannot> {
 }
 
 fn denied(path: &str, error: &io::Error) -> Cannot {
-    match Cannot::from_io(path, error) {
-        Cannot::Denied { what, .. } => Cannot::Denied {
-            what,
-            right: "CAP_SYS_ADMIN and CAP_SYS_PTRACE",
-        },
-        other => other,
-    }
+    Cannot::from_io(path, error).needing("CAP_SYS_ADMIN and CAP_SYS_PTRACE")
 }
 
 /// Takes this thread into the network namespace of another process. Everything that is opened afterwards
@@ -103,33 +98,19 @@ fn devices() -> Vec<(String, u32)> {
 }
 
 fn sysfs() -> Result<OwnedFd, Cannot> {
-    let checked = |result: i64| -> Result<RawFd, Cannot> {
-        if result >= 0 {
-            return Ok(result as RawFd);
-        }
-        Err(match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EPERM) => Cannot::Denied {
-                what: "the /sys of this network namespace".into(),
-                right: "CAP_SYS_ADMIN",
-            },
-            error => Cannot::from_io("the /sys of this network namespace", &error),
-        })
+    let failed = |error| {
+        let what = "the /sys of this network namespace";
+        Cannot::from_io(what, &error).needing("CAP_SYS_ADMIN")
     };
-    // SAFETY: fsopen(2) and fsmount(2) take a C string, integers, and null pointers where nothing is given;
-    // each descriptor that comes back is owned by nobody else.
-    unsafe {
-        let context = checked(libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), 1))?;
-        let context = OwnedFd::from_raw_fd(context);
-        let (fd, null) = (context.as_raw_fd(), std::ptr::null::<u8>());
-        checked(libc::syscall(
-            libc::SYS_fsconfig,
-            fd,
-            FSCONFIG_CMD_CREATE,
-            null,
-            null,
-            0,
-        ))?;
-        let mount = checked(libc::syscall(libc::SYS_fsmount, fd, 1, 0))?;
-        Ok(OwnedFd::from_raw_fd(mount))
+    let null = std::ptr::null::<u8>();
+    // SAFETY: a C string and flags; the context is a descriptor made by the call (fsopen(2)).
+    let context = unsafe { owned(libc::syscall(libc::SYS_fsopen, c"sysfs".as_ptr(), 1)) };
+    let context = context.map_err(failed)?;
+    let fd = context.as_raw_fd();
+    // SAFETY: integers, and null pointers for what this command does not take (fsconfig(2)).
+    if unsafe { libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, null, null, 0) } < 0 {
+        return Err(failed(io::Error::last_os_error()));
     }
+    // SAFETY: integers; the mount is a descriptor made by the call (fsmount(2)).
+    unsafe { owned(libc::syscall(libc::SYS_fsmount, fd, 1, 0)) }.map_err(failed)
 }

@@ -1,9 +1,11 @@
 //! NAPI instances of the network devices: who polls which queue, on which interrupt.
 //!
-//! The generic netlink family `netdev` answers `napi-get` since Linux 6.7, with timers per instance
+//! The generic netlink family `netdev` answers `napi-get` and `queue-get` since Linux 6.7, with timers per instance
 //! since 6.13. Older kernels have NAPI all the same and only do not tell.
 //!
 //! Source: Documentation/netlink/specs/netdev.yaml; include/uapi/linux/netdev.h.
+
+use std::collections::HashMap;
 
 use super::netlink::{Netlink, attribute, attributes, word};
 use crate::tree::Cannot;
@@ -13,7 +15,10 @@ const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
+const QUEUE_GET: u8 = 10;
 const NAPI_GET: u8 = 11;
+/// NETDEV_QUEUE_TYPE_RX
+const RECEIVE: u32 = 0;
 
 /// One instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct Napi {
     pub gro_flush_nanos: Option<u32>,
     /// How long interrupts may stay off while an application polls.
     pub irq_suspend_nanos: Option<u32>,
+    /// The receive queues it polls, where the driver tells.
+    pub queues: Vec<u32>,
 }
 
 /// All instances in this network namespace.
@@ -40,7 +47,24 @@ pub fn instances() -> Result<Vec<Napi>, Cannot> {
     let family = family(&mut netlink)?;
     // struct genlmsghdr: command, version, reserved
     let answers = netlink.dump(family, &[NAPI_GET, 1, 0, 0])?;
-    Ok(answers.iter().map(|answer| instance(answer)).collect())
+    let mut all: Vec<Napi> = answers.iter().map(|answer| instance(answer)).collect();
+    // A kernel that knows the one and not the other loses only the numbers of the queues.
+    for answer in netlink
+        .dump(family, &[QUEUE_GET, 1, 0, 0])
+        .unwrap_or_default()
+    {
+        let numbers: HashMap<u16, u32> = attributes(answer.get(4..).unwrap_or_default())
+            .into_iter()
+            .filter_map(|(kind, payload)| Some((kind, word(payload, 0)?)))
+            .collect();
+        let number = |kind: u16| numbers.get(&kind).copied();
+        let (id, of_kind, napi) = (number(1), number(3), number(4));
+        if let (Some(id), Some(RECEIVE)) = (id, of_kind) {
+            let poller = all.iter_mut().find(|known| Some(known.id) == napi);
+            poller.into_iter().for_each(|known| known.queues.push(id));
+        }
+    }
+    Ok(all)
 }
 
 fn family(netlink: &mut Netlink) -> Result<u16, Cannot> {

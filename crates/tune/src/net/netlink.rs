@@ -9,8 +9,9 @@
 //! Source: include/uapi/linux/netlink.h; Documentation/userspace-api/netlink/intro.rst.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::descriptor::owned;
 use crate::tree::Cannot;
 
 const HEADER: usize = 16;
@@ -36,24 +37,14 @@ pub struct Netlink {
 impl Netlink {
     /// Opens one; `what` names it in errors.
     pub fn open(protocol: i32, what: &'static str) -> Result<Self, Cannot> {
-        let failed = || Cannot::from_io(what, &io::Error::last_os_error());
-        // SAFETY: no memory is handed over.
-        let fd = unsafe {
-            libc::socket(
-                libc::AF_NETLINK,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                protocol,
-            )
-        };
-        if fd < 0 {
-            return Err(failed());
-        }
-        // SAFETY: the descriptor was made just now and is known to nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: no memory is handed over; the call makes the descriptor.
+        let socket = unsafe { owned(libc::socket(libc::AF_NETLINK, kind, protocol).into()) };
+        let socket = socket.map_err(|error| Cannot::from_io(what, &error))?;
         // SAFETY: the option's value lives across the call, and its size is given.
         let code = unsafe {
             libc::setsockopt(
-                fd,
+                socket.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_RCVTIMEO,
                 (&raw const PATIENCE).cast(),
@@ -61,7 +52,7 @@ impl Netlink {
             )
         };
         if code < 0 {
-            return Err(failed());
+            return Err(Cannot::from_io(what, &io::Error::last_os_error()));
         }
         Ok(Self {
             socket,

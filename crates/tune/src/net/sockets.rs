@@ -1,19 +1,26 @@
 //! TCP sockets of this network namespace, through sock_diag as ss(8) does.
 //!
 //! `/proc/net/tcp` does not show how long a listen queue may get; `INET_DIAG` does: for a listener,
-//! `rqueue` is how many connections wait and `wqueue` how many may (net/ipv4/tcp_diag.c).
+//! `rqueue` is how many connections wait and `wqueue` how many may (net/ipv4/tcp_diag.c). Nor does it show each
+//! socket's congestion control, which a program may choose; the attribute INET_DIAG_CONG does, to everybody.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::netlink::{Netlink, word};
+use super::netlink::{Netlink, attributes, word};
 use crate::tree::Cannot;
 
 const BY_FAMILY: u16 = 20;
 const SOCK_DIAG: i32 = 4;
 const TCP: u8 = 6;
-const LISTEN: u8 = 10;
-const TIME_WAIT: u8 = 6;
+/// States, as bits: include/net/tcp_states.h.
+const LISTEN: u32 = 1 << 10;
+const TIME_WAIT: u32 = 1 << 6;
+/// Those of a whole socket: not TIME_WAIT (6), nor a half-open one (3 and 12).
+const WHOLE: u32 = 0xfff & !TIME_WAIT & !(1 << 3);
+const INET_DIAG_CONG: u16 = 4;
+/// struct inet_diag_msg
+const MESSAGE: usize = 72;
 
 /// A socket that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +42,12 @@ struct Message {
     remote: (IpAddr, u16),
     queues: (u32, u32),
     inode: u32,
+    congestion: Option<String>,
 }
 
 /// All that listen.
 pub fn listeners() -> Result<Vec<Listener>, Cannot> {
-    let all = sockets(LISTEN)?;
+    let all = sockets(LISTEN, 0)?;
     Ok(all
         .into_iter()
         .map(|message| Listener {
@@ -52,10 +60,19 @@ pub fn listeners() -> Result<Vec<Listener>, Cannot> {
         .collect())
 }
 
+/// The congestion control of every socket that has one, by inode.
+pub fn congestion() -> Result<HashMap<u32, String>, Cannot> {
+    let all = sockets(WHOLE, 1 << (INET_DIAG_CONG - 1))?;
+    Ok(all
+        .into_iter()
+        .filter_map(|message| Some((message.inode, message.congestion?)))
+        .collect())
+}
+
 /// The destination that most TIME_WAIT sockets go to from one local address, and their number.
 pub fn busiest_time_wait() -> Result<Option<(IpAddr, u16, usize)>, Cannot> {
     let mut per_destination: HashMap<(IpAddr, (IpAddr, u16)), usize> = HashMap::new();
-    for message in sockets(TIME_WAIT)? {
+    for message in sockets(TIME_WAIT, 0)? {
         *per_destination
             .entry((message.local.0, message.remote))
             .or_default() += 1;
@@ -64,13 +81,13 @@ pub fn busiest_time_wait() -> Result<Option<(IpAddr, u16, usize)>, Cannot> {
     Ok(busiest.map(|((_, (address, port)), count)| (address, port, count)))
 }
 
-fn sockets(state: u8) -> Result<Vec<Message>, Cannot> {
+fn sockets(states: u32, attributes: u8) -> Result<Vec<Message>, Cannot> {
     let mut netlink = Netlink::open(SOCK_DIAG, "sock_diag")?;
     let mut all = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
         // struct inet_diag_req_v2: family, protocol, ext, pad, states, and an empty socket id
-        let mut payload = vec![family as u8, TCP, 0, 0];
-        payload.extend((1u32 << state).to_ne_bytes());
+        let mut payload = vec![family as u8, TCP, attributes, 0];
+        payload.extend(states.to_ne_bytes());
         payload.resize(8 + 48, 0);
         let answers = netlink.dump(BY_FAMILY, &payload)?;
         all.extend(answers.iter().filter_map(|answer| message(answer)));
@@ -96,6 +113,14 @@ fn message(bytes: &[u8]) -> Option<Message> {
         remote: (address(24)?, port(6)?),
         queues: (word(bytes, 56)?, word(bytes, 60)?),
         inode: word(bytes, 68)?,
+        congestion: attributes(&bytes[MESSAGE..])
+            .into_iter()
+            .find(|(kind, _)| *kind == INET_DIAG_CONG)
+            .map(|(_, name)| {
+                String::from_utf8_lossy(name)
+                    .trim_end_matches('\0')
+                    .to_owned()
+            }),
     })
 }
 
@@ -105,6 +130,46 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+
+    #[test]
+    fn what_is_cut_short_is_no_socket() {
+        let mut bytes = vec![libc::AF_INET as u8; MESSAGE];
+        bytes.extend([9, 0, 4, 0]);
+        bytes.extend(b"reno\0");
+        assert_eq!(message(&bytes).unwrap().congestion.as_deref(), Some("reno"));
+        for length in 0..bytes.len() {
+            let read = message(&bytes[..length]);
+            assert_eq!(read.is_some(), length >= MESSAGE, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_connection_shows_its_congestion_control() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let name = "reno";
+        // SAFETY: the name lives across the call, and its length is given.
+        let code = unsafe {
+            libc::setsockopt(
+                client.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                name.as_ptr().cast(),
+                name.len() as u32,
+            )
+        };
+        assert_eq!(code, 0);
+        let inode = std::fs::read_link(format!("/proc/self/fd/{}", client.as_raw_fd())).unwrap();
+        let inode = inode
+            .to_str()
+            .unwrap()
+            .trim_matches(|c: char| !c.is_ascii_digit());
+        let all = congestion().unwrap();
+        assert_eq!(
+            all.get(&inode.parse().unwrap()).map(String::as_str),
+            Some(name)
+        );
+    }
 
     #[test]
     fn a_listener_shows_its_queue() {

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::sample::{Counters, Moved};
 use crate::setting::Setting;
 use crate::tree::Cannot;
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, several};
 
 pub(super) const SOFTIRQ: Rule = Rule {
     id: "T19",
@@ -81,7 +81,8 @@ fn softirq(machine: &Machine) -> Result<Outcome, Cannot> {
         ))
 }
 
-fn words(moved: Option<Moved>, over: &str) -> String {
+/// What a counter did, as evidence.
+pub(super) fn words(moved: Option<Moved>, over: &str) -> String {
     match moved {
         None => "not there".into(),
         Some(Moved::Never) => "0 since boot".into(),
@@ -134,36 +135,43 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         .map_or(&[][..], |all| all)
         .iter()
         .collect();
-    if let Some(guest) = &machine.guest
-        && let Ok(open) = guest.descriptors(&machine.tree)
-    {
+    let mut unknown = listeners.as_ref().err().cloned();
+    if let Some(guest) = &machine.guest {
+        let open = guest.descriptors(&machine.tree);
         own.retain(|listener| {
-            open.sockets
-                .iter()
-                .any(|(_, inode)| *inode == listener.inode)
+            let sockets = open.as_ref().map_or(&[][..], |open| &open.sockets);
+            sockets.iter().any(|(_, inode)| *inode == listener.inode)
         });
+        unknown = open.err().or(unknown);
     }
-    let full = own
-        .iter()
-        .find(|listener| listener.most > 0 && listener.waiting >= listener.most);
+    // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
+    let full = own.iter().find(|listener| listener.waiting > listener.most);
     let cut = own.iter().filter(|listener| listener.most == most).count();
     let raise = |outcome: Outcome| match most < SOMAXCONN {
-        true => outcome.change(Setting::file(FILE), SOMAXCONN),
+        true => outcome
+            .change(Setting::file(FILE), SOMAXCONN)
+            .then("restart the service: a queue keeps its length until it listens again"),
         false => outcome,
     };
     let outcome = if let Some(full) = full {
         raise(Outcome::bad(format!(
-            "port {}: {} connections wait, and the queue takes {}",
-            full.port, full.waiting, full.most
+            "port {}: {} {}, and the queue of {} is full",
+            full.port,
+            full.waiting,
+            if full.waiting == 1 { "waits" } else { "wait" },
+            full.most
         )))
     } else if let Some(Moved::By { more }) = overflows {
         raise(Outcome::bad(format!(
             "{more} connections dropped in {over}: a queue is full"
         )))
     } else if most < SOMAXCONN && cut > 0 {
+        let of = match own.len() - cut {
+            0 => several(cut, "listener"),
+            _ => format!("{cut} of {} listeners", own.len()),
+        };
         raise(Outcome::bad(format!(
-            "{cut} of {} listeners are cut to somaxconn {most}; it is {SOMAXCONN} since 5.4",
-            own.len()
+            "{of} cut to somaxconn {most}; it is {SOMAXCONN} since 5.4"
         )))
     } else if most < SOMAXCONN {
         raise(Outcome::consider(format!(
@@ -171,20 +179,23 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         )))
     } else {
         match (own.len(), &machine.guest) {
-            _ if listeners.is_err() => {
-                Outcome::good(format!("somaxconn {most}; the listeners are not known"))
+            _ if unknown.is_some() => {
+                Outcome::good(format!("somaxconn {most}; who listens is not known"))
             }
             (0, Some(guest)) => Outcome::good(format!(
                 "{} listens on no TCP port; somaxconn {most}",
                 guest.comm
             )),
-            (count, _) => Outcome::good(format!("somaxconn {most}, {count} listeners, none full")),
+            (count, _) => Outcome::good(format!(
+                "somaxconn {most}, {}, none full",
+                several(count, "listener")
+            )),
         }
     };
     let mut outcome = outcome
         .saw(FILE, most)
         .saw("TcpExt ListenOverflows", words(overflows, &over));
-    if let Err(cannot) = listeners {
+    if let Some(cannot) = unknown {
         outcome = outcome.saw("listeners", cannot);
     }
     Ok(own.iter().take(32).fold(outcome, |outcome, listener| {
@@ -199,7 +210,8 @@ pub(super) const SYN: Rule = Rule {
     id: "T22",
     title: "SYN queue",
     of_2009: false,
-    reads: "net.ipv4.tcp_max_syn_backlog, tcp_syncookies; TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies, twice",
+    reads: "net.ipv4.tcp_max_syn_backlog, tcp_syncookies; TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies, twice; \
+            the kernel's log for the port",
     why: "Half-open connections wait here. When it is full the kernel answers with cookies, which carry fewer TCP \
           options, or drops. Growing counters mean a flood or a queue too short for the traffic.",
     source: "ip-sysctl.rst; net/ipv4/tcp_input.c",
@@ -233,11 +245,12 @@ fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
         _ => Outcome::good(format!("room for {backlog}, never full while looked at")),
     };
     let cookies = cookies.map_or_else(|cannot| cannot.to_string(), |value| value.to_string());
-    Ok(outcome
+    let outcome = outcome
         .saw("net.ipv4.tcp_max_syn_backlog", backlog)
         .saw("net.ipv4.tcp_syncookies", cookies)
         .saw(
             "TcpExt TCPReqQFullDrop + TCPReqQFullDoCookies",
             words(full, &over),
-        ))
+        );
+    Ok(machine.logged(outcome, &["ossible SYN flooding on port"]))
 }

@@ -1,5 +1,6 @@
 //! The rings between a network card and the kernel.
 
+use super::backlog::words;
 use super::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::Block;
@@ -38,44 +39,8 @@ fn rings(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
             .copied()
             .reduce(|sum, more| sum.saturating_add(more))
     });
-    let setting = || Setting::Ring {
-        device: nic.name.clone(),
-        field: "rx".into(),
-    };
-    let (outcome, seen) = match moved {
-        None => (
-            Outcome::cannot_tell("the device counts no lost packets"),
-            "no counters".into(),
-        ),
-        Some(Moved::Never) => (
-            Outcome::good(format!("{now} of {most}; never full")),
-            "0 since boot".into(),
-        ),
-        Some(Moved::Still { total }) => (
-            Outcome::good(format!("{now} of {most}; not full now")),
-            format!("{total} since boot, none in {}", machine.samples.over()),
-        ),
-        Some(Moved::By { more }) if now < most => (
-            Outcome::bad(format!(
-                "{more} packets lost in {}, and the ring is {now} of {most}",
-                machine.samples.over()
-            ))
-            .change(setting(), most),
-            format!("{more} more"),
-        ),
-        Some(Moved::By { more }) => (
-            Outcome::consider(format!(
-                "{more} packets lost, and the ring is as long as it gets"
-            )),
-            format!("{more} more"),
-        ),
-        Some(Moved::Unwatched { total }) => (
-            Outcome::cannot_tell(format!(
-                "{total} packets lost since boot; one look does not show when"
-            )),
-            format!("{total} since boot"),
-        ),
-    };
+    let over = machine.samples.over();
+    let outcome = judged(&nic.name, (now, most), moved, &over);
     Ok(outcome
         .saw(
             format!("ETHTOOL_GRINGPARAM {}", nic.name),
@@ -83,6 +48,57 @@ fn rings(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         )
         .saw(
             format!("{}/statistics {}", nic.path(), FULL.join(" + ")),
-            seen,
+            words(moved, &over),
         ))
+}
+
+fn judged(device: &str, (now, most): (u32, u32), lost: Option<Moved>, over: &str) -> Outcome {
+    match lost {
+        None => Outcome::cannot_tell("the device counts no lost packets"),
+        Some(Moved::Never) => Outcome::good(format!("{now} of {most}; never full")),
+        Some(Moved::Still { .. }) => Outcome::good(format!("{now} of {most}; not full now")),
+        Some(Moved::By { more }) if now < most => {
+            let setting = Setting::Ring {
+                device: device.into(),
+                field: "rx".into(),
+            };
+            Outcome::bad(format!(
+                "{more} packets lost in {over}, and the ring is {now} of {most}"
+            ))
+            .change(setting, most)
+        }
+        Some(Moved::By { more }) => Outcome::consider(format!(
+            "{more} packets lost in {over}, and the ring is as long as it gets"
+        )),
+        Some(Moved::Unwatched { total }) => Outcome::cannot_tell(format!(
+            "{total} packets lost since boot; one look does not show when"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn only_loss_is_a_reason_for_a_longer_ring() {
+        let judged = |ring, lost| judged("eth0", ring, lost, "1.0 s");
+        let lost = Some(Moved::By { more: 7 });
+        let short = judged((256, 4096), lost);
+        assert_eq!(short.verdict, Verdict::Bad);
+        assert_eq!(short.changes[0].value, "4096");
+        assert_eq!(
+            short.changes[0].setting.command("4096"),
+            "ethtool -G eth0 rx 4096"
+        );
+        let longest = judged((4096, 4096), lost);
+        assert_eq!(longest.verdict, Verdict::Consider);
+        assert!(longest.changes.is_empty());
+        for quiet in [Moved::Never, Moved::Still { total: 7 }] {
+            assert_eq!(judged((256, 4096), Some(quiet)).verdict, Verdict::Good);
+        }
+        let once = judged((256, 4096), Some(Moved::Unwatched { total: 7 }));
+        assert_eq!(once.verdict, Verdict::CannotTell);
+    }
 }

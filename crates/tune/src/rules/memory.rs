@@ -5,7 +5,7 @@ use crate::guest::Allocator;
 use crate::machine::Machine;
 use crate::setting::{Setting, chosen};
 use crate::tree::Cannot;
-use crate::verdict::{Goal, Outcome};
+use crate::verdict::{Goal, Outcome, Verdict};
 
 pub(super) const THP: Rule = Rule {
     id: "T26",
@@ -41,7 +41,15 @@ fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
         let named = guest.comm.starts_with("redis") || guest.is_ruby(tree);
         (named || other).then_some(guest.comm.as_str())
     });
+    // Ruby does so for itself (prctl(2), PR_SET_THP_DISABLE).
+    let refuses = machine
+        .guest
+        .as_ref()
+        .filter(|guest| guest.status("THP_enabled") == Some("0"));
     let outcome = match (value.as_str(), suffers) {
+        ("always", _) if refuses.is_some() => {
+            Outcome::good("always, but not for this process: it has turned them off for itself")
+        }
         ("always", Some(comm)) => Outcome::bad(format!("always: {comm} holds memory it gave back")),
         ("always", None) => {
             Outcome::consider("always: bad for Ruby, jemalloc and Redis, good for few")
@@ -50,8 +58,10 @@ fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
         ("never", _) => Outcome::good("never"),
         (other, _) => return Err(Cannot::odd(ENABLED, other)),
     };
-    let outcome = match value.as_str() {
-        "always" => outcome.change(Setting::file(ENABLED), "madvise"),
+    let outcome = match outcome.verdict {
+        Verdict::Bad | Verdict::Consider => outcome
+            .change(Setting::file(ENABLED), "madvise")
+            .then("pages that are huge already stay so until their process ends"),
         _ => outcome,
     };
     let outcome = outcome.saw(ENABLED, text);
@@ -111,10 +121,10 @@ fn swap(machine: &Machine) -> Result<Outcome, Cannot> {
         (31.., Some(_)) => {
             Outcome::consider(format!("{value}; tuned's profiles have 10, in guests 30"))
         }
-        _ => Outcome::good(format!("{value}")),
+        _ => Outcome::good(format!("swappiness {value}")),
     };
     let outcome = match outcome.verdict {
-        crate::verdict::Verdict::Consider => outcome.change(Setting::file(SWAPPINESS), 10),
+        Verdict::Consider => outcome.change(Setting::file(SWAPPINESS), 10),
         _ => outcome,
     };
     Ok(outcome
@@ -157,7 +167,9 @@ fn overcommit(machine: &Machine) -> Result<Outcome, Cannot> {
             Outcome::consider("2: a large process may not be able to fork")
         }
         (2, false) => Outcome::consider("2: memory that is asked for and not used counts"),
-        (value, false) => Outcome::good(format!("{value}")),
+        (1, false) => Outcome::good("1: nothing that is asked for is refused"),
+        (0, false) => Outcome::good("0, the default: only what is obviously too much is refused"),
+        (value, false) => return Err(Cannot::odd(KEY, &value.to_string())),
     };
     Ok(outcome
         .saw(KEY, value)

@@ -4,6 +4,7 @@
 //! never given to another rule. `?` on a [`Cannot`] inside a check is the answer "cannot tell", with the
 //! reason.
 
+mod arrivals;
 mod backlog;
 mod connections;
 mod devices;

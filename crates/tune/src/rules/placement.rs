@@ -2,24 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::{Risk, Rule, WRITE_BACK, arrivals};
 use crate::cpus::{Cpus, to_list};
-use crate::guest::Guest;
 use crate::interrupts::{affinity_file, served_by};
 use crate::machine::Machine;
-use crate::net::borrowed;
 use crate::net::nic::Nic;
 use crate::setting::Setting;
 use crate::tree::Cannot;
-use crate::verdict::{Goal, Outcome};
+use crate::verdict::{Goal, Outcome, Verdict, several};
 
 pub(super) const AFFINITY: Rule = Rule {
     id: "T10",
     title: "IRQ and process affinity",
     of_2009: true,
     reads: "msi_irqs of the device or its parent, /proc/interrupts, /proc/irq/N/effective_affinity_list; topology \
-            in /sys/devices/system; with -p Cpus_allowed_list, stat field 39, and SO_INCOMING_CPU \
-            and SO_INCOMING_NAPI_ID of its sockets",
+            in /sys/devices/system; with -p Cpus_allowed_list, stat field 39, SO_INCOMING_CPU and \
+            SO_INCOMING_NAPI_ID of its sockets, and netlink netdev queue-get for the queue and interrupt behind them",
     why: "A packet is touched first by the CPU that took the interrupt. All queues on one CPU make that CPU the limit; \
           a CPU of another NUMA node reads each packet across the link; a program that shares no cache with it fetches \
           every byte again.",
@@ -30,10 +28,49 @@ pub(super) const AFFINITY: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
-    check: |machine| Ok(machine.each_nic(|nic| affinity(machine, nic))),
+    check: affinity,
 };
 
-fn affinity(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
+fn affinity(machine: &Machine) -> Result<Outcome, Cannot> {
+    let outcome = machine.each_nic(|nic| placed(machine, nic));
+    let Some(guest) = &machine.guest else {
+        return Ok(outcome);
+    };
+    let served = arrivals::cpus(machine);
+    let apart = !served.is_empty() && !machine.topology.share_cache(&guest.allowed, &served);
+    let outcome = match outcome.verdict {
+        Verdict::Good | Verdict::NotApplicable if apart => Outcome {
+            verdict: Verdict::Consider,
+            says: format!(
+                "{} runs on CPUs {}, its packets arrive on {}: they share no cache",
+                guest.comm,
+                to_list(&guest.allowed),
+                to_list(&served)
+            ),
+            ..outcome
+        }
+        .change(
+            Setting::Affinity {
+                pid: guest.pid,
+                started: guest.started,
+            },
+            to_list(&machine.topology.beside(&served)),
+        ),
+        _ => outcome,
+    };
+    Ok(arrivals::shown(machine, outcome)
+        .saw(
+            guest.file("status Cpus_allowed_list"),
+            to_list(&guest.allowed),
+        )
+        .saw(
+            guest.file("task/*/stat, last CPUs"),
+            to_list(&guest.last_cpus),
+        ))
+}
+
+/// Where the interrupts of one card go.
+fn placed(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     if nic.interrupts.is_empty() {
         return Ok(match nic.is_hardware() {
             true => Outcome::cannot_tell("no interrupts of its queues were found"),
@@ -53,7 +90,6 @@ fn affinity(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         .values()
         .filter(|cpus| home.is_some_and(|home| cpus.is_disjoint(home)))
         .count();
-
     let outcome = if all.len() == 1 && serving.len() > 2 && room.len() > 1 {
         let says = format!("all {} interrupts on CPU {}", serving.len(), to_list(&all));
         spread(Outcome::bad(says), nic, room)
@@ -65,100 +101,17 @@ fn affinity(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         );
         spread(Outcome::bad(says), nic, room)
     } else {
-        match &machine.guest {
-            Some(guest) if !topology.share_cache(&guest.allowed, &all) => {
-                Outcome::consider(format!(
-                    "{} runs on CPUs {}, the interrupts on {}: they share no cache",
-                    guest.comm,
-                    to_list(&guest.allowed),
-                    to_list(&all)
-                ))
-                .change(
-                    Setting::Affinity {
-                        pid: guest.pid,
-                        started: guest.started,
-                    },
-                    to_list(room),
-                )
-            }
-            _ => Outcome::good(format!(
-                "{} interrupts on CPUs {}",
-                serving.len(),
-                to_list(&all)
-            )),
-        }
+        let interrupts = several(serving.len(), "interrupt");
+        Outcome::good(format!("{interrupts} on CPUs {}", to_list(&all)))
     };
-    let mut outcome = serving.iter().fold(outcome, |outcome, (number, cpus)| {
+    Ok(serving.iter().fold(outcome, |outcome, (number, cpus)| {
         let known = machine.samples.latest().interrupts.get(number);
         let name = known.map_or("", |interrupt| interrupt.name.as_str());
         outcome.saw(
             format!("/proc/irq/{number} {name}"),
             format!("CPU {}", to_list(cpus)),
         )
-    });
-    if let Some(guest) = &machine.guest {
-        outcome = arrivals(machine, guest, outcome)
-            .saw(
-                guest.file("status Cpus_allowed_list"),
-                to_list(&guest.allowed),
-            )
-            .saw(
-                guest.file("task/*/stat, last CPUs"),
-                to_list(&guest.last_cpus),
-            );
-    }
-    Ok(outcome)
-}
-
-/// Where the packets of the guest's sockets arrive.
-fn arrivals(machine: &Machine, guest: &Guest, outcome: Outcome) -> Outcome {
-    /// Enough to see a pattern; a server may have 100,000.
-    const ASKED: usize = 256;
-    let place = format!("sockets of {}", guest.comm);
-    let sockets = match guest.descriptors(&machine.tree) {
-        Ok(open) => open.sockets.iter().take(ASKED).map(|(number, _)| *number),
-        Err(cannot) => return outcome.saw(place, cannot),
-    };
-    let sockets: Vec<i32> = sockets.collect();
-    let asked = match machine.tree.is_live() {
-        true => borrowed::arrivals(guest.pid, &sockets),
-        false => Err(Cannot::NeedsLive("a socket")),
-    };
-    let mut counts: BTreeMap<(Option<usize>, Option<u32>), usize> = BTreeMap::new();
-    match asked {
-        Err(cannot) => return outcome.saw(place, cannot),
-        Ok(all) => all
-            .iter()
-            .for_each(|arrival| *counts.entry((arrival.cpu, arrival.napi)).or_default() += 1),
-    }
-    counts
-        .into_iter()
-        .fold(outcome, |outcome, ((cpu, napi), count)| {
-            let napi = match napi {
-                Some(napi) => format!("NAPI {napi}{}", device_of(machine, napi)),
-                None => "no NAPI: loopback, or not TCP".into(),
-            };
-            let cpu = cpu.map_or("no CPU yet".into(), |cpu| format!("CPU {cpu}"));
-            outcome.saw(&place, format!("{count} served by {cpu}, {napi}"))
-        })
-}
-
-/// ` of eth0, irq 38`: what is behind a NAPI number.
-fn device_of(machine: &Machine, napi: u32) -> String {
-    let all = machine.napi().unwrap_or_default();
-    let Some(found) = all.iter().find(|known| known.id == napi) else {
-        return String::new();
-    };
-    let of = |nic: &&Nic| nic.ifindex == Some(found.ifindex);
-    let name = machine
-        .nics
-        .iter()
-        .find(of)
-        .map_or("?", |nic| nic.name.as_str());
-    match found.irq {
-        Some(irq) => format!(" of {name}, irq {irq}"),
-        None => format!(" of {name}"),
-    }
+    }))
 }
 
 /// One interrupt after the other to one CPU after the other.

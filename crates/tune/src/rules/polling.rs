@@ -4,9 +4,9 @@ use super::{Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::net::nic::Nic;
-use crate::setting::Setting;
+use crate::setting::{Setting, sysctl_path};
 use crate::tree::Cannot;
-use crate::verdict::{Goal, Outcome};
+use crate::verdict::{Goal, Outcome, Verdict, several};
 
 pub(super) const NAPI: Rule = Rule {
     id: "T07",
@@ -102,7 +102,7 @@ pub(super) const BUSY_POLL: Rule = Rule {
     id: "T08",
     title: "busy polling of sockets",
     of_2009: false,
-    reads: "/proc/sys/net/core/busy_poll, busy_read",
+    reads: "/proc/sys/net/core/busy_poll, busy_read; with -p SO_BUSY_POLL of its sockets",
     why: "A thread that waits for a packet polls the card itself for so many microseconds before it sleeps. Saves the \
           wake-up, burns the CPU meanwhile.",
     source: "tuned network-latency (50), ENA Linux Best Practices (70); Documentation/networking/napi.rst",
@@ -117,45 +117,74 @@ pub(super) const BUSY_POLL: Rule = Rule {
 
 fn busy_poll(machine: &Machine) -> Result<Outcome, Cannot> {
     const KEYS: [&str; 2] = ["net.core.busy_poll", "net.core.busy_read"];
-    let read = |key| {
-        machine
-            .tree
-            .number::<u32>(&crate::setting::sysctl_path(key))
-    };
-    let values = match (read(KEYS[0]), read(KEYS[1])) {
-        (Ok(poll), Ok(read)) => [poll, read],
-        (Err(cannot), _) | (_, Err(cannot)) => {
-            // The keys exist in the first network namespace only.
-            return match (machine.guest.is_some() && machine.entered.is_some(), cannot) {
-                (true, Cannot::Missing(_)) => Ok(Outcome::not_applicable(
-                    "set outside the guest's network namespace; look without -p",
-                )),
-                (_, cannot) => Err(cannot),
-            };
-        }
-    };
     let wanted = match machine.goal {
         Some(Goal::Latency) => 50,
         Some(Goal::Throughput) | None => 0,
     };
-    let outcome = match (values, wanted) {
+    let read = |key| machine.tree.number::<u32>(&sysctl_path(key));
+    let outcome = match (read(KEYS[0]), read(KEYS[1])) {
+        (Ok(poll), Ok(read)) => by_sysctl([poll, read], wanted),
+        // The keys exist in the first network namespace only.
+        (Err(Cannot::Missing(_)), _) if machine.tree.exists("/proc/sys/net/core") => {
+            Outcome::not_applicable("not in this network namespace: it is set in the first one")
+        }
+        (Err(cannot), _) | (_, Err(cannot)) => return Err(cannot),
+    };
+    let outcome = KEYS.iter().fold(outcome, |outcome, key| match read(key) {
+        Ok(value) if outcome.verdict == Verdict::Consider && value != wanted => outcome
+            .saw(*key, value)
+            .change(Setting::sysctl(key), wanted),
+        Ok(value) => outcome.saw(*key, value),
+        Err(cannot) => outcome.saw(*key, cannot),
+    });
+    let Some(guest) = &machine.guest else {
+        return Ok(outcome);
+    };
+    let place = format!("SO_BUSY_POLL of sockets of {}", guest.comm);
+    let sockets = match machine.borrowed() {
+        Ok(sockets) => sockets,
+        Err(cannot) => return Ok(outcome.saw(place, cannot)),
+    };
+    let polling: Vec<u32> = sockets
+        .iter()
+        .map(|socket| socket.busy_poll)
+        .filter(|micros| *micros > 0)
+        .collect();
+    let (Some(least), Some(most)) = (polling.iter().min(), polling.iter().max()) else {
+        return Ok(outcome.saw(place, format!("0, all {} of them", sockets.len())));
+    };
+    let micros = match least == most {
+        true => most.to_string(),
+        false => format!("{least} to {most}"),
+    };
+    let seen = format!(
+        "{micros} µs, {} of {} of them",
+        polling.len(),
+        sockets.len()
+    );
+    // What the program asks for itself comes before the system's default for new sockets.
+    Ok(match (outcome.verdict, wanted) {
+        (Verdict::Good | Verdict::NotApplicable, 0) => Outcome {
+            verdict: Verdict::Consider,
+            says: format!(
+                "{} polls in {} for up to {most} µs: whoever waits there burns CPU",
+                guest.comm,
+                several(polling.len(), "socket")
+            ),
+            ..outcome
+        },
+        _ => outcome,
+    }
+    .saw(place, seen))
+}
+
+/// `busy_poll` is for poll and select, `busy_read` for blocking reads and the default of new sockets.
+fn by_sysctl(values: [u32; 2], wanted: u32) -> Outcome {
+    let [poll, read] = values;
+    match (values, wanted) {
         ([0, 0], 50) => Outcome::consider("off; for the latency goal 50 µs are advised"),
         ([0, 0], _) => Outcome::good("off"),
-        (_, 50) => Outcome::good(format!("{} and {} µs", values[0], values[1])),
-        (_, _) => Outcome::consider(format!(
-            "{} and {} µs: threads that wait burn CPU",
-            values[0], values[1]
-        )),
-    };
-    let change = outcome.verdict != crate::verdict::Verdict::Good;
-    Ok(KEYS
-        .iter()
-        .zip(values)
-        .fold(outcome, |outcome, (key, value)| {
-            let outcome = outcome.saw(*key, value);
-            match change && value != wanted {
-                true => outcome.change(Setting::sysctl(key), wanted),
-                false => outcome,
-            }
-        }))
+        (_, 50) => Outcome::good(format!("{poll} and {read} µs")),
+        _ => Outcome::consider(format!("{poll} and {read} µs: threads that wait burn CPU")),
+    }
 }

@@ -1,9 +1,12 @@
 //! How fast the CPUs run, and how deep they sleep.
 
+use std::fs::File;
+use std::io::Read;
+
 use super::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::setting::Setting;
-use crate::tree::Cannot;
+use crate::tree::{Cannot, Tree};
 use crate::verdict::{Goal, Outcome};
 
 pub(super) const GOVERNOR: Rule = Rule {
@@ -83,10 +86,11 @@ pub(super) const IDLE: Rule = Rule {
     id: "T32",
     title: "sleep states",
     of_2009: false,
-    reads: "/sys/devices/system/cpu/cpuidle/current_driver, current_governor; cpu0/cpuidle/state*/latency",
+    reads: "/sys/devices/system/cpu/cpuidle/current_driver; cpu0/cpuidle/state*/latency, disable; /dev/cpu_dma_latency (root)",
     why: "Waking from a deep state takes 100 µs and more. Holding /dev/cpu_dma_latency open with 0 in it keeps the CPUs \
           out of it; closing it is the undo. In virtual machines haltpoll polls before it halts.",
-    source: "Documentation/admin-guide/pm/cpuidle.rst, Documentation/power/pm_qos_interface.rst; tuned network-latency",
+    source: "Documentation/admin-guide/pm/cpuidle.rst, Documentation/power/pm_qos_interface.rst; the bound of 3 µs: \
+             tuned latency-performance (force_latency=cstate.id_no_zero:1|3)",
     dated: "stands in 2026, for the latency goal alone",
     change: "latency goal: a service that holds /dev/cpu_dma_latency open",
     undo: "close the file: end that service",
@@ -107,15 +111,19 @@ fn idle(machine: &Machine) -> Result<Outcome, Cannot> {
         Err(other) => return Err(other),
     };
     let states = tree.list(STATES).unwrap_or_default();
+    let held = held(tree);
     let latency = |state: &String| {
-        tree.number::<u64>(&format!("{STATES}/{state}/latency"))
-            .ok()
+        let number = |name: &str| tree.number::<u64>(&format!("{STATES}/{state}/{name}")).ok();
+        number("latency").filter(|_| number("disable").unwrap_or(0) == 0)
     };
-    let deepest = states.iter().filter_map(latency).max();
+    // Somebody may keep the CPUs out of what takes longer.
+    let most = held.as_ref().copied().unwrap_or(u64::MAX);
+    let entered = states.iter().filter_map(latency);
+    let deepest = entered.filter(|micros| *micros <= most).max();
     let outcome = match (driver.as_str(), deepest, machine.goal) {
         ("none", ..) => Outcome::not_applicable("no sleep states are managed here"),
         ("haltpoll", ..) => Outcome::good("haltpoll, made for virtual machines"),
-        (_, Some(micros @ 50..), Some(Goal::Latency)) => {
+        (_, Some(micros), Some(Goal::Latency)) if micros > SOON => {
             Outcome::consider(format!("waking from the deepest state takes {micros} µs"))
         }
         (_, Some(micros), _) => Outcome::good(format!(
@@ -126,5 +134,32 @@ fn idle(machine: &Machine) -> Result<Outcome, Cannot> {
     let deepest = deepest.map_or("no states".into(), |micros| format!("{micros} µs"));
     Ok(outcome
         .saw(DRIVER, driver)
-        .saw(format!("{STATES}, highest latency"), deepest))
+        .saw(format!("{STATES}, highest latency in use"), deepest)
+        .saw(
+            LATENCY,
+            match held {
+                Ok(UNBOUNDED) => "not held down".into(),
+                Ok(micros) => format!("held at {micros} µs"),
+                Err(cannot) => cannot.to_string(),
+            },
+        ))
+}
+
+const LATENCY: &str = "/dev/cpu_dma_latency";
+/// Microseconds: no sleep state takes longer to leave (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+const UNBOUNDED: u64 = 2_000_000_000;
+/// Microseconds to wake that tuned's profile for latency still allows.
+const SOON: u64 = 3;
+
+/// To how many microseconds somebody holds the CPUs: a number of 32 bits is what the device gives (kernel/power/qos.c).
+fn held(tree: &Tree) -> Result<u64, Cannot> {
+    if !tree.is_live() {
+        return Err(Cannot::NeedsLive("what is held open"));
+    }
+    let failed = |error| Cannot::from_io(LATENCY, &error);
+    let mut bytes = [0u8; 4];
+    let mut device = File::open(LATENCY).map_err(failed)?;
+    device.read_exact(&mut bytes).map_err(failed)?;
+    let micros = i32::from_ne_bytes(bytes);
+    u64::try_from(micros).map_err(|_| Cannot::odd(LATENCY, &micros.to_string()))
 }

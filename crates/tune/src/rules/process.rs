@@ -5,7 +5,7 @@ use crate::guest::Allocator;
 use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::tree::Cannot;
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, several};
 
 pub(super) const DESCRIPTORS: Rule = Rule {
     id: "T29",
@@ -13,7 +13,7 @@ pub(super) const DESCRIPTORS: Rule = Rule {
     of_2009: false,
     reads: "with -p /proc/PID/limits and fd; otherwise /proc/sys/fs/file-nr",
     why: "At the limit accept() fails with EMFILE, and most servers then spin or drop connections.",
-    source: "getrlimit(2), accept(2). The bound of 70% is ours",
+    source: "getrlimit(2), accept(2); the bounds of 70 and 90%: node_exporter's node-mixin, NodeFileDescriptorLimit",
     dated: "stands in 2026",
     change: "prlimit --pid PID --nofile=HARD: now; LimitNOFILE= in the unit for good",
     undo: WRITE_BACK,
@@ -66,9 +66,12 @@ fn whole_machine(machine: &Machine) -> Result<Outcome, Cannot> {
     let &[open, _, most] = numbers.as_slice() else {
         return Err(Cannot::odd(FILE, &text));
     };
-    let outcome = match open.saturating_mul(10) > most.saturating_mul(7) {
-        true => Outcome::consider(format!("{open} files open of {most} on the whole machine")),
-        false => Outcome::good(format!(
+    let over = |percent: u64| open.saturating_mul(100) > most.saturating_mul(percent);
+    let used = format!("{open} files open of {most} on the whole machine");
+    let outcome = match (over(90), over(70)) {
+        (true, _) => Outcome::bad(used),
+        (false, true) => Outcome::consider(used),
+        (false, false) => Outcome::good(format!(
             "{open} files open on the whole machine; -p PID shows a process"
         )),
     };
@@ -104,15 +107,15 @@ fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     let arenas = guest.arenas(tree)?;
     let setting = guest.environment(tree, KEY)?;
     let (ruby, threads) = (guest.is_ruby(tree), guest.threads.len());
-    let many = format!("{threads} threads");
+    let many = several(threads, "thread");
+    let heaps = several(arenas + 1, "arena");
     let outcome = match (&allocator, &setting) {
         (Allocator::Other(file), _) => Outcome::good(file.as_str()),
         (Allocator::Glibc, Some(value)) => Outcome::good(format!("glibc with {KEY}={value}")),
-        (Allocator::Glibc, None) if ruby && threads > 1 => Outcome::consider(format!(
-            "Ruby with {many} on glibc without {KEY}: {} arenas",
-            arenas + 1
-        )),
-        (Allocator::Glibc, None) => Outcome::good(format!("glibc, {many}, {} arenas", arenas + 1)),
+        (Allocator::Glibc, None) if ruby && threads > 1 => {
+            Outcome::consider(format!("Ruby with {many} on glibc without {KEY}: {heaps}"))
+        }
+        (Allocator::Glibc, None) => Outcome::good(format!("glibc, {many}, {heaps}")),
         (Allocator::Unknown, _) => {
             Outcome::cannot_tell("no C library that is known is mapped (static, or musl)")
         }

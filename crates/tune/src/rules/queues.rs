@@ -7,7 +7,7 @@ use crate::net::nic::Nic;
 use crate::net::qdisc;
 use crate::setting::Setting;
 use crate::tree::Cannot;
-use crate::verdict::{Goal, Outcome};
+use crate::verdict::{Goal, Outcome, several};
 
 pub(super) const RSS: Rule = Rule {
     id: "T17",
@@ -65,7 +65,9 @@ fn rss(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         ))
         .change(setting(), cores.min(most))
     } else {
-        Outcome::good(format!("{now} queues of at most {most}, {cores} cores"))
+        let queues = several(now as usize, "queue");
+        let cores = several(cores as usize, "core");
+        Outcome::good(format!("{queues} of at most {most}, {cores}"))
     };
     let mut outcome = outcome.saw(
         format!("ETHTOOL_GCHANNELS {}", nic.name),
@@ -105,7 +107,8 @@ pub(super) const QDISC: Rule = Rule {
     id: "T20",
     title: "queueing and congestion control",
     of_2009: false,
-    reads: "/proc/sys/net/core/default_qdisc, net.ipv4.tcp_congestion_control; rtnetlink RTM_GETQDISC per device",
+    reads: "/proc/sys/net/core/default_qdisc, net.ipv4.tcp_congestion_control; rtnetlink RTM_GETQDISC per device; \
+            with -p the congestion control of each socket (sock_diag INET_DIAG_CONG)",
     why: "BBR paces what it sends. fq does that per packet in the discipline; without it TCP paces with timers of \
           its own, which works and costs more CPU. A plain pfifo knows no flows: one big one delays all others. \
           A device takes default_qdisc only when it comes up or loses the one it was given.",
@@ -125,8 +128,15 @@ fn queueing(machine: &Machine) -> Result<Outcome, Cannot> {
     let control = machine.tree.word(CONTROL)?;
     // Only in the first network namespace.
     let default = machine.tree.word(DEFAULT);
+    let own = machine.congestion();
+    // A program may choose another than the system's for its sockets.
+    let used = match own {
+        Ok(own) if own.contains_key("bbr") => "bbr",
+        Ok(own) => own.keys().next().map_or(control.as_str(), String::as_str),
+        Err(_) => control.as_str(),
+    };
     let outcome = match machine.tree.is_live() {
-        true => machine.each_nic(|nic| device(nic, &control)),
+        true => machine.each_nic(|nic| device(nic, used)),
         false => match (control.as_str(), &default) {
             ("bbr", Ok(default)) if default != "fq" => Outcome::consider(format!(
                 "bbr over {default}: TCP paces with timers of its own"
@@ -136,7 +146,22 @@ fn queueing(machine: &Machine) -> Result<Outcome, Cannot> {
         },
     };
     let default = default.unwrap_or_else(|cannot| cannot.to_string());
-    Ok(outcome.saw(CONTROL, control).saw(DEFAULT, default))
+    let outcome = outcome.saw(CONTROL, &control).saw(DEFAULT, default);
+    let Some(guest) = &machine.guest else {
+        return Ok(outcome);
+    };
+    let counts = own.map(|own| {
+        let counts = own.iter().map(|(name, count)| format!("{count} {name}"));
+        counts.collect::<Vec<String>>().join(", ")
+    });
+    Ok(outcome.saw(
+        format!("TCP sockets of {}", guest.comm),
+        match counts {
+            Ok(none) if none.is_empty() => "none".into(),
+            Ok(counts) => counts,
+            Err(cannot) => cannot.to_string(),
+        },
+    ))
 }
 
 fn device(nic: &Nic, control: &str) -> Result<Outcome, Cannot> {

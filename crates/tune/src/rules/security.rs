@@ -46,13 +46,15 @@ fn mitigations(machine: &Machine) -> Result<Outcome, Cannot> {
     };
     let (open, closed) = (of("Vulnerable"), of("Mitigation"));
     let outcome = match (choice, open) {
-        (Some("mitigations=off"), _) => Outcome::consider(format!(
-            "turned off: {open} faults are open to every process"
-        )),
+        (Some("mitigations=off"), _) => {
+            Outcome::consider(format!("turned off: {open} vulnerabilities are open"))
+        }
         (_, 0) => Outcome::good(format!(
-            "{closed} mitigated, none open; they cost at each system call"
+            "none open; {closed} mitigated, at the cost of each system call"
         )),
-        (_, open) => Outcome::consider(format!("{open} open, {closed} mitigated")),
+        (_, open) => Outcome::consider(format!(
+            "{open} vulnerabilities of the CPU open, {closed} mitigated"
+        )),
     };
     let outcome = outcome.saw("/proc/cmdline", choice.unwrap_or("no mitigations="));
     let told = states

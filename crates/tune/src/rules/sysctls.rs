@@ -4,13 +4,14 @@ use super::{NOTHING, Risk, Rule};
 use crate::machine::Machine;
 use crate::setting::sysctl_path;
 use crate::tree::{Cannot, Tree};
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, several};
 
 pub(super) const DEAD: Rule = Rule {
     id: "T35",
     title: "dead sysctls",
     of_2009: false,
-    reads: "/etc/sysctl.conf and sysctl.d in /etc, /run, /usr/local/lib, /usr/lib, /lib, against /proc/sys",
+    reads: "/etc/sysctl.conf and sysctl.d in /etc, /run, /usr/local/lib, /usr/lib, /lib (with -p those of the process's \
+            mount namespace), against /proc/sys",
     why: "A line the kernel does not know is refused at boot and read by nobody; whoever wrote it believes it works. \
           Some are copied from list to list for years after their feature went.",
     source: "sysctl.d(5); kubeasz#714, deepops#354, magento/devdocs#7391",
@@ -129,11 +130,15 @@ fn parse(path: &str, text: &str) -> Vec<Line> {
 fn dead(machine: &Machine) -> Result<Outcome, Cannot> {
     let tree = &machine.tree;
     tree.list("/proc/sys")?;
-    let all = lines(tree);
+    let files = machine.files()?;
+    let all = lines(files);
     let is_dead = |line: &&Line| {
         let path = sysctl_path(&line.key);
         let rest = path.trim_start_matches("/proc/sys/");
+        // Of /proc/sys/net another network namespace shows a part.
+        let elsewhere = machine.entered.is_some() && rest.starts_with("net/");
         let comes_and_goes = LOADED.iter().any(|start| rest.starts_with(start))
+            || elsewhere && !GONE.iter().any(|(key, _)| *key == line.key)
             || rest.contains("/conf/")
             || rest.contains("/neigh/")
             || rest.contains(['*', '?'])
@@ -143,8 +148,8 @@ fn dead(machine: &Machine) -> Result<Outcome, Cannot> {
     let dead: Vec<&Line> = all.iter().filter(is_dead).collect();
     let outcome = match dead.as_slice() {
         [] => Outcome::good(format!(
-            "{} lines in sysctl.d, all known to the kernel",
-            all.len()
+            "{} in sysctl.d, all known to the kernel",
+            several(all.len(), "line")
         )),
         [one] => Outcome::obsolete(format!("{} is unknown to this kernel", one.key)),
         [one, more @ ..] => Outcome::obsolete(format!(
@@ -153,7 +158,11 @@ fn dead(machine: &Machine) -> Result<Outcome, Cannot> {
             more.len()
         )),
     };
-    let outcome = outcome.saw("sysctl.d and sysctl.conf", format!("{} lines", all.len()));
+    let whose = match files.root().filter(|_| tree.is_live()) {
+        Some(root) => format!("sysctl.d and sysctl.conf below {}", root.display()),
+        None => "sysctl.d and sysctl.conf".into(),
+    };
+    let outcome = outcome.saw(whose, several(all.len(), "line"));
     Ok(dead.into_iter().fold(outcome, |outcome, line| {
         let end = GONE.iter().find(|(key, _)| *key == line.key);
         let end = end.map_or("not in /proc/sys", |(_, end)| end);

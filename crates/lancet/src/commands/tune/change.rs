@@ -4,20 +4,21 @@ use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use export::text::printable;
 use tune::apply::{self, Applied, ApplyError, Undone, Wish};
-use tune::journal::Journals;
+use tune::journal::{JournalError, Journals};
 use tune::machine::{Machine, in_network};
 use tune::owners;
 use tune::rules::Rule;
-use tune::setting::Setting;
+use tune::setting::{Setting, is_setting, sysctl_path};
 use tune::tree::Tree;
 use tune::verdict::Change;
 
 use super::super::LOST;
 use super::{audit, explained, find};
 use crate::cli::TuneArgs;
+use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
@@ -59,13 +60,8 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
                 }),
         );
     }
-    for key in keys {
-        let (name, value) = key.split_once('=').context("KEY=VALUE")?;
-        wishes.push(Wish {
-            rule: name.trim().into(),
-            setting: Setting::sysctl(name.trim()),
-            value: value.trim().into(),
-        });
+    for word in keys {
+        wishes.push(sysctl(word)?);
     }
     if args.dry_run {
         return rehearse(&mut sink, &machine, &wishes);
@@ -77,34 +73,73 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
         sink.out.flush()?;
         return Ok(0);
     }
-    let journals = Journals::open(&directory(args)?)?;
-    let mut journal = journals.begin(apply::place(&machine.tree))?;
-    let mut said = Ok(());
-    let result = apply::apply(&machine.tree, &mut journal, &wishes, |wish, applied| {
-        let line = match applied {
-            Applied::Already => format!("{}  {}: {} already", wish.rule, wish.setting, wish.value),
-            Applied::From(before) => {
-                format!(
-                    "{}  {}: {} → {}",
-                    wish.rule,
-                    wish.setting,
-                    before.trim(),
-                    wish.value
-                )
-            }
-        };
-        let written = writeln!(sink.out, "{}", printable(&line));
-        said = std::mem::replace(&mut said, Ok(())).and(written);
-    });
-    let undo = format!("lancet tune --undo {}", journal.path.display());
-    result.map_err(|error| {
+    apply::check_readable(&machine.tree, &wishes).map_err(|error| {
         let advised = advised(error);
-        anyhow::anyhow!("{advised:#}; what was changed before: {undo}")
+        anyhow::anyhow!("{advised:#}; nothing was changed")
     })?;
+    interrupt::catch();
+    let journals = open(args)?;
+    let begun = journals.begin(apply::place(&machine.tree));
+    let mut journal = begun.map_err(|error| advised(error.into()))?;
+    let mut said = Ok(());
+    let go_on = || !interrupt::asked();
+    let result = apply::apply(
+        &machine.tree,
+        &mut journal,
+        &wishes,
+        go_on,
+        |wish, applied| {
+            let line = match applied {
+                Applied::Already => {
+                    format!("{}  {}: {} already", wish.rule, wish.setting, wish.value)
+                }
+                Applied::From(before) => {
+                    format!(
+                        "{}  {}: {} → {}",
+                        wish.rule,
+                        wish.setting,
+                        before.trim(),
+                        wish.value
+                    )
+                }
+            };
+            let written = writeln!(sink.out, "{}", printable(&line));
+            said = std::mem::replace(&mut said, Ok(())).and(written);
+        },
+    );
+    let undo = format!("{} --undo {}", args.same_place(), journal.path.display());
+    if let Err(error) = result {
+        sink.out.flush()?;
+        let advised = advised(error);
+        if apply::left_changes(&machine.tree, &journal.path).unwrap_or(true) {
+            bail!("{advised:#}; what was changed until then is taken back by {undo}");
+        }
+        journals.retire(&journal.path)?;
+        bail!("{advised:#}; nothing was changed");
+    }
     said?;
+    for finding in &findings {
+        if let Some(then) = finding.outcome.then {
+            writeln!(sink.out, "{}  then: {then}", finding.id)?;
+        }
+    }
     writeln!(sink.out, "to take it back: {undo}")?;
     sink.out.flush()?;
     Ok(0)
+}
+
+/// `net.core.somaxconn=4096`
+fn sysctl(word: &str) -> anyhow::Result<Wish> {
+    let (key, value) = word.split_once('=').unwrap_or((word, ""));
+    let (key, value) = (key.trim(), value.trim());
+    if value.is_empty() || !is_setting(&sysctl_path(key)) {
+        bail!("`{word}` is not KEY=VALUE, as net.core.somaxconn=4096 is");
+    }
+    Ok(Wish {
+        rule: key.into(),
+        setting: Setting::sysctl(key),
+        value: value.into(),
+    })
 }
 
 fn rehearse(sink: &mut Sink, machine: &Machine, wishes: &[Wish]) -> anyhow::Result<u8> {
@@ -113,7 +148,7 @@ fn rehearse(sink: &mut Sink, machine: &Machine, wishes: &[Wish]) -> anyhow::Resu
             Ok(before) => before.trim().to_owned(),
             Err(cannot) => cannot.to_string(),
         };
-        let command = wish.setting.command(&wish.value);
+        let command = wish.setting.command_in(machine.network_of(), &wish.value);
         let line = format!(
             "{}  {}: {before} → {}    {command}",
             wish.rule, wish.setting, wish.value
@@ -140,11 +175,13 @@ pub fn undo(args: &TuneArgs) -> anyhow::Result<u8> {
     };
     let (tree, _) = in_network(tree, args.pids.first().copied()).map_err(explained)?;
     let mut sink = Sink::open(None, Stream::Stdout)?;
-    let journals = Journals::open(&directory(args)?)?;
+    // It takes milliseconds; half of it helps nobody.
+    interrupt::catch();
+    let journals = open(args)?;
     let asked = args.undo.as_deref().unwrap_or(Path::new("last"));
     let path = match asked == Path::new("last") {
         false => asked.to_owned(),
-        true => match journals.last()? {
+        true => match journals.last().map_err(|error| advised(error.into()))? {
             Some(path) => path,
             None => {
                 writeln!(sink.out, "nothing to take back")?;
@@ -189,6 +226,10 @@ pub fn undo(args: &TuneArgs) -> anyhow::Result<u8> {
     Ok(if left == 0 { 0 } else { LOST })
 }
 
+fn open(args: &TuneArgs) -> anyhow::Result<Journals> {
+    Journals::open(&directory(args)?).map_err(|error| advised(error.into()))
+}
+
 fn directory(args: &TuneArgs) -> anyhow::Result<PathBuf> {
     if let Some(directory) = &args.journals {
         return Ok(directory.clone());
@@ -223,6 +264,14 @@ fn advised(error: ApplyError) -> anyhow::Error {
         ApplyError::NotTaken { .. } => {
             anyhow::anyhow!("{error}: the kernel or driver has the last word")
         }
-        ApplyError::Cannot(_) | ApplyError::Journal(_) => anyhow::Error::new(error),
+        ApplyError::Journal(JournalError::Io { .. }) => {
+            anyhow::anyhow!("{error}: the journal can be elsewhere with --journals DIR")
+        }
+        ApplyError::Journal(JournalError::Busy(_)) => {
+            anyhow::anyhow!("{error}: wait until it has ended")
+        }
+        ApplyError::Cannot(_) | ApplyError::Interrupted | ApplyError::Journal(_) => {
+            anyhow::Error::new(error)
+        }
     }
 }

@@ -40,8 +40,9 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
             );
         }
         Err(cannot) => {
+            let exits = Exits::of(&args.pids)?;
             eprintln!("lancet: {cannot}; only the end of the named processes is told, and not how");
-            return ends(args, &mut sink, go_on);
+            return ends(exits, args, &mut sink, go_on);
         }
     };
     let mut teller = Teller::new(args);
@@ -61,8 +62,12 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
 }
 
 /// Without the connector: only that a process ended.
-fn ends(args: &TuneArgs, sink: &mut Sink, go_on: impl Fn() -> bool) -> anyhow::Result<u8> {
-    let mut exits = Exits::of(&args.pids)?;
+fn ends(
+    mut exits: Exits,
+    args: &TuneArgs,
+    sink: &mut Sink,
+    go_on: impl Fn() -> bool,
+) -> anyhow::Result<u8> {
     while go_on() && !exits.is_done() {
         for pid in exits.receive(WAIT)? {
             match args.json {
@@ -235,8 +240,12 @@ impl Teller {
         };
         match (lost, losses.overruns()) {
             (0, 0) => eprintln!("lancet: {} events, none lost", self.told),
+            (lost, 1) => eprintln!(
+                "lancet: {} events; {least}{lost} messages lost when the buffer was full",
+                self.told
+            ),
             (lost, overruns) => eprintln!(
-                "lancet: {} events; {least}{lost} messages lost, the buffer was full {overruns} times",
+                "lancet: {} events; {least}{lost} messages lost in the {overruns} times the buffer was full",
                 self.told
             ),
         }

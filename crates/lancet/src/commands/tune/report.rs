@@ -51,7 +51,7 @@ pub fn table(
     findings: &[Finding],
 ) -> anyhow::Result<()> {
     if args.json {
-        return json(sink, findings);
+        return json(sink, machine, findings);
     }
     let (out, style) = (&mut sink.out, &sink.style);
     writeln!(out, "{}", painted(&subject(machine), "1", style))?;
@@ -84,11 +84,11 @@ pub fn table(
                 fitting(&says, room)
             )?;
             if args.verbose {
-                evidence(out, &finding.outcome, style)?;
+                evidence(out, machine, &finding.outcome, style)?;
             }
         }
     }
-    foot(out, findings, style)?;
+    foot(out, args, findings, style)?;
     out.flush()?;
     Ok(())
 }
@@ -101,6 +101,7 @@ fn of_2009(finding: &Finding) -> bool {
 fn subject(machine: &Machine) -> String {
     let devices: Vec<&str> = machine.nics.iter().map(|nic| nic.name.as_str()).collect();
     let devices = match devices.as_slice() {
+        [] if machine.tree.network().is_err() => "its network is not known".to_owned(),
         [] => "no network device that is up".to_owned(),
         few if few.len() <= 4 => few.join(" "),
         many => format!("{} network devices", many.len()),
@@ -123,20 +124,34 @@ fn subject(machine: &Machine) -> String {
     printable(&text).into_owned()
 }
 
-fn evidence(out: &mut dyn Write, outcome: &Outcome, style: &Style) -> io::Result<()> {
+fn evidence(
+    out: &mut dyn Write,
+    machine: &Machine,
+    outcome: &Outcome,
+    style: &Style,
+) -> io::Result<()> {
     for seen in &outcome.evidence {
         let line = format!("             {}: {}", seen.from, seen.value);
         writeln!(out, "{}", painted(&printable(&line), "2", style))?;
     }
     for Change { setting, value } in &outcome.changes {
-        let line = format!("             change: {}", setting.command(value));
+        let command = setting.command_in(machine.network_of(), value);
+        let line = format!("             change: {command}");
         writeln!(out, "{}", printable(&line))?;
+    }
+    if let Some(then) = outcome.then {
+        writeln!(out, "             then: {then}")?;
     }
     Ok(())
 }
 
 /// What can be done from here, and the counts, last.
-fn foot(out: &mut dyn Write, findings: &[Finding], style: &Style) -> io::Result<()> {
+fn foot(
+    out: &mut dyn Write,
+    args: &TuneArgs,
+    findings: &[Finding],
+    style: &Style,
+) -> io::Result<()> {
     let ids: Vec<&str> = findings
         .iter()
         .filter(|finding| !finding.outcome.changes.is_empty())
@@ -144,10 +159,11 @@ fn foot(out: &mut dyn Write, findings: &[Finding], style: &Style) -> io::Result<
         .collect();
     writeln!(out)?;
     if !ids.is_empty() {
-        writeln!(out, "why and how: lancet tune --explain {}", ids[0])?;
+        let again = args.again();
+        writeln!(out, "why and how: {again} --explain {}", ids[0])?;
         writeln!(
             out,
-            "can be changed from here: lancet tune --apply {}",
+            "can be changed from here: {again} --apply {}",
             ids.join(" ")
         )?;
     }
@@ -169,6 +185,7 @@ fn foot(out: &mut dyn Write, findings: &[Finding], style: &Style) -> io::Result<
 pub fn changes(
     sink: &mut Sink,
     args: &TuneArgs,
+    machine: &Machine,
     before: &[Finding],
     now: &[Finding],
 ) -> anyhow::Result<()> {
@@ -177,7 +194,7 @@ pub fn changes(
             continue;
         }
         if args.json {
-            line(sink, &Check::new(new))?;
+            line(sink, &Check::new(machine, new))?;
             continue;
         }
         let verdict = new.outcome.verdict;
@@ -199,11 +216,12 @@ pub fn changes(
 pub fn explain(
     sink: &mut Sink,
     args: &TuneArgs,
+    machine: &Machine,
     rule: &Rule,
     finding: &Finding,
 ) -> anyhow::Result<()> {
     if args.json {
-        return json(sink, std::slice::from_ref(finding));
+        return json(sink, machine, std::slice::from_ref(finding));
     }
     let (out, style) = (&mut sink.out, &sink.style);
     let outcome = &finding.outcome;
@@ -248,7 +266,7 @@ pub fn explain(
         }
     }
     writeln!(out)?;
-    evidence(out, outcome, style)?;
+    evidence(out, machine, outcome, style)?;
     out.flush()?;
     Ok(())
 }
@@ -286,9 +304,10 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(finding: &'a Finding) -> Self {
+    fn new(machine: &Machine, finding: &'a Finding) -> Self {
         let rule = Rule::find(finding.id).expect("a finding comes from a rule");
-        let command = |change: &Change| change.setting.command(&change.value);
+        let network = machine.network_of();
+        let command = |change: &Change| change.setting.command_in(network, &change.value);
         Self {
             record: "check",
             finding,
@@ -312,9 +331,9 @@ struct Summary {
     counts: std::collections::BTreeMap<&'static str, usize>,
 }
 
-fn json(sink: &mut Sink, findings: &[Finding]) -> anyhow::Result<()> {
+fn json(sink: &mut Sink, machine: &Machine, findings: &[Finding]) -> anyhow::Result<()> {
     for finding in findings {
-        line(sink, &Check::new(finding))?;
+        line(sink, &Check::new(machine, finding))?;
     }
     let counts = count(findings)
         .into_iter()
