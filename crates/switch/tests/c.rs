@@ -159,6 +159,25 @@ fn backtraces_lead_from_a_fiber_into_its_resumer() {
     assert_eq!(text.matches("SIGTRAP").count(), 2, "{text}");
 }
 
+/// The one instruction is between the exchange of the link and that of the stacks, in a suspend.
+#[test]
+fn backtraces_are_right_at_every_instruction_but_one() {
+    let program = compile("step.c", &["-fexceptions"], false);
+    let output = run(Command::new("gdb")
+        .args(["-q", "-batch", "-x"])
+        .arg(format!("{CRATE}/tests/c/step.py"))
+        .arg(&program));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let results: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("steps at"))
+        .collect();
+    assert_eq!(results.len(), 2, "{text}");
+    for result in results {
+        assert!(result.ends_with(", lost at 1"), "{text}");
+    }
+}
+
 /// Every declaration of the header is exported and nothing else is.
 #[test]
 fn the_library_exports_what_the_header_declares() {

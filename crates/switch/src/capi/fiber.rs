@@ -21,6 +21,18 @@ pub const SUSPENDED: u32 = 1;
 pub const RUNNING: u32 = 2;
 /// Its function has returned, thrown or been unwound.
 pub const DONE: u32 = 3;
+/// Added to the first two: its control words travel.
+pub const KEEPS_FP: u32 = 4;
+
+/// The state of a fiber, without [`KEEPS_FP`].
+///
+/// # Safety
+///
+/// `fiber` must be one that was not freed.
+pub unsafe fn state(fiber: *const Base) -> u32 {
+    // SAFETY: the caller promises a live fiber.
+    unsafe { (*fiber).state & !KEEPS_FP }
+}
 
 /// `lancet_entry`.
 pub type UserEntry =
@@ -54,9 +66,6 @@ pub enum Owner {
 pub struct Fiber {
     /// The exception that cancels it.
     pub exception: Exception,
-    /// The resumer's `rbp` and return address: a frame record.
-    pub frame_pointer: usize,
-    record: usize,
     /// The function and its argument.
     pub entry: UserEntry,
     /// See `entry`.
@@ -69,6 +78,10 @@ pub struct Fiber {
     /// See `resumer`.
     #[cfg(any(feature = "asan", feature = "tsan"))]
     pub suspended: Option<annotate::Departed>,
+    /// Control words the resumer left behind, if they travel.
+    pub resumers_words: ControlWords,
+    /// And the fiber.
+    pub fibers_words: ControlWords,
     /// What C has a pointer to.
     pub base: Base,
 }
@@ -162,10 +175,7 @@ unsafe fn make(
     // first switch reads them.
     unsafe {
         let base = &raw mut (*fiber).base;
-        let frame_pointer = &raw mut (*fiber).frame_pointer;
         (&raw mut (*fiber).exception).write(Exception::new());
-        frame_pointer.write(0);
-        (&raw mut (*fiber).record).write(start as *const () as usize);
         (&raw mut (*fiber).entry).write(entry);
         (&raw mut (*fiber).argument).write(argument);
         (&raw mut (*fiber).owner).write(owner);
@@ -174,22 +184,23 @@ unsafe fn make(
             (&raw mut (*fiber).resumer).write(None);
             (&raw mut (*fiber).suspended).write(None);
         }
-        builder::init(base, range, name, options.flags & Options::KEEP_FP != 0);
+        (*fiber).fibers_words.save();
+        let keep_fp = options.flags & Options::KEEP_FP != 0;
+        builder::init(base, range, name, keep_fp);
         // `start` makes it another value: the fiber has started.
         (&raw mut (*base).data).write(ptr::null_mut());
         (&raw mut (*base).record).write(start as *const () as usize);
         (&raw mut (*base).entry).write(no_entry);
-        (&raw mut (*base).state).write(SUSPENDED);
+        (&raw mut (*base).state).write(SUSPENDED | if keep_fp { KEEPS_FP } else { 0 });
 
-        // 16 bytes aligned when `start` runs, with the whole image popped.
+        // 16 bytes aligned when `start` runs, with the return address popped.
         let image = ptr::with_exposed_provenance_mut::<usize>(top - IMAGE);
-        (*image.cast::<ControlWords>()).save();
-        for register in 1..=5 {
+        for register in 0..5 {
             image.add(register).write(0);
         }
-        image.add(6).write(frame_pointer.expose_provenance());
-        image.add(7).write(first_address());
-        (&raw mut (*base).link).write(image.addr());
+        image.add(5).write(base.expose_provenance());
+        image.add(6).write(first_address());
+        (&raw mut (*base).link).write(image.add(5).addr());
         annotate::made(base);
         Ok(base)
     }
@@ -200,16 +211,18 @@ unsafe extern "C" fn no_entry(_value: Word, _tag: usize, _base: *mut Base) -> ! 
     unreachable!("a fiber of the C interface was entered as a coroutine")
 }
 
-/// What the assembly of [`super::switch`] loads from an image: mxcsr, and 4 bytes on the x87 word.
+/// What the assembly of [`super::switch`] knows: `rbp` = `&Base.link` is the fiber, and 4 bytes after
+/// mxcsr there is the x87 word.
 const _: () = assert!(
-    core::mem::offset_of!(ControlWords, mxcsr) == 0
+    core::mem::offset_of!(Base, link) == 0
+        && core::mem::offset_of!(ControlWords, mxcsr) == 0
         && core::mem::offset_of!(ControlWords, x87) == 4
 );
 
 /// Resumed while running, or after its end.
 pub extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched {
     // SAFETY: C passed a fiber that was not freed.
-    let state = unsafe { (*fiber).state };
+    let state = unsafe { state(fiber) };
     Switched {
         value: ptr::null_mut(),
         status: code::of_state(state) as isize,
