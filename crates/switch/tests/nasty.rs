@@ -54,7 +54,7 @@ fn guards_of_both_kinds_fault_and_survive_fork() {
         for stack in &stacks {
             let range = stack.range();
             assert_eq!(range.len(), 256 << 10);
-            assert!(faults(range.start - 1) && faults(range.start - (128 << 10)));
+            assert!(faults(range.start - 1) && faults(range.start - (68 << 10)));
             assert!(!faults(range.start) && !faults(range.end - 1));
         }
         let stats = pool.stats();
@@ -190,6 +190,29 @@ fn without_light_guards_mprotect_is_used() {
         let pool = Pool::new(Config::default()).expect("a pool");
         let _stacks: Vec<_> = (0..10).map(|_| pool.stack().expect("a stack")).collect();
         i32::from(pool.stats().mprotect_guards != 10)
+    });
+    assert_eq!(code, 0);
+}
+
+/// Under a filter a call that hardly any program makes could be fatal.
+#[test]
+fn under_seccomp_guards_are_made_one_at_a_time() {
+    let before = Pool::new(Config::default()).expect("a pool");
+    let light = before.stack().is_ok() && before.stats().light_guards == 1;
+    let code = in_child(|| {
+        forbid(libc::SYS_process_madvise, libc::EPERM);
+        let pools = [
+            Pool::new(Config::default()).expect("a pool"),
+            before.clone(),
+        ];
+        for pool in &pools {
+            let stacks: Vec<_> = (0..40).map(|_| pool.stack().expect("a stack")).collect();
+            let all_fault = stacks.iter().all(|stack| faults(stack.range().start - 1));
+            if !all_fault || light != (pool.stats().light_guards == 40) {
+                return 1;
+            }
+        }
+        0
     });
     assert_eq!(code, 0);
 }

@@ -5,7 +5,8 @@
 use std::hint::black_box;
 
 use corosensei::{Coroutine as Theirs, CoroutineResult};
-use lancet_switch::{Builder, Coroutine, State};
+use lancet_switch::pool::{Config, Pool};
+use lancet_switch::{Builder, Coroutine, Stack, State, Suspender};
 
 /// CPU time of this thread in nanoseconds.
 fn now() -> u64 {
@@ -76,16 +77,40 @@ fn create_theirs(rounds: u64) -> f64 {
     })
 }
 
-/// Stacks never used before: guard, first page, first switch.
-fn create_fresh(count: u64) -> f64 {
-    let mut all = Vec::with_capacity(count as usize);
-    time(count, |_| {
+/// A pool nobody has used: of what it costs to come to a stack for the first time, the part that is
+/// ours (slab, guard) and the part that is the kernel's at the first touch (a zeroed page).
+fn create_fresh(round: u32) {
+    const COUNT: u64 = 10_000;
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let mut stacks = Vec::with_capacity(COUNT as usize);
+    let ns = time(COUNT, |count| {
+        stacks.extend((0..count).map(|_| pool.stack().expect("a stack")));
+    });
+    println!("fresh-stack {ns:.3}");
+    let ns = time(COUNT, |_| {
+        for stack in &stacks {
+            // SAFETY: within a stack that nothing runs on.
+            unsafe { ((stack.range().end - 8) as *mut u64).write_volatile(1) };
+        }
+    });
+    println!("fresh-touch {ns:.3}");
+    drop(stacks);
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let mut all = Vec::with_capacity(COUNT as usize);
+    let ns = time(COUNT, |count| {
         for _ in 0..count {
-            let mut idle = Coroutine::<(), (), ()>::new(|suspender, ()| suspender.suspend(()));
+            let mut idle = Builder::new()
+                .pool(&pool)
+                .spawn(|suspender: &Suspender<(), ()>, ()| suspender.suspend(()))
+                .expect("a coroutine");
             idle.resume(());
             all.push(idle);
         }
-    })
+    });
+    // The first round also makes the heap grow.
+    if round > 0 {
+        println!("create-fresh {ns:.3}");
+    }
 }
 
 fn main() {
@@ -93,8 +118,8 @@ fn main() {
         .nth(1)
         .and_then(|text| text.parse().ok())
         .unwrap_or(3_000_000);
-    println!("create-fresh {:.3}", create_fresh(20_000));
-    for _ in 0..7 {
+    for round in 0..7 {
+        create_fresh(round);
         println!("switch {:.3}", ours(false, rounds));
         println!("switch-fp {:.3}", ours(true, rounds));
         println!("corosensei {:.3}", theirs(rounds));

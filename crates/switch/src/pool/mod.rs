@@ -10,8 +10,9 @@
 //!
 //! A guard made with `MADV_GUARD_INSTALL` (Linux 6.13) lives in the page tables and needs no mapping
 //! of its own; with `mprotect`, the only way before, each costs two, and the default
-//! `vm.max_map_count` ends the game at about 32,000 stacks. Guards are made when a slot is used for
-//! the first time, so a slab costs nothing until then.
+//! `vm.max_map_count` ends the game at about 32,000 stacks. A guard is made when its slot is used for the
+//! first time; the light ones for the next 32 slots at once, because the system call is a good part of
+//! the price.
 //!
 //! A free stack is given out again last in, first out: its top is likely still in the cache.
 
@@ -67,9 +68,9 @@ pub struct Stats {
     pub given: u64,
     /// Of these, how many had been used before.
     pub reused: u64,
-    /// Guards made by `MADV_GUARD_INSTALL`.
+    /// Stacks, used at least once, whose guard is one of `MADV_GUARD_INSTALL`.
     pub light_guards: usize,
-    /// Guards made by `mprotect`.
+    /// Or one of `mprotect`.
     pub mprotect_guards: usize,
     /// Stacks lost for good: a suspended coroutine was dropped and could not be unwound.
     pub abandoned: usize,
