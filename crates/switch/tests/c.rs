@@ -102,14 +102,16 @@ fn an_exception_that_nobody_catches_ends_the_process_with_a_line() {
 #[test]
 fn overflows_of_c_code_are_reported_with_the_function() {
     let program = compile("overflow.c", &["-O0"], true);
-    for (kind, function) in [
-        ("recursion", "dig"),
-        ("giant", "one_giant_frame"),
-        ("alloca", "takes_alloca"),
+    for (kind, function, guard) in [
+        ("recursion", "dig", "68k"),
+        ("giant", "one_giant_frame", "68k"),
+        ("alloca", "takes_alloca", "68k"),
+        ("larger", "one_larger_frame", "128k"),
     ] {
         for thread in ["main", "thread"] {
             let output = Command::new(&program)
                 .args([kind, thread])
+                .env("LANCET_GUARD_SIZE", guard)
                 .output()
                 .expect("compiled");
             let text = String::from_utf8_lossy(&output.stderr).into_owned();

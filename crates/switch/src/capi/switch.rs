@@ -82,7 +82,7 @@ pub struct Switched {
 }
 
 /// A routine that leaves in state `$from`, sets it to `$to` and arrives with the value and status 0. In
-/// any other state it goes to `$else`.
+/// any other state it goes to `$else`. `$over` is the switch.
 macro_rules! routine {
     ($from:expr => $to:expr, else $else:path, $over:expr $(, $place:ident = $offset:expr)*) => {
         naked_asm!(
@@ -105,53 +105,61 @@ macro_rules! routine {
     };
 }
 
+/// The same for a fiber whose control words travel.
+macro_rules! routine_with_words {
+    ($from:expr => $to:expr, else $else:path, $over:expr) => {
+        routine!(
+            $from | KEEPS_FP => $to | KEEPS_FP, else $else, $over,
+            resumers = RESUMERS, fibers = FIBERS
+        )
+    };
+}
+
+/// The switch into a fiber, and that out of it.
+macro_rules! into_fiber {
+    ($words:expr) => {
+        switch_over!("lancet_hook_before_resume", $words, "lancet_hook_in_fiber")
+    };
+}
+macro_rules! out_of_fiber {
+    ($words:expr) => {
+        switch_over!(
+            "lancet_hook_before_suspend",
+            $words,
+            "lancet_hook_in_resumer"
+        )
+    };
+}
+
 /// Runs `fiber` until it suspends itself or ends.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn lancet_resume(fiber: *mut Base, value: *mut u8) -> Switched {
-    routine!(
-        SUSPENDED => RUNNING, else resume_with_words,
-        switch_over!("lancet_hook_before_resume", "", "lancet_hook_in_fiber")
-    )
+    routine!(SUSPENDED => RUNNING, else resume_with_words, into_fiber!(""))
 }
 
 /// Goes back to the resumer with `value`; returns what the next resume passes.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn lancet_suspend(fiber: *mut Base, value: *mut u8) -> *mut u8 {
-    routine!(
-        RUNNING => SUSPENDED, else suspend_with_words,
-        switch_over!("lancet_hook_before_suspend", "", "lancet_hook_in_resumer")
-    )
+    routine!(RUNNING => SUSPENDED, else suspend_with_words, out_of_fiber!(""))
 }
 
 /// [`lancet_resume`] for a fiber whose control words travel.
 #[unsafe(naked)]
 extern "C-unwind" fn resume_with_words(fiber: *mut Base, value: *mut u8) -> Switched {
-    routine!(
-        SUSPENDED | KEEPS_FP => RUNNING | KEEPS_FP, else entered_wrongly,
-        switch_over!(
-            "lancet_hook_before_resume",
-            exchange_words!("resumers", "fibers"),
-            "lancet_hook_in_fiber"
-        ),
-        resumers = RESUMERS,
-        fibers = FIBERS
+    routine_with_words!(
+        SUSPENDED => RUNNING, else entered_wrongly,
+        into_fiber!(exchange_words!("resumers", "fibers"))
     )
 }
 
 /// [`lancet_suspend`] for a fiber whose control words travel.
 #[unsafe(naked)]
 extern "C-unwind" fn suspend_with_words(fiber: *mut Base, value: *mut u8) -> *mut u8 {
-    routine!(
-        RUNNING | KEEPS_FP => SUSPENDED | KEEPS_FP, else suspended_wrongly,
-        switch_over!(
-            "lancet_hook_before_suspend",
-            exchange_words!("fibers", "resumers"),
-            "lancet_hook_in_resumer"
-        ),
-        resumers = RESUMERS,
-        fibers = FIBERS
+    routine_with_words!(
+        RUNNING => SUSPENDED, else suspended_wrongly,
+        out_of_fiber!(exchange_words!("fibers", "resumers"))
     )
 }
 
@@ -162,11 +170,10 @@ pub extern "C-unwind" fn resume_to_unwind(fiber: *mut Base) -> Switched {
     naked_asm!(
         ".cfi_startproc",
         "add dword ptr [rdi + {state}], {step}",
-        switch_over!(
-            "lancet_hook_before_resume",
-            concat!("test byte ptr [rdi + {state}], {keeps}\nje 5f\n", exchange_words!("resumers", "fibers")),
-            "lancet_hook_in_fiber"
-        ),
+        into_fiber!(concat!(
+            "test byte ptr [rdi + {state}], {keeps}\nje 5f\n",
+            exchange_words!("resumers", "fibers")
+        )),
         "jmp {unwind}",
         ".cfi_endproc",
         state = const STATE,
@@ -215,24 +222,37 @@ pub unsafe extern "C" fn start() {
     )
 }
 
+/// A routine that leaves a fiber for good, with what comes before and after the switch.
+macro_rules! last_routine {
+    ([$($before:expr),*], [$($after:expr),*] $(, $place:ident = sym $path:path)?) => {
+        naked_asm!(
+            ".cfi_startproc",
+            $($before,)*
+            leave_over!(),
+            $($after,)*
+            ".cfi_endproc",
+            state = const STATE,
+            keeps = const KEEPS_FP,
+            done = const DONE,
+            resumers = const RESUMERS,
+            link = const LINK,
+            $($place = sym $path,)?
+        )
+    };
+}
+
 /// The last switch: `rdi` the fiber, `rsi` the value, `rdx` the status.
 #[unsafe(naked)]
 pub unsafe extern "C" fn leave(fiber: *mut Base, value: *mut u8, status: isize) -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        // The frame is the resumer's image from the first instruction on: DW_CFA_def_cfa_expression,
-        // 5 bytes: DW_OP_breg5 (rdi) + link, DW_OP_deref, DW_OP_plus_uconst 16
-        image_rules!(),
-        ".cfi_escape 0x0f, 5, 0x75, {link}, 0x06, 0x23, 16",
-        leave_over!(),
-        "mov rax, rsi",
-        jump_back!(),
-        ".cfi_endproc",
-        state = const STATE,
-        keeps = const KEEPS_FP,
-        done = const DONE,
-        resumers = const RESUMERS,
-        link = const LINK,
+    last_routine!(
+        [
+            // The frame is the resumer's image from the first instruction on:
+            // DW_CFA_def_cfa_expression, 5 bytes: DW_OP_breg5 (rdi) + link, DW_OP_deref,
+            // DW_OP_plus_uconst 16
+            image_rules!(),
+            ".cfi_escape 0x0f, 5, 0x75, {link}, 0x06, 0x23, 16"
+        ],
+        ["mov rax, rsi", jump_back!()]
     )
 }
 
@@ -240,22 +260,16 @@ pub unsafe extern "C" fn leave(fiber: *mut Base, value: *mut u8, status: isize) 
 /// and raises it again in the resumer.
 #[unsafe(naked)]
 pub unsafe extern "C" fn landing() -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "lea rdi, [rbp - ({link})]",
-        "mov rsi, rax",
-        // As at a function's entry, for the hook; the stack is left for good.
-        "sub rsp, 8",
-        leave_over!(),
-        "jmp {raise}",
-        ".cfi_endproc",
-        state = const STATE,
-        keeps = const KEEPS_FP,
-        done = const DONE,
-        resumers = const RESUMERS,
-        link = const LINK,
-        raise = sym raise_here,
+    last_routine!(
+        [
+            ".cfi_undefined rip",
+            "lea rdi, [rbp - ({link})]",
+            "mov rsi, rax",
+            // As at a function's entry, for the hook; the stack is left for good.
+            "sub rsp, 8"
+        ],
+        ["jmp {raise}"],
+        raise = sym raise_here
     )
 }
 
