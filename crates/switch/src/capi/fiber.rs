@@ -234,6 +234,24 @@ pub extern "C" fn suspended_wrongly(_fiber: *mut Base, _value: *mut u8) -> *mut 
     misuse("lancet_suspend was called for a fiber that is not running")
 }
 
+/// The cancellation of a fiber that this one was resumed in has unwound this one. What its last switch
+/// would have done but for the exchange of stacks, which the unwinder does.
+///
+/// # Safety
+///
+/// It must be running, and no frame of it needed any more.
+pub unsafe fn passed(fiber: *mut Base) {
+    // SAFETY: the caller promises a live fiber, whose resumer left its control words on the way in.
+    unsafe {
+        if (*fiber).state & KEEPS_FP != 0 {
+            (*block(fiber)).resumers_words.restore();
+        }
+        (*fiber).state = DONE;
+        #[cfg(any(feature = "asan", feature = "tsan"))]
+        super::hooks::passed(fiber);
+    }
+}
+
 /// The end, with a reason.
 #[cold]
 pub fn misuse(reason: &str) -> ! {

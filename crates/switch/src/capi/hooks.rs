@@ -43,3 +43,12 @@ unsafe extern "C" fn lancet_hook_before_end(fiber: *mut Base) {
     // SAFETY: see above.
     unsafe { annotate::before_suspend(fiber, true) };
 }
+
+/// As the two hooks around a last switch.
+pub unsafe fn passed(fiber: *mut Base) {
+    // SAFETY: see above.
+    unsafe {
+        lancet_hook_before_end(fiber);
+        lancet_hook_in_resumer(fiber);
+    }
+}
