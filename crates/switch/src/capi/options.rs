@@ -231,10 +231,7 @@ pub extern "C" fn lancet_report_install() -> c_int {
 /// Covers the calling thread until it ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn lancet_report_cover_thread() -> c_int {
-    report::cover_thread().map_or(code::SYSTEM, |cover| {
-        core::mem::forget(cover);
-        0
-    })
+    report::cover_thread().map_or(code::SYSTEM, |()| 0)
 }
 
 /// What a code means.
