@@ -47,7 +47,7 @@ enum {
     LANCET_EINVALID = -1,      /* an argument is invalid */
     LANCET_ETOOSMALL = -2,     /* the stack asked for is too small */
     LANCET_ETOOLARGE = -3,     /* it does not fit an address space */
-    LANCET_ENOMEM = -4,        /* the kernel has no memory for stacks */
+    LANCET_ENOMEM = -4,        /* there is no memory for stacks */
     LANCET_ENOMAPPINGS = -5,   /* no mapping left for a guard (vm.max_map_count) */
     LANCET_ENOGUARD = -6,      /* the kernel refused to make a guard */
     LANCET_EPOOLFULL = -7,     /* all max_stacks are in use */

@@ -137,10 +137,26 @@ fn layout(range: &Range<usize>, size: usize, align: usize) -> Result<(*mut Base,
         });
     }
     #[cfg(feature = "std")]
-    let base = Box::into_raw(Box::<Base>::new_uninit()).cast::<Base>();
+    let base = allocate::<Base>()?;
     #[cfg(not(feature = "std"))]
     let base = core::ptr::with_exposed_provenance_mut::<Base>(high);
     Ok((base, (high - size) & !(align - 1)))
+}
+
+/// A block for a `T`, to be freed as a box; not as a box from the start, because that aborts when there is
+/// no memory.
+#[cfg(feature = "std")]
+pub(crate) fn allocate<T>() -> Result<*mut T, Error> {
+    const { assert!(size_of::<T>() > 0) };
+    let layout = core::alloc::Layout::new::<T>();
+    // SAFETY: the layout has a size.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if block.is_null() {
+        return Err(Error::OutOfMemory {
+            asked: layout.size(),
+        });
+    }
+    Ok(block.cast())
 }
 
 /// Says that nobody lives on the stack of `base` any more, and frees it.

@@ -58,9 +58,8 @@
 //!   probes its stack (all Rust code does) or its frame is smaller than the guard.
 //! - **Errors**: making a stack or a coroutine fails with an [`Error`], never with an abort: sizes of
 //!   zero or beyond any address space, no memory for a stack, no mappings, no guard, a shadow stack.
-//!   [`Coroutine::new`] turns it into a panic. (With `std`, a block of 128 bytes for each coroutine
-//!   and the pool's lists come from the global allocator, which has its own rule when it is out of
-//!   memory: to abort.)
+//!   [`Coroutine::new`] turns it into a panic. (A pool itself, and what the scheduler keeps of a task,
+//!   come from the global allocator, which aborts when it has no memory.)
 //!
 //! # Without an unwinder
 //!

@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
-use std::boxed::Box;
 
 use super::options::{Options, code};
 use super::switch::{IMAGE, Switched, first_address, start};
@@ -169,7 +168,7 @@ unsafe fn make(
         unsafe { CStr::from_ptr(options.name) }
     });
     let name = name.and_then(|name| name.to_str().ok());
-    let fiber: *mut Fiber = Box::into_raw(Box::<Fiber>::new_uninit()).cast();
+    let fiber = builder::allocate::<Fiber>()?;
     // SAFETY: the block is new, and the image lies within the stack (checked above), which is ours
     // by the contract of the pool or the promise of the caller; both are written in full before the
     // first switch reads them.

@@ -64,6 +64,8 @@ impl Class {
         if self.fresh == self.end {
             self.grow(stats)?;
         }
+        // Room for its return, so that giving back never allocates.
+        self.free.try_reserve(self.slots - self.free.len())?;
         self.make_guard()?;
         if self.guard_size != 0 {
             match self.guard {
@@ -71,8 +73,6 @@ impl Class {
                 Guard::Mprotect => stats.mprotect_guards += 1,
             }
         }
-        // Room for its return, so that giving back never allocates.
-        self.free.reserve(self.slots - self.free.len());
         let limit = self.fresh + self.guard_size;
         self.fresh = limit + self.size;
         Ok(limit)
@@ -114,6 +114,7 @@ impl Class {
             .size
             .checked_add(self.guard_size)
             .ok_or(Error::TooLarge { asked: self.size })?;
+        self.slabs.try_reserve(1)?;
         let most = (MOST_BYTES / stride).max(1);
         let mut slots = (FIRST_SLOTS << self.slabs.len().min(16)).min(most);
         let (base, len) = loop {

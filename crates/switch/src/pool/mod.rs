@@ -160,6 +160,7 @@ impl Pool {
         let class = match classes.iter_mut().position(|class| class.size == size) {
             Some(index) => &mut classes[index],
             None => {
+                classes.try_reserve(1)?;
                 classes.push(Class::new(size, guard_size, guard));
                 classes.last_mut().expect("just pushed")
             }
