@@ -24,8 +24,9 @@ pub type DefaultStack = PoolStack;
 #[cfg(not(feature = "pool"))]
 pub type DefaultStack = crate::stack::RawStack;
 
-/// What a stack must have room for beside the closure: the first frames of the body.
-pub(crate) const LEAST_FREE: usize = 1024;
+/// What a stack must have room for beside the closure: the first frames of the body, unoptimised, or a
+/// signal's frame (3.5 KiB with AVX-512).
+pub(crate) const LEAST_FREE: usize = 4096;
 
 /// Settings of a coroutine to be made.
 #[derive(Debug, Clone, Copy, Default)]

@@ -42,7 +42,8 @@
 //! - **Cancellation** ([`Coroutine::cancel`], and dropping): the suspended stack is unwound, every
 //!   destructor on it runs once, on that stack. One that was never resumed just drops its closure.
 //!   A body can catch the unwinding: if it then returns it has ended; if it suspends it has not, and
-//!   `cancel` says so. A coroutine that cannot be ended when it is dropped (after eight attempts) keeps
+//!   `cancel` says so; and so it does for one that suspends in a destructor, which cannot be unwound
+//!   again from there, only resumed. A coroutine that cannot be ended when it is dropped (after eight attempts) keeps
 //!   its stack and all that is on it for good: [`pool::Stats::abandoned`] counts these.
 //! - **Nesting**: a coroutine may resume others, which may suspend any coroutine they are called from;
 //!   the chain in between stands still as a whole, and a cancellation unwinds all of it.
@@ -80,8 +81,8 @@
 //! - Suspending while an exception is being handled (in a C++ `catch` block, in a destructor during
 //!   unwinding) is allowed, but the count of exceptions in flight belongs to the thread: others see it
 //!   (`std::thread::panicking`, `std::uncaught_exceptions`), and C++ handlers of different fibers must
-//!   then end in the reverse order they began.
-//! - Suspending in a destructor that a *cancellation* runs aborts: unwinding cannot begin twice.
+//!   then end in the reverse order they began. To cancel a coroutine that suspended in a destructor while
+//!   a *panic* of its own unwound it aborts.
 //! - A [`RawStack`] whose memory is not as its constructor demands.
 //! - In a child of `fork`, a pool that another thread was inside of at that moment stays locked.
 //! - Shadow stacks (CET): recognised, and refused with [`Error::ShadowStack`]. They could not be tested

@@ -40,7 +40,8 @@ pub struct Base {
     pub top: usize,
     /// Number of the coroutine, in order of creation in this process.
     pub id: u64,
-    /// State of the C interface (module `capi`); unused by the Rust one.
+    /// State of the C interface (module `capi`). Of the Rust one: whether a cancellation was raised
+    /// ([`crate::unwind`]).
     pub state: u32,
     /// Whether the floating-point control words travel.
     pub fp: bool,
