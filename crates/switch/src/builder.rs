@@ -196,7 +196,6 @@ pub(crate) unsafe fn init(base: *mut Base, range: Range<usize>, name: Option<&st
         (&raw mut (*base).state).write(0);
         (&raw mut (*base).fp).write(fp);
         (&raw mut (*base).name_len).write(0);
-        (&raw mut (*base).notes).write([0; 4]);
         if let Some(name) = name {
             Base::set_name(base, name);
         }

@@ -123,7 +123,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         let back = unsafe {
             let departed = annotate::before_resume(self.base);
             let back = arch::switch(self.base, word, tag);
-            annotate::after_resume(departed);
+            annotate::after_resume(self.base, departed);
             back
         };
         if self.fp {

@@ -9,6 +9,7 @@ mod x86_64;
 
 pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
 
+use crate::annotate::Notes;
 use crate::value::Word;
 
 /// First function of a coroutine's stack. It ends in [`leave`].
@@ -49,8 +50,8 @@ pub struct Base {
     pub name_len: u8,
     /// What to call it in a report.
     pub name: [u8; NAME],
-    /// What the annotations of [`crate::annotate`] remember.
-    pub notes: [usize; 4],
+    /// For tools.
+    pub notes: Notes,
 }
 
 /// The highest bytes of every stack: how the overflow report finds the [`Base`] from an address.

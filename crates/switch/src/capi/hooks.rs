@@ -18,8 +18,10 @@ unsafe extern "C" fn lancet_hook_before_resume(fiber: *mut Base) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_in_resumer(fiber: *mut Base) {
     // SAFETY: see above.
-    if let Some(departed) = unsafe { (*block(fiber)).resumer.take() } {
-        annotate::after_resume(departed);
+    unsafe {
+        if let Some(departed) = (*block(fiber)).resumer.take() {
+            annotate::after_resume(fiber, departed);
+        }
     }
 }
 
