@@ -43,6 +43,7 @@ typedef struct lancet_result {
 enum {
     LANCET_SUSPENDED = 0, /* the fiber suspended itself */
     LANCET_FINISHED = 1,  /* its function returned */
+    LANCET_CANCELLED = 2, /* resumed in a destructor of its cancellation, it was unwound to its end */
 
     LANCET_EINVALID = -1,      /* an argument is invalid */
     LANCET_ETOOSMALL = -2,     /* the stack asked for is too small */

@@ -25,10 +25,15 @@ pub unsafe extern "C-unwind" fn lancet_cancel(fiber: *mut Base) -> c_int {
                 (*fiber).state = DONE;
                 0
             }
-            SUSPENDED => match resume_to_unwind(fiber).status {
-                status::SUSPENDED => code::STILL_SUSPENDED,
-                _ => 0,
-            },
+            // In a destructor of a first cancellation.
+            SUSPENDED if (*block(fiber)).unwinding => code::STILL_SUSPENDED,
+            SUSPENDED => {
+                (*block(fiber)).unwinding = true;
+                match resume_to_unwind(fiber).status {
+                    status::SUSPENDED => code::STILL_SUSPENDED,
+                    _ => 0,
+                }
+            }
             DONE => 0,
             running => code::of_state(running),
         }

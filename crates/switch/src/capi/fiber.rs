@@ -65,6 +65,8 @@ pub enum Owner {
 pub struct Fiber {
     /// The exception that cancels it.
     pub exception: Exception,
+    /// Whether that is on its way: it cannot be raised a second time.
+    pub unwinding: bool,
     /// The function and its argument.
     pub entry: UserEntry,
     /// See `entry`.
@@ -175,6 +177,7 @@ unsafe fn make(
     unsafe {
         let base = &raw mut (*fiber).base;
         (&raw mut (*fiber).exception).write(Exception::new());
+        (&raw mut (*fiber).unwinding).write(false);
         (&raw mut (*fiber).entry).write(entry);
         (&raw mut (*fiber).argument).write(argument);
         (&raw mut (*fiber).owner).write(owner);

@@ -46,7 +46,10 @@ impl Exception {
 }
 
 /// Somebody caught the cancellation and did not rethrow it: the fiber goes on.
-extern "C" fn swallowed(_reason: c_int, _exception: *mut Exception) {}
+extern "C" fn swallowed(_reason: c_int, exception: *mut Exception) {
+    // SAFETY: the exception is the first field of a live fiber.
+    unsafe { (*exception.cast::<Fiber>()).unwinding = false };
+}
 
 #[repr(C)]
 pub struct Context {
@@ -127,4 +130,5 @@ pub unsafe extern "C" fn unhandled(exception: *const Exception) -> ! {
     })
 }
 
-const _: () = assert!(core::mem::offset_of!(Fiber, exception) % 16 == 0);
+/// [`swallowed`] finds the fiber; and unwinders want 16 bytes of alignment.
+const _: () = assert!(core::mem::offset_of!(Fiber, exception) == 0 && align_of::<Fiber>() >= 16);

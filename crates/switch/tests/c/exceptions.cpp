@@ -218,6 +218,28 @@ static void a_chain_cancelled() {
     CHECK(lancet_fiber_free(chain.inner) == 0 && lancet_fiber_free(chain.outer) == 0);
 }
 
+static void *suspends_in_a_destructor(lancet_fiber *self, void *, void *) {
+    struct Suspends {
+        lancet_fiber *self;
+        ~Suspends() { lancet_suspend(self, nullptr); }
+    };
+    Counted counted;
+    Suspends suspends{self};
+    lancet_suspend(self, nullptr);
+    return nullptr;
+}
+
+// It cannot be unwound again from where it stands; resumed, it goes on unwinding.
+static void a_cancellation_stopped() {
+    lancet_fiber *fiber = make(suspends_in_a_destructor);
+    lancet_resume(fiber, nullptr);
+    for (int i = 0; i < 3; i++)
+        CHECK(lancet_cancel(fiber) == LANCET_ESTILL && alive == 1);
+    CHECK(lancet_fiber_free(fiber) == LANCET_ESTILL);
+    CHECK(lancet_resume(fiber, nullptr).status == LANCET_CANCELLED && alive == 0);
+    CHECK(lancet_fiber_free(fiber) == 0);
+}
+
 int main(int argc, char **) {
     if (argc > 1) { // nobody catches: the process ends with a message
         lancet_fiber *fiber = make(throws);
@@ -233,5 +255,6 @@ int main(int argc, char **) {
     cancellation_replaced();
     cancelled_while_unwinding();
     a_chain_cancelled();
+    a_cancellation_stopped();
     std::puts("ok");
 }
