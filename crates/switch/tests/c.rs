@@ -40,18 +40,20 @@ fn pkg_config(arguments: &[&str]) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a program of `tests/c`, against the shared or the static library.
+/// Compiles a program of `tests/c`, or at an absolute path, against the shared or the static library.
 fn compile(source: &str, flags: &[&str], shared: bool) -> PathBuf {
     let compiler = if source.ends_with(".c") { "gcc" } else { "g++" };
     // Tests run at once: no two may write one program.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let program = installed().join(format!("{source}-{number}"));
+    let source = Path::new(CRATE).join("tests/c").join(source);
+    let name = source.file_name().expect("a file").display();
+    let program = installed().join(format!("{name}-{number}"));
     let mut command = Command::new(compiler);
     command
         .args(["-Wall", "-Wextra", "-Werror", "-O2"])
         .args(flags)
-        .arg(format!("{CRATE}/tests/c/{source}"))
+        .arg(source)
         .arg("-o")
         .arg(&program)
         .args(pkg_config(&["--cflags"]));
@@ -126,6 +128,21 @@ fn overflows_of_c_code_are_reported_with_the_function() {
             assert!(text.contains("\"deep one\""), "{kind} {thread}: {text}");
         }
     }
+}
+
+#[test]
+fn the_example_of_the_readme_runs() {
+    let readme = std::fs::read_to_string(format!("{CRATE}/../../README.md")).expect("the README");
+    let example = readme
+        .split("```c\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("an example");
+    let source = installed().join("readme.c");
+    std::fs::write(&source, example).expect("a file");
+    let program = compile(&source.display().to_string(), &[], true);
+    let output = run(&mut Command::new(program));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "9\n16\nzero\n");
 }
 
 /// gdb follows the unwind tables, and the program itself the frame pointers.
