@@ -52,7 +52,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A name for the overflow report; the first 32 bytes are kept, on the coroutine's own stack.
+    /// A name for the overflow report; the first 32 bytes are kept.
     pub const fn name(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self

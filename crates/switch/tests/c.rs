@@ -104,13 +104,18 @@ fn an_exception_that_nobody_catches_ends_the_process_with_a_line() {
 #[test]
 fn overflows_of_c_code_are_reported_with_the_function() {
     let program = compile("overflow.c", &["-O0"], true);
+    let rounds = if std::env::var_os("LANCET_SOAK").is_some() {
+        100
+    } else {
+        1
+    };
     for (kind, function, guard) in [
         ("recursion", "dig", "68k"),
         ("giant", "one_giant_frame", "68k"),
         ("alloca", "takes_alloca", "68k"),
         ("larger", "one_larger_frame", "128k"),
     ] {
-        for thread in ["main", "thread"] {
+        for thread in ["main", "thread"].repeat(rounds) {
             let output = Command::new(&program)
                 .args([kind, thread])
                 .env("LANCET_GUARD_SIZE", guard)

@@ -10,8 +10,8 @@ use crate::error::Error;
 /// Slots of the first slab; each further one has twice as many, up to [`MOST_BYTES`].
 const FIRST_SLOTS: usize = 16;
 
-/// Largest slab. With it a million stacks of the default size take some 6,000 mappings.
-const MOST_BYTES: usize = 64 << 20;
+/// Largest slab. With it a million stacks of the default size take some 2,500 mappings.
+const MOST_BYTES: usize = 128 << 20;
 
 /// The stacks of one size.
 #[derive(Debug)]

@@ -11,7 +11,8 @@
 //!
 //! Nothing is installed until [`install`] is called. The handler runs on an alternate signal stack,
 //! one per thread: [`install`] gives the calling thread one, [`cover_thread`] any other. A thread
-//! without one dies of an overflow as it would without us.
+//! without one dies of an overflow as it would without us, and so does one that blocks `SIGSEGV`: for a
+//! fault the kernel then calls no handler.
 //!
 //! Whether a fault is ours is decided without a lock, from a table of slabs, the address and
 //! `rsp`. Only then is the stack walked, with the unwinder of libgcc: it takes no lock where it finds
