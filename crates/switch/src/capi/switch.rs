@@ -16,8 +16,8 @@
 //!  link-40   r15
 //! ```
 //!
-//! The call has put the return address there, the rest is written below `rsp`, into the red zone:
-//! eight stores, the link included, and the number of stores is what a switch costs here (one a
+//! The call has put the return address there, the rest is written below `rsp`, into the red zone. With
+//! the link and the state that is nine stores, and the number of stores is what a switch costs (one a
 //! cycle: 0.27 ns each on the machine of docs/switch.md).
 //!
 //! A switch returns straight into the caller of the function that the other side is in, with
