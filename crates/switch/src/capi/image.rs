@@ -150,7 +150,7 @@ macro_rules! exchange_words {
     };
 }
 
-/// Calls a function of [`super::hooks`] with the fiber, where the stack is as at a function's entry
+/// Calls a function of module `hooks` with the fiber, where the stack is as at a function's entry
 /// and no image in use. Nothing, unless a sanitizer wants to hear of switches.
 macro_rules! hook {
     ($name:literal) => {
