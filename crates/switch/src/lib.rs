@@ -50,6 +50,11 @@
 //! - **Threads**: a `Coroutine` is not `Send`: resuming it from another thread does not compile. (In C
 //!   it is allowed while the fiber is suspended, for fibers that hold no address of thread-local
 //!   storage across a suspend.) Pools are shared between threads.
+//!
+//!   ```compile_fail,E0277
+//!   let mut coroutine = lancet_switch::Coroutine::<(), (), ()>::new(|_, ()| ());
+//!   std::thread::spawn(move || coroutine.resume(()));
+//!   ```
 //! - **fork** in a coroutine goes on in both processes, suspended coroutines included. **Signals** may
 //!   be handled on any stack, at any instruction of a switch. **`setjmp`/`longjmp`** work within
 //!   one stack.
