@@ -89,7 +89,8 @@
 //!   then end in the reverse order they began. To cancel a coroutine that suspended in a destructor while
 //!   a *panic* of its own unwound it aborts.
 //! - A [`RawStack`] whose memory is not as its constructor demands.
-//! - In a child of `fork`, a pool that another thread was inside of at that moment stays locked.
+//! - `fork` in a signal handler that interrupted this crate in the middle of making or giving back a
+//!   stack: the pool stays locked in the child. (Any other fork is fine, whatever other threads do.)
 //! - Shadow stacks (CET): recognised, and refused with [`Error::ShadowStack`]. They could not be tested
 //!   on the machines at hand.
 //!

@@ -4,7 +4,7 @@
 //! Whatever changes the process for good runs in a child made with fork.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use lancet_switch::pool::{Config, Guard, Pool, PoolStack, Reuse};
 use lancet_switch::{Builder, Coroutine, Error, Stack, State};
@@ -333,6 +333,31 @@ fn fork_in_a_coroutine_goes_on_in_both() {
         }
         state => assert_eq!(state, State::Finished(142)),
     }
+}
+
+#[test]
+fn a_child_of_fork_can_use_pools_that_other_threads_were_inside_of() {
+    let own = Pool::new(Config::default()).expect("a pool");
+    let busy = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        for pool in [&own, Pool::global()] {
+            let busy = &busy;
+            scope.spawn(move || {
+                while busy.load(Ordering::Relaxed) {
+                    drop(pool.stack().expect("a stack"));
+                }
+            });
+        }
+        let stuck = (0..300).find(|_| {
+            in_child(|| {
+                // SAFETY: ends this child if it waits for ever.
+                unsafe { libc::alarm(20) };
+                i32::from(own.stack().is_err() || Pool::global().stack().is_err())
+            }) != 0
+        });
+        busy.store(false, Ordering::Relaxed);
+        assert_eq!(stuck, None);
+    });
 }
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);

@@ -17,6 +17,7 @@
 //! A free stack is given out again last in, first out: its top is likely still in the cache.
 
 mod class;
+mod fork;
 mod registry;
 mod settings;
 mod sys;
@@ -110,24 +111,24 @@ impl Drop for PoolStack {
 impl Pool {
     /// A pool with settings of its own.
     pub fn new(config: Config) -> Result<Pool, Error> {
-        let shared = Shared {
-            config: config.checked()?,
-            state: Mutex::default(),
-        };
-        Ok(Pool(Arc::new(shared)))
+        Ok(Pool::of(config.checked()?))
     }
 
     /// The pool of this process, with the defaults and what the environment says: see
     /// [`Config::from_env`].
     pub fn global() -> &'static Pool {
         static GLOBAL: OnceLock<Pool> = OnceLock::new();
-        GLOBAL.get_or_init(|| {
-            let shared = Shared {
-                config: Config::from_env().checked().unwrap_or_default(),
-                state: Mutex::default(),
-            };
-            Pool(Arc::new(shared))
-        })
+        GLOBAL.get_or_init(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
+    }
+
+    /// A pool with settings that were checked.
+    fn of(config: Config) -> Pool {
+        let shared = Arc::new(Shared {
+            config,
+            state: Mutex::default(),
+        });
+        fork::enter(&shared);
+        Pool(shared)
     }
 
     /// The settings, sizes rounded up to pages.
