@@ -24,7 +24,7 @@ ifneq ($(ROOT),)
 AS_ROOT := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
 endif
 
-.PHONY: all demo test matrix soak bench roots build deps deps-test deps-demo deps-matrix deps-bench
+.PHONY: all demo test matrix soak bench roots build deps deps-test deps-demo deps-matrix deps-soak deps-bench
 
 all: build
 
@@ -68,7 +68,12 @@ matrix: roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test live
 	$(AS_ROOT) cargo test -p lancet-vm --test live
 
-soak: roots
+# Miri and ThreadSanitizer want a nightly toolchain and the source of the standard library.
+deps-soak: deps-test
+	@.ci/apt valgrind
+	@rustup toolchain install nightly --profile minimal --component miri --component rust-src >/dev/null 2>&1
+
+soak: deps-soak roots
 	cargo build --release -p lancet
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test live
 	crates/switch/soak

@@ -28,7 +28,9 @@ SWITCHES = [
 ]
 MAKING = [
     ("create", "made, run and ended, stack from the pool", None),
-    ("create-fresh", "made and left suspended, stack never used before", None),
+    ("fresh-stack", "a stack never used before: its part of a slab, and its guard", None),
+    ("fresh-touch", "the first touch of that stack: a page of zeros from the kernel", None),
+    ("create-fresh", "made on such a stack, resumed once and left suspended", None),
     ("create-corosensei", "corosensei: made, run and ended", "create"),
 ]
 

@@ -22,7 +22,9 @@
 #include "lancet_switch.h"
 #endif
 
+#ifndef THREADS
 #define THREADS 403
+#endif
 #define STACK (256 << 10)
 
 static long left, measured;

@@ -13,6 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A switch through the procedure linkage table of a program takes half as long again. */
+#ifdef __has_attribute
+#if __has_attribute(noplt)
+#define LANCET_NOPLT __attribute__((noplt))
+#endif
+#endif
+#ifndef LANCET_NOPLT
+#define LANCET_NOPLT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -33,11 +43,12 @@ typedef struct lancet_result {
 enum {
     LANCET_SUSPENDED = 0, /* the fiber suspended itself */
     LANCET_FINISHED = 1,  /* its function returned */
+    LANCET_CANCELLED = 2, /* resumed in a destructor of its cancellation, it was unwound to its end */
 
     LANCET_EINVALID = -1,      /* an argument is invalid */
     LANCET_ETOOSMALL = -2,     /* the stack asked for is too small */
     LANCET_ETOOLARGE = -3,     /* it does not fit an address space */
-    LANCET_ENOMEM = -4,        /* the kernel has no memory for stacks */
+    LANCET_ENOMEM = -4,        /* there is no memory for stacks */
     LANCET_ENOMAPPINGS = -5,   /* no mapping left for a guard (vm.max_map_count) */
     LANCET_ENOGUARD = -6,      /* the kernel refused to make a guard */
     LANCET_EPOOLFULL = -7,     /* all max_stacks are in use */
@@ -73,10 +84,10 @@ int lancet_fiber_new(lancet_fiber **out, lancet_entry entry, void *argument,
                      const lancet_options *options);
 
 /* Runs a fiber until it suspends itself or ends. */
-lancet_result lancet_resume(lancet_fiber *fiber, void *value);
+LANCET_NOPLT lancet_result lancet_resume(lancet_fiber *fiber, void *value);
 
 /* Called on the fiber itself: goes back to the resumer, returns what the next resume passes. */
-void *lancet_suspend(lancet_fiber *self, void *value);
+LANCET_NOPLT void *lancet_suspend(lancet_fiber *self, void *value);
 
 /* Ends a suspended fiber by unwinding its stack, as pthread_cancel does: destructors run,
  * catch (...) is entered. 0, LANCET_ERUNNING or LANCET_ESTILL. */

@@ -5,8 +5,8 @@
 //! about to see), TSan before every switch (its clocks are per fiber), Valgrind once for each stack.
 //! Without their features these functions are empty.
 //!
-//! What must be remembered between two calls is in [`Base::notes`]: 0 and 1 bounds of the resumer's
-//! stack (ASan); 2 the fiber (TSan) or the stack's number (Valgrind); 3 the resumer's fiber (TSan).
+//! What must be remembered between two calls is in [`Notes`]. A coroutine need not suspend on its own
+//! stack: one that it has resumed may suspend it. So where it goes on is noted, too.
 
 // Each tool uses some of the arguments and none uses all; what is last in a function depends on the
 // features.
@@ -14,8 +14,8 @@
 
 use crate::arch::Base;
 
-#[cfg(all(feature = "tsan", feature = "valgrind"))]
-compile_error!("a program under Valgrind cannot have ThreadSanitizer in it");
+#[cfg(all(feature = "tsan", any(feature = "asan", feature = "valgrind")))]
+compile_error!("a program with ThreadSanitizer can have no other of these tools");
 
 #[cfg(feature = "asan")]
 unsafe extern "C" {
@@ -30,6 +30,20 @@ unsafe extern "C" {
     fn __tsan_create_fiber(flags: u32) -> usize;
     fn __tsan_destroy_fiber(fiber: usize);
     fn __tsan_switch_to_fiber(fiber: usize, flags: u32);
+}
+
+/// Kept with each coroutine.
+#[derive(Default)]
+pub struct Notes {
+    /// Lowest address and size of the stack the coroutine stands still on, and of the resumer's.
+    #[cfg(feature = "asan")]
+    stacks: [(usize, usize); 2],
+    /// The coroutine's own fiber, the one that it stands still in, and the resumer's.
+    #[cfg(feature = "tsan")]
+    fibers: [usize; 3],
+    /// Valgrind's number of the stack.
+    #[cfg(feature = "valgrind")]
+    number: usize,
 }
 
 /// Valgrind's client requests VG_USERREQ__STACK_REGISTER and _DEREGISTER (valgrind.h).
@@ -61,7 +75,7 @@ pub struct Departed {
     fake: usize,
 }
 
-/// A coroutine was made on this stack.
+/// A coroutine was made on this stack; its bounds are in `base`.
 ///
 /// # Safety
 ///
@@ -69,18 +83,23 @@ pub struct Departed {
 #[inline(always)]
 pub unsafe fn made(base: *mut Base) {
     // SAFETY: the caller promises a live Base; the runtimes only record what they are given.
-    #[cfg(any(feature = "asan", feature = "tsan", feature = "valgrind"))]
     unsafe {
-        // The last frames of the stack's previous owner were left, not returned from.
+        (&raw mut (*base).notes).write(Notes::default());
         #[cfg(feature = "asan")]
-        __asan_unpoison_memory_region((*base).limit, (*base).top - (*base).limit);
+        {
+            let stack = ((*base).limit, (*base).top - (*base).limit);
+            // The last frames of the stack's previous owner were left, not returned from.
+            __asan_unpoison_memory_region(stack.0, stack.1);
+            (*base).notes.stacks[0] = stack;
+        }
         #[cfg(feature = "tsan")]
         {
-            (*base).notes[2] = __tsan_create_fiber(0);
+            let fiber = __tsan_create_fiber(0);
+            (*base).notes.fibers = [fiber, fiber, 0];
         }
         #[cfg(feature = "valgrind")]
         {
-            (*base).notes[2] = client_request(0x1501, (*base).limit, (*base).top - 1);
+            (*base).notes.number = client_request(0x1501, (*base).limit, (*base).top - 1);
         }
     }
 }
@@ -92,13 +111,13 @@ pub unsafe fn made(base: *mut Base) {
 /// As [`made`].
 #[inline(always)]
 pub unsafe fn gone(base: *mut Base) {
-    // SAFETY: as in `made`, which filled notes[2].
+    // SAFETY: as in `made`, which filled the notes.
     #[cfg(any(feature = "tsan", feature = "valgrind"))]
     unsafe {
         #[cfg(feature = "tsan")]
-        __tsan_destroy_fiber((*base).notes[2]);
+        __tsan_destroy_fiber((*base).notes.fibers[0]);
         #[cfg(feature = "valgrind")]
-        client_request(0x1502, (*base).notes[2], 0);
+        client_request(0x1502, (*base).notes.number, 0);
     }
 }
 
@@ -109,18 +128,19 @@ pub unsafe fn gone(base: *mut Base) {
 /// As [`made`].
 #[inline(always)]
 pub unsafe fn before_resume(base: *mut Base) -> Departed {
-    // SAFETY: the caller promises a live Base, whose bounds are those of the stack switched to.
+    // SAFETY: the notes say where the coroutine stands still.
     #[cfg(any(feature = "asan", feature = "tsan"))]
     unsafe {
         #[cfg(feature = "tsan")]
         {
-            (*base).notes[3] = __tsan_get_current_fiber();
-            __tsan_switch_to_fiber((*base).notes[2], 0);
+            (*base).notes.fibers[2] = __tsan_get_current_fiber();
+            __tsan_switch_to_fiber((*base).notes.fibers[1], 0);
         }
         #[cfg(feature = "asan")]
         {
+            let (bottom, size) = (*base).notes.stacks[0];
             let mut fake = 0;
-            __sanitizer_start_switch_fiber(&mut fake, (*base).limit, (*base).top - (*base).limit);
+            __sanitizer_start_switch_fiber(&mut fake, bottom, size);
             return Departed { fake };
         }
     }
@@ -129,16 +149,18 @@ pub unsafe fn before_resume(base: *mut Base) -> Departed {
 }
 
 /// The resumer is back.
+///
+/// # Safety
+///
+/// As [`made`].
 #[inline(always)]
-pub fn after_resume(departed: Departed) {
-    // SAFETY: `fake` is what start_switch_fiber gave this stack.
+pub unsafe fn after_resume(base: *mut Base, departed: Departed) {
+    // SAFETY: `fake` is what start_switch_fiber gave this stack; the runtime writes the bounds of the
+    // stack just left to the notes.
     #[cfg(feature = "asan")]
     unsafe {
-        __sanitizer_finish_switch_fiber(
-            departed.fake,
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-        );
+        let (bottom, size) = &mut (*base).notes.stacks[0];
+        __sanitizer_finish_switch_fiber(departed.fake, bottom, size);
     }
 }
 
@@ -149,10 +171,10 @@ pub fn after_resume(departed: Departed) {
 /// As [`made`].
 #[inline(always)]
 pub unsafe fn arrived(base: *mut Base, departed: Option<Departed>) {
-    // SAFETY: the runtime writes the bounds of the stack just left to the two notes.
+    // SAFETY: as in `after_resume`.
     #[cfg(feature = "asan")]
     unsafe {
-        let [bottom, size, ..] = &mut (*base).notes;
+        let (bottom, size) = &mut (*base).notes.stacks[1];
         __sanitizer_finish_switch_fiber(departed.map_or(0, |d| d.fake), bottom, size);
     }
 }
@@ -164,20 +186,24 @@ pub unsafe fn arrived(base: *mut Base, departed: Option<Departed>) {
 /// As [`made`].
 #[inline(always)]
 pub unsafe fn before_suspend(base: *mut Base, last: bool) -> Departed {
-    // SAFETY: notes 0, 1 and 3 were filled on the way in (`arrived`, `before_resume`).
+    // SAFETY: what the notes say of the resumer was filled in on the way in.
     #[cfg(any(feature = "asan", feature = "tsan"))]
     unsafe {
         #[cfg(feature = "tsan")]
-        __tsan_switch_to_fiber((*base).notes[3], 0);
+        {
+            (*base).notes.fibers[1] = __tsan_get_current_fiber();
+            __tsan_switch_to_fiber((*base).notes.fibers[2], 0);
+        }
         #[cfg(feature = "asan")]
         {
+            let (bottom, size) = (*base).notes.stacks[1];
             let mut fake = 0;
             let keep = if last {
                 core::ptr::null_mut()
             } else {
                 &raw mut fake
             };
-            __sanitizer_start_switch_fiber(keep, (*base).notes[0], (*base).notes[1]);
+            __sanitizer_start_switch_fiber(keep, bottom, size);
             return Departed { fake };
         }
     }

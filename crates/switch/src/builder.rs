@@ -24,8 +24,9 @@ pub type DefaultStack = PoolStack;
 #[cfg(not(feature = "pool"))]
 pub type DefaultStack = crate::stack::RawStack;
 
-/// What a stack must have room for beside the closure: the first frames of the body.
-pub(crate) const LEAST_FREE: usize = 1024;
+/// What a stack must have room for beside the closure: the first frames of the body, unoptimised, or a
+/// signal's frame (3.5 KiB with AVX-512).
+pub(crate) const LEAST_FREE: usize = 4096;
 
 /// Settings of a coroutine to be made.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +52,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A name for the overflow report; the first 32 bytes are kept, on the coroutine's own stack.
+    /// A name for the overflow report; the first 32 bytes are kept.
     pub const fn name(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
@@ -137,10 +138,26 @@ fn layout(range: &Range<usize>, size: usize, align: usize) -> Result<(*mut Base,
         });
     }
     #[cfg(feature = "std")]
-    let base = Box::into_raw(Box::<Base>::new_uninit()).cast::<Base>();
+    let base = allocate::<Base>()?;
     #[cfg(not(feature = "std"))]
     let base = core::ptr::with_exposed_provenance_mut::<Base>(high);
     Ok((base, (high - size) & !(align - 1)))
+}
+
+/// A block for a `T`, to be freed as a box; not as a box from the start, because that aborts when there is
+/// no memory.
+#[cfg(feature = "std")]
+pub(crate) fn allocate<T>() -> Result<*mut T, Error> {
+    const { assert!(size_of::<T>() > 0) };
+    let layout = core::alloc::Layout::new::<T>();
+    // SAFETY: the layout has a size.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if block.is_null() {
+        return Err(Error::OutOfMemory {
+            asked: layout.size(),
+        });
+    }
+    Ok(block.cast())
 }
 
 /// Says that nobody lives on the stack of `base` any more, and frees it.
@@ -179,7 +196,6 @@ pub(crate) unsafe fn init(base: *mut Base, range: Range<usize>, name: Option<&st
         (&raw mut (*base).state).write(0);
         (&raw mut (*base).fp).write(fp);
         (&raw mut (*base).name_len).write(0);
-        (&raw mut (*base).notes).write([0; 4]);
         if let Some(name) = name {
             Base::set_name(base, name);
         }

@@ -24,6 +24,8 @@ pub(crate) mod tag {
     pub const CANCELLED: usize = 3;
     /// Out: the body panicked; the word is the payload.
     pub const PANICKED: usize = 4;
+    /// Out: the body stands in an unwinding already; no value.
+    pub const REFUSED: usize = 5;
 }
 
 /// What came out of a resume.
@@ -121,7 +123,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         let back = unsafe {
             let departed = annotate::before_resume(self.base);
             let back = arch::switch(self.base, word, tag);
-            annotate::after_resume(departed);
+            annotate::after_resume(self.base, departed);
             back
         };
         if self.fp {
@@ -160,7 +162,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         match unsafe { self.ended(word, tag) } {
             End::Returned(value) => Ok(State::Finished(value)),
             End::Panicked(payload) => unwind::carry_on(payload),
-            End::Cancelled => unreachable!("cancelled by nobody"),
+            End::Cancelled => cancelled_when_resumed(),
         }
     }
 
@@ -186,7 +188,9 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
     ///
     /// A body that catches the unwinding (`catch_unwind`) and returns has ended; one that
     /// suspends instead has not, and the value it yields is dropped. Where nothing can be
-    /// unwound (`no_std`, or `panic = "abort"`) a coroutine that has started stays as it is too.
+    /// unwound (`no_std`, or `panic = "abort"`) a coroutine that has started stays as it is too. So does
+    /// one that suspended itself in a destructor while it was being cancelled: resume it, and the
+    /// unwinding goes on; that resume panics, there being no result.
     pub fn cancel(&mut self) -> Result<(), StillSuspended> {
         match self.end()? {
             Some(payload) => unwind::carry_on(payload),
@@ -206,6 +210,9 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         if tag == tag::VALUE {
             // SAFETY: this tag comes with a Y.
             drop(unsafe { decode::<Y>(word) });
+            return Err(StillSuspended);
+        }
+        if tag == tag::REFUSED {
             return Err(StillSuspended);
         }
         // SAFETY: word and tag are those of the last switch.
@@ -273,6 +280,13 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
     }
 }
 
+/// A destructor had suspended in a cancellation, and was resumed.
+#[cold]
+#[inline(never)]
+fn cancelled_when_resumed() -> ! {
+    panic!("resumed a coroutine that was being cancelled, and it ended without a result")
+}
+
 #[cold]
 #[inline(never)]
 fn resumed_when_done() -> ! {
@@ -318,11 +332,23 @@ impl<I, Y> Suspender<I, Y> {
     /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine
     /// that the body resumes: the whole chain then stands still, and goes on together.
     ///
-    /// Not from a destructor: if that runs because of a cancellation, unwinding again aborts.
+    /// In a destructor that a cancellation runs it stops that cancellation: see [`Coroutine::cancel`].
     #[inline(always)]
     pub fn suspend(&self, value: Y) -> I {
         let mut slot = ManuallyDrop::new(value);
         let word = encode(&mut slot);
+        let (word, tag) = self.switch(word, tag::VALUE);
+        let word = if tag == tag::VALUE {
+            word
+        } else {
+            self.cancelled()
+        };
+        // SAFETY: the word came with tag VALUE: it is an I, from a resume of this coroutine.
+        unsafe { decode(word) }
+    }
+
+    #[inline(always)]
+    fn switch(&self, word: Word, tag: usize) -> (Word, usize) {
         let mut words = ControlWords::unset();
         if self.fp {
             words.save();
@@ -330,9 +356,9 @@ impl<I, Y> Suspender<I, Y> {
         // SAFETY: a suspender is lent to the body only, so the coroutine is running, here or
         // (through a chain of resumes from here) on the stack that calls; its link holds what the
         // resumer's switch left.
-        let (word, tag) = unsafe {
+        let back = unsafe {
             let departed = annotate::before_suspend(self.base, false);
-            let back = arch::switch(self.base, word, tag::VALUE);
+            let back = arch::switch(self.base, word, tag);
             annotate::arrived(self.base, Some(departed));
             back
         };
@@ -340,11 +366,24 @@ impl<I, Y> Suspender<I, Y> {
             // SAFETY: saved above, under the same condition, which never changes.
             unsafe { words.restore() };
         }
-        if tag != tag::VALUE {
-            unwind::cancel_here(self.base);
+        back
+    }
+
+    /// Unwinds; or refuses as long as that is impossible, and returns with the next input.
+    #[cold]
+    fn cancelled(&self) -> Word {
+        loop {
+            // SAFETY: the body runs, here or in a coroutine it resumed, so its base is alive.
+            unsafe {
+                if unwind::can_cancel(self.base) {
+                    unwind::cancel_here(self.base);
+                }
+            }
+            let (word, tag) = self.switch(Word::uninit(), tag::REFUSED);
+            if tag == tag::VALUE {
+                return word;
+            }
         }
-        // SAFETY: this tag comes with an I, from a resume of this coroutine.
-        unsafe { decode(word) }
     }
 
     /// As [`Coroutine::high_water_mark`], from inside.

@@ -30,33 +30,36 @@ where
             (tag == tag::VALUE).then(|| body(&suspender, decode(word)))
         })
     };
-    match outcome {
-        // SAFETY: `outcome` was moved out of; the slot is the only thing left on this stack and is
-        // the resumer's now.
-        Outcome::Returned(Some(value)) => unsafe {
-            let mut slot = ManuallyDrop::new(value);
-            let word = encode(&mut slot);
-            annotate::before_suspend(base, true);
-            arch::leave(base, word, tag::RETURNED)
-        },
-        // SAFETY: nothing is left on this stack.
-        Outcome::Returned(None) => unsafe {
-            annotate::before_suspend(base, true);
-            arch::leave(base, Word::uninit(), tag::CANCELLED)
-        },
-        #[cfg(all(feature = "std", panic = "unwind"))]
-        // SAFETY: nothing is left on this stack.
-        Outcome::Cancelled => unsafe {
-            annotate::before_suspend(base, true);
-            arch::leave(base, Word::uninit(), tag::CANCELLED)
-        },
-        #[cfg(all(feature = "std", panic = "unwind"))]
-        // SAFETY: as for a returned value; the payload is the resumer's now.
-        Outcome::Panicked(payload) => unsafe {
-            let mut slot = ManuallyDrop::new(payload);
-            let word = encode(&mut slot);
-            annotate::before_suspend(base, true);
-            arch::leave(base, word, tag::PANICKED)
-        },
+    // SAFETY: whatever was in `outcome` is moved to a slot that is the resumer's, which takes it out
+    // before this stack is used again; nothing else is left on it.
+    unsafe {
+        match outcome {
+            Outcome::Returned(Some(value)) => {
+                let mut slot = ManuallyDrop::new(value);
+                leave(base, encode(&mut slot), tag::RETURNED)
+            }
+            #[cfg(all(feature = "std", panic = "unwind"))]
+            Outcome::Panicked(payload) => {
+                let mut slot = ManuallyDrop::new(payload);
+                leave(base, encode(&mut slot), tag::PANICKED)
+            }
+            Outcome::Returned(None) => leave(base, Word::uninit(), tag::CANCELLED),
+            #[cfg(all(feature = "std", panic = "unwind"))]
+            Outcome::Cancelled => leave(base, Word::uninit(), tag::CANCELLED),
+        }
+    }
+}
+
+/// The last switch.
+///
+/// # Safety
+///
+/// As [`arch::leave`].
+#[inline(always)]
+unsafe fn leave(base: *mut Base, word: Word, tag: usize) -> ! {
+    // SAFETY: the caller's promise is the same.
+    unsafe {
+        annotate::before_suspend(base, true);
+        arch::leave(base, word, tag)
     }
 }

@@ -18,9 +18,10 @@ pub enum Error {
         /// Bytes asked for.
         asked: usize,
     },
-    /// The kernel gave no memory for a slab or for a first page table.
+    /// The kernel gave no memory for a slab or for a first page table, or the allocator none for a
+    /// block.
     OutOfMemory {
-        /// Bytes asked of the kernel.
+        /// Bytes asked for.
         asked: usize,
     },
     /// Guards are made with mprotect here and the process has no mapping left
@@ -51,7 +52,7 @@ impl fmt::Display for Error {
                 write!(f, "a stack of {asked} bytes does not fit an address space")
             }
             Error::OutOfMemory { asked } => {
-                write!(f, "the kernel has no {asked} bytes for stacks")
+                write!(f, "there is no memory: {asked} bytes were refused")
             }
             Error::OutOfMappings => write!(
                 f,
@@ -72,3 +73,13 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// A list of the pool could not grow. What was asked for is not told: some bytes.
+#[cfg(feature = "std")]
+impl From<std::collections::TryReserveError> for Error {
+    fn from(_: std::collections::TryReserveError) -> Self {
+        Error::OutOfMemory {
+            asked: size_of::<usize>(),
+        }
+    }
+}

@@ -42,13 +42,19 @@
 //! - **Cancellation** ([`Coroutine::cancel`], and dropping): the suspended stack is unwound, every
 //!   destructor on it runs once, on that stack. One that was never resumed just drops its closure.
 //!   A body can catch the unwinding: if it then returns it has ended; if it suspends it has not, and
-//!   `cancel` says so. A coroutine that cannot be ended when it is dropped (after eight attempts) keeps
+//!   `cancel` says so; and so it does for one that suspends in a destructor, which cannot be unwound
+//!   again from there, only resumed. A coroutine that cannot be ended when it is dropped (after eight attempts) keeps
 //!   its stack and all that is on it for good: [`pool::Stats::abandoned`] counts these.
 //! - **Nesting**: a coroutine may resume others, which may suspend any coroutine they are called from;
 //!   the chain in between stands still as a whole, and a cancellation unwinds all of it.
 //! - **Threads**: a `Coroutine` is not `Send`: resuming it from another thread does not compile. (In C
 //!   it is allowed while the fiber is suspended, for fibers that hold no address of thread-local
 //!   storage across a suspend.) Pools are shared between threads.
+//!
+//!   ```compile_fail,E0277
+//!   let mut coroutine = lancet_switch::Coroutine::<(), (), ()>::new(|_, ()| ());
+//!   std::thread::spawn(move || coroutine.resume(()));
+//!   ```
 //! - **fork** in a coroutine goes on in both processes, suspended coroutines included. **Signals** may
 //!   be handled on any stack, at any instruction of a switch. **`setjmp`/`longjmp`** work within
 //!   one stack.
@@ -58,9 +64,8 @@
 //!   probes its stack (all Rust code does) or its frame is smaller than the guard.
 //! - **Errors**: making a stack or a coroutine fails with an [`Error`], never with an abort: sizes of
 //!   zero or beyond any address space, no memory for a stack, no mappings, no guard, a shadow stack.
-//!   [`Coroutine::new`] turns it into a panic. (With `std`, a block of 128 bytes for each coroutine
-//!   and the pool's lists come from the global allocator, which has its own rule when it is out of
-//!   memory: to abort.)
+//!   [`Coroutine::new`] turns it into a panic. (A pool itself, and what the scheduler keeps of a task,
+//!   come from the global allocator, which aborts when it has no memory.)
 //!
 //! # Without an unwinder
 //!
@@ -81,10 +86,11 @@
 //! - Suspending while an exception is being handled (in a C++ `catch` block, in a destructor during
 //!   unwinding) is allowed, but the count of exceptions in flight belongs to the thread: others see it
 //!   (`std::thread::panicking`, `std::uncaught_exceptions`), and C++ handlers of different fibers must
-//!   then end in the reverse order they began.
-//! - Suspending in a destructor that a *cancellation* runs aborts: unwinding cannot begin twice.
+//!   then end in the reverse order they began. To cancel a coroutine that suspended in a destructor while
+//!   a *panic* of its own unwound it aborts.
 //! - A [`RawStack`] whose memory is not as its constructor demands.
-//! - In a child of `fork`, a pool that another thread was inside of at that moment stays locked.
+//! - `fork` in a signal handler that interrupted this crate in the middle of making or giving back a
+//!   stack: the pool stays locked in the child. (Any other fork is fine, whatever other threads do.)
 //! - Shadow stacks (CET): recognised, and refused with [`Error::ShadowStack`]. They could not be tested
 //!   on the machines at hand.
 //!

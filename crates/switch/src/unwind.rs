@@ -6,6 +6,9 @@
 //! its stack runs; its payload names the coroutine, because it may have to cross others on its
 //! way (an inner coroutine may suspend an outer one).
 //!
+//! A stack that is being unwound for one cancellation cannot be unwound for a second: if a destructor
+//! suspends meanwhile, further cancellations are refused ([`can_cancel`]).
+//!
 //! Both need the standard library (`core` can raise and catch nothing) and `panic = "unwind"`. Else
 //! [`CAN_UNWIND`] is false: a panic ends the process before it reaches us, and a suspended
 //! coroutine that is dropped leaves its stack alone for good.
@@ -40,9 +43,28 @@ mod with_unwinder {
     /// Payload of a cancellation: the address of the [`Base`] of the coroutine to end.
     struct Cancelled(usize);
 
+    /// Whether the running stack can be unwound. Not if a cancellation was raised here before and the
+    /// thread is unwinding: that may be this stack, in a destructor that suspended, and a second
+    /// unwinding would abort. (Or a body that caught the first one is dropped by a panic of its
+    /// resumer: it is refused too.)
+    ///
+    /// # Safety
+    ///
+    /// `base` must be that of the coroutine that runs here.
+    pub unsafe fn can_cancel(base: *mut Base) -> bool {
+        // SAFETY: the caller promises a live Base.
+        unsafe { (*base).state == 0 || !is_unwinding() }
+    }
+
     /// Unwinds the running stack up to the first function of `base`.
+    ///
+    /// # Safety
+    ///
+    /// As [`can_cancel`].
     #[cold]
-    pub fn cancel_here(base: *mut Base) -> ! {
+    pub unsafe fn cancel_here(base: *mut Base) -> ! {
+        // SAFETY: the caller promises a live Base.
+        unsafe { (*base).state = 1 };
         resume_unwind(Box::new(Cancelled(base.addr())))
     }
 
@@ -80,7 +102,9 @@ mod with_unwinder {
 #[cfg(all(feature = "std", panic = "unwind", feature = "scheduler"))]
 pub use with_unwinder::is_cancellation;
 #[cfg(all(feature = "std", panic = "unwind"))]
-pub use with_unwinder::{CAN_UNWIND, Payload, cancel_here, carry_on, contain, is_unwinding};
+pub use with_unwinder::{
+    CAN_UNWIND, Payload, can_cancel, cancel_here, carry_on, contain, is_unwinding,
+};
 
 #[cfg(not(all(feature = "std", panic = "unwind")))]
 mod without_unwinder {
@@ -93,8 +117,13 @@ mod without_unwinder {
     pub const CAN_UNWIND: bool = false;
 
     /// Never called: nothing sends a cancellation when [`CAN_UNWIND`] is false.
+    pub unsafe fn can_cancel(_base: *mut Base) -> bool {
+        false
+    }
+
+    /// Never called, for the same reason.
     #[cold]
-    pub fn cancel_here(_base: *mut Base) -> ! {
+    pub unsafe fn cancel_here(_base: *mut Base) -> ! {
         unreachable!("cancelled without an unwinder")
     }
 
@@ -126,4 +155,6 @@ mod without_unwinder {
 #[cfg(all(not(all(feature = "std", panic = "unwind")), feature = "scheduler"))]
 pub use without_unwinder::is_cancellation;
 #[cfg(not(all(feature = "std", panic = "unwind")))]
-pub use without_unwinder::{CAN_UNWIND, Payload, cancel_here, carry_on, contain, is_unwinding};
+pub use without_unwinder::{
+    CAN_UNWIND, Payload, can_cancel, cancel_here, carry_on, contain, is_unwinding,
+};

@@ -40,18 +40,20 @@ fn pkg_config(arguments: &[&str]) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a program of `tests/c`, against the shared or the static library.
+/// Compiles a program of `tests/c`, or at an absolute path, against the shared or the static library.
 fn compile(source: &str, flags: &[&str], shared: bool) -> PathBuf {
     let compiler = if source.ends_with(".c") { "gcc" } else { "g++" };
     // Tests run at once: no two may write one program.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let program = installed().join(format!("{source}-{number}"));
+    let source = Path::new(CRATE).join("tests/c").join(source);
+    let name = source.file_name().expect("a file").display();
+    let program = installed().join(format!("{name}-{number}"));
     let mut command = Command::new(compiler);
     command
         .args(["-Wall", "-Wextra", "-Werror", "-O2"])
         .args(flags)
-        .arg(format!("{CRATE}/tests/c/{source}"))
+        .arg(source)
         .arg("-o")
         .arg(&program)
         .args(pkg_config(&["--cflags"]));
@@ -102,14 +104,21 @@ fn an_exception_that_nobody_catches_ends_the_process_with_a_line() {
 #[test]
 fn overflows_of_c_code_are_reported_with_the_function() {
     let program = compile("overflow.c", &["-O0"], true);
-    for (kind, function) in [
-        ("recursion", "dig"),
-        ("giant", "one_giant_frame"),
-        ("alloca", "takes_alloca"),
+    let rounds = if std::env::var_os("LANCET_SOAK").is_some() {
+        100
+    } else {
+        1
+    };
+    for (kind, function, guard) in [
+        ("recursion", "dig", "68k"),
+        ("giant", "one_giant_frame", "68k"),
+        ("alloca", "takes_alloca", "68k"),
+        ("larger", "one_larger_frame", "128k"),
     ] {
-        for thread in ["main", "thread"] {
+        for thread in ["main", "thread"].repeat(rounds) {
             let output = Command::new(&program)
                 .args([kind, thread])
+                .env("LANCET_GUARD_SIZE", guard)
                 .output()
                 .expect("compiled");
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -124,6 +133,21 @@ fn overflows_of_c_code_are_reported_with_the_function() {
             assert!(text.contains("\"deep one\""), "{kind} {thread}: {text}");
         }
     }
+}
+
+#[test]
+fn the_example_of_the_readme_runs() {
+    let readme = std::fs::read_to_string(format!("{CRATE}/../../README.md")).expect("the README");
+    let example = readme
+        .split("```c\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("an example");
+    let source = installed().join("readme.c");
+    std::fs::write(&source, example).expect("a file");
+    let program = compile(&source.display().to_string(), &[], true);
+    let output = run(&mut Command::new(program));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "9\n16\nzero\n");
 }
 
 /// gdb follows the unwind tables, and the program itself the frame pointers.
@@ -157,6 +181,25 @@ fn backtraces_lead_from_a_fiber_into_its_resumer() {
         }
     }
     assert_eq!(text.matches("SIGTRAP").count(), 2, "{text}");
+}
+
+/// The one instruction is between the exchange of the link and that of the stacks, in a suspend.
+#[test]
+fn backtraces_are_right_at_every_instruction_but_one() {
+    let program = compile("step.c", &["-fexceptions"], false);
+    let output = run(Command::new("gdb")
+        .args(["-q", "-batch", "-x"])
+        .arg(format!("{CRATE}/tests/c/step.py"))
+        .arg(&program));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let results: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("steps at"))
+        .collect();
+    assert_eq!(results.len(), 2, "{text}");
+    for result in results {
+        assert!(result.ends_with(", lost at 1"), "{text}");
+    }
 }
 
 /// Every declaration of the header is exported and nothing else is.

@@ -188,3 +188,46 @@ fn cancelling_a_chain_unwinds_every_stack_of_it() {
     assert_eq!(outer.cancel(), Ok(()));
     assert_eq!(bells.get(), 2);
 }
+
+/// Suspends when it is dropped.
+struct Suspends<'s>(&'s lancet_switch::Suspender<(), u32>);
+
+impl Drop for Suspends<'_> {
+    fn drop(&mut self) {
+        self.0.suspend(2);
+    }
+}
+
+#[test]
+fn a_destructor_that_suspends_in_a_cancellation_stops_it_until_it_is_resumed() {
+    let bells = Rc::new(Cell::new(0));
+    let mut coroutine = Coroutine::<(), u32, ()>::new(|suspender, ()| {
+        let _outer = Bell(bells.clone());
+        let _stops = Suspends(suspender);
+        suspender.suspend(1);
+    });
+    coroutine.resume(());
+    assert_eq!(coroutine.cancel(), Err(StillSuspended));
+    // It cannot be unwound a second time from where it stands.
+    assert_eq!(coroutine.cancel(), Err(StillSuspended));
+    assert_eq!(bells.get(), 0);
+    let payload = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
+    assert!(payload.is_err() && coroutine.is_finished());
+    assert_eq!(bells.get(), 1);
+}
+
+#[test]
+fn one_that_stands_in_its_unwinding_is_abandoned_when_dropped() {
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let mut coroutine = Builder::new()
+        .pool(&pool)
+        .spawn::<(), u32, (), _>(|suspender, ()| {
+            let _stops = Suspends(suspender);
+            suspender.suspend(1);
+        })
+        .expect("a coroutine");
+    coroutine.resume(());
+    assert_eq!(coroutine.cancel(), Err(StillSuspended));
+    drop(coroutine);
+    assert_eq!(pool.stats().abandoned, 1);
+}

@@ -246,6 +246,27 @@ fn a_signal_that_was_sent_is_not_claimed() {
 }
 
 #[test]
+fn a_thread_that_ends_gives_its_alternate_stack_back() {
+    let address_space = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+        let kilobytes = line.and_then(|rest| rest.trim().split(' ').next()?.parse::<usize>().ok());
+        kilobytes.expect("VmSize in kB")
+    };
+    let covered = |count: usize| {
+        for _ in 0..count {
+            let cover = || report::cover_thread().expect("an alternate stack");
+            std::thread::spawn(cover).join().expect("no panic");
+        }
+        address_space()
+    };
+    let before = covered(20);
+    let after = covered(1000);
+    // 64 KiB each, if they were kept. Other tests come and go meanwhile.
+    assert!(after < before + (32 << 10), "{before} then {after} kB");
+}
+
+#[test]
 fn sizes_of_frames_are_those_of_the_program() {
     let (_, text) = run("large-main-0");
     let bytes: usize = line(&text, "largest")

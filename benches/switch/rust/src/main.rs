@@ -5,7 +5,8 @@
 use std::hint::black_box;
 
 use corosensei::{Coroutine as Theirs, CoroutineResult};
-use lancet_switch::{Builder, Coroutine, State};
+use lancet_switch::pool::{Config, Pool};
+use lancet_switch::{Builder, Coroutine, Stack, State, Suspender};
 
 /// CPU time of this thread in nanoseconds.
 fn now() -> u64 {
@@ -24,7 +25,8 @@ fn time(count: u64, run: impl FnOnce(u64)) -> f64 {
     (now() - start) as f64 / count as f64
 }
 
-/// A round trip is two switches.
+/// A round trip is two switches; a word goes in and comes back, as in `c/switches.c`. The compiler
+/// cannot see through a switch, so it needs no `black_box`, whose stores would be timed too.
 fn ours(keep_fp: bool, rounds: u64) -> f64 {
     let mut echo = Builder::new()
         .keep_fp(keep_fp)
@@ -36,10 +38,7 @@ fn ours(keep_fp: bool, rounds: u64) -> f64 {
         .expect("a coroutine");
     time(2 * rounds, |_| {
         for round in 0..rounds as usize {
-            let State::Suspended(back) = echo.resume(black_box(round)) else {
-                unreachable!()
-            };
-            black_box(back);
+            assert!(matches!(echo.resume(round), State::Suspended(back) if back == round));
         }
     })
 }
@@ -52,10 +51,7 @@ fn theirs(rounds: u64) -> f64 {
     });
     let ns = time(2 * rounds, |_| {
         for round in 0..rounds as usize {
-            let CoroutineResult::Yield(back) = echo.resume(black_box(round)) else {
-                unreachable!()
-            };
-            black_box(back);
+            assert!(matches!(echo.resume(round), CoroutineResult::Yield(back) if back == round));
         }
     });
     // SAFETY: the body owns nothing.
@@ -81,16 +77,40 @@ fn create_theirs(rounds: u64) -> f64 {
     })
 }
 
-/// Stacks never used before: guard, first page, first switch.
-fn create_fresh(count: u64) -> f64 {
-    let mut all = Vec::with_capacity(count as usize);
-    time(count, |_| {
+/// A pool nobody has used: of what it costs to come to a stack for the first time, the part that is
+/// ours (slab, guard) and the part that is the kernel's at the first touch (a zeroed page).
+fn create_fresh(round: u32) {
+    const COUNT: u64 = 10_000;
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let mut stacks = Vec::with_capacity(COUNT as usize);
+    let ns = time(COUNT, |count| {
+        stacks.extend((0..count).map(|_| pool.stack().expect("a stack")));
+    });
+    println!("fresh-stack {ns:.3}");
+    let ns = time(COUNT, |_| {
+        for stack in &stacks {
+            // SAFETY: within a stack that nothing runs on.
+            unsafe { ((stack.range().end - 8) as *mut u64).write_volatile(1) };
+        }
+    });
+    println!("fresh-touch {ns:.3}");
+    drop(stacks);
+    let pool = Pool::new(Config::default()).expect("a pool");
+    let mut all = Vec::with_capacity(COUNT as usize);
+    let ns = time(COUNT, |count| {
         for _ in 0..count {
-            let mut idle = Coroutine::<(), (), ()>::new(|suspender, ()| suspender.suspend(()));
+            let mut idle = Builder::new()
+                .pool(&pool)
+                .spawn(|suspender: &Suspender<(), ()>, ()| suspender.suspend(()))
+                .expect("a coroutine");
             idle.resume(());
             all.push(idle);
         }
-    })
+    });
+    // The first round also makes the heap grow.
+    if round > 0 {
+        println!("create-fresh {ns:.3}");
+    }
 }
 
 fn main() {
@@ -98,8 +118,8 @@ fn main() {
         .nth(1)
         .and_then(|text| text.parse().ok())
         .unwrap_or(3_000_000);
-    println!("create-fresh {:.3}", create_fresh(20_000));
-    for _ in 0..7 {
+    for round in 0..7 {
+        create_fresh(round);
         println!("switch {:.3}", ours(false, rounds));
         println!("switch-fp {:.3}", ours(true, rounds));
         println!("corosensei {:.3}", theirs(rounds));

@@ -9,6 +9,7 @@ mod x86_64;
 
 pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
 
+use crate::annotate::Notes;
 use crate::value::Word;
 
 /// First function of a coroutine's stack. It ends in [`leave`].
@@ -40,7 +41,8 @@ pub struct Base {
     pub top: usize,
     /// Number of the coroutine, in order of creation in this process.
     pub id: u64,
-    /// State of the C interface (module `capi`); unused by the Rust one.
+    /// State of the C interface (module `capi`). Of the Rust one: whether a cancellation was raised
+    /// ([`crate::unwind`]).
     pub state: u32,
     /// Whether the floating-point control words travel.
     pub fp: bool,
@@ -48,8 +50,8 @@ pub struct Base {
     pub name_len: u8,
     /// What to call it in a report.
     pub name: [u8; NAME],
-    /// What the annotations of [`crate::annotate`] remember.
-    pub notes: [usize; 4],
+    /// For tools.
+    pub notes: Notes,
 }
 
 /// The highest bytes of every stack: how the overflow report finds the [`Base`] from an address.

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::boxed::Box;
 
-use super::fiber::{DONE, Owner, RUNNING, SUSPENDED, block};
+use super::fiber::{DONE, Owner, RUNNING, SUSPENDED, block, state};
 use super::options::code;
 use super::switch::{resume_to_unwind, status};
 use crate::annotate;
@@ -19,18 +19,23 @@ use crate::pool::high_water_mark;
 pub unsafe extern "C-unwind" fn lancet_cancel(fiber: *mut Base) -> c_int {
     // SAFETY: the caller promises a live fiber; only a suspended one is switched to.
     unsafe {
-        match (*fiber).state {
+        match state(fiber) {
             SUSPENDED if (*fiber).data.is_null() => {
                 // Never resumed: there is nothing to unwind.
                 (*fiber).state = DONE;
                 0
             }
-            SUSPENDED => match resume_to_unwind(fiber).status {
-                status::SUSPENDED => code::STILL_SUSPENDED,
-                _ => 0,
-            },
+            // In a destructor of a first cancellation.
+            SUSPENDED if (*block(fiber)).unwinding => code::STILL_SUSPENDED,
+            SUSPENDED => {
+                (*block(fiber)).unwinding = true;
+                match resume_to_unwind(fiber).status {
+                    status::SUSPENDED => code::STILL_SUSPENDED,
+                    _ => 0,
+                }
+            }
             DONE => 0,
-            state => code::of_state(state),
+            running => code::of_state(running),
         }
     }
 }
@@ -69,7 +74,7 @@ pub unsafe extern "C" fn lancet_fiber_discard(fiber: *mut Base) -> c_int {
     }
     // SAFETY: the caller promises a live fiber.
     unsafe {
-        if (*fiber).state == RUNNING {
+        if state(fiber) == RUNNING {
             return code::of_state(RUNNING);
         }
         release(fiber);
@@ -109,7 +114,7 @@ unsafe fn release(fiber: *mut Base) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lancet_fiber_state(fiber: *const Base) -> c_int {
     // SAFETY: the caller promises a live fiber.
-    unsafe { (*fiber).state as c_int }
+    unsafe { state(fiber) as c_int }
 }
 
 /// The number of a fiber, as in an overflow report.

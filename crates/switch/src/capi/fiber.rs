@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
-use std::boxed::Box;
 
 use super::options::{Options, code};
 use super::switch::{IMAGE, Switched, first_address, start};
@@ -21,6 +20,18 @@ pub const SUSPENDED: u32 = 1;
 pub const RUNNING: u32 = 2;
 /// Its function has returned, thrown or been unwound.
 pub const DONE: u32 = 3;
+/// Added to the first two: its control words travel.
+pub const KEEPS_FP: u32 = 4;
+
+/// The state of a fiber, without [`KEEPS_FP`].
+///
+/// # Safety
+///
+/// `fiber` must be one that was not freed.
+pub unsafe fn state(fiber: *const Base) -> u32 {
+    // SAFETY: the caller promises a live fiber.
+    unsafe { (*fiber).state & !KEEPS_FP }
+}
 
 /// `lancet_entry`.
 pub type UserEntry =
@@ -54,9 +65,8 @@ pub enum Owner {
 pub struct Fiber {
     /// The exception that cancels it.
     pub exception: Exception,
-    /// The resumer's `rbp` and return address: a frame record.
-    pub frame_pointer: usize,
-    record: usize,
+    /// Whether that is on its way: it cannot be raised a second time.
+    pub unwinding: bool,
     /// The function and its argument.
     pub entry: UserEntry,
     /// See `entry`.
@@ -69,6 +79,10 @@ pub struct Fiber {
     /// See `resumer`.
     #[cfg(any(feature = "asan", feature = "tsan"))]
     pub suspended: Option<annotate::Departed>,
+    /// Control words the resumer left behind, if they travel.
+    pub resumers_words: ControlWords,
+    /// And the fiber.
+    pub fibers_words: ControlWords,
     /// What C has a pointer to.
     pub base: Base,
 }
@@ -156,16 +170,14 @@ unsafe fn make(
         unsafe { CStr::from_ptr(options.name) }
     });
     let name = name.and_then(|name| name.to_str().ok());
-    let fiber: *mut Fiber = Box::into_raw(Box::<Fiber>::new_uninit()).cast();
+    let fiber = builder::allocate::<Fiber>()?;
     // SAFETY: the block is new, and the image lies within the stack (checked above), which is ours
     // by the contract of the pool or the promise of the caller; both are written in full before the
     // first switch reads them.
     unsafe {
         let base = &raw mut (*fiber).base;
-        let frame_pointer = &raw mut (*fiber).frame_pointer;
         (&raw mut (*fiber).exception).write(Exception::new());
-        frame_pointer.write(0);
-        (&raw mut (*fiber).record).write(start as *const () as usize);
+        (&raw mut (*fiber).unwinding).write(false);
         (&raw mut (*fiber).entry).write(entry);
         (&raw mut (*fiber).argument).write(argument);
         (&raw mut (*fiber).owner).write(owner);
@@ -174,22 +186,23 @@ unsafe fn make(
             (&raw mut (*fiber).resumer).write(None);
             (&raw mut (*fiber).suspended).write(None);
         }
-        builder::init(base, range, name, options.flags & Options::KEEP_FP != 0);
+        (*fiber).fibers_words.save();
+        let keep_fp = options.flags & Options::KEEP_FP != 0;
+        builder::init(base, range, name, keep_fp);
         // `start` makes it another value: the fiber has started.
         (&raw mut (*base).data).write(ptr::null_mut());
         (&raw mut (*base).record).write(start as *const () as usize);
         (&raw mut (*base).entry).write(no_entry);
-        (&raw mut (*base).state).write(SUSPENDED);
+        (&raw mut (*base).state).write(SUSPENDED | if keep_fp { KEEPS_FP } else { 0 });
 
-        // 16 bytes aligned when `start` runs, with the whole image popped.
+        // 16 bytes aligned when `start` runs, with the return address popped.
         let image = ptr::with_exposed_provenance_mut::<usize>(top - IMAGE);
-        (*image.cast::<ControlWords>()).save();
-        for register in 1..=5 {
+        for register in 0..5 {
             image.add(register).write(0);
         }
-        image.add(6).write(frame_pointer.expose_provenance());
-        image.add(7).write(first_address());
-        (&raw mut (*base).link).write(image.addr());
+        image.add(5).write(base.expose_provenance());
+        image.add(6).write(first_address());
+        (&raw mut (*base).link).write(image.add(5).addr());
         annotate::made(base);
         Ok(base)
     }
@@ -200,16 +213,18 @@ unsafe extern "C" fn no_entry(_value: Word, _tag: usize, _base: *mut Base) -> ! 
     unreachable!("a fiber of the C interface was entered as a coroutine")
 }
 
-/// What the assembly of [`super::switch`] loads from an image: mxcsr, and 4 bytes on the x87 word.
+/// What the assembly of [`super::switch`] knows: `rbp` = `&Base.link` is the fiber, and 4 bytes after
+/// mxcsr there is the x87 word.
 const _: () = assert!(
-    core::mem::offset_of!(ControlWords, mxcsr) == 0
+    core::mem::offset_of!(Base, link) == 0
+        && core::mem::offset_of!(ControlWords, mxcsr) == 0
         && core::mem::offset_of!(ControlWords, x87) == 4
 );
 
 /// Resumed while running, or after its end.
 pub extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched {
     // SAFETY: C passed a fiber that was not freed.
-    let state = unsafe { (*fiber).state };
+    let state = unsafe { state(fiber) };
     Switched {
         value: ptr::null_mut(),
         status: code::of_state(state) as isize,
@@ -219,6 +234,24 @@ pub extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched
 /// Suspended a fiber that is not running: there is nobody to go back to.
 pub extern "C" fn suspended_wrongly(_fiber: *mut Base, _value: *mut u8) -> *mut u8 {
     misuse("lancet_suspend was called for a fiber that is not running")
+}
+
+/// The cancellation of a fiber that this one was resumed in has unwound this one. What its last switch
+/// would have done but for the exchange of stacks, which the unwinder does.
+///
+/// # Safety
+///
+/// It must be running, and no frame of it needed any more.
+pub unsafe fn passed(fiber: *mut Base) {
+    // SAFETY: the caller promises a live fiber, whose resumer left its control words on the way in.
+    unsafe {
+        if (*fiber).state & KEEPS_FP != 0 {
+            (*block(fiber)).resumers_words.restore();
+        }
+        (*fiber).state = DONE;
+        #[cfg(any(feature = "asan", feature = "tsan"))]
+        super::hooks::passed(fiber);
+    }
 }
 
 /// The end, with a reason.

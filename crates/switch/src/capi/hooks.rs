@@ -18,8 +18,10 @@ unsafe extern "C" fn lancet_hook_before_resume(fiber: *mut Base) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_in_resumer(fiber: *mut Base) {
     // SAFETY: see above.
-    if let Some(departed) = unsafe { (*block(fiber)).resumer.take() } {
-        annotate::after_resume(departed);
+    unsafe {
+        if let Some(departed) = (*block(fiber)).resumer.take() {
+            annotate::after_resume(fiber, departed);
+        }
     }
 }
 
@@ -42,4 +44,13 @@ unsafe extern "C" fn lancet_hook_before_suspend(fiber: *mut Base) {
 unsafe extern "C" fn lancet_hook_before_end(fiber: *mut Base) {
     // SAFETY: see above.
     unsafe { annotate::before_suspend(fiber, true) };
+}
+
+/// As the two hooks around a last switch.
+pub unsafe fn passed(fiber: *mut Base) {
+    // SAFETY: see above.
+    unsafe {
+        lancet_hook_before_end(fiber);
+        lancet_hook_in_resumer(fiber);
+    }
 }

@@ -3,7 +3,7 @@
 //! Built into `liblancet_switch.so` and `.a` by `capi/build`. It does not use [`crate::Coroutine`]:
 //! a C function has no type for values and may be entered by exceptions of any language, so the
 //! switch ([`switch`]), the boundary ([`unwind`]) and the life of a fiber ([`fiber`], [`ending`]) are its
-//! own, on the same pool, the same block at the stack's top and the same report.
+//! own, on the same pool, the same block beside the stack and the same report.
 
 mod ending;
 mod fiber;

@@ -231,10 +231,7 @@ pub extern "C" fn lancet_report_install() -> c_int {
 /// Covers the calling thread until it ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn lancet_report_cover_thread() -> c_int {
-    report::cover_thread().map_or(code::SYSTEM, |cover| {
-        core::mem::forget(cover);
-        0
-    })
+    report::cover_thread().map_or(code::SYSTEM, |()| 0)
 }
 
 /// What a code means.
@@ -245,7 +242,7 @@ pub extern "C" fn lancet_strerror(code: c_int) -> *const c_char {
         -1 => c"an argument is invalid",
         -2 => c"the stack asked for is too small",
         -3 => c"the stack asked for does not fit an address space",
-        -4 => c"the kernel has no memory for stacks",
+        -4 => c"there is no memory for stacks",
         -5 => c"no mapping left for a guard: raise vm.max_map_count, or use Linux 6.13 or later",
         -6 => c"the kernel refused to make a guard",
         -7 => c"all stacks of the pool are in use",

@@ -7,33 +7,37 @@
 //! the place of the three words:
 //!
 //! ```text
-//!      sp+56  return address of lancet_resume() or lancet_suspend(); at first `start`
-//!      sp+48  rbp          at first &Fiber.frame_pointer
-//!      sp+40  rbx
-//!      sp+32  r12
-//!      sp+24  r13
-//!      sp+16  r14
-//!      sp+8   r15
-//!  sp ─►      mxcsr, x87 control word: stored and loaded only on request
+//!            return address of lancet_resume() or lancet_suspend(); at first `start`
+//!  link ─►   rbp          at first &Base.link
+//!  link-8    rbx
+//!  link-16   r12
+//!  link-24   r13
+//!  link-32   r14
+//!  link-40   r15
 //! ```
+//!
+//! The call has put the return address there, the rest is written below `rsp`, into the red zone. With
+//! the link and the state that is nine stores, and the number of stores is what a switch costs (one a
+//! cycle: 0.27 ns each on the machine of docs/switch.md).
 //!
 //! A switch returns straight into the caller of the function that the other side is in, with
 //! `pop; jmp` (see [`crate::arch`]). Nothing is asked on arrival: a cancellation and an exception
 //! arrive by a jump to [`unwind_here`] and [`raise_here`] with the return address still in place,
-//! exactly as if the code that stands still had called these.
+//! exactly as if the code that stands still had called these. Nor is anything but one word asked on
+//! departure: control words that travel make it another value, and have routines of their own.
 //!
-//! `start`, the outermost frame, has unwind rules that lead into the resumer (`rbp` is
-//! `&Fiber.frame_pointer`; the resumer's image is where the link points) and a personality that stops
-//! every exception there. `Fiber.frame_pointer` and the word after it are a frame record for walkers
-//! of frame pointers: the resumer's `rbp` and return address.
+//! `start`, the outermost frame, has unwind rules that lead into the resumer (`rbp` is `&Base.link`, and
+//! the link points to the resumer's image) and a personality that stops every exception there. For
+//! walkers of frame pointers, the link and the word after it are a frame record, and so are the
+//! highest two words of every image.
 //!
-//! Both hold at every instruction but one: between `mov [link], rsp` and `mov rsp, rax` the link is
-//! the running side's own.
+//! Both hold at every instruction but one: between the exchange of the link and that of `rsp` the
+//! link is the running side's own.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-use super::fiber::{Fiber, RUNNING, SUSPENDED, entered_wrongly};
+use super::fiber::{DONE, Fiber, KEEPS_FP, RUNNING, SUSPENDED, entered_wrongly, suspended_wrongly};
 use super::unwind::{personality, stop, unhandled};
 use crate::arch::Base;
 
@@ -42,8 +46,8 @@ unsafe extern "C" {
     fn _Unwind_RaiseException();
 }
 
-/// Bytes of the image.
-pub const IMAGE: usize = 64;
+/// Bytes of the image, return address included.
+pub const IMAGE: usize = 56;
 
 /// What a first image has for a return address: see [`start`].
 pub fn first_address() -> usize {
@@ -53,9 +57,9 @@ pub fn first_address() -> usize {
 // Offsets from the pointer C has, the address of `Fiber::base`.
 const LINK: isize = offset_of!(Base, link) as isize;
 const STATE: isize = offset_of!(Base, state) as isize;
-const FP: isize = offset_of!(Base, fp) as isize;
 const BASE: isize = offset_of!(Fiber, base) as isize;
-const FRAME: isize = offset_of!(Fiber, frame_pointer) as isize - BASE;
+const RESUMERS: isize = offset_of!(Fiber, resumers_words) as isize - BASE;
+const FIBERS: isize = offset_of!(Fiber, fibers_words) as isize - BASE;
 const ENTRY: isize = offset_of!(Fiber, entry) as isize - BASE;
 const ARGUMENT: isize = offset_of!(Fiber, argument) as isize - BASE;
 const EXCEPTION: isize = offset_of!(Fiber, exception) as isize - BASE;
@@ -77,75 +81,85 @@ pub struct Switched {
     pub status: isize,
 }
 
+/// A routine that leaves in state `$from`, sets it to `$to` and arrives with the value and status 0. In
+/// any other state it goes to `$else`. `$over` is the switch.
+macro_rules! routine {
+    ($from:expr => $to:expr, else $else:path, $over:expr $(, $place:ident = $offset:expr)*) => {
+        naked_asm!(
+            ".cfi_startproc",
+            "cmp dword ptr [rdi + {state}], {from}",
+            "jne {other}",
+            "mov dword ptr [rdi + {state}], {to}",
+            $over,
+            "mov rax, rsi",
+            "xor edx, edx",
+            jump_back!(),
+            ".cfi_endproc",
+            state = const STATE,
+            from = const $from,
+            to = const $to,
+            other = sym $else,
+            link = const LINK,
+            $($place = const $offset,)*
+        )
+    };
+}
+
+/// The same for a fiber whose control words travel.
+macro_rules! routine_with_words {
+    ($from:expr => $to:expr, else $else:path, $over:expr) => {
+        routine!(
+            $from | KEEPS_FP => $to | KEEPS_FP, else $else, $over,
+            resumers = RESUMERS, fibers = FIBERS
+        )
+    };
+}
+
+/// The switch into a fiber, and that out of it.
+macro_rules! into_fiber {
+    ($words:expr) => {
+        switch_over!("lancet_hook_before_resume", $words, "lancet_hook_in_fiber")
+    };
+}
+macro_rules! out_of_fiber {
+    ($words:expr) => {
+        switch_over!(
+            "lancet_hook_before_suspend",
+            $words,
+            "lancet_hook_in_resumer"
+        )
+    };
+}
+
 /// Runs `fiber` until it suspends itself or ends.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn lancet_resume(fiber: *mut Base, value: *mut u8) -> Switched {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp dword ptr [rdi + {state}], {suspended}",
-        "jne 3f",
-        "mov dword ptr [rdi + {state}], {running}",
-        "mov rax, [rsp]",
-        "mov [rdi + {frame}], rbp",
-        "mov [rdi + {frame} + 8], rax",
-        ".cfi_remember_state",
-        hook!("lancet_hook_before_resume"),
-        save!(),
-        exchange!(),
-        load!(),
-        hook!("lancet_hook_in_fiber"),
-        "mov rax, rsi",
-        "xor edx, edx",
-        "pop rcx",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_register rip, rcx",
-        "jmp rcx",
-        ".cfi_restore_state",
-        "3:",
-        "jmp {wrongly}",
-        ".cfi_endproc",
-        state = const STATE,
-        suspended = const SUSPENDED,
-        running = const RUNNING,
-        frame = const FRAME,
-        fp = const FP,
-        link = const LINK,
-        wrongly = sym entered_wrongly,
-    )
+    routine!(SUSPENDED => RUNNING, else resume_with_words, into_fiber!(""))
 }
 
 /// Goes back to the resumer with `value`; returns what the next resume passes.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn lancet_suspend(fiber: *mut Base, value: *mut u8) -> *mut u8 {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp dword ptr [rdi + {state}], {running}",
-        "jne 3f",
-        "mov dword ptr [rdi + {state}], {suspended}",
-        ".cfi_remember_state",
-        hook!("lancet_hook_before_suspend"),
-        save!(),
-        exchange!(),
-        load!(),
-        hook!("lancet_hook_in_resumer"),
-        "mov rax, rsi",
-        "xor edx, edx",
-        "pop rcx",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_register rip, rcx",
-        "jmp rcx",
-        ".cfi_restore_state",
-        "3:",
-        "jmp {wrongly}",
-        ".cfi_endproc",
-        state = const STATE,
-        suspended = const SUSPENDED,
-        running = const RUNNING,
-        fp = const FP,
-        link = const LINK,
-        wrongly = sym super::fiber::suspended_wrongly,
+    routine!(RUNNING => SUSPENDED, else suspend_with_words, out_of_fiber!(""))
+}
+
+/// [`lancet_resume`] for a fiber whose control words travel.
+#[unsafe(naked)]
+extern "C-unwind" fn resume_with_words(fiber: *mut Base, value: *mut u8) -> Switched {
+    routine_with_words!(
+        SUSPENDED => RUNNING, else entered_wrongly,
+        into_fiber!(exchange_words!("resumers", "fibers"))
+    )
+}
+
+/// [`lancet_suspend`] for a fiber whose control words travel.
+#[unsafe(naked)]
+extern "C-unwind" fn suspend_with_words(fiber: *mut Base, value: *mut u8) -> *mut u8 {
+    routine_with_words!(
+        RUNNING => SUSPENDED, else suspended_wrongly,
+        out_of_fiber!(exchange_words!("fibers", "resumers"))
     )
 }
 
@@ -155,44 +169,35 @@ pub extern "C-unwind" fn lancet_suspend(fiber: *mut Base, value: *mut u8) -> *mu
 pub extern "C-unwind" fn resume_to_unwind(fiber: *mut Base) -> Switched {
     naked_asm!(
         ".cfi_startproc",
-        "mov dword ptr [rdi + {state}], {running}",
-        "mov rax, [rsp]",
-        "mov [rdi + {frame}], rbp",
-        "mov [rdi + {frame} + 8], rax",
-        hook!("lancet_hook_before_resume"),
-        save!(),
-        exchange!(),
-        load!(),
-        hook!("lancet_hook_in_fiber"),
+        "add dword ptr [rdi + {state}], {step}",
+        into_fiber!(concat!(
+            "test byte ptr [rdi + {state}], {keeps}\nje 5f\n",
+            exchange_words!("resumers", "fibers")
+        )),
         "jmp {unwind}",
         ".cfi_endproc",
         state = const STATE,
-        running = const RUNNING,
-        frame = const FRAME,
-        fp = const FP,
+        step = const RUNNING - SUSPENDED,
+        keeps = const KEEPS_FP,
+        resumers = const RESUMERS,
+        fibers = const FIBERS,
         link = const LINK,
         unwind = sym unwind_here,
     )
 }
 
 /// First and outermost frame of a fiber. In: `rdi` the fiber, `rax` the first value, `rbp`
-/// = `&Fiber.frame_pointer`.
+/// = `&Base.link`.
 #[unsafe(naked)]
 pub unsafe extern "C" fn start() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_personality 0x1b, {personality}",
         ".cfi_signal_frame",
-        // DW_CFA_def_cfa_expression, 7 bytes: DW_OP_breg6 (rbp) + (link - frame_pointer) in two
-        // bytes of signed LEB128, DW_OP_deref, DW_OP_plus_uconst 64 (IMAGE), DW_OP_nop
-        ".cfi_escape 0x0f, 7, 0x76, {low}, {high}, 0x06, 0x23, 64, 0x96",
-        ".cfi_offset rip, -8",
-        ".cfi_offset rbp, -16",
-        ".cfi_offset rbx, -24",
-        ".cfi_offset r12, -32",
-        ".cfi_offset r13, -40",
-        ".cfi_offset r14, -48",
-        ".cfi_offset r15, -56",
+        // DW_CFA_def_cfa_expression, 5 bytes: DW_OP_breg6 (rbp) + link, DW_OP_deref,
+        // DW_OP_plus_uconst 16
+        ".cfi_escape 0x0f, 5, 0x76, {link}, 0x06, 0x23, 16",
+        image_rules!(),
         // The image leads behind this instruction, as a return address does: unwinders look up the
         // byte before.
         "nop",
@@ -201,7 +206,7 @@ pub unsafe extern "C" fn start() {
         "mov rsi, rax",
         "mov rdx, [rdi + {argument}]",
         "call [rdi + {entry}]",
-        "lea rdi, [rbp - ({frame})]",
+        "lea rdi, [rbp - ({link})]",
         "mov rsi, rax",
         "mov edx, 1",
         // As at a function's entry.
@@ -209,70 +214,62 @@ pub unsafe extern "C" fn start() {
         "jmp {leave}",
         ".cfi_endproc",
         personality = sym personality,
-        low = const ((LINK - FRAME) & 0x7f) | 0x80,
-        high = const ((LINK - FRAME) >> 7) & 0x7f,
+        link = const LINK,
         data = const offset_of!(Base, data),
         argument = const ARGUMENT,
         entry = const ENTRY,
-        frame = const FRAME,
         leave = sym leave,
     )
+}
+
+/// A routine that leaves a fiber for good, with what comes before and after the switch.
+macro_rules! last_routine {
+    ([$($before:expr),*], [$($after:expr),*] $(, $place:ident = sym $path:path)?) => {
+        naked_asm!(
+            ".cfi_startproc",
+            $($before,)*
+            leave_over!(),
+            $($after,)*
+            ".cfi_endproc",
+            state = const STATE,
+            keeps = const KEEPS_FP,
+            done = const DONE,
+            resumers = const RESUMERS,
+            link = const LINK,
+            $($place = sym $path,)?
+        )
+    };
 }
 
 /// The last switch: `rdi` the fiber, `rsi` the value, `rdx` the status.
 #[unsafe(naked)]
 pub unsafe extern "C" fn leave(fiber: *mut Base, value: *mut u8, status: isize) -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        // The frame is the resumer's image from the first instruction on: DW_CFA_def_cfa_expression,
-        // 5 bytes: DW_OP_breg5 (rdi) + link, DW_OP_deref, DW_OP_plus_uconst 64
-        image_rules!(),
-        ".cfi_escape 0x0f, 5, 0x75, {link}, 0x06, 0x23, 64",
-        hook!("lancet_hook_before_end"),
-        "mov dword ptr [rdi + {state}], {done}",
-        "mov rsp, [rdi + {link}]",
-        ".cfi_def_cfa rsp, 64",
-        load!(),
-        hook!("lancet_hook_in_resumer"),
-        "mov rax, rsi",
-        "pop rcx",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_register rip, rcx",
-        "jmp rcx",
-        ".cfi_endproc",
-        state = const STATE,
-        done = const super::fiber::DONE,
-        fp = const FP,
-        link = const LINK,
+    last_routine!(
+        [
+            // The frame is the resumer's image from the first instruction on:
+            // DW_CFA_def_cfa_expression, 5 bytes: DW_OP_breg5 (rdi) + link, DW_OP_deref,
+            // DW_OP_plus_uconst 16
+            image_rules!(),
+            ".cfi_escape 0x0f, 5, 0x75, {link}, 0x06, 0x23, 16"
+        ],
+        ["mov rax, rsi", jump_back!()]
     )
 }
 
-/// Where [`personality`] lands an exception: `rax` the exception, `rbp` = `&Fiber.frame_pointer`.
-/// Leaves for good and raises it again in the resumer.
+/// Where [`personality`] lands an exception: `rax` the exception, `rbp` = `&Base.link`. Leaves for good
+/// and raises it again in the resumer.
 #[unsafe(naked)]
 pub unsafe extern "C" fn landing() -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "lea rdi, [rbp - ({frame})]",
-        "mov rsi, rax",
-        // As at a function's entry, for the hook; the stack is left for good.
-        "sub rsp, 8",
-        hook!("lancet_hook_before_end"),
-        "mov dword ptr [rdi + {state}], {done}",
-        "mov rsp, [rdi + {link}]",
-        image_rules!(),
-        ".cfi_offset rip, -8",
-        load!(),
-        hook!("lancet_hook_in_resumer"),
-        "jmp {raise}",
-        ".cfi_endproc",
-        frame = const FRAME,
-        state = const STATE,
-        done = const super::fiber::DONE,
-        fp = const FP,
-        link = const LINK,
-        raise = sym raise_here,
+    last_routine!(
+        [
+            ".cfi_undefined rip",
+            "lea rdi, [rbp - ({link})]",
+            "mov rsi, rax",
+            // As at a function's entry, for the hook; the stack is left for good.
+            "sub rsp, 8"
+        ],
+        ["jmp {raise}"],
+        raise = sym raise_here
     )
 }
 

@@ -7,11 +7,12 @@
 //! - An exception that reaches `start` finds a handler there, whatever its language. It leaves the
 //!   fiber, which is done, and is raised again in the resumer.
 //! - A cancellation is a forced unwinding, as of `pthread_cancel`: destructors run, `catch (...)`
-//!   is entered, and at `start` the fiber switches away for good.
+//!   is entered, and at `start` the fiber switches away for good. If the fiber was suspended from one that it
+//!   had resumed, the unwinding comes through the `start` of that one first, which is done then.
 
 use core::ffi::{c_int, c_void};
 
-use super::fiber::Fiber;
+use super::fiber::{self, Fiber};
 use super::switch::{landing, leave, start, status};
 use crate::arch::Base;
 
@@ -45,7 +46,10 @@ impl Exception {
 }
 
 /// Somebody caught the cancellation and did not rethrow it: the fiber goes on.
-extern "C" fn swallowed(_reason: c_int, _exception: *mut Exception) {}
+extern "C" fn swallowed(_reason: c_int, exception: *mut Exception) {
+    // SAFETY: the exception is the first field of a live fiber.
+    unsafe { (*exception.cast::<Fiber>()).unwinding = false };
+}
 
 #[repr(C)]
 pub struct Context {
@@ -53,6 +57,7 @@ pub struct Context {
 }
 
 unsafe extern "C" {
+    fn _Unwind_GetGR(context: *mut Context, register: c_int) -> usize;
     fn _Unwind_SetGR(context: *mut Context, register: c_int, value: usize);
     fn _Unwind_SetIP(context: *mut Context, ip: usize);
     fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
@@ -85,7 +90,7 @@ pub unsafe extern "C" fn personality(
     INSTALL_CONTEXT
 }
 
-/// Asked by a forced unwinding at each frame; ends it at `start`.
+/// Asked by a forced unwinding at each frame; ends it at the `start` of the fiber that is cancelled.
 pub unsafe extern "C" fn stop(
     _version: c_int,
     actions: c_int,
@@ -94,18 +99,23 @@ pub unsafe extern "C" fn stop(
     context: *mut Context,
     fiber: *mut c_void,
 ) -> c_int {
+    let fiber = fiber.cast::<Base>();
     // SAFETY: the unwinder's context is valid in this call.
     let region = unsafe { _Unwind_GetRegionStart(context) };
-    if actions & END_OF_STACK != 0 || region == start as *const () as usize {
+    let at_start = region == start as *const () as usize;
+    if at_start {
+        // SAFETY: as above; in the frame of `start` rbp (6 in DWARF) is the address of its fiber.
+        let here = unsafe { _Unwind_GetGR(context, 6) };
+        if here != fiber.expose_provenance() {
+            // SAFETY: `start` runs on that fiber's stack, so it is alive; its frames are unwound.
+            unsafe { fiber::passed(core::ptr::with_exposed_provenance_mut(here)) };
+            return NO_REASON;
+        }
+    }
+    if at_start || actions & END_OF_STACK != 0 {
         // SAFETY: every frame between here and `start` has been unwound; the link holds the image
         // of whoever cancels.
-        unsafe {
-            leave(
-                fiber.cast::<Base>(),
-                core::ptr::null_mut(),
-                status::CANCELLED,
-            )
-        }
+        unsafe { leave(fiber, core::ptr::null_mut(), status::CANCELLED) }
     }
     NO_REASON
 }
@@ -113,11 +123,12 @@ pub unsafe extern "C" fn stop(
 /// Nobody catches an exception that came out of a fiber (or a stack cannot be walked): the end, as
 /// for an exception that leaves `main`.
 pub unsafe extern "C" fn unhandled(exception: *const Exception) -> ! {
-    super::fiber::misuse(if exception.is_null() {
+    fiber::misuse(if exception.is_null() {
         "a fiber's stack could not be unwound"
     } else {
         "nobody catches the exception that came out of a fiber"
     })
 }
 
-const _: () = assert!(core::mem::offset_of!(Fiber, exception) % 16 == 0);
+/// [`swallowed`] finds the fiber; and unwinders want 16 bytes of alignment.
+const _: () = assert!(core::mem::offset_of!(Fiber, exception) == 0 && align_of::<Fiber>() >= 16);

@@ -10,8 +10,8 @@ use crate::error::Error;
 /// Slots of the first slab; each further one has twice as many, up to [`MOST_BYTES`].
 const FIRST_SLOTS: usize = 16;
 
-/// Largest slab. With it a million stacks of the default size take some 6,000 mappings.
-const MOST_BYTES: usize = 64 << 20;
+/// Largest slab. With it a million stacks of the default size take some 2,500 mappings.
+const MOST_BYTES: usize = 128 << 20;
 
 /// The stacks of one size.
 #[derive(Debug)]
@@ -21,8 +21,15 @@ pub struct Class {
     guard_size: usize,
     guard: Guard,
     slabs: Vec<(Slab, Option<usize>)>,
-    /// Slots from here to the end of the last slab were never used.
+    /// In all slabs.
+    slots: usize,
+    /// From here to `end`, the end of the last slab, no slot was ever used.
     fresh: usize,
+    end: usize,
+    /// Fresh slots below this have their guards already.
+    guarded: usize,
+    /// Whether guards can be made many at a time.
+    in_batches: bool,
     free: Vec<usize>,
 }
 
@@ -38,7 +45,11 @@ impl Class {
             guard_size,
             guard,
             slabs: Vec::new(),
+            slots: 0,
             fresh: 0,
+            end: 0,
+            guarded: 0,
+            in_batches: guard == Guard::Auto,
             free: Vec::new(),
         }
     }
@@ -50,26 +61,41 @@ impl Class {
             stats.reused += 1;
             return Ok(limit);
         }
-        let end = self
-            .slabs
-            .last()
-            .map_or(0, |(slab, _)| slab.base + slab.len);
-        if self.fresh == end {
+        if self.fresh == self.end {
             self.grow(stats)?;
         }
-        let limit = self.fresh + self.guard_size;
+        // Room for its return, so that giving back never allocates.
+        self.free.try_reserve(self.slots - self.free.len())?;
+        self.make_guard()?;
         if self.guard_size != 0 {
-            // Found out once: what the first guard needed, the others will too.
-            self.guard = sys::guard(self.fresh..limit, self.guard)?;
             match self.guard {
                 Guard::Auto => stats.light_guards += 1,
                 Guard::Mprotect => stats.mprotect_guards += 1,
             }
         }
-        // Room for its return, so that giving back never allocates.
-        self.free.reserve(self.slots() - self.free.len());
+        let limit = self.fresh + self.guard_size;
         self.fresh = limit + self.size;
         Ok(limit)
+    }
+
+    /// Sees to it that the next fresh slot has its guard, and some of those behind it.
+    fn make_guard(&mut self) -> Result<(), Error> {
+        if self.guard_size == 0 || self.fresh < self.guarded {
+            return Ok(());
+        }
+        if self.in_batches {
+            let stride = self.size + self.guard_size;
+            let count = ((self.end - self.fresh) / stride).min(sys::BATCH);
+            self.in_batches = sys::light_guards(self.fresh, self.guard_size, stride, count);
+            if self.in_batches {
+                self.guarded = self.fresh + count * stride;
+                return Ok(());
+            }
+        }
+        // Found out once, both times: what this guard needed, the others will too.
+        let range = self.fresh..self.fresh + self.guard_size;
+        self.guard = sys::guard(range, self.guard)?;
+        Ok(())
     }
 
     /// Takes back what [`Class::take`] gave.
@@ -82,17 +108,13 @@ impl Class {
         &self.free
     }
 
-    fn slots(&self) -> usize {
-        let stride = self.size + self.guard_size;
-        self.slabs.iter().map(|(slab, _)| slab.len / stride).sum()
-    }
-
     /// Maps one more slab, a smaller one if the address space is short.
     fn grow(&mut self, stats: &mut Stats) -> Result<(), Error> {
         let stride = self
             .size
             .checked_add(self.guard_size)
             .ok_or(Error::TooLarge { asked: self.size })?;
+        self.slabs.try_reserve(1)?;
         let most = (MOST_BYTES / stride).max(1);
         let mut slots = (FIRST_SLOTS << self.slabs.len().min(16)).min(most);
         let (base, len) = loop {
@@ -112,7 +134,10 @@ impl Class {
             guard: self.guard_size,
         };
         self.slabs.push((slab, registry::enter(slab)));
+        self.slots += slots;
         self.fresh = base;
+        self.guarded = base;
+        self.end = base + len;
         stats.slabs += 1;
         stats.mapped += len;
         Ok(())

@@ -10,12 +10,14 @@
 //!
 //! A guard made with `MADV_GUARD_INSTALL` (Linux 6.13) lives in the page tables and needs no mapping
 //! of its own; with `mprotect`, the only way before, each costs two, and the default
-//! `vm.max_map_count` ends the game at about 32,000 stacks. Guards are made when a slot is used for
-//! the first time, so a slab costs nothing until then.
+//! `vm.max_map_count` ends the game at about 32,000 stacks. A guard is made when its slot is used for the
+//! first time; the light ones for the next 32 slots at once, because the system call is a good part of
+//! the price.
 //!
 //! A free stack is given out again last in, first out: its top is likely still in the cache.
 
 mod class;
+mod fork;
 mod registry;
 mod settings;
 mod sys;
@@ -67,9 +69,9 @@ pub struct Stats {
     pub given: u64,
     /// Of these, how many had been used before.
     pub reused: u64,
-    /// Guards made by `MADV_GUARD_INSTALL`.
+    /// Stacks, used at least once, whose guard is one of `MADV_GUARD_INSTALL`.
     pub light_guards: usize,
-    /// Guards made by `mprotect`.
+    /// Or one of `mprotect`.
     pub mprotect_guards: usize,
     /// Stacks lost for good: a suspended coroutine was dropped and could not be unwound.
     pub abandoned: usize,
@@ -109,24 +111,24 @@ impl Drop for PoolStack {
 impl Pool {
     /// A pool with settings of its own.
     pub fn new(config: Config) -> Result<Pool, Error> {
-        let shared = Shared {
-            config: config.checked()?,
-            state: Mutex::default(),
-        };
-        Ok(Pool(Arc::new(shared)))
+        Ok(Pool::of(config.checked()?))
     }
 
     /// The pool of this process, with the defaults and what the environment says: see
     /// [`Config::from_env`].
     pub fn global() -> &'static Pool {
         static GLOBAL: OnceLock<Pool> = OnceLock::new();
-        GLOBAL.get_or_init(|| {
-            let shared = Shared {
-                config: Config::from_env().checked().unwrap_or_default(),
-                state: Mutex::default(),
-            };
-            Pool(Arc::new(shared))
-        })
+        GLOBAL.get_or_init(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
+    }
+
+    /// A pool with settings that were checked.
+    fn of(config: Config) -> Pool {
+        let shared = Arc::new(Shared {
+            config,
+            state: Mutex::default(),
+        });
+        fork::enter(&shared);
+        Pool(shared)
     }
 
     /// The settings, sizes rounded up to pages.
@@ -159,6 +161,7 @@ impl Pool {
         let class = match classes.iter_mut().position(|class| class.size == size) {
             Some(index) => &mut classes[index],
             None => {
+                classes.try_reserve(1)?;
                 classes.push(Class::new(size, guard_size, guard));
                 classes.last_mut().expect("just pushed")
             }

@@ -11,7 +11,8 @@
 //!
 //! Nothing is installed until [`install`] is called. The handler runs on an alternate signal stack,
 //! one per thread: [`install`] gives the calling thread one, [`cover_thread`] any other. A thread
-//! without one dies of an overflow as it would without us.
+//! without one dies of an overflow as it would without us, and so does one that blocks `SIGSEGV`: for a
+//! fault the kernel then calls no handler.
 //!
 //! Whether a fault is ours is decided without a lock, from a table of slabs, the address and
 //! `rsp`. Only then is the stack walked, with the unwinder of libgcc: it takes no lock where it finds
@@ -28,11 +29,13 @@ mod handler;
 mod symbols;
 mod text;
 
+use core::cell::RefCell;
 use core::mem::MaybeUninit;
 use core::ptr;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::error::Error;
 use crate::pool::{Config, Pool, PoolStack};
 use crate::stack::Stack;
 
@@ -69,9 +72,7 @@ pub fn install() -> io::Result<()> {
         }
         *installed = true;
     }
-    // For as long as the thread lives: its stack would be freed under a handler's feet otherwise.
-    core::mem::forget(cover_thread()?);
-    Ok(())
+    cover_thread()
 }
 
 /// Puts back the handler that [`install`] replaced, if ours is still the one in force.
@@ -95,43 +96,65 @@ pub fn uninstall() -> io::Result<()> {
 }
 
 /// The alternate signal stack of one thread; dropping it puts the previous one back.
-#[derive(Debug)]
-pub struct Cover {
+struct Cover {
     stack: PoolStack,
     previous: libc::stack_t,
 }
 
-/// Gives the calling thread an alternate signal stack large enough for the report.
-pub fn cover_thread() -> io::Result<Cover> {
-    let config = Config {
-        stack_size: ALTERNATE,
-        guard_size: crate::pool::PAGE,
-        ..Config::default()
-    };
-    let stack = Pool::new(config)
-        .and_then(|pool| pool.stack())
-        .map_err(io::Error::other)?;
-    let range = stack.range();
-    let ours = libc::stack_t {
-        ss_sp: ptr::with_exposed_provenance_mut(range.start),
-        ss_flags: 0,
-        ss_size: range.len(),
-    };
-    // SAFETY: the memory is the kernel's to use until `Cover` takes it back; sigaltstack fills the
-    // struct it is given.
-    unsafe {
-        let mut previous: libc::stack_t = core::mem::zeroed();
-        if libc::sigaltstack(&ours, &mut previous) != 0 {
-            return Err(io::Error::last_os_error());
+std::thread_local! {
+    static COVER: RefCell<Option<Cover>> = const { RefCell::new(None) };
+}
+
+/// Gives the calling thread an alternate signal stack large enough for the report, until it ends.
+pub fn cover_thread() -> io::Result<()> {
+    COVER
+        .try_with(|cover| {
+            let mut cover = cover.borrow_mut();
+            if cover.is_none() {
+                *cover = Some(Cover::new()?);
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|gone| Err(io::Error::other(gone)))
+}
+
+impl Cover {
+    fn new() -> io::Result<Cover> {
+        static STACKS: OnceLock<Result<Pool, Error>> = OnceLock::new();
+        let stacks = STACKS.get_or_init(|| {
+            Pool::new(Config {
+                stack_size: ALTERNATE,
+                guard_size: crate::pool::PAGE,
+                ..Config::default()
+            })
+        });
+        let stack = stacks
+            .as_ref()
+            .map_err(|&error| error)
+            .and_then(Pool::stack)
+            .map_err(io::Error::other)?;
+        let range = stack.range();
+        let ours = libc::stack_t {
+            ss_sp: ptr::with_exposed_provenance_mut(range.start),
+            ss_flags: 0,
+            ss_size: range.len(),
+        };
+        // SAFETY: the memory is the kernel's to use until `Cover` takes it back; sigaltstack fills
+        // the struct it is given.
+        unsafe {
+            let mut previous: libc::stack_t = core::mem::zeroed();
+            if libc::sigaltstack(&ours, &mut previous) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Cover { stack, previous })
         }
-        Ok(Cover { stack, previous })
     }
 }
 
 impl Drop for Cover {
     /// Leaves the alternate stack alone if somebody else replaced it meanwhile.
     fn drop(&mut self) {
-        // SAFETY: as in `cover_thread`. The previous stack was valid then, and its owner could not
+        // SAFETY: as in `new`. The previous stack was valid then, and its owner could not
         // know that it was replaced.
         unsafe {
             let mut now: libc::stack_t = core::mem::zeroed();

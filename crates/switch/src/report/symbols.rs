@@ -221,7 +221,8 @@ fn to_address(file: &[u8], offset: u64) -> Option<u64> {
 
 /// The function whose symbol covers an address: its name's place in the strings, and its start.
 fn search(file: &[u8], (at, len): (u64, u64), address: u64) -> Option<(u32, u64)> {
-    (0..len / 24).find_map(|index| {
+    // A damaged length must not keep a signal handler busy.
+    (0..len.min(file.len() as u64) / 24).find_map(|index| {
         let symbol = at + index * 24;
         let start = u64_at(file, symbol + 8)?;
         let size = u64_at(file, symbol + 16)?;

@@ -10,8 +10,8 @@
 //!              (a channel, a join handle, the timers, an Unparker), who puts it back
 //! ```
 //!
-//! When the first task ends, all others are cancelled. A task must not suspend in a destructor:
-//! that aborts when the task is being cancelled, as for every coroutine.
+//! When the first task ends, all others are cancelled. A task that suspends in a destructor then is abandoned, as
+//! every coroutine that cannot be ended: nobody would resume it.
 
 mod channel;
 mod join;

@@ -1,4 +1,5 @@
 // C++ exceptions and fibers: stopped inside, carried across, cancelled. Prints "ok".
+#include <cfenv>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -181,6 +182,64 @@ static void cancelled_while_unwinding() {
     CHECK(caught && alive == 0);
 }
 
+struct Chain {
+    lancet_fiber *outer, *inner;
+};
+
+static void *suspends_the_outer(lancet_fiber *, void *, void *argument) {
+    Counted counted;
+    std::fesetround(FE_UPWARD);
+    lancet_suspend(static_cast<Chain *>(argument)->outer, nullptr);
+    return nullptr;
+}
+
+static void *resumes_an_inner(lancet_fiber *, void *, void *argument) {
+    Counted counted;
+    Chain *chain = static_cast<Chain *>(argument);
+    lancet_options options = LANCET_OPTIONS_INIT;
+    options.flags = LANCET_KEEP_FP;
+    CHECK(lancet_fiber_new(&chain->inner, suspends_the_outer, chain, &options) == 0);
+    lancet_resume(chain->inner, nullptr);
+    return nullptr;
+}
+
+// The innermost fiber runs, and suspends one that it was called from: both are unwound.
+static void a_chain_cancelled() {
+    Chain chain;
+    chain.outer = make(resumes_an_inner, &chain);
+    lancet_resume(chain.outer, nullptr);
+    CHECK(alive == 2 && std::fegetround() == FE_UPWARD);
+    CHECK(lancet_fiber_state(chain.outer) == LANCET_STATE_SUSPENDED);
+    CHECK(lancet_fiber_state(chain.inner) == LANCET_STATE_RUNNING);
+    CHECK(lancet_cancel(chain.outer) == 0 && alive == 0);
+    CHECK(std::fegetround() == FE_TONEAREST);
+    CHECK(lancet_fiber_state(chain.outer) == LANCET_STATE_DONE);
+    CHECK(lancet_fiber_state(chain.inner) == LANCET_STATE_DONE);
+    CHECK(lancet_fiber_free(chain.inner) == 0 && lancet_fiber_free(chain.outer) == 0);
+}
+
+static void *suspends_in_a_destructor(lancet_fiber *self, void *, void *) {
+    struct Suspends {
+        lancet_fiber *self;
+        ~Suspends() { lancet_suspend(self, nullptr); }
+    };
+    Counted counted;
+    Suspends suspends{self};
+    lancet_suspend(self, nullptr);
+    return nullptr;
+}
+
+// It cannot be unwound again from where it stands; resumed, it goes on unwinding.
+static void a_cancellation_stopped() {
+    lancet_fiber *fiber = make(suspends_in_a_destructor);
+    lancet_resume(fiber, nullptr);
+    for (int i = 0; i < 3; i++)
+        CHECK(lancet_cancel(fiber) == LANCET_ESTILL && alive == 1);
+    CHECK(lancet_fiber_free(fiber) == LANCET_ESTILL);
+    CHECK(lancet_resume(fiber, nullptr).status == LANCET_CANCELLED && alive == 0);
+    CHECK(lancet_fiber_free(fiber) == 0);
+}
+
 int main(int argc, char **) {
     if (argc > 1) { // nobody catches: the process ends with a message
         lancet_fiber *fiber = make(throws);
@@ -195,5 +254,7 @@ int main(int argc, char **) {
     cancellation_swallowed();
     cancellation_replaced();
     cancelled_while_unwinding();
+    a_chain_cancelled();
+    a_cancellation_stopped();
     std::puts("ok");
 }

@@ -1,4 +1,4 @@
-/* Overflows its fiber's stack: overflow {recursion|giant|alloca} {main|thread} */
+/* Overflows its fiber's stack: overflow {recursion|giant|larger|alloca} {main|thread} */
 #include <alloca.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,7 +16,14 @@ __attribute__((noinline)) int dig(int depth) {
 
 /* Without stack probes the first write is far below the guard's upper end. */
 __attribute__((noinline)) void one_giant_frame(void) {
-    volatile char block[350000];
+    volatile char block[325000];
+    block[0] = 1;
+    sink = block[0];
+}
+
+/* This one jumps the default guard. */
+__attribute__((noinline)) void one_larger_frame(void) {
+    volatile char block[390000];
     block[0] = 1;
     sink = block[0];
 }
@@ -35,6 +42,8 @@ static void *body(lancet_fiber *self, void *first, void *argument) {
         sink = (char)dig(0);
     else if (strcmp(kind, "giant") == 0)
         one_giant_frame();
+    else if (strcmp(kind, "larger") == 0)
+        one_larger_frame();
     else
         takes_alloca(300000);
     return first;
