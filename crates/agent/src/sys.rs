@@ -11,7 +11,9 @@ const CLOSE: u64 = 3;
 const MPROTECT: u64 = 10;
 const PWRITE: u64 = 18;
 const MUNMAP: u64 = 11;
+const NANOSLEEP: u64 = 35;
 const GETPID: u64 = 39;
+const GETTID: u64 = 186;
 const MREMAP: u64 = 25;
 const CLOCK_GETTIME: u64 = 228;
 
@@ -117,4 +119,17 @@ pub fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
     // process asked otherwise for itself (PR_SET_TSC), which no VM does.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Sleeps so many nanoseconds, or until a signal.
+pub fn pause(nanoseconds: u64) {
+    let time = [0u64, nanoseconds];
+    // SAFETY: `time` is a live `struct timespec`; the rest is not wanted.
+    unsafe { syscall(NANOSLEEP, (&raw const time) as u64, 0, 0, 0, 0, 0) };
+}
+
+/// The kernel's id of this thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(GETTID, 0, 0, 0, 0, 0, 0) as u32 }
 }

@@ -142,5 +142,8 @@ records!(
     wire::Kind,
     wire::Counts,
     wire::Entry,
-    wire::Segments
+    wire::Segments,
+    wire::calls::Area,
+    wire::calls::Hook,
+    wire::calls::Count
 );

@@ -23,6 +23,7 @@
 
 pub mod arrival;
 pub mod board;
+pub mod calls;
 pub mod ledger;
 
 pub use arrival::Arrival;
@@ -31,7 +32,7 @@ pub use ledger::{Counts, Entry, Frame, Kind, Ledger, Segments, Site, SlotPath, S
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";

@@ -1,0 +1,169 @@
+//! What the agent needs to know of a guest's threads: where each keeps its kernel id and its VM's state,
+//! counted from the thread pointer.
+//!
+//! Both are found by looking for what is known: the main thread's id, the address of its VM state. They lie in
+//! the thread's control block or its static thread-local storage, at the same distance in every thread
+//! (`struct pthread`, glibc `nptl/descr.h`; variant II of "ELF Handling For Thread-Local Storage").
+
+use crate::error::{Error, Result};
+use crate::maps::Maps;
+use crate::memory::GuestMemory;
+use crate::ptrace;
+use crate::ruby::RubyGuest;
+use std::fs;
+use vm::ruby::Ruby;
+use wire::board::FACTS;
+use wire::calls::language;
+
+/// Static thread-local storage below the thread pointer, and the control block above it.
+const BELOW: u64 = 64 * 1024;
+const ABOVE: u64 = 4096;
+
+/// The VM of a guest.
+#[derive(Debug)]
+pub enum Script {
+    /// None, and why.
+    None(String),
+    /// Ruby, with the address of its main thread's `rb_thread_t`.
+    Ruby(Box<RubyGuest>, u64),
+}
+
+impl Script {
+    /// Looks for one.
+    pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Self {
+        let found = RubyGuest::find(pid, memory, maps).and_then(|ruby| {
+            let thread = Ruby::new(memory, ruby.facts)
+                .ok()
+                .and_then(|reader| reader.main_thread(ruby.vm).ok());
+            Ok((ruby, thread.unwrap_or(0)))
+        });
+        match found {
+            Ok((ruby, thread)) => Script::Ruby(Box::new(ruby), thread),
+            Err(error) => Script::None(error.to_string()),
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Words {
+    /// For `wire::calls::Calls`.
+    pub tid_offset: u64,
+    /// For `wire::calls::Calls`.
+    pub state_offset: u64,
+    /// For `wire::calls::Calls`.
+    pub language: u64,
+    /// For `wire::calls::Calls`.
+    pub facts: [u64; FACTS],
+}
+
+/// Looks through the control blocks of stopped threads; and why script lines will not be known, if so.
+pub fn find(
+    pid: i32,
+    memory: &GuestMemory,
+    tids: &[i32],
+    script: &Script,
+) -> Result<(Words, Option<String>)> {
+    let main = Block::read(pid, pid, memory)?;
+    let mut blocks = Vec::new();
+    for tid in tids.iter().filter(|tid| **tid != pid) {
+        blocks.push(Block::read(pid, *tid, memory)?);
+    }
+    let mut words = Words {
+        tid_offset: tid_offset(&main, &blocks).unwrap_or(0),
+        ..Words::default()
+    };
+    let no_lines = match script {
+        Script::None(reason) => Some(reason.clone()),
+        Script::Ruby(ruby, thread) => {
+            words.language = language::RUBY;
+            for (word, fact) in words.facts.iter_mut().zip(ruby.facts.to_words()) {
+                *word = fact;
+            }
+            match main.find(*thread) {
+                Some(offset) if *thread != 0 => {
+                    words.state_offset = offset;
+                    None
+                }
+                _ => Some("its Ruby keeps no pointer to a thread's state where one was found before".into()),
+            }
+        }
+    };
+    Ok((words, no_lines))
+}
+
+/// The memory around a thread pointer.
+struct Block {
+    tid: u32,
+    start: u64,
+    pointer: u64,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Self> {
+        let registers = ptrace::registers(tid)
+            .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
+        let pointer = registers.fs_base;
+        if pointer == 0 || memory.word(pointer).ok() != Some(pointer) {
+            return Err(Error::NothingToBorrow {
+                pid,
+                reason: format!("thread {tid} has no thread-local storage (a program without libc)"),
+            });
+        }
+        // The start of the storage may lie at the start of its mapping.
+        let mut start = pointer - BELOW;
+        while memory.word(start).is_err() && start < pointer {
+            start = (start + 4096) & !4095;
+        }
+        let mut end = pointer + ABOVE;
+        while memory.word(end - 8).is_err() && end > pointer {
+            end = (end - 1) & !4095;
+        }
+        let mut bytes = vec![0; (end.max(pointer) - start.min(pointer)) as usize];
+        memory.read_bytes(start, &mut bytes)?;
+        Ok(Block {
+            tid: own_id(pid, tid),
+            start,
+            pointer,
+            bytes,
+        })
+    }
+
+    /// The distance from the thread pointer of a word with this value, nearest first.
+    fn find(&self, value: u64) -> Option<u64> {
+        let places = (self.start..).step_by(8).zip(self.bytes.chunks_exact(8));
+        places
+            .filter(|(_, bytes)| **bytes == value.to_le_bytes())
+            .map(|(at, _)| at)
+            .min_by_key(|at| at.abs_diff(self.pointer))
+            .map(|at| at.wrapping_sub(self.pointer))
+    }
+
+    fn half(&self, offset: u64) -> Option<u32> {
+        let at = (self.pointer + offset - self.start) as usize;
+        let bytes = self.bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// Where every thread has its id.
+fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
+    (0..ABOVE).step_by(4).find(|offset| {
+        main.half(*offset) == Some(main.tid)
+            && others
+                .iter()
+                .all(|block| block.half(*offset) == Some(block.tid))
+    })
+}
+
+/// The id that a thread has in its own PID namespace: the last of `NSpid`.
+fn own_id(pid: i32, tid: i32) -> u32 {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))
+        .ok()
+        .and_then(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+            line.split_ascii_whitespace().last()?.parse().ok()
+        })
+        .unwrap_or(tid as u32)
+}
