@@ -11,7 +11,7 @@ use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Record;
 use trampoline::frame::{Frame, ProbeFrame, Results};
-use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Return, kind, want};
+use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, want};
 
 /// What the hooks are told; written by the command before `Board::calls` is set.
 #[unsafe(no_mangle)]
@@ -57,8 +57,8 @@ const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
 unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     // SAFETY: the frame is the routine's; its descriptor is the first part of a hook, which is never freed.
     let (frame, hook) = unsafe {
-        let frame = &mut *frame;
-        (&mut *frame, &*frame.descriptor.cast::<Hook>())
+        let hook = (*frame).descriptor.cast::<Hook>();
+        (&mut *frame, &*hook)
     };
     let board = &crate::BOARD;
     // SAFETY: the command changes it while threads run; an aligned word is read whole.

@@ -41,7 +41,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use threads::Changed;
 use text::Texts;
-use trampoline::{Destination, Plan, Stub, flags, unwind};
+use trampoline::frame::flags;
+use trampoline::{Destination, Plan, Stub, unwind};
 use wire::calls::{self, Calls, Hook, Patched, area};
 use wire::{Board, Config};
 

@@ -111,17 +111,27 @@ impl Block {
                 reason: format!("thread {tid} has no thread-local storage (a program without libc)"),
             });
         }
-        // The start of the storage may lie at the start of its mapping.
-        let mut start = pointer - BELOW;
-        while memory.word(start).is_err() && start < pointer {
-            start = (start + 4096) & !4095;
+        // Page by page, as the storage may lie at either end of its mapping.
+        let page = wire::PAGE as u64;
+        let (mut start, mut bytes) = (pointer & !(page - 1), Vec::new());
+        let read = |at: u64, into: &mut Vec<u8>, front: bool| {
+            let mut piece = vec![0; page as usize];
+            let there = memory.read_bytes(at, &mut piece).is_ok();
+            match (there, front) {
+                (true, true) => drop(into.splice(..0, piece)),
+                (true, false) => into.append(&mut piece),
+                (false, _) => {}
+            }
+            there
+        };
+        for at in (start..pointer + ABOVE).step_by(page as usize) {
+            if !read(at, &mut bytes, false) {
+                break;
+            }
         }
-        let mut end = pointer + ABOVE;
-        while memory.word(end - 8).is_err() && end > pointer {
-            end = (end - 1) & !4095;
+        while pointer - start < BELOW && read(start - page, &mut bytes, true) {
+            start -= page;
         }
-        let mut bytes = vec![0; (end.max(pointer) - start.min(pointer)) as usize];
-        memory.read_bytes(start, &mut bytes)?;
         Ok(Block {
             tid: own_id(pid, tid),
             start,
