@@ -21,10 +21,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trampoline", &[]),
     ("vm", &[]),
     ("syscalls", &[]),
-    ("prototypes", &[]),
+    ("capture", &[]),
+    ("prototypes", &["capture"]),
     ("switch", &[]),
     ("tune", &[]),
-    ("agent", &["wire", "trampoline", "vm"]),
+    ("agent", &["wire", "trampoline", "vm", "capture"]),
     ("process", &["wire", "trampoline", "vm"]),
     ("frames", &["trampoline", "process"]),
     ("recording", &["wire"]),
@@ -36,9 +37,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 4] = ["wire", "vm", "analysis", "export"];
+const NO_UNSAFE: [&str; 6] = ["wire", "vm", "capture", "prototypes", "analysis", "export"];
 /// No standard library: they run inside guests.
-const NO_STD: [&str; 3] = ["wire", "vm", "agent"];
+const NO_STD: [&str; 4] = ["wire", "vm", "capture", "agent"];
 /// Longer files are split by meaning.
 const LONGEST: usize = 500;
 /// Names that say nothing about what is inside.
