@@ -3,6 +3,7 @@
 //! inside the allocator and in signal handlers. So they call nobody, lock nothing, allocate by `mmap`
 //! only, and follow no pointer but those the VM or the ABI vouches for.
 
+mod captures;
 mod counts;
 mod lane;
 mod places;
@@ -23,7 +24,7 @@ static mut CALLS: Calls = Calls {
     state_offset: 0,
     language: 0,
     facts: [0; wire::board::FACTS],
-    text_limit: 0,
+    room: 0,
     unlaned: AtomicU64::new(0),
     areas: [Area { at: 0, size: 0, used: 0, holds: 0 }; AREAS],
 };
@@ -86,12 +87,28 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     wanted & (want::RETURN | want::COUNT)
 }
 
+/// Words that a record has for copies.
+#[inline]
+fn room(calls: &Calls, program: [u64; 2]) -> u64 {
+    if program[1] == 0 { 0 } else { calls.room }
+}
+
+/// Copies st(0), ten bytes, and leaves it where it is.
+///
+/// # Safety
+/// There is room at `at`, and the function returns a long double.
+#[inline]
+unsafe fn look_at_st0(at: u64) {
+    // SAFETY: the caller's promise; what is popped is pushed again.
+    unsafe { core::arch::asm!("fstp tbyte ptr [{at}]", "fld tbyte ptr [{at}]", at = in(reg) at, options(nostack)) };
+}
+
 #[inline]
 fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64, wanted: u64) {
     let floats = if wanted & want::FLOATS != 0 { 8 } else { 0 };
-    let stack = hook.stack_words();
-    let body = ENTRY_WORDS + floats + stack;
-    let Some(record) = Record::begin(lane, calls, &crate::BOARD, kind::ENTRY, body) else {
+    let fixed = ENTRY_WORDS + floats;
+    let body = fixed + room(calls, hook.at_entry);
+    let Some(mut record) = Record::begin(lane, calls, &crate::BOARD, kind::ENTRY, body) else {
         return;
     };
     let arguments = Frame::stack_arguments(frame);
@@ -103,14 +120,15 @@ fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64,
         registers: [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9],
         rax: frame.rax,
     };
-    // SAFETY: the parts add up to `body`; the prototype says that the stack words are there.
+    // SAFETY: the parts add up to `body`; the command wrote the program.
     unsafe {
         record.part(0, entry);
         for (index, xmm) in (0..floats).zip(&frame.xmm) {
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
-        for index in 0..stack {
-            record.word(ENTRY_WORDS + floats + index, arguments.add(index as usize).read());
+        if hook.at_entry[1] != 0 {
+            let end = captures::copy(hook.at_entry, frame, None, &record, fixed);
+            record.shorten(lane, end);
         }
     }
     record.end();
@@ -156,8 +174,10 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     }
     let floats = if wanted & want::FLOATS != 0 { 2 } else { 0 };
-    let body = RETURN_WORDS + floats;
-    let Some(record) = Record::begin(lane, calls, board, kind::RETURN, body) else {
+    let x87 = if wanted & want::X87 != 0 { 2 } else { 0 };
+    let fixed = RETURN_WORDS + floats + x87;
+    let body = fixed + room(calls, hook.at_return);
+    let Some(mut record) = Record::begin(lane, calls, board, kind::RETURN, body) else {
         return;
     };
     let told = Return {
@@ -171,6 +191,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         record.part(0, told);
         for (index, xmm) in (0..floats).zip(&results.xmm) {
             record.word(RETURN_WORDS + index, xmm[0]);
+        }
+        if x87 != 0 {
+            record.word(RETURN_WORDS + floats + 1, 0);
+            look_at_st0(record.address(RETURN_WORDS + floats));
+        }
+        if hook.at_return[1] != 0 {
+            let end = captures::copy(hook.at_return, frame, Some(results), &record, fixed);
+            record.shorten(lane, end);
         }
     }
     record.end();

@@ -53,6 +53,8 @@ pub struct Options {
     pub ring: u64,
     /// How long a hook waits for room in it before it drops what it has to say.
     pub most_wait: Duration,
+    /// Words that a record has for copies of what arguments point to.
+    pub room: u64,
 }
 
 /// A function that is to be hooked.
@@ -62,8 +64,10 @@ pub struct Wanted {
     pub function: Function,
     /// [`calls::want`].
     pub want: u64,
-    /// Words of stack arguments that its prototype has; `None` = not known.
-    pub stack_words: Option<u32>,
+    /// Bytes of stack arguments that its prototype has; `None` = not known.
+    pub stack: Option<u32>,
+    /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
+    pub copy: [Vec<u64>; 2],
     /// It gets no frame: only its entry is told.
     pub entry_only: bool,
 }
@@ -103,6 +107,8 @@ pub struct Tracing {
     functions: Functions,
     /// Every hook that was ever made in this guest, by its place.
     hooks: HashMap<u64, Known>,
+    /// Where each program is that was written in this session.
+    programs: HashMap<Vec<u64>, u64>,
     next_number: u64,
     /// Functions by the number of their hook.
     names: HashMap<u32, Function>,
@@ -152,6 +158,7 @@ impl Tracing {
         }
         let functions = Functions::read(pid, &memory, &maps)?;
         let script = state::Script::find(pid, &memory, &maps);
+        let ticks = crate::heart::ticks(options.most_wait);
         let session = (crate::heart::unique() as u32).max(1);
         let mut timing = Timing::default();
         let (resident, no_lines) = stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
@@ -165,10 +172,10 @@ impl Tracing {
             let threads = stop.tids();
             let (words, no_lines) = state::find(pid, &memory, &threads, &script)?;
             let at = |offset: usize| resident.header.calls + offset as u64;
-            let ticks = crate::heart::ticks(options.most_wait);
             for (offset, value) in [
                 (offset_of!(Calls, ring), options.ring),
                 (offset_of!(Calls, most_wait), ticks),
+                (offset_of!(Calls, room), options.room),
                 (offset_of!(Calls, tid_offset), words.tid_offset),
                 (offset_of!(Calls, state_offset), words.state_offset),
                 (offset_of!(Calls, language), words.language),
@@ -198,6 +205,7 @@ impl Tracing {
             lanes,
             functions,
             hooks: HashMap::new(),
+            programs: HashMap::new(),
             next_number: 0,
             names: HashMap::new(),
             timing,
@@ -310,15 +318,17 @@ impl Tracing {
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
         let memory = self.memory.clone();
-        let mut prepared = Vec::new();
+        let (mut prepared, mut writes) = (Vec::new(), Writes::default());
         for step in steps {
             let (wanted, made) = match step {
                 Step::Again(place, wanted) => {
                     let mut known = self.hooks[place];
-                    known.hook.want = want_of(wanted);
+                    known.hook.want = wanted.want;
+                    (known.hook.at_entry, known.hook.at_return) =
+                        self.programs(borrowed, &mut writes, wanted)?;
                     (wanted, Ok(Prepared { known, stub: None }))
                 }
-                Step::New(wanted, plan, was) => (wanted, self.prepare(borrowed, wanted, plan, *was)?),
+                Step::New(wanted, plan, was) => (wanted, self.prepare(borrowed, &mut writes, wanted, plan, *was)?),
             };
             match made {
                 Ok(made) => {
@@ -336,9 +346,10 @@ impl Tracing {
         // Before anything leads to them: whoever comes after us must know of stubs that are in use.
         self.areas.write(&memory)?;
         for made in &prepared {
-            memory.write(made.known.at, &made.known.hook.to_bytes())?;
+            writes.add(made.known.at, made.known.hook.to_bytes());
             self.hooks.insert(made.known.hook.place, made.known);
         }
+        writes.write(&memory)?;
         self.clear_the_way(stop, &mut prepared, refused)?;
         for made in prepared.iter().filter(|made| !made.known.set) {
             for patch in patches(&made.known.hook) {
@@ -387,6 +398,7 @@ impl Tracing {
     fn prepare(
         &mut self,
         borrowed: &mut Borrowed,
+        writes: &mut Writes,
         wanted: &Wanted,
         plan: &Plan,
         was: u64,
@@ -407,16 +419,19 @@ impl Tracing {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
+        let (at_entry, at_return) = self.programs(borrowed, writes, wanted)?;
         let mut hook = Hook {
+            at_entry,
+            at_return,
             original: stub.original,
             flags: if wanted.entry_only { flags::ENTRY_ONLY } else { 0 },
-            copied: match wanted.stack_words {
-                Some(words) => (words * 8).next_multiple_of(16),
+            copied: match wanted.stack {
+                Some(bytes) => bytes.next_multiple_of(16).min(trampoline::frame::MOST_COPIED),
                 None => trampoline::frame::COPIED,
             },
             number: self.next_number,
             place: plan.patch_at,
-            want: want_of(wanted),
+            want: wanted.want,
             stub: stub_at,
             moved: plan.stolen as u32,
             patched: list.len() as u32,
@@ -432,9 +447,40 @@ impl Tracing {
                 return Ok(Err("its code changed while we looked at it".into()));
             }
         }
-        self.memory.write(stub_at, &stub.bytes)?;
+        let mut bytes = stub.bytes.clone();
+        bytes.resize(size as usize, PADDING);
+        writes.add(stub_at, bytes);
         let known = Known { at, hook, set: false };
         Ok(Ok(Prepared { known, stub: Some(stub) }))
+    }
+
+    /// Where the programs of a hook are; each is written once.
+    fn programs(
+        &mut self,
+        borrowed: &mut Borrowed,
+        writes: &mut Writes,
+        wanted: &Wanted,
+    ) -> Result<([u64; 2], [u64; 2])> {
+        let mut places = [[0; 2]; 2];
+        for (place, words) in places.iter_mut().zip(&wanted.copy) {
+            if words.is_empty() {
+                continue;
+            }
+            let at = match self.programs.get(words) {
+                Some(at) => *at,
+                None => {
+                    let size = words.len() as u64 * 8;
+                    let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
+                    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    writes.add(at, bytes);
+                    self.programs.insert(words.clone(), at);
+                    at
+                }
+            };
+            *place = [at, words.len() as u64];
+        }
+        let [entry, exit] = places;
+        Ok((entry, exit))
     }
 
     /// Puts back what stood at these places.
@@ -558,6 +604,8 @@ impl Drop for Tracing {
     }
 }
 
+/// `int3`, between stubs.
+const PADDING: u8 = 0xcc;
 /// Bytes of an `endbr64`, behind which a hook begins.
 const LANDING: u64 = 4;
 
@@ -566,8 +614,29 @@ fn patches(hook: &Hook) -> &[Patched] {
     &hook.patches[..(hook.patched as usize).min(hook.patches.len())]
 }
 
-fn want_of(wanted: &Wanted) -> u64 {
-    wanted.want | u64::from(wanted.stack_words.unwrap_or(0)) << calls::want::STACK_SHIFT
+/// Bytes to be written, joined where they touch: a stop is as long as its system calls are many.
+#[derive(Default)]
+struct Writes(Vec<(u64, Vec<u8>)>);
+
+impl Writes {
+    fn add(&mut self, at: u64, bytes: Vec<u8>) {
+        match self.0.last_mut() {
+            Some((start, before)) if *start + before.len() as u64 == at => before.extend(bytes),
+            _ => self.0.push((at, bytes)),
+        }
+    }
+
+    fn write(mut self, memory: &GuestMemory) -> Result<()> {
+        self.0.sort_by_key(|(at, _)| *at);
+        let mut joined = Writes::default();
+        for (at, bytes) in self.0 {
+            joined.add(at, bytes);
+        }
+        joined
+            .0
+            .iter()
+            .try_for_each(|(at, bytes)| memory.write(*at, bytes))
+    }
 }
 
 /// Does `work` while all threads stand still, with the main thread borrowed; again, if it stood badly.

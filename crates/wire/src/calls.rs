@@ -41,8 +41,8 @@ pub struct Calls {
     pub language: u64,
     /// The facts of its reader.
     pub facts: [u64; crate::board::FACTS],
-    /// Bytes of a string that are kept.
-    pub text_limit: u64,
+    /// Words of a record for what is copied of arguments, at most.
+    pub room: u64,
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
@@ -136,14 +136,6 @@ pub struct Patched {
     pub is: [u8; 8],
 }
 
-impl Hook {
-    /// Words of the caller's stack that are arguments and are told; in the upper half of `want`.
-    #[inline]
-    pub const fn stack_words(&self) -> u64 {
-        self.want >> want::STACK_SHIFT
-    }
-}
-
 /// A number for some bytes (FNV-1a).
 pub const fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;
@@ -169,8 +161,6 @@ pub mod want {
     pub const COUNT: u64 = 16;
     /// With st(0) at the return.
     pub const X87: u64 = 32;
-    /// Above: how many words of the caller's stack to tell.
-    pub const STACK_SHIFT: u32 = 32;
 }
 
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
@@ -276,9 +266,9 @@ pub const fn bucket_start(bucket: usize) -> u64 {
 pub mod kind {
     /// Nothing: the rest of the ring.
     pub const GAP: u64 = 1;
-    /// [`super::Entry`], then as wanted: 8 words of floating-point registers, stack words, captures.
+    /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many padded to words.
     pub const ENTRY: u64 = 2;
-    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 of st(0), captures.
+    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 of st(0), copies.
     pub const RETURN: u64 = 3;
     /// [`super::NewPlace`], then path and name.
     pub const PLACE: u64 = 4;

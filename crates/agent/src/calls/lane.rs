@@ -218,6 +218,28 @@ impl Record {
         self.at + 8 + index * 8
     }
 
+    /// Words of the body.
+    #[inline]
+    pub fn body(&self) -> u64 {
+        self.words - 1
+    }
+
+    /// Gives back what lies behind the first `body` words of the body.
+    #[inline]
+    pub fn shorten(&mut self, lane: &Lane, body: u64) {
+        let words = body + 1;
+        if words >= self.words {
+            return;
+        }
+        let end = self.position + self.words;
+        if !exchange(&lane.reserved, end, self.position + words) {
+            // A handler's records follow.
+            let rest = self.position + words;
+            store(self.at + words * 8, calls::header(end - rest, kind::GAP, rest));
+        }
+        self.words = words;
+    }
+
     /// It is whole: the reader may have it.
     #[inline]
     pub fn end(self) {
