@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dwarf;
 mod error;
 pub mod filter;
 mod layout;

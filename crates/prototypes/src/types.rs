@@ -249,6 +249,19 @@ impl Type {
         self
     }
 
+    /// The typedef's name that it goes by.
+    #[must_use]
+    pub fn alias(&self) -> Option<&str> {
+        self.alias.as_deref()
+    }
+
+    /// The same type, to be printed in full.
+    #[must_use]
+    pub fn unnamed(mut self) -> Self {
+        self.alias = None;
+        self
+    }
+
     /// A pointer to it.
     #[must_use]
     pub fn pointer(self) -> Self {
