@@ -30,8 +30,8 @@
 //! # Stack arguments
 //!
 //! How many a function has is not in its code, so [`Descriptor::copied`](crate::frame::Descriptor) bytes are copied. Near the upper end of a
-//! stack (a fibre's first functions) these may not exist. Where the copy would leave the page of the return address's
-//! successor, rt_sigprocmask with a `how` that does not exist is asked: it answers EFAULT for memory that is not there and
+//! stack (a fibre's first functions) these may not exist. Where the copy would leave the page of the return address,
+//! rt_sigprocmask with a `how` that does not exist is asked: it answers EFAULT for memory that is not there and
 //! EINVAL otherwise (kernel/signal.c, SYSCALL_DEFINE4(rt_sigprocmask): the copy comes before the look at `how`).
 
 /// Defines `trampoline_call_through`, `trampoline_probe` and `trampoline_find_fde` in the calling image, once.
@@ -119,10 +119,11 @@ macro_rules! routines {
             "jz 6f",
             "test dword ptr [r11 + 8], 4",
             "jnz 4f",
+            // What is left of the return address's page: 0, if the arguments begin with the next one.
             "lea eax, [rbp + 16]",
+            "neg eax",
             "and eax, 4095",
-            "add eax, ecx",
-            "cmp eax, 4096",
+            "cmp ecx, eax",
             "ja 7f",
             "4:",
             "sub rsp, rcx",
@@ -222,11 +223,9 @@ macro_rules! routines {
             "mov ecx, r8d",
             "cmp eax, -14",
             "jne 4b",
-            "lea eax, [rbp + 16]",
-            "and eax, 4095",
-            "mov ecx, 4096",
-            "sub ecx, eax",
-            "and ecx, -16",
+            "lea ecx, [rbp + 16]",
+            "neg ecx",
+            "and ecx, 4080",
             "jz 6b",
             "jmp 4b",
             // Not wanted, or nothing but the entry: as if we had not been here.

@@ -29,10 +29,11 @@ impl Module {
             .map(|folder| PathBuf::from(folder).join(name))
             .into_iter()
             .find(|path| path.is_file())?;
-        Some(Self::read(&path))
+        Some(Self::at(&path, 0))
     }
 
-    fn read(path: &Path) -> Self {
+    /// The file `path`, loaded at `base`.
+    pub fn at(path: &Path, base: u64) -> Self {
         let bytes = std::fs::read(path).expect("readable");
         let file = object::File::parse(&*bytes).expect("an ELF file");
         let mut symbols: BTreeMap<u64, (String, u64)> = BTreeMap::new();
@@ -43,7 +44,7 @@ impl Module {
             // STT_FUNC, STT_GNU_IFUNC
             let function = symbol.kind() == SymbolKind::Text || st_info.0 & 15 == 10;
             if function && symbol.is_definition() && symbol.address() != 0 {
-                let entry = symbols.entry(symbol.address()).or_default();
+                let entry = symbols.entry(base + symbol.address()).or_default();
                 *entry = (
                     symbol.name().unwrap_or("?").to_owned(),
                     entry.1.max(symbol.size()),
@@ -53,13 +54,13 @@ impl Module {
         Self {
             segments: file
                 .segments()
-                .map(|segment| (segment.address(), segment.data().expect("data").to_vec()))
+                .map(|segment| (base + segment.address(), segment.data().expect("data").to_vec()))
                 .collect(),
             texts: file
                 .sections()
                 .filter(|section| section.kind() == object::SectionKind::Text)
                 .filter(|section| !section.name().unwrap_or("").starts_with(".plt"))
-                .map(|section| (section.address(), section.data().expect("data").to_vec()))
+                .map(|section| (base + section.address(), section.data().expect("data").to_vec()))
                 .collect(),
             symbols,
         }
