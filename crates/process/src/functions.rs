@@ -89,16 +89,10 @@ impl Functions {
                     });
                 }
             };
-            if all {
-                place
-                    .symbols
-                    .all()
-                    .for_each(|named| take(&named.name, named.symbol));
-            } else {
-                place
-                    .symbols
-                    .exports()
-                    .for_each(|named| take(&named.name, named.symbol));
+            let mut each = |named: crate::symbols::Named| take(&named.name, named.symbol);
+            match all {
+                true => place.symbols.every().for_each(&mut each),
+                false => place.symbols.exports().for_each(&mut each),
             }
         }
         // Several names of one function: the shortest, which the others are made from.

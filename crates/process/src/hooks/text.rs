@@ -77,7 +77,7 @@ impl Text {
             .map_err(|error| error.to_string())?;
         let known: Vec<(u64, u64)> = place
             .symbols
-            .all()
+            .every()
             .filter(|named| matches!(named.symbol.kind, Kind::Function | Kind::Indirect))
             .map(|named| (named.symbol.address, named.symbol.size))
             .filter(|(address, _)| (start..end).contains(address))

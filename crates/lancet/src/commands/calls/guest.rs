@@ -1,0 +1,318 @@
+//! One traced process: hooked as the selection says, read, left.
+
+use super::select::Selection;
+use super::signatures::Signatures;
+use crate::cli::CallsArgs;
+use crate::guests::AGENT;
+use crate::ui::advice::explain;
+use process::clock::Clock;
+use process::hooks::{Options, Refused, Tracing, Wanted};
+use process::lanes::{Counted, Line, Losses, What};
+use process::{Error, Image};
+use prototypes::capture::{Registers, Returned};
+use prototypes::{Detail, Pieces};
+use std::time::{Duration, Instant};
+use wire::calls::want;
+
+/// Bytes of a thread's ring.
+const RING: u64 = 1 << 20;
+/// Words of a record for copies, at least, and for each character that is wanted of a string.
+const LEAST_ROOM: u64 = 512;
+
+/// What happened, as it is printed.
+pub enum Told {
+    /// A call.
+    Call {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: u32,
+        /// Which of the reader's lanes.
+        lane: u32,
+        /// Names the call until it returns.
+        frame: u64,
+        /// Since 1970.
+        time: Duration,
+        /// The function.
+        name: String,
+        /// The return address.
+        caller: u64,
+        /// Its arguments.
+        registers: Registers,
+        /// What they point to.
+        pieces: Pieces,
+        /// The script's line.
+        line: Option<String>,
+    },
+    /// A return.
+    Return {
+        /// The process.
+        pid: i32,
+        /// The thread.
+        tid: u32,
+        /// Which of the reader's lanes.
+        lane: u32,
+        /// See `Call`.
+        frame: u64,
+        /// Since 1970.
+        time: Duration,
+        /// What it returns.
+        returned: Returned,
+        /// What that and late arguments point to.
+        pieces: Vec<(u64, Vec<u8>)>,
+    },
+}
+
+/// See the module's text.
+pub struct Guest {
+    tracing: Tracing,
+    clock: Clock,
+    selection: Selection,
+    /// By number of the hook: how its records are laid out.
+    floats: bool,
+    threads: Vec<u32>,
+}
+
+impl Guest {
+    /// Opens and hooks a process; says on standard error how that went.
+    pub fn open(pid: i32, args: &CallsArgs, signatures: &Signatures) -> anyhow::Result<Self> {
+        let image = Image::parse(AGENT)?;
+        let began = Instant::now();
+        let options = Options {
+            ring: RING,
+            most_wait: args.max_wait,
+            room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+        };
+        let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
+        let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
+        let functions = selection.functions(tracing.functions());
+        for (name, like) in selection.unknown(tracing.functions(), &functions) {
+            let like = match like.is_empty() {
+                true => String::new(),
+                false => format!(" (like it: {})", like.join(", ")),
+            };
+            eprintln!("lancet: process {pid} has no function {name}{like}");
+        }
+        let asked = functions.len();
+        let detail = Detail {
+            strings: args.strings,
+            array: args.array,
+        };
+        let wanted = functions
+            .into_iter()
+            .map(|function| {
+                let prototype = signatures.of(&function.name);
+                let copy = prototype.filter(|_| !args.count).map(|of| of.capture(detail));
+                let copy = copy.unwrap_or_default();
+                Wanted {
+                    stack: prototype
+                        .filter(|of| of.format().is_none())
+                        .map(|of| of.places().used.stack),
+                    entry_only: false,
+                    want: wanted_of(args),
+                    copy: [copy.call, copy.exit],
+                    function,
+                }
+            })
+            .collect();
+        let refused = tracing.set(wanted).map_err(explain)?;
+        if asked == 0 {
+            anyhow::bail!("process {pid} has no function that the filters name");
+        }
+        announce(&tracing, asked, &refused, began.elapsed());
+        Ok(Guest {
+            tracing,
+            clock: Clock::start(),
+            selection,
+            floats: true,
+            threads: Vec::new(),
+        })
+    }
+
+    /// Reads what there is; whether there was anything.
+    pub fn read(&mut self, tell: &mut impl FnMut(Told)) -> Result<bool, Error> {
+        let pid = self.tracing.pid();
+        let mut told = Vec::new();
+        self.tracing.lanes().look()?;
+        let any = self.tracing.lanes().drain(|one| told.push(one))?;
+        told.sort_by_key(|one| one.ticks);
+        let period = if told.is_empty() { 0.0 } else { self.clock.period() };
+        for one in told {
+            if !self.threads.contains(&one.tid) {
+                self.threads.push(one.tid);
+            }
+            let time = self.clock.wall(one.ticks, period);
+            match one.what {
+                What::Call {
+                    hook,
+                    place,
+                    frame,
+                    caller,
+                    registers,
+                    rest,
+                } => {
+                    let functions = self.tracing.functions();
+                    let Some(function) = self.tracing.function(hook) else {
+                        continue;
+                    };
+                    if !self.selection.shows(functions, function, caller) {
+                        continue;
+                    }
+                    let name = function.name.clone();
+                    let (sse, copies) = halves::<8>(&rest, self.floats);
+                    let mut pieces = Pieces::new();
+                    for (at, bytes) in copied(copies) {
+                        pieces.add(at, &bytes);
+                    }
+                    let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
+                    let line = place.map(|place| self.tracing.lanes().places()[place].clone());
+                    tell(Told::Call {
+                        pid,
+                        tid: one.tid,
+                        lane: one.lane,
+                        frame,
+                        time,
+                        name,
+                        caller,
+                        registers: Registers {
+                            gp: [rdi, rsi, rdx, rcx, r8, r9],
+                            sse,
+                            stack: frame,
+                        },
+                        pieces,
+                        line: line.map(|line| line_text(&line)),
+                    });
+                }
+                What::Return {
+                    frame,
+                    registers,
+                    rest,
+                    ..
+                } => {
+                    let (sse, copies) = halves::<2>(&rest, self.floats);
+                    tell(Told::Return {
+                        pid,
+                        tid: one.tid,
+                        lane: one.lane,
+                        frame,
+                        time,
+                        returned: Returned {
+                            rax: registers[0],
+                            rdx: registers[1],
+                            sse,
+                            ..Returned::default()
+                        },
+                        pieces: copied(copies),
+                    });
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// Whether calls of more than one thread were seen.
+    pub fn has_threads(&self) -> bool {
+        self.threads.len() > 1
+    }
+
+    /// What was counted, by function and line, with nanoseconds for a cycle.
+    pub fn counted(&mut self) -> Result<(Vec<(String, String, Counted)>, f64), Error> {
+        let counted = self.tracing.lanes().counted()?;
+        let named = counted
+            .into_iter()
+            .filter_map(|count| {
+                let name = self.tracing.function(count.hook)?.name.clone();
+                let places = self.tracing.lanes().places();
+                let line = count.place.map(|place| line_text(&places[place]));
+                Some((name, line.unwrap_or_default(), count))
+            })
+            .collect();
+        Ok((named, self.clock.period()))
+    }
+
+    /// What got lost.
+    pub fn losses(&mut self) -> Result<Losses, Error> {
+        self.tracing.lanes().losses()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        self.tracing.is_alive()
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.tracing.pid()
+    }
+
+    /// Takes the hooks out; what was told before can still be read.
+    pub fn leave(&mut self) -> Result<(), Error> {
+        self.tracing.leave()
+    }
+}
+
+fn wanted_of(args: &CallsArgs) -> u64 {
+    let place = if args.ltrace { 0 } else { want::PLACE };
+    match args.count {
+        true => want::COUNT | place,
+        false => want::ENTRY | want::RETURN | want::FLOATS | place,
+    }
+}
+
+/// The first words, if the record has them, and the rest.
+fn halves<const N: usize>(rest: &[u64], there: bool) -> ([u64; N], &[u64]) {
+    match rest.split_first_chunk::<N>() {
+        Some((first, rest)) if there => (*first, rest),
+        _ => ([0; N], rest),
+    }
+}
+
+/// Copies of memory: address, bytes, and so many, padded.
+fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
+    let mut pieces = Vec::new();
+    while let [at, length, rest @ ..] = words {
+        let length = *length as usize;
+        let count = length.div_ceil(8);
+        if count > rest.len() {
+            break;
+        }
+        let bytes = rest[..count].iter().flat_map(|word| word.to_le_bytes());
+        pieces.push((*at, bytes.take(length).collect()));
+        words = &rest[count..];
+    }
+    pieces
+}
+
+/// `app.rb:12 in 'show'`.
+fn line_text(line: &Line) -> String {
+    match line.name.is_empty() {
+        true => format!("{}:{}", line.path, line.line),
+        false => format!("{}:{} in '{}'", line.path, line.line, line.name),
+    }
+}
+
+/// How many refusals are said one by one.
+const MOST_SAID: usize = 5;
+
+fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
+    eprintln!(
+        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+        tracing.pid(),
+        tracing.hooked(),
+        took.as_secs_f64() * 1e3,
+        tracing.timing().longest_stop.as_secs_f64() * 1e3,
+    );
+    for refused in refused.iter().take(MOST_SAID) {
+        let function = &refused.function;
+        eprintln!(
+            "lancet: not hooked: {} in {}: {}",
+            function.name, function.module, refused.reason
+        );
+    }
+    if refused.len() > MOST_SAID {
+        eprintln!("lancet: not hooked: {} more", refused.len() - MOST_SAID);
+    }
+    if let Some(reason) = tracing.no_lines() {
+        eprintln!("lancet: no script lines: {reason}");
+    }
+}
