@@ -54,13 +54,23 @@ impl Module {
         Self {
             segments: file
                 .segments()
-                .map(|segment| (base + segment.address(), segment.data().expect("data").to_vec()))
+                .map(|segment| {
+                    (
+                        base + segment.address(),
+                        segment.data().expect("data").to_vec(),
+                    )
+                })
                 .collect(),
             texts: file
                 .sections()
                 .filter(|section| section.kind() == object::SectionKind::Text)
                 .filter(|section| !section.name().unwrap_or("").starts_with(".plt"))
-                .map(|section| (base + section.address(), section.data().expect("data").to_vec()))
+                .map(|section| {
+                    (
+                        base + section.address(),
+                        section.data().expect("data").to_vec(),
+                    )
+                })
                 .collect(),
             symbols,
         }
