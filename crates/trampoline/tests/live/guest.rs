@@ -134,6 +134,8 @@ unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         ..Record::default()
     };
     record.integers.copy_from_slice(&frame.registers[..6]);
+    record.floats[0] = f64::from_bits(frame.registers[6]);
+    record.floats[1] = f64::from_bits(frame.registers[7]);
     note(record);
     spoil();
 }
@@ -174,6 +176,12 @@ unsafe impl Sync for Library {}
 pub fn calls() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| Library::compiled("calls.cpp", &[]))
+}
+
+/// The fixture `shapes.S`, likewise. Its functions call each other directly.
+pub fn shapes() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| Library::compiled("shapes.S", &["-Wl,-Bsymbolic"]))
 }
 
 impl Library {
