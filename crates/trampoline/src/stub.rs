@@ -107,17 +107,14 @@ impl Plan {
             new,
         };
         match self.kind {
-            Kind::Short { pad } => {
-                let distance = pad.wrapping_sub(self.patch_at + 2) as i8;
-                Ok(alloc::vec![
-                    patch(pad, &self.pad_bytes, long_jump(pad, stub)?),
-                    patch(
-                        self.patch_at,
-                        &self.bytes[..2],
-                        alloc::vec![0xeb, distance as u8]
-                    ),
-                ])
-            }
+            Kind::Short { pad } => Ok(alloc::vec![
+                patch(pad, &self.pad_bytes, long_jump(pad, stub)?),
+                patch(
+                    self.patch_at,
+                    &self.bytes[..2],
+                    short_jump(self.patch_at, pad)
+                ),
+            ]),
             _ => Ok(alloc::vec![patch(
                 self.patch_at,
                 &self.bytes[..5],
@@ -156,6 +153,11 @@ pub(crate) fn long_jump(at: u64, stub: u64) -> Result<Vec<u8>, Refusal> {
     let mut jump = alloc::vec![0xe9];
     jump.extend_from_slice(&distance.to_le_bytes());
     Ok(jump)
+}
+
+/// The jump to a pad, which is near.
+pub(crate) fn short_jump(at: u64, pad: u64) -> Vec<u8> {
+    alloc::vec![0xeb, pad.wrapping_sub(at + 2) as u8]
 }
 
 /// r11 = `descriptor`.

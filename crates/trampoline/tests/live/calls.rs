@@ -294,7 +294,7 @@ fn a_hook_is_lifted_and_set_while_its_frames_are_live() {
     // Half of the 4,000 calls met the hook; each of them came back through it, lifted or not.
     assert!((1500..2500).contains(&entries), "{entries}");
     assert_eq!(seen.len(), 2 * entries);
-    if flips % 2 == 0 {
+    if flips.is_multiple_of(2) {
         hook.lift();
     }
     let before = count();

@@ -296,7 +296,6 @@ struct LinkMap {
 pub struct Hook {
     pub plan: Plan,
     pub stub: Stub,
-    pub descriptor: *mut Descriptor,
     patches: Vec<Patch>,
 }
 
@@ -322,10 +321,8 @@ pub fn write(at: u64, bytes: &[u8]) {
     let length = (at + bytes.len() as u64 - page) as usize;
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: text of ours, which keeps its contents.
-    assert_eq!(
-        unsafe { libc::mprotect(page as *mut c_void, length, access) },
-        0
-    );
+    let said = unsafe { libc::mprotect(page as *mut c_void, length, access) };
+    assert_eq!(said, 0);
     // SAFETY: writable now; nobody runs these bytes, because tests take turns.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
 }
@@ -347,7 +344,6 @@ impl Hook {
         let hook = Self {
             plan,
             stub,
-            descriptor,
             patches,
         };
         hook.put();

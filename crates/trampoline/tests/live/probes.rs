@@ -6,11 +6,14 @@ use trampoline::{Descriptor, Destination, Options};
 use crate::guest::{island, seen, shapes, trampoline_probe, turn, write};
 use crate::modules::Module;
 
-/// Takes a patch back.
-struct Patched(trampoline::Patch);
+/// Takes patches back.
+struct Patched(Vec<trampoline::Patch>);
 impl Drop for Patched {
     fn drop(&mut self) {
-        write(self.0.at, &self.0.old);
+        self.0
+            .iter()
+            .rev()
+            .for_each(|patch| write(patch.at, &patch.old));
     }
 }
 
@@ -34,8 +37,14 @@ fn a_probe_sees_all_registers_and_disturbs_none() {
             .functions()
             .find(|named| named.name == function)
             .expect(function);
-        let plan =
-            usdt::plan(&named.code, probe.pc, &module.targets(), Options::default()).expect(name);
+        let plan = usdt::plan(
+            &named.code,
+            probe.pc,
+            &module.targets(),
+            &mut module.pads(),
+            Options::default(),
+        )
+        .expect(name);
         assert_eq!(plan.site - plan.patch_at, before, "{name}");
         let at = island(probe.pc);
         let descriptor = Box::leak(Box::new(Descriptor::new(0, 0, 0, 5, probe.pc)));
@@ -51,8 +60,11 @@ fn a_probe_sees_all_registers_and_disturbs_none() {
             .expect("near");
         assert!(stub.bytes.len() <= plan.most());
         write(at, &stub.bytes);
-        let patched = Patched(plan.patch(at).expect("near"));
-        write(patched.0.at, &patched.0.new);
+        let patched = Patched(plan.patches(at).expect("near"));
+        patched
+            .0
+            .iter()
+            .for_each(|patch| write(patch.at, &patch.new));
         let already = seen().len();
         assert_eq!(pairs.map(|(a, b)| called(a, b)), bare, "{name}");
         let hits = seen()[already..].to_vec();
@@ -101,7 +113,7 @@ fn the_probes_of_ruby_and_python_are_read_and_planned() {
             continue;
         };
         let (base, notes) = module.probes();
-        let targets = module.targets();
+        let (targets, mut pads) = (module.targets(), module.pads());
         let (mut all, mut planned, mut bad) = (0, 0, 0);
         for probe in usdt::probes(&notes, base) {
             all += 1;
@@ -114,7 +126,7 @@ fn the_probes_of_ruby_and_python_are_read_and_planned() {
             let Some(function) = module.containing(probe.pc) else {
                 continue;
             };
-            match usdt::plan(&function, probe.pc, &targets, Options::default()) {
+            match usdt::plan(&function, probe.pc, &targets, &mut pads, Options::default()) {
                 Ok(_) => planned += 1,
                 Err(why) => println!("    {name} {}:{} {why}", probe.provider, probe.name),
             }
@@ -122,6 +134,6 @@ fn the_probes_of_ruby_and_python_are_read_and_planned() {
         println!("{name}: {all} probes, {planned} can be hooked");
         assert!(all > 0 || !name.contains("ruby"), "{name}");
         assert_eq!(bad, 0, "{name}: arguments not understood");
-        assert!(planned * 2 > all || all == 0, "{name}: {planned} of {all}");
+        assert!(planned * 20 >= all * 17, "{name}: {planned} of {all}");
     }
 }

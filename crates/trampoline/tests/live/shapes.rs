@@ -45,7 +45,7 @@ fn every_beginning_is_stolen_and_does_what_it_did() {
     for (name, kind) in SHAPES {
         // Through the function that fills rax for it.
         let called = function(
-            &library,
+            library,
             if name == "stack_call" {
                 "calls_by_stack"
             } else {

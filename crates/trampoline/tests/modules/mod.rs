@@ -1,5 +1,7 @@
 //! A library's text, functions and tables, read from its file.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
