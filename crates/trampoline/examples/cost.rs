@@ -44,7 +44,16 @@ unsafe impl Sync for Lane {}
 static LANE: Lane = Lane(UnsafeCell::new([const { zero() }; PLACES]));
 
 const fn zero() -> Record {
-    Record { payload: 0, begin: 0, end: 0, caller: 0, integers: [0; 6], stack: 0, result: 0, floats: [0; 4] }
+    Record {
+        payload: 0,
+        begin: 0,
+        end: 0,
+        caller: 0,
+        integers: [0; 6],
+        stack: 0,
+        result: 0,
+        floats: [0; 4],
+    }
 }
 
 unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
@@ -59,8 +68,15 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     // SAFETY: the stub's descriptor.
     record.payload = unsafe { (*frame.descriptor).payload };
     record.caller = frame.return_address;
-    record.integers = [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9];
-    record.floats = [frame.xmm[0][0], frame.xmm[1][0], frame.xmm[2][0], frame.xmm[3][0]];
+    record.integers = [
+        frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
+    ];
+    record.floats = [
+        frame.xmm[0][0],
+        frame.xmm[1][0],
+        frame.xmm[2][0],
+        frame.xmm[3][0],
+    ];
     record.stack = Frame::stack_arguments(frame) as u64;
     // SAFETY: any x86-64 has it.
     record.begin = unsafe { _rdtsc() };
@@ -80,20 +96,66 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
 unsafe extern "C" fn probe(_: *mut ProbeFrame) {}
 
 core::arch::global_asm!(
-    ".balign 64", ".globl trivial", "trivial:", "lea rax, [rdi + rsi]", "add rax, rdx", "add rax, r9", "ret",
-    ".balign 64", ".globl sse", "sse:", "sub rsp, 264",
-    "movups [rsp], xmm0", "movups [rsp+16], xmm1", "movups [rsp+32], xmm2", "movups [rsp+48], xmm3",
-    "movups [rsp+64], xmm4", "movups [rsp+80], xmm5", "movups [rsp+96], xmm6", "movups [rsp+112], xmm7",
-    "movups [rsp+128], xmm8", "movups [rsp+144], xmm9", "movups [rsp+160], xmm10", "movups [rsp+176], xmm11",
-    "movups [rsp+192], xmm12", "movups [rsp+208], xmm13", "movups [rsp+224], xmm14", "movups [rsp+240], xmm15",
-    "movups xmm0, [rsp]", "movups xmm1, [rsp+16]", "movups xmm2, [rsp+32]", "movups xmm3, [rsp+48]",
-    "movups xmm4, [rsp+64]", "movups xmm5, [rsp+80]", "movups xmm6, [rsp+96]", "movups xmm7, [rsp+112]",
-    "movups xmm8, [rsp+128]", "movups xmm9, [rsp+144]", "movups xmm10, [rsp+160]", "movups xmm11, [rsp+176]",
-    "movups xmm12, [rsp+192]", "movups xmm13, [rsp+208]", "movups xmm14, [rsp+224]", "movups xmm15, [rsp+240]",
-    "add rsp, 264", "ret",
-    ".balign 64", ".globl xsave_pair", "xsave_pair:", "mov eax, 0xe6", "xor edx, edx",
-    "xsavec [rdi]", "mov eax, 0xe6", "xor edx, edx", "xrstor [rdi]", "ret",
-    ".balign 64", ".globl counter", "counter:", "rdtsc", "ret",
+    ".balign 64",
+    ".globl trivial",
+    "trivial:",
+    "lea rax, [rdi + rsi]",
+    "add rax, rdx",
+    "add rax, r9",
+    "ret",
+    ".balign 64",
+    ".globl sse",
+    "sse:",
+    "sub rsp, 264",
+    "movups [rsp], xmm0",
+    "movups [rsp+16], xmm1",
+    "movups [rsp+32], xmm2",
+    "movups [rsp+48], xmm3",
+    "movups [rsp+64], xmm4",
+    "movups [rsp+80], xmm5",
+    "movups [rsp+96], xmm6",
+    "movups [rsp+112], xmm7",
+    "movups [rsp+128], xmm8",
+    "movups [rsp+144], xmm9",
+    "movups [rsp+160], xmm10",
+    "movups [rsp+176], xmm11",
+    "movups [rsp+192], xmm12",
+    "movups [rsp+208], xmm13",
+    "movups [rsp+224], xmm14",
+    "movups [rsp+240], xmm15",
+    "movups xmm0, [rsp]",
+    "movups xmm1, [rsp+16]",
+    "movups xmm2, [rsp+32]",
+    "movups xmm3, [rsp+48]",
+    "movups xmm4, [rsp+64]",
+    "movups xmm5, [rsp+80]",
+    "movups xmm6, [rsp+96]",
+    "movups xmm7, [rsp+112]",
+    "movups xmm8, [rsp+128]",
+    "movups xmm9, [rsp+144]",
+    "movups xmm10, [rsp+160]",
+    "movups xmm11, [rsp+176]",
+    "movups xmm12, [rsp+192]",
+    "movups xmm13, [rsp+208]",
+    "movups xmm14, [rsp+224]",
+    "movups xmm15, [rsp+240]",
+    "add rsp, 264",
+    "ret",
+    ".balign 64",
+    ".globl xsave_pair",
+    "xsave_pair:",
+    "mov eax, 0xe6",
+    "xor edx, edx",
+    "xsavec [rdi]",
+    "mov eax, 0xe6",
+    "xor edx, edx",
+    "xrstor [rdi]",
+    "ret",
+    ".balign 64",
+    ".globl counter",
+    "counter:",
+    "rdtsc",
+    "ret",
 );
 unsafe extern "C" {
     fn trivial(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> u64;
@@ -128,7 +190,8 @@ fn writable(at: u64, length: usize) {
     let page = at & !4095;
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: our own text.
-    let said = unsafe { libc::mprotect(page as *mut c_void, (at - page) as usize + length, access) };
+    let said =
+        unsafe { libc::mprotect(page as *mut c_void, (at - page) as usize + length, access) };
     assert_eq!(said, 0);
 }
 
@@ -136,9 +199,19 @@ fn main() {
     let entry = trivial as *const () as u64;
     // SAFETY: our own text.
     let code = unsafe { std::slice::from_raw_parts(entry as *const u8, 16) };
-    let function = Function { entry, code, size: 11 };
+    let function = Function {
+        entry,
+        code,
+        size: 11,
+    };
     let targets = Targets::of(code, entry, &[], None);
-    let plan = plan(&function, &targets, &mut Pads::default(), Options::default()).expect("a plan");
+    let plan = plan(
+        &function,
+        &targets,
+        &mut Pads::default(),
+        Options::default(),
+    )
+    .expect("a plan");
     let hint = (entry & !4095) - (64 << 20);
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
@@ -147,7 +220,15 @@ fn main() {
     assert_eq!(island, hint);
     let descriptor: *mut Descriptor = Box::leak(Box::new(Descriptor::new(0, 0, 0, 7, entry)));
     let routine = trampoline_call_through as *const () as u64;
-    let stub = plan.stub(island, Destination { routine, descriptor: descriptor as u64 }).expect("in reach");
+    let stub = plan
+        .stub(
+            island,
+            Destination {
+                routine,
+                descriptor: descriptor as u64,
+            },
+        )
+        .expect("in reach");
     let patch = plan.patches(island).expect("in reach").remove(0);
     writable(patch.at, 5);
     let write = |at: u64, bytes: &[u8]| {
@@ -185,8 +266,14 @@ fn main() {
     write(patch.at, &patch.old);
     println!("{:6.1} ns  bare again", time(trivial));
     println!("{:6.1} ns  one rdtsc", time(counter));
-    println!("{:6.1} ns  sixteen xmm saved and restored by movups, once", time(sse));
+    println!(
+        "{:6.1} ns  sixteen xmm saved and restored by movups, once",
+        time(sse)
+    );
     if is_x86_feature_detected!("xsavec") && is_x86_feature_detected!("avx512f") {
-        println!("{:6.1} ns  all vector registers by xsavec and xrstor, once", time(xsave_pair));
+        println!(
+            "{:6.1} ns  all vector registers by xsavec and xrstor, once",
+            time(xsave_pair)
+        );
     }
 }

@@ -319,11 +319,18 @@ pub(crate) fn ends(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
         FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
-    ) || matches!(instruction.mnemonic(), Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2 | Mnemonic::Hlt)
+    ) || matches!(
+        instruction.mnemonic(),
+        Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2 | Mnemonic::Hlt
+    )
 }
 
 /// Whether the stub can run it, `length` being where it ends behind the patch's first byte.
-fn movable(instruction: &Instruction, length: usize, width: usize) -> Result<(), Refusal> {
+pub(crate) fn movable(
+    instruction: &Instruction,
+    length: usize,
+    width: usize,
+) -> Result<(), Refusal> {
     match instruction.flow_control() {
         FlowControl::XbeginXabortXend => Err(Refusal::Immovable),
         FlowControl::Interrupt if instruction.code() == Code::Int3 => Err(Refusal::Breakpoint),

@@ -6,8 +6,8 @@
 use alloc::vec::Vec;
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Mnemonic,
-    OpKind, Register,
+    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand,
+    Mnemonic, OpKind, Register,
 };
 
 use crate::refusal::Refusal;
@@ -90,7 +90,8 @@ impl Relocated {
 
     fn jump(&mut self, to: u64) -> Result<(), Refusal> {
         let jump = Instruction::with_branch(Code::Jmp_rel32_64, to);
-        self.instructions.push(jump.map_err(|_| Refusal::Immovable)?);
+        self.instructions
+            .push(jump.map_err(|_| Refusal::Immovable)?);
         Ok(())
     }
 
@@ -115,8 +116,7 @@ impl Relocated {
     pub(crate) fn encode(&self, at: u64) -> Result<Encoded, Refusal> {
         let block = InstructionBlock::new(&self.instructions, at);
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-        let encoded =
-            BlockEncoder::encode(64, block, options).map_err(|_| Refusal::OutOfReach)?;
+        let encoded = BlockEncoder::encode(64, block, options).map_err(|_| Refusal::OutOfReach)?;
         let moves = self
             .origin
             .iter()

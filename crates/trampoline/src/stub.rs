@@ -29,7 +29,7 @@
 
 use alloc::vec::Vec;
 
-use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use crate::plan::{Kind, Patch, Plan};
 use crate::refusal::Refusal;
@@ -81,20 +81,7 @@ impl Plan {
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
     pub fn stub(&self, at: u64, to: Destination) -> Result<Stub, Refusal> {
-        let mut bytes = Vec::with_capacity(self.most());
-        bytes.extend_from_slice(&[0x4c, 0x89, 0x5c, 0x24, 0xf0]);
-        load_descriptor(&mut bytes, at, to.descriptor);
-        let place = at + bytes.len() as u64;
-        match relative(place + 5, to.routine) {
-            Some(distance) => {
-                bytes.push(0xe9);
-                bytes.extend_from_slice(&distance.to_le_bytes());
-            }
-            None => {
-                bytes.extend_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
-                bytes.extend_from_slice(&to.routine.to_le_bytes());
-            }
-        }
+        let mut bytes = entry(at, to);
         let original = at + bytes.len() as u64;
         if self.landing {
             bytes.extend_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa]);
@@ -114,33 +101,24 @@ impl Plan {
     /// # Errors
     /// [`Refusal::OutOfReach`], if the stub is more than 2 GiB away.
     pub fn patches(&self, stub: u64) -> Result<Vec<Patch>, Refusal> {
-        let long = |at: u64| -> Result<Vec<u8>, Refusal> {
-            let distance = relative(at + 5, stub).ok_or(Refusal::OutOfReach)?;
-            let mut new = alloc::vec![0xe9];
-            new.extend_from_slice(&distance.to_le_bytes());
-            Ok(new)
-        };
         let patch = |at, old: &[u8], new| Patch {
             at,
             old: old.to_vec(),
             new,
         };
         match self.kind {
-            Kind::Short { pad } => {
-                let distance = pad.wrapping_sub(self.patch_at + 2) as i8;
-                Ok(alloc::vec![
-                    patch(pad, &self.pad_bytes, long(pad)?),
-                    patch(
-                        self.patch_at,
-                        &self.bytes[..2],
-                        alloc::vec![0xeb, distance as u8]
-                    ),
-                ])
-            }
+            Kind::Short { pad } => Ok(alloc::vec![
+                patch(pad, &self.pad_bytes, long_jump(pad, stub)?),
+                patch(
+                    self.patch_at,
+                    &self.bytes[..2],
+                    short_jump(self.patch_at, pad)
+                ),
+            ]),
             _ => Ok(alloc::vec![patch(
                 self.patch_at,
                 &self.bytes[..5],
-                long(self.patch_at)?
+                long_jump(self.patch_at, stub)?
             )]),
         }
     }
@@ -149,6 +127,37 @@ impl Plan {
 /// The distance from `next` to `to`, if 32 bits hold it.
 pub(crate) fn relative(next: u64, to: u64) -> Option<i32> {
     i32::try_from(to.wrapping_sub(next) as i64).ok()
+}
+
+/// From the patch to the routine.
+pub(crate) fn entry(at: u64, to: Destination) -> Vec<u8> {
+    let mut bytes = alloc::vec![0x4c, 0x89, 0x5c, 0x24, 0xf0];
+    load_descriptor(&mut bytes, at, to.descriptor);
+    let place = at + bytes.len() as u64;
+    match relative(place + 5, to.routine) {
+        Some(distance) => {
+            bytes.push(0xe9);
+            bytes.extend_from_slice(&distance.to_le_bytes());
+        }
+        None => {
+            bytes.extend_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&to.routine.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// The jump to a stub.
+pub(crate) fn long_jump(at: u64, stub: u64) -> Result<Vec<u8>, Refusal> {
+    let distance = relative(at + 5, stub).ok_or(Refusal::OutOfReach)?;
+    let mut jump = alloc::vec![0xe9];
+    jump.extend_from_slice(&distance.to_le_bytes());
+    Ok(jump)
+}
+
+/// The jump to a pad, which is near.
+pub(crate) fn short_jump(at: u64, pad: u64) -> Vec<u8> {
+    alloc::vec![0xeb, pad.wrapping_sub(at + 2) as u8]
 }
 
 /// r11 = `descriptor`.
@@ -182,17 +191,4 @@ pub(crate) fn probe(before: &Relocated, after: &Relocated, to: Destination) -> O
     whole.push(&made);
     whole.append(after);
     Some(whole)
-}
-
-/// `jmp to` at `at`.
-pub(crate) fn long_jump(at: u64, to: u64) -> Option<[u8; 5]> {
-    let distance = relative(at + 5, to)?.to_le_bytes();
-    Some([0xe9, distance[0], distance[1], distance[2], distance[3]])
-}
-
-/// Encodes one instruction at `at`.
-pub(crate) fn encode_one(instruction: &Instruction, at: u64) -> Option<Vec<u8>> {
-    let mut encoder = Encoder::new(64);
-    encoder.encode(instruction, at).ok()?;
-    Some(encoder.take_buffer())
 }

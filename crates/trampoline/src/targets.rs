@@ -140,14 +140,14 @@ impl Sweep {
             FlowControl::UnconditionalBranch
             | FlowControl::ConditionalBranch
             | FlowControl::XbeginXabortXend
-            | FlowControl::Call => {
-                if instruction.op0_kind() == OpKind::NearBranch64 {
-                    self.found.push(Branch {
-                        target: instruction.near_branch_target(),
-                        source: instruction.ip(),
-                        call: instruction.flow_control() == FlowControl::Call,
-                    });
-                }
+            | FlowControl::Call
+                if instruction.op0_kind() == OpKind::NearBranch64 =>
+            {
+                self.found.push(Branch {
+                    target: instruction.near_branch_target(),
+                    source: instruction.ip(),
+                    call: instruction.flow_control() == FlowControl::Call,
+                });
             }
             FlowControl::IndirectBranch => self.table_of(instruction),
             _ if instruction.mnemonic() == iced_x86::Mnemonic::Lea

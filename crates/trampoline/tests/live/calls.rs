@@ -8,20 +8,47 @@ use trampoline::frame::{COPIED, flags};
 use crate::guest::{GATE, Hook, Library, UNWANTED, calls, count, seen, turn};
 
 const FUNCTIONS: [&str; 18] = [
-    "six", "twelve", "doubles", "mixed", "small_back", "large_back", "pair_back", "floats_back", "wide_back", "ld",
-    "complex_back", "total", "sets_errno", "deep", "leaps", "throws", "walks", "yields",
+    "six",
+    "twelve",
+    "doubles",
+    "mixed",
+    "small_back",
+    "large_back",
+    "pair_back",
+    "floats_back",
+    "wide_back",
+    "ld",
+    "complex_back",
+    "total",
+    "sets_errno",
+    "deep",
+    "leaps",
+    "throws",
+    "walks",
+    "yields",
 ];
 const CHECKERS: [&str; 6] = [
-    "check_integers", "check_floats", "check_structs", "check_varargs", "check_longjmp", "check_fibers",
+    "check_integers",
+    "check_floats",
+    "check_structs",
+    "check_varargs",
+    "check_longjmp",
+    "check_fibers",
 ];
 
 fn hook_all(library: &Library, flags: u32) -> Vec<Hook> {
-    FUNCTIONS.map(|name| library.hook(name, flags, COPIED)).into()
+    FUNCTIONS
+        .map(|name| library.hook(name, flags, COPIED))
+        .into()
 }
 
 fn all_right(library: &Library, when: &str) {
     for checker in CHECKERS {
-        assert_eq!(library.check(checker), 0, "{checker} {when}: line of calls.cpp");
+        assert_eq!(
+            library.check(checker),
+            0,
+            "{checker} {when}: line of calls.cpp"
+        );
     }
 }
 
@@ -31,7 +58,11 @@ fn every_kind_of_argument_and_result_passes() {
     let library = calls();
     all_right(library, "bare");
     assert_eq!(count(), 0);
-    for (flags, when) in [(0, "called through"), (flags::ENTRY_ONLY, "entry only"), (flags::QUIET, "quiet")] {
+    for (flags, when) in [
+        (0, "called through"),
+        (flags::ENTRY_ONLY, "entry only"),
+        (flags::QUIET, "quiet"),
+    ] {
         let before = count();
         let hooks = hook_all(library, flags);
         all_right(library, when);
@@ -53,13 +84,22 @@ fn arguments_and_results_are_recorded() {
     let seen = seen();
     let of = |name, what| {
         let entry = library.address(name);
-        let found = seen.iter().find(|record| record.payload == entry && record.what == what);
+        let found = seen
+            .iter()
+            .find(|record| record.payload == entry && record.what == what);
         *found.unwrap_or_else(|| panic!("{name} {what} of {seen:?}"))
     };
     assert_eq!(of("six", 1).integers, [1, 2, 3, 4, 5, 6]);
     assert_eq!(of("six", 2).result, 91);
-    assert_eq!(of("six", 2).integers, [1, 2, 3, 4, 5, 6], "leave sees the arguments still");
-    assert_eq!(of("doubles", 1).floats, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    assert_eq!(
+        of("six", 2).integers,
+        [1, 2, 3, 4, 5, 6],
+        "leave sees the arguments still"
+    );
+    assert_eq!(
+        of("doubles", 1).floats,
+        [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    );
     assert_eq!(of("doubles", 1).stack.map(f64::from_bits), [9.0, 10.0]);
     assert_eq!(of("doubles", 2).floats[0], 385.0);
     assert_eq!(of("twelve", 1).stack[0], 7);
@@ -97,7 +137,11 @@ fn what_is_not_wanted_leaves_no_trace() {
     all_right(library, "with six refused by enter");
     let six = library.address("six");
     assert!(seen().iter().all(|record| record.payload != six));
-    assert!(seen().iter().any(|record| record.payload == library.address("deep")));
+    assert!(
+        seen()
+            .iter()
+            .any(|record| record.payload == library.address("deep"))
+    );
     GATE.store(0, Ordering::Relaxed);
     let before = count();
     all_right(library, "with the gate closed");
@@ -114,7 +158,11 @@ fn registers_that_a_function_leaves_alone_stay() {
         let hook = library.hook("keeps", flags, COPIED);
         assert_eq!(library.check("check_registers"), 0, "flags {flags}");
         UNWANTED.store(library.address("keeps"), Ordering::Relaxed);
-        assert_eq!(library.check("check_registers"), 0, "flags {flags}, unwanted");
+        assert_eq!(
+            library.check("check_registers"),
+            0,
+            "flags {flags}, unwanted"
+        );
         UNWANTED.store(u64::MAX, Ordering::Relaxed);
         hook.lift();
     }
@@ -135,7 +183,11 @@ fn every_call_and_return_is_seen_once() {
     let before = seen().len();
     assert_eq!(library.check("check_longjmp"), 0);
     let whats = seen()[before..].to_vec();
-    assert_eq!(whats.len(), 10 * (1..=20).sum::<usize>(), "entries only: none returned");
+    assert_eq!(
+        whats.len(),
+        10 * (1..=20).sum::<usize>(),
+        "entries only: none returned"
+    );
     assert!(whats.iter().all(|record| record.what == 1));
     hook.lift();
 }
@@ -147,15 +199,30 @@ fn the_copy_of_stack_arguments_ends_where_the_stack_does() {
     // SAFETY: a stack of two pages, and after it a page that nobody may read.
     let stack = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let at = libc::mmap(std::ptr::null_mut(), 20 * 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-        assert_eq!(libc::mprotect(at.byte_add(19 * 4096), 4096, libc::PROT_NONE), 0);
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            20 * 4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        );
+        assert_eq!(
+            libc::mprotect(at.byte_add(19 * 4096), 4096, libc::PROT_NONE),
+            0
+        );
         at as u64
     };
     // SAFETY: the fixture's function of that type.
-    let on_stack_top: extern "C" fn(u64) -> i64 = unsafe { std::mem::transmute(library.address("on_stack_top")) };
+    let on_stack_top: extern "C" fn(u64) -> i64 =
+        unsafe { std::mem::transmute(library.address("on_stack_top")) };
     let hook = library.hook("six", 0, COPIED);
     for below in [0, 16, 32, 48, 64, 80, 96, 112, 4096] {
-        assert_eq!(on_stack_top(stack + 19 * 4096 - below), 91, "{below} bytes below the end");
+        assert_eq!(
+            on_stack_top(stack + 19 * 4096 - below),
+            91,
+            "{below} bytes below the end"
+        );
     }
     assert_eq!(count(), 18);
     hook.lift();
@@ -167,7 +234,8 @@ fn signals_at_a_high_rate_change_nothing() {
     let library = calls();
     let hooks = hook_all(library, 0);
     // SAFETY: the fixture's function of that type.
-    let check: extern "C" fn(i32, *mut i64) -> i32 = unsafe { std::mem::transmute(library.address("check_signals")) };
+    let check: extern "C" fn(i32, *mut i64) -> i32 =
+        unsafe { std::mem::transmute(library.address("check_signals")) };
     let mut rounds = 0;
     assert_eq!(check(3000, &mut rounds), 0, "line of calls.cpp");
     assert!(rounds > 0);
@@ -180,7 +248,8 @@ fn threads_call_side_by_side_and_none_is_lost() {
     let library = calls();
     let hook = library.hook("six", 0, COPIED);
     // SAFETY: the fixture's function of that type.
-    let six: extern "C" fn(i64, i64, i64, i64, i64, i64) -> i64 = unsafe { std::mem::transmute(library.address("six")) };
+    let six: extern "C" fn(i64, i64, i64, i64, i64, i64) -> i64 =
+        unsafe { std::mem::transmute(library.address("six")) };
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
@@ -225,7 +294,7 @@ fn a_hook_is_lifted_and_set_while_its_frames_are_live() {
     // Half of the 4,000 calls met the hook; each of them came back through it, lifted or not.
     assert!((1500..2500).contains(&entries), "{entries}");
     assert_eq!(seen.len(), 2 * entries);
-    if flips % 2 == 0 {
+    if flips.is_multiple_of(2) {
         hook.lift();
     }
     let before = count();

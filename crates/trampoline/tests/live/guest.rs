@@ -84,7 +84,9 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     let mut record = Record {
         payload: descriptor.payload,
         what: 1,
-        integers: [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9],
+        integers: [
+            frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
+        ],
         ..Record::default()
     };
     for (float, xmm) in record.floats.iter_mut().zip(&frame.xmm) {
@@ -111,7 +113,9 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     note(Record {
         payload: frame.ticket[0],
         what: 2,
-        integers: [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9],
+        integers: [
+            frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
+        ],
         floats: [f64::from_bits(results.xmm[0][0]); 8],
         result: results.rax,
         ..Record::default()
@@ -130,6 +134,8 @@ unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         ..Record::default()
     };
     record.integers.copy_from_slice(&frame.registers[..6]);
+    record.floats[0] = f64::from_bits(frame.registers[6]);
+    record.floats[1] = f64::from_bits(frame.registers[7]);
     note(record);
     spoil();
 }
@@ -172,14 +178,31 @@ pub fn calls() -> &'static Library {
     LIBRARY.get_or_init(|| Library::compiled("calls.cpp", &[]))
 }
 
+/// The fixture `shapes.S`, likewise. Its functions call each other directly.
+pub fn shapes() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| Library::compiled("shapes.S", &["-Wl,-Bsymbolic"]))
+}
+
 impl Library {
     /// Compiles a fixture with the given options added, and loads it.
     pub fn compiled(name: &str, options: &[&str]) -> Self {
         let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("{name}-{}.so", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures")
+            .join(name);
         let status = Command::new("g++")
-            .args(["-O2", "-fPIC", "-shared", "-mno-red-zone", "-Wall", "-Wno-psabi", "-Wno-infinite-recursion", "-o"])
+            .args([
+                "-O2",
+                "-fPIC",
+                "-shared",
+                "-mno-red-zone",
+                "-Wall",
+                "-Wno-psabi",
+                "-Wno-infinite-recursion",
+                "-o",
+            ])
             .args([&out, &source])
             .args(options)
             .status()
@@ -196,7 +219,9 @@ impl Library {
         // SAFETY: a library whose initialisers we know to be harmless.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         // SAFETY: dlerror's string is valid until the next call.
-        assert!(!handle.is_null(), "{:?}", unsafe { CStr::from_ptr(libc::dlerror()) });
+        assert!(!handle.is_null(), "{:?}", unsafe {
+            CStr::from_ptr(libc::dlerror())
+        });
         let mut map = std::ptr::null_mut::<LinkMap>();
         // SAFETY: RTLD_DI_LINKMAP stores one pointer.
         let said = unsafe { libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) };
@@ -229,16 +254,34 @@ impl Library {
 
     /// Hooks a function.
     pub fn hook(&self, name: &str, flags: u32, copied: u32) -> Hook {
-        self.hook_with(name, flags, copied, trampoline_call_through as *const () as u64)
+        self.hook_with(
+            name,
+            flags,
+            copied,
+            trampoline_call_through as *const () as u64,
+        )
     }
 
     /// Hooks a function with a routine of one's own. The payload is its address.
     pub fn hook_with(&self, name: &str, flags: u32, copied: u32, routine: u64) -> Hook {
         let entry = self.address(name);
-        let named = self.module.functions().find(|named| named.code.entry == entry);
+        let named = self
+            .module
+            .functions()
+            .find(|named| named.code.entry == entry);
         let function = named.unwrap_or_else(|| panic!("no {name}")).code;
-        let plan = plan(&function, &self.module.targets(), &mut self.module.pads(), Options::default());
-        Hook::set(plan.unwrap_or_else(|why| panic!("{name}: {why}")), flags, copied, routine)
+        let plan = plan(
+            &function,
+            &self.module.targets(),
+            &mut self.module.pads(),
+            Options::default(),
+        );
+        Hook::set(
+            plan.unwrap_or_else(|why| panic!("{name}: {why}")),
+            flags,
+            copied,
+            routine,
+        )
     }
 }
 
@@ -253,7 +296,6 @@ struct LinkMap {
 pub struct Hook {
     pub plan: Plan,
     pub stub: Stub,
-    pub descriptor: *mut Descriptor,
     patches: Vec<Patch>,
 }
 
@@ -279,7 +321,8 @@ pub fn write(at: u64, bytes: &[u8]) {
     let length = (at + bytes.len() as u64 - page) as usize;
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: text of ours, which keeps its contents.
-    assert_eq!(unsafe { libc::mprotect(page as *mut c_void, length, access) }, 0);
+    let said = unsafe { libc::mprotect(page as *mut c_void, length, access) };
+    assert_eq!(said, 0);
     // SAFETY: writable now; nobody runs these bytes, because tests take turns.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
 }
@@ -287,13 +330,22 @@ pub fn write(at: u64, bytes: &[u8]) {
 impl Hook {
     pub fn set(plan: Plan, flags: u32, copied: u32, routine: u64) -> Self {
         let at = island(plan.patch_at);
-        let descriptor = Box::leak(Box::new(Descriptor::new(0, flags, copied, plan.entry, plan.entry)));
-        let to = Destination { routine, descriptor: &raw const *descriptor as u64 };
+        let descriptor = Box::leak(Box::new(Descriptor::new(
+            0, flags, copied, plan.entry, plan.entry,
+        )));
+        let to = Destination {
+            routine,
+            descriptor: &raw const *descriptor as u64,
+        };
         let stub = plan.stub(at, to).expect("within reach");
         descriptor.original = stub.original;
         write(at, &stub.bytes);
         let patches = plan.patches(at).expect("within reach");
-        let hook = Self { plan, stub, descriptor, patches };
+        let hook = Self {
+            plan,
+            stub,
+            patches,
+        };
         hook.put();
         hook
     }

@@ -8,4 +8,6 @@ mod guest;
 #[path = "../modules/mod.rs"]
 mod modules;
 mod originals;
+mod probes;
+mod shapes;
 mod unwinding;

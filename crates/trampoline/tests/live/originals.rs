@@ -18,12 +18,24 @@ fn relocated(name: &CStr) -> (u64, u64) {
     assert_ne!(entry, 0, "{name:?}");
     // SAFETY: libc's text goes on for more than this behind each of these functions.
     let code = unsafe { std::slice::from_raw_parts(entry as *const u8, 256) };
-    let function = Function { entry, code, size: 0 };
+    let function = Function {
+        entry,
+        code,
+        size: 0,
+    };
     let targets = Targets::of(code, entry, &[], None);
-    let plan = plan(&function, &targets, &mut Pads::default(), Options::default())
-        .unwrap_or_else(|why| panic!("{name:?}: {why}"));
+    let plan = plan(
+        &function,
+        &targets,
+        &mut Pads::default(),
+        Options::default(),
+    )
+    .unwrap_or_else(|why| panic!("{name:?}: {why}"));
     let at = island(entry);
-    let to = Destination { routine: 0, descriptor: 0 };
+    let to = Destination {
+        routine: 0,
+        descriptor: 0,
+    };
     let stub = plan.stub(at, to).expect("in reach");
     write(at, &stub.bytes);
     (entry, stub.original)
@@ -33,7 +45,12 @@ macro_rules! both {
     ($name:literal as $type:ty) => {{
         let (real, copy) = relocated(CString::new($name).expect("a name").as_c_str());
         // SAFETY: the function has this type; the copy is the same function.
-        unsafe { (std::mem::transmute::<u64, $type>(real), std::mem::transmute::<u64, $type>(copy)) }
+        unsafe {
+            (
+                std::mem::transmute::<u64, $type>(real),
+                std::mem::transmute::<u64, $type>(copy),
+            )
+        }
     }};
 }
 

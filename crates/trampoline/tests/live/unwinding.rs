@@ -45,7 +45,11 @@ fn the_unwinder_is_told_our_rules_and_keeps_its_own() {
     let strange = calls().address("six");
     let known = answer(strange);
     assert_ne!(known.0, 0, "a function of a loaded library");
-    assert_eq!(answer(routine + 100).0, 0, "the routine is unknown to the loader");
+    assert_eq!(
+        answer(routine + 100).0,
+        0,
+        "the routine is unknown to the loader"
+    );
     let answering = answering();
     for pc in [routine, routine + 100] {
         let (fde, bases) = answer(pc);
@@ -64,7 +68,11 @@ fn exceptions_pass_through_live_frames() {
     let _answering = answering();
     let hook = library.hook("throws", 0, COPIED);
     assert_eq!(library.check("check_exceptions"), 0, "line of calls.cpp");
-    assert_eq!(count(), 10 * (1..=20).sum::<usize>(), "entries only: none returned");
+    assert_eq!(
+        count(),
+        10 * (1..=20).sum::<usize>(),
+        "entries only: none returned"
+    );
     hook.lift();
 }
 
@@ -79,8 +87,15 @@ fn backtrace_sees_every_frame_below_ours() {
     let cut = frames();
     let answering = answering();
     let whole = frames();
-    assert!(cut < bare, "without the answer it ends at our first frame: {cut} of {bare}");
-    assert_eq!(whole, bare + 11, "a frame of ours above each of the eleven calls");
+    assert!(
+        cut < bare,
+        "without the answer it ends at our first frame: {cut} of {bare}"
+    );
+    assert_eq!(
+        whole,
+        bare + 11,
+        "a frame of ours above each of the eleven calls"
+    );
     drop(answering);
     hook.lift();
 }

@@ -1,5 +1,7 @@
 //! A library's text, functions and tables, read from its file.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,10 @@ pub struct Module {
     texts: Vec<(u64, Vec<u8>)>,
     /// Address, name and size of exported functions; one name per address.
     symbols: BTreeMap<u64, (String, u64)>,
+    /// Address and length of writable sections with contents.
+    writable: Vec<(u64, usize)>,
+    /// Address of `.stapsdt.base`, contents of `.note.stapsdt`.
+    probes: (Option<u64>, Vec<u8>),
 }
 
 /// One of its functions.
@@ -54,16 +60,60 @@ impl Module {
         Self {
             segments: file
                 .segments()
-                .map(|segment| (base + segment.address(), segment.data().expect("data").to_vec()))
+                .map(|segment| {
+                    (
+                        base + segment.address(),
+                        segment.data().expect("data").to_vec(),
+                    )
+                })
                 .collect(),
             texts: file
                 .sections()
                 .filter(|section| section.kind() == object::SectionKind::Text)
                 .filter(|section| !section.name().unwrap_or("").starts_with(".plt"))
-                .map(|section| (base + section.address(), section.data().expect("data").to_vec()))
+                .map(|section| {
+                    (
+                        base + section.address(),
+                        section.data().expect("data").to_vec(),
+                    )
+                })
                 .collect(),
             symbols,
+            writable: file
+                .sections()
+                .filter(|section| section.kind() == object::SectionKind::Data)
+                .map(|section| (base + section.address(), section.size() as usize))
+                .collect(),
+            probes: (
+                file.section_by_name(".stapsdt.base")
+                    .map(|section| base + section.address()),
+                file.section_by_name(".note.stapsdt")
+                    .map(|section| section.data().expect("data").to_vec())
+                    .unwrap_or_default(),
+            ),
         }
+    }
+
+    pub fn writable(&self) -> Vec<(u64, usize)> {
+        self.writable.clone()
+    }
+
+    pub fn probes(&self) -> (Option<u64>, Vec<u8>) {
+        self.probes.clone()
+    }
+
+    /// The text from the last exported function before `pc` to the next one.
+    pub fn containing(&self, pc: u64) -> Option<Function<'_>> {
+        let (at, code) = self.text();
+        let end = at + code.len() as u64;
+        let entry = *self.symbols.range(at..=pc).next_back()?.0;
+        let next = self.symbols.range(pc + 1..).next();
+        let next = next.map_or(end, |(next, _)| (*next).min(end));
+        Some(Function {
+            entry,
+            code: code.get((entry - at) as usize..(next - at) as usize)?,
+            size: 0,
+        })
     }
 
     /// The section `.text`.
