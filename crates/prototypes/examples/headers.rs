@@ -23,6 +23,8 @@ fn named(name: &str) -> Option<Type> {
         "SV*" | "AV*" | "HV*" | "CV*" | "GV*" => Type::vm(Word::PerlSv),
         "zval*" => Type::vm(Word::PhpZval),
         "zend_string*" => Type::vm(Word::PhpString),
+        "my_bool" => Type::new(Kind::Char).through(Lens::Bool),
+        "uint8_t" | "U8" => Type::new(Kind::Char).through(Lens::Hex),
         "mode_t" | "__mode_t" => Type::new(Kind::UInt).through(Lens::Octal),
         _ => return None,
     })
@@ -75,7 +77,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("not declared: {unknown:?}");
     }
     let options = Options {
-        only_const_strings: true,
+        // Asked both ways, the answers tell where the mutable texts are.
+        only_const_strings: std::env::var_os("MUTABLE").is_none_or(|set| set.is_empty()),
         named: Some(&named),
         ..Options::default()
     };

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bundle;
 pub mod dwarf;
 mod error;
 pub mod filter;
@@ -29,6 +30,7 @@ mod print;
 mod show;
 mod types;
 
+pub use bundle::Bundle;
 pub use capture;
 pub use error::{Error, Problem};
 pub use filter::{Filter, FilterError, Where};

@@ -44,7 +44,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
     fn ty_here(&mut self, (unit, offset): Place) -> Option<Type> {
         let entry = self.file.units[unit].entry(offset).ok()?;
         Some(match entry.tag() {
-            dw::DW_TAG_base_type => self.base(&entry)?,
+            dw::DW_TAG_base_type => self.base(unit, &entry)?,
             dw::DW_TAG_typedef
             | dw::DW_TAG_const_type
             | dw::DW_TAG_volatile_type
@@ -101,12 +101,19 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         text.to_string().ok().map(str::to_owned)
     }
 
-    fn base(&self, entry: &Entry<'d>) -> Option<Type> {
+    fn base(&self, unit: usize, entry: &Entry<'d>) -> Option<Type> {
         let gimli::AttributeValue::Encoding(encoding) = entry.attr_value(dw::DW_AT_encoding)?
         else {
             return None;
         };
         let size = size(entry)?;
+        if self
+            .name(unit, entry)
+            .is_some_and(|name| name.to_ascii_lowercase().contains("float128"))
+        {
+            // Passed in a whole SSE register, which we do not look at.
+            return None;
+        }
         let signed = matches!(encoding, dw::DW_ATE_signed | dw::DW_ATE_signed_char);
         let pair = |kind: Kind| {
             Kind::Struct(Arc::new(Struct::new(vec![
@@ -150,6 +157,12 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         let is_const = direct.tag() == dw::DW_TAG_const_type;
         let (unit, offset) = self.file.unqualified(place)?;
         let to = self.file.units[unit].entry(offset).ok()?;
+        if to.attr_value(dw::DW_AT_encoding)
+            == Some(gimli::AttributeValue::Encoding(dw::DW_ATE_unsigned_char))
+        {
+            // Bytes, and text only by chance.
+            return Some(Type::address());
+        }
         Some(match to.tag() {
             dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
                 if !self.options.follow_structs || self.depth > DEPTH / 2 {
@@ -317,7 +330,9 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                 .or_else(|| value.udata_value().map(|value| value as i64))?;
             names.push((name.to_string_lossy().into(), value));
         }
-        Some(Type::new(of).through(Lens::Enum(names.into())))
+        let mut ty = Type::new(of).through(Lens::Enum(names.into()));
+        ty.alias = self.name(unit, entry).map(Into::into);
+        Some(ty)
     }
 }
 
