@@ -6,12 +6,14 @@
 mod captures;
 mod counts;
 mod lane;
+mod loader;
 mod places;
 
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Record;
-use trampoline::frame::{Frame, ProbeFrame, Results};
+use routine::frame::flags::ENTRY_ONLY;
+use routine::frame::{Frame, ProbeFrame, Results};
 use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, want};
 
 /// What the hooks are told; written by the command before `Board::calls` is set.
@@ -25,11 +27,17 @@ static mut CALLS: Calls = Calls {
     language: 0,
     facts: [0; wire::board::FACTS],
     room: 0,
+    r_debug: 0,
     unlaned: AtomicU64::new(0),
-    areas: [Area { at: 0, size: 0, used: 0, holds: 0 }; AREAS],
+    areas: [Area {
+        at: 0,
+        size: 0,
+        used: 0,
+        holds: 0,
+    }; AREAS],
 };
 
-trampoline::routines! {
+routine::routines! {
     enter = enter,
     leave = leave,
     probe = probe,
@@ -39,7 +47,7 @@ trampoline::routines! {
 
 const _: () = {
     use core::mem::offset_of;
-    use trampoline::frame::Descriptor;
+    use routine::frame::Descriptor;
     assert!(offset_of!(Hook, original) == offset_of!(Descriptor, original));
     assert!(offset_of!(Hook, flags) == offset_of!(Descriptor, flags));
     assert!(offset_of!(Hook, copied) == offset_of!(Descriptor, copied));
@@ -69,6 +77,10 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     }
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const CALLS) };
+    if wanted & want::LOADER != 0 {
+        loader::changed(calls, board);
+        return 0;
+    }
     let Some(lane) = lane::mine(calls, board) else {
         return 0;
     };
@@ -82,6 +94,9 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
     if wanted & want::ENTRY != 0 {
         tell_call(lane, calls, hook, frame, hook.number | at, wanted);
+    }
+    if wanted & want::COUNT != 0 && hook.flags & ENTRY_ONLY != 0 {
+        counts::add(lane, hook.number as u32, place, 0);
     }
     frame.ticket[2] = sys::ticks();
     wanted & (want::RETURN | want::COUNT)
@@ -100,7 +115,9 @@ fn room(calls: &Calls, program: [u64; 2]) -> u64 {
 #[inline]
 unsafe fn look_at_st0(at: u64) {
     // SAFETY: the caller's promise; what is popped is pushed again.
-    unsafe { core::arch::asm!("fstp tbyte ptr [{at}]", "fld tbyte ptr [{at}]", at = in(reg) at, options(nostack)) };
+    unsafe {
+        core::arch::asm!("fstp tbyte ptr [{at}]", "fld tbyte ptr [{at}]", at = in(reg) at, options(nostack))
+    };
 }
 
 #[inline]
@@ -117,7 +134,9 @@ fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64,
         ticks: sys::ticks(),
         frame: arguments.addr() as u64,
         caller: frame.return_address,
-        registers: [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9],
+        registers: [
+            frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
+        ],
         rax: frame.rax,
     };
     // SAFETY: the parts add up to `body`; the command wrote the program.

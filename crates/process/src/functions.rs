@@ -43,20 +43,32 @@ pub struct Functions {
 impl Functions {
     /// Reads the modules; those without readable symbols are left out.
     pub fn read(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
+        let mut functions = Functions { places: Vec::new() };
+        functions.refresh(pid, memory, maps)?;
+        Ok(functions)
+    }
+
+    /// Reads those that came, forgets those that went.
+    pub fn refresh(&mut self, pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<()> {
         let files = Arc::new(GuestFiles::of(pid));
         let modules = modules(&files, maps, memory).map_err(|error| Error::Elf { pid, error })?;
-        let places = modules
-            .into_iter()
-            .filter_map(|module| {
-                let symbols = Symbols::open(&files, &module, memory).ok()?;
-                Some(Place {
+        let mut known = std::mem::take(&mut self.places);
+        for module in modules {
+            let same = |place: &Place| {
+                let old = &place.module;
+                (old.bias, old.device, old.inode) == (module.bias, module.device, module.inode)
+            };
+            if let Some(at) = known.iter().position(same) {
+                self.places.push(known.swap_remove(at));
+            } else if let Ok(symbols) = Symbols::open(&files, &module, memory) {
+                self.places.push(Place {
                     name: module.name().into(),
                     module,
                     symbols,
-                })
-            })
-            .collect();
-        Ok(Functions { places })
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The modules.

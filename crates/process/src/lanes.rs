@@ -164,7 +164,10 @@ impl Lanes {
                 continue;
             }
             let field = |offset| self.memory.word(address + offset as u64);
-            let (ring, size) = (field(offset_of!(Lane, ring))?, field(offset_of!(Lane, size))?);
+            let (ring, size) = (
+                field(offset_of!(Lane, ring))?,
+                field(offset_of!(Lane, size))?,
+            );
             if ring == 0 || !size.is_power_of_two() || size > MOST_RING {
                 continue;
             }
@@ -186,7 +189,10 @@ impl Lanes {
     /// Words reserved and records lost.
     fn written(&self, at: usize) -> Result<(u64, u64)> {
         let field = |offset| self.memory.word(self.known[at].address + offset as u64);
-        Ok((field(offset_of!(Lane, reserved))?, field(offset_of!(Lane, lost))?))
+        Ok((
+            field(offset_of!(Lane, reserved))?,
+            field(offset_of!(Lane, lost))?,
+        ))
     }
 
     fn unlaned(&self) -> Result<u64> {
@@ -257,7 +263,9 @@ impl Lanes {
             .memory
             .records(lane.ring + first * 8, before_end as usize)?;
         if before_end < count {
-            let more: Vec<u64> = self.memory.records(lane.ring, (count - before_end) as usize)?;
+            let more: Vec<u64> = self
+                .memory
+                .records(lane.ring, (count - before_end) as usize)?;
             words.extend(more);
         }
         Ok(words)
@@ -284,22 +292,21 @@ impl Lanes {
                 });
                 lane.places.insert(*number as u32, index);
             }
-            (
-                kind::ENTRY,
-                [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..],
-            ) => tell(Told {
-                tid: lane.tid,
-                lane: at as u32,
-                ticks: *ticks,
-                what: What::Call {
-                    hook: *hook as u32,
-                    place: lane.places.get(&((hook >> 32) as u32)).copied(),
-                    frame: *frame,
-                    caller: *caller,
-                    registers: [*a, *b, *c, *d, *e, *f, *rax],
-                    rest: rest.to_vec(),
-                },
-            }),
+            (kind::ENTRY, [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..]) => {
+                tell(Told {
+                    tid: lane.tid,
+                    lane: at as u32,
+                    ticks: *ticks,
+                    what: What::Call {
+                        hook: *hook as u32,
+                        place: lane.places.get(&((hook >> 32) as u32)).copied(),
+                        frame: *frame,
+                        caller: *caller,
+                        registers: [*a, *b, *c, *d, *e, *f, *rax],
+                        rest: rest.to_vec(),
+                    },
+                })
+            }
             (kind::RETURN, [hook, ticks, frame, rax, rdx, rest @ ..]) => tell(Told {
                 tid: lane.tid,
                 lane: at as u32,
@@ -319,18 +326,27 @@ impl Lanes {
     pub fn counted(&self) -> Result<Vec<Counted>> {
         let mut all = Vec::new();
         for lane in &self.known {
-            let table = self.memory.word(lane.address + offset_of!(Lane, counts) as u64)?;
-            let session = self.memory.half(lane.address + offset_of!(Lane, session) as u64)?;
+            let table = self
+                .memory
+                .word(lane.address + offset_of!(Lane, counts) as u64)?;
+            let session = self
+                .memory
+                .half(lane.address + offset_of!(Lane, session) as u64)?;
             if table == 0 || session != self.session {
                 continue;
             }
             let counts: Vec<calls::Count> = self.memory.records(table, calls::COUNTS)?;
-            all.extend(counts.into_iter().filter(|count| count.key != 0).map(|count| Counted {
-                hook: (count.key as u32).wrapping_sub(1),
-                place: lane.places.get(&((count.key >> 32) as u32)).copied(),
-                figures: [count.calls, count.total, count.longest, count.shortest],
-                buckets: count.buckets.to_vec(),
-            }));
+            all.extend(
+                counts
+                    .into_iter()
+                    .filter(|count| count.key != 0)
+                    .map(|count| Counted {
+                        hook: (count.key as u32).wrapping_sub(1),
+                        place: lane.places.get(&((count.key >> 32) as u32)).copied(),
+                        figures: [count.calls, count.total, count.longest, count.shortest],
+                        buckets: count.buckets.to_vec(),
+                    }),
+            );
         }
         Ok(all)
     }
@@ -344,7 +360,11 @@ impl Lanes {
         for at in 0..self.known.len() {
             let lane = &self.known[at];
             losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before);
-            if self.memory.half(lane.address + offset_of!(Lane, session) as u64)? != self.session {
+            if self
+                .memory
+                .half(lane.address + offset_of!(Lane, session) as u64)?
+                != self.session
+            {
                 continue;
             }
             losses.uncounted += u64::from(

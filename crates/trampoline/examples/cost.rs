@@ -12,12 +12,12 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use trampoline::frame::{COPIED, flags};
+use routine::frame::{COPIED, flags};
 use trampoline::{
     Descriptor, Destination, Frame, Function, Options, Pads, ProbeFrame, Results, Targets, plan,
 };
 
-trampoline::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
+routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
 
 static GATE: AtomicU32 = AtomicU32::new(1);
 static NEXT: AtomicUsize = AtomicUsize::new(0);

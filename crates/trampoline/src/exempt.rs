@@ -2,7 +2,7 @@
 //!
 //! A call-through hook puts a frame below the function's caller and calls the function from there. That is wrong where the function
 //! returns twice, looks at its return address, or is entered by other rules than the ABI's. The first two are hooked
-//! [entry-only](crate::frame::flags::ENTRY_ONLY): what `enter` leaves behind is the stack as it was. The last are left alone.
+//! [entry-only]: what `enter` leaves behind is the stack as it was. The last are left alone.
 
 /// How a function may be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use gimli::{
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind};
 use trampoline::{Frame, ProbeFrame, Results};
 
-trampoline::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
+routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
 static GATE: AtomicU32 = AtomicU32::new(0);
 unsafe extern "C" fn enter(_: *mut Frame) -> u64 {
     0

@@ -135,6 +135,10 @@ pub struct Board {
     pub ended: AtomicU32,
     /// Not 0 = hooks tell calls; the session's number, so that a return is told only where its call was.
     pub calls: AtomicU32,
+    /// How often the loader has changed what is loaded; a thread of the guest waits until `loads_seen` is the same.
+    pub loads: AtomicU32,
+    /// See `loads`; the command's.
+    pub loads_seen: AtomicU32,
 }
 
 impl Board {
@@ -156,6 +160,8 @@ impl Board {
             hooked: AtomicU32::new(0),
             ended: AtomicU32::new(0),
             calls: AtomicU32::new(0),
+            loads: AtomicU32::new(0),
+            loads_seen: AtomicU32::new(0),
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Calls {
     pub facts: [u64; crate::board::FACTS],
     /// Words of a record for what is copied of arguments, at most.
     pub room: u64,
+    /// Address of the loader's `r_debug`; 0 = there is none.
+    pub r_debug: u64,
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
@@ -92,9 +94,9 @@ pub mod language {
 #[repr(C, align(64))]
 pub struct Hook {
     /// The function's own first instructions, moved, and the way back behind them. This word and the four after
-    /// it are what the stub hands to the routine (`trampoline::frame::Descriptor`).
+    /// it are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
-    /// `trampoline::frame::flags`.
+    /// `routine::frame::flags`.
     pub flags: u32,
     /// Bytes of stack arguments that the function is given.
     pub copied: u32,
@@ -161,6 +163,8 @@ pub mod want {
     pub const COUNT: u64 = 16;
     /// With st(0) at the return.
     pub const X87: u64 = 32;
+    /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
+    pub const LOADER: u64 = 64;
 }
 
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
@@ -250,7 +254,11 @@ pub const fn bucket(ticks: u64) -> usize {
     let exponent = 63 - ticks.leading_zeros() as usize;
     let part = (ticks >> (exponent - 2)) as usize & 3;
     let bucket = (exponent - 1) * 4 + part;
-    if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
+    if bucket < BUCKETS {
+        bucket
+    } else {
+        BUCKETS - 1
+    }
 }
 
 /// The shortest duration that falls into a bucket.

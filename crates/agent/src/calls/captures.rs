@@ -8,7 +8,7 @@
 use super::lane::Record;
 use crate::sys;
 use capture::{Limits, Registers, Returned, run};
-use trampoline::{Frame, Results};
+use routine::{Frame, Results};
 use wire::PAGE;
 
 /// The registers of a call.
@@ -71,6 +71,13 @@ pub unsafe fn copy(
         next += 2 + words;
         true
     };
-    run(words, &registers(frame), returned.as_ref(), Limits::default(), read, output);
+    run(
+        words,
+        &registers(frame),
+        returned.as_ref(),
+        Limits::default(),
+        read,
+        output,
+    );
     next
 }

@@ -24,7 +24,9 @@ pub fn thread_pointer() -> u64 {
     let pointer;
     // SAFETY: whoever calls a hooked function has set up thread-local storage: hooks are set in no
     // program whose threads have none (`process::calls`).
-    unsafe { asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+    unsafe {
+        asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
+    };
     pointer
 }
 
@@ -53,20 +55,15 @@ fn place(thread: u64) -> usize {
 
 /// Notes when another thread has come to live at the same address.
 #[inline]
-fn fresh(
-    lane: &'static Lane,
-    calls: &Calls,
-    board: &Board,
-    thread: u64,
-) -> Option<&'static Lane> {
+fn fresh(lane: &'static Lane, calls: &Calls, board: &Board, thread: u64) -> Option<&'static Lane> {
     let session = board.calls.load(Ordering::Relaxed);
     let tid = match calls.tid_offset {
         0 => lane.tid.load(Ordering::Relaxed),
         // SAFETY: the command saw the thread's id there, within the thread's own block.
         offset => unsafe { *(thread.wrapping_add(offset) as *const u32) },
     };
-    let known = lane.tid.load(Ordering::Relaxed) == tid
-        && lane.session.load(Ordering::Relaxed) == session;
+    let known =
+        lane.tid.load(Ordering::Relaxed) == tid && lane.session.load(Ordering::Relaxed) == session;
     (known || introduce(lane, calls, board, tid, session)).then_some(lane)
 }
 
@@ -95,12 +92,7 @@ fn introduce(lane: &Lane, calls: &Calls, board: &Board, tid: u32, session: u32) 
 
 #[cold]
 #[inline(never)]
-fn search(
-    calls: &Calls,
-    board: &Board,
-    thread: u64,
-    first: usize,
-) -> Option<&'static Lane> {
+fn search(calls: &Calls, board: &Board, thread: u64, first: usize) -> Option<&'static Lane> {
     let mut made = 0;
     for step in 0..calls::LANES {
         let entry = calls.lanes.get((first + step) % calls::LANES)?;
@@ -176,7 +168,11 @@ impl Record {
         loop {
             let position = lane.reserved.load(Ordering::Relaxed);
             let left = ring_words - position % ring_words;
-            let (take, gap) = if words <= left { (words, false) } else { (left, true) };
+            let (take, gap) = if words <= left {
+                (words, false)
+            } else {
+                (left, true)
+            };
             if position + take - lane.taken.0.load(Ordering::Acquire) > ring_words {
                 if !wait(lane, calls, board, position + take - ring_words) {
                     return None;
@@ -190,7 +186,12 @@ impl Record {
             let state = if gap { kind::GAP } else { kind::BEGUN };
             store(at, calls::header(take, state, position));
             if !gap {
-                return Some(Record { at, words, kind, position });
+                return Some(Record {
+                    at,
+                    words,
+                    kind,
+                    position,
+                });
             }
         }
     }
@@ -235,7 +236,10 @@ impl Record {
         if !exchange(&lane.reserved, end, self.position + words) {
             // A handler's records follow.
             let rest = self.position + words;
-            store(self.at + words * 8, calls::header(end - rest, kind::GAP, rest));
+            store(
+                self.at + words * 8,
+                calls::header(end - rest, kind::GAP, rest),
+            );
         }
         self.words = words;
     }
@@ -285,11 +289,15 @@ fn wait(lane: &Lane, calls: &Calls, board: &Board, until: u64) -> bool {
         sys::pause(PAUSE);
         waited = sys::ticks().wrapping_sub(began);
     }
-    lane.waited.store(lane.waited.load(Ordering::Relaxed) + waited, Ordering::Relaxed);
+    lane.waited.store(
+        lane.waited.load(Ordering::Relaxed) + waited,
+        Ordering::Relaxed,
+    );
     if roomy() {
         return true;
     }
-    lane.lost.store(lane.lost.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    lane.lost
+        .store(lane.lost.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     // A reader that lives beats; one that is gone must not cost the guest more than this.
     if board.beat.load(Ordering::Relaxed) != beat {
         STILL.store(0, Ordering::Relaxed);

@@ -46,7 +46,8 @@ pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
     for step in 0..PLACES {
         // SAFETY: within the lane's table.
         let known = unsafe { &mut *table.add((first + step) % PLACES) };
-        if known.code == place.code && known.point == place.point && known.witness == place.witness {
+        if known.code == place.code && known.point == place.point && known.witness == place.witness
+        {
             return known.number as u32;
         }
         if known.code == 0 {
@@ -100,7 +101,10 @@ fn learn(
     };
     let path_length = copy(ruby.path(place.code), &mut path);
     let name_length = copy(ruby.label(place.code), &mut name);
-    let (path_words, name_words) = (path_length.div_ceil(8) as u64, name_length.div_ceil(8) as u64);
+    let (path_words, name_words) = (
+        path_length.div_ceil(8) as u64,
+        name_length.div_ceil(8) as u64,
+    );
     let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
     let Some(record) = Record::begin(lane, calls, board, kind::PLACE, body) else {
         return 0;

@@ -47,7 +47,14 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         printer.say_threads();
     }
     let started = Instant::now();
-    let printed = watch(&args, &mut guests, &mut printer, &mut sink, started);
+    let printed = watch(
+        &args,
+        &signatures,
+        &mut guests,
+        &mut printer,
+        &mut sink,
+        started,
+    );
     for guest in &mut guests {
         if guest.is_alive()
             && let Err(error) = guest.leave()
@@ -73,15 +80,23 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
 /// Reads until it is over.
 fn watch(
     args: &CallsArgs,
-    guests: &mut Vec<Guest>,
+    signatures: &Signatures,
+    guests: &mut [Guest],
     printer: &mut Printer,
     sink: &mut Sink,
     started: Instant,
 ) -> anyhow::Result<()> {
     loop {
         let alive: Vec<bool> = guests.iter().map(Guest::is_alive).collect();
+        for guest in guests.iter_mut().filter(|guest| guest.is_alive()) {
+            if let Err(error) = guest.follow(signatures) {
+                eprintln!("lancet: {error}");
+            }
+        }
         let any = read(guests, printer, sink)?;
-        let over = args.watch_for.is_some_and(|length| started.elapsed() >= length);
+        let over = args
+            .watch_for
+            .is_some_and(|length| started.elapsed() >= length);
         if over || interrupt::asked() || !alive.contains(&true) {
             return Ok(());
         }
@@ -120,7 +135,10 @@ fn summarise(guests: &mut [Guest], sink: &mut Sink) -> anyhow::Result<()> {
                     summary.add(function, line, &counted);
                 }
             }
-            Err(error) => eprintln!("lancet: what process {} had counted is lost: {error}", guest.pid()),
+            Err(error) => eprintln!(
+                "lancet: what process {} had counted is lost: {error}",
+                guest.pid()
+            ),
         }
     }
     Ok(summary.print(&mut sink.out, period)?)

@@ -66,7 +66,9 @@ impl Areas {
                 .is_none_or(|code| end.max(code.end) - at.min(code.start) < REACH)
         };
         let fitting = self.all.iter_mut().find(|area| {
-            area.holds == holds && area.size - area.used >= size && reaches(area.at, area.at + area.size)
+            area.holds == holds
+                && area.size - area.used >= size
+                && reaches(area.at, area.at + area.size)
         });
         if let Some(area) = fitting {
             let at = area.at + area.used;
@@ -100,13 +102,6 @@ impl Areas {
         let bytes: Vec<u8> = self.all.iter().flat_map(Record::to_bytes).collect();
         memory.write(self.at, &bytes)
     }
-
-    /// Whether an address lies in a stub.
-    pub fn has_stub(&self, address: u64) -> bool {
-        self.all.iter().any(|area| {
-            area.holds == area::STUBS && (area.at..area.at + area.size).contains(&address)
-        })
-    }
 }
 
 /// Maps an island of stubs.
@@ -131,6 +126,9 @@ fn map_near(borrowed: &mut Borrowed, pid: i32, code: Range<u64>, bytes: u64) -> 
     }
     Err(Error::NothingToBorrow {
         pid,
-        reason: format!("no free addresses within 2 GiB of its code at {:#x}", code.start),
+        reason: format!(
+            "no free addresses within 2 GiB of its code at {:#x}",
+            code.start
+        ),
     })
 }

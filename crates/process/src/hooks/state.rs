@@ -85,7 +85,10 @@ pub fn find(
                     words.state_offset = offset;
                     None
                 }
-                _ => Some("its Ruby keeps no pointer to a thread's state where one was found before".into()),
+                _ => Some(
+                    "its Ruby keeps no pointer to a thread's state where one was found before"
+                        .into(),
+                ),
             }
         }
     };
@@ -108,7 +111,9 @@ impl Block {
         if pointer == 0 || memory.word(pointer).ok() != Some(pointer) {
             return Err(Error::NothingToBorrow {
                 pid,
-                reason: format!("thread {tid} has no thread-local storage (a program without libc)"),
+                reason: format!(
+                    "thread {tid} has no thread-local storage (a program without libc)"
+                ),
             });
         }
         // Page by page, as the storage may lie at either end of its mapping.
@@ -172,7 +177,9 @@ fn own_id(pid: i32, tid: i32) -> u32 {
     fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))
         .ok()
         .and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("NSpid:"))?;
             line.split_ascii_whitespace().last()?.parse().ok()
         })
         .unwrap_or(tid as u32)

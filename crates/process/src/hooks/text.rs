@@ -48,7 +48,9 @@ impl Texts {
                 free.insert(Text::read(place, memory, range.start, range.end)?)
             }
         };
-        let next = text.starts.partition_point(|start| *start <= function.address);
+        let next = text
+            .starts
+            .partition_point(|start| *start <= function.address);
         let end = text.at + text.code.len() as u64;
         let end = text.starts.get(next).copied().unwrap_or(end);
         let code = &text.code[(function.address - text.at) as usize..(end - text.at) as usize];

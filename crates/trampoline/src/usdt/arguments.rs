@@ -3,7 +3,7 @@
 //! The text is what the assembler would take as an operand (AT&T syntax), behind the size in bytes: negative for signed,
 //! with an `f` for floating point.
 
-use crate::frame::ProbeFrame;
+use routine::ProbeFrame;
 
 /// One argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use trampoline::frame::{COPIED, flags};
+use routine::frame::{COPIED, flags};
 
 use crate::guest::{GATE, Hook, Library, UNWANTED, calls, count, seen, turn};
 

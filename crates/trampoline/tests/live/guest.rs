@@ -7,14 +7,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use trampoline::frame::flags;
+use routine::frame::flags;
 use trampoline::{
     Descriptor, Destination, Frame, Options, Patch, Plan, ProbeFrame, Results, Stub, plan,
 };
 
 use crate::modules::Module;
 
-trampoline::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
+routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
 
 /// Open.
 pub static GATE: AtomicU32 = AtomicU32::new(1);

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use routine::frame::{COPIED, flags};
 use trampoline::caller::{self, Calls};
 use trampoline::exempt::{Treatment, treatment};
-use trampoline::frame::{COPIED, flags};
 use trampoline::{Destination, Kind, Options, Refusal, plan};
 
 use crate::guest::{

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use trampoline::frame::COPIED;
-use trampoline::unwind::{FIND_FDE, LIBRARY};
+use routine::frame::COPIED;
+use routine::unwind::{FIND_FDE, LIBRARY};
 
 use crate::guest::{
     Hook, Library, calls, count, trampoline_call_through, trampoline_fde, trampoline_find_fde, turn,

@@ -6,7 +6,8 @@ use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
-use process::hooks::{Options, Refused, Tracing, Wanted};
+use process::functions::Function;
+use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::lanes::{Counted, Line, Losses, What};
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
@@ -68,9 +69,37 @@ pub struct Guest {
     tracing: Tracing,
     clock: Clock,
     selection: Selection,
-    /// By number of the hook: how its records are laid out.
-    floats: bool,
+    plan: Plan,
     threads: Vec<u32>,
+}
+
+/// How functions are hooked.
+struct Plan {
+    want: u64,
+    detail: Detail,
+    copies: bool,
+}
+
+impl Plan {
+    fn all(&self, signatures: &Signatures, functions: Vec<Function>) -> Vec<Wanted> {
+        let wanted = functions.into_iter().map(|function| {
+            let prototype = signatures.of(&function.name);
+            let copy = prototype
+                .filter(|_| self.copies)
+                .map(|of| of.capture(self.detail));
+            let copy = copy.unwrap_or_default();
+            Wanted {
+                stack: prototype
+                    .filter(|of| of.format().is_none())
+                    .map(|of| of.places().used.stack),
+                want: self.want,
+                copy: [copy.call, copy.exit],
+                routine: CALL_THROUGH,
+                function,
+            }
+        });
+        wanted.collect()
+    }
 }
 
 impl Guest {
@@ -91,42 +120,48 @@ impl Guest {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!("lancet: process {pid} has no function {name}{like}");
+            eprintln!(
+                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+            );
         }
         let asked = functions.len();
-        let detail = Detail {
-            strings: args.strings,
-            array: args.array,
+        let plan = Plan {
+            want: wanted_of(args),
+            detail: Detail {
+                strings: args.strings,
+                array: args.array,
+            },
+            copies: !args.count,
         };
-        let wanted = functions
-            .into_iter()
-            .map(|function| {
-                let prototype = signatures.of(&function.name);
-                let copy = prototype.filter(|_| !args.count).map(|of| of.capture(detail));
-                let copy = copy.unwrap_or_default();
-                Wanted {
-                    stack: prototype
-                        .filter(|of| of.format().is_none())
-                        .map(|of| of.places().used.stack),
-                    entry_only: false,
-                    want: wanted_of(args),
-                    copy: [copy.call, copy.exit],
-                    function,
-                }
-            })
-            .collect();
+        let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
-        if asked == 0 {
-            anyhow::bail!("process {pid} has no function that the filters name");
-        }
         announce(&tracing, asked, &refused, began.elapsed());
         Ok(Guest {
             tracing,
             clock: Clock::start(),
             selection,
-            floats: true,
+            plan,
             threads: Vec::new(),
         })
+    }
+
+    /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
+    pub fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
+        if !self.tracing.has_news()? {
+            return Ok(());
+        }
+        let before = self.tracing.hooked();
+        let (selection, plan) = (&self.selection, &self.plan);
+        let refused = self
+            .tracing
+            .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+        let pid = self.tracing.pid();
+        let more = self.tracing.hooked().saturating_sub(before);
+        if more != 0 {
+            eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
+        }
+        say_refused(&refused);
+        Ok(())
     }
 
     /// Reads what there is; whether there was anything.
@@ -136,7 +171,11 @@ impl Guest {
         self.tracing.lanes().look()?;
         let any = self.tracing.lanes().drain(|one| told.push(one))?;
         told.sort_by_key(|one| one.ticks);
-        let period = if told.is_empty() { 0.0 } else { self.clock.period() };
+        let period = if told.is_empty() {
+            0.0
+        } else {
+            self.clock.period()
+        };
         for one in told {
             if !self.threads.contains(&one.tid) {
                 self.threads.push(one.tid);
@@ -159,7 +198,7 @@ impl Guest {
                         continue;
                     }
                     let name = function.name.clone();
-                    let (sse, copies) = halves::<8>(&rest, self.floats);
+                    let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
                         pieces.add(at, &bytes);
@@ -189,7 +228,7 @@ impl Guest {
                     rest,
                     ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest, self.floats);
+                    let (sse, copies) = halves::<2>(&rest);
                     tell(Told::Return {
                         pid,
                         tid: one.tid,
@@ -260,10 +299,10 @@ fn wanted_of(args: &CallsArgs) -> u64 {
 }
 
 /// The first words, if the record has them, and the rest.
-fn halves<const N: usize>(rest: &[u64], there: bool) -> ([u64; N], &[u64]) {
+fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
     match rest.split_first_chunk::<N>() {
-        Some((first, rest)) if there => (*first, rest),
-        _ => ([0; N], rest),
+        Some((first, rest)) => (*first, rest),
+        None => ([0; N], rest),
     }
 }
 
@@ -302,6 +341,13 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         took.as_secs_f64() * 1e3,
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
+    say_refused(refused);
+    if let Some(reason) = tracing.no_lines() {
+        eprintln!("lancet: no script lines: {reason}");
+    }
+}
+
+fn say_refused(refused: &[Refused]) {
     for refused in refused.iter().take(MOST_SAID) {
         let function = &refused.function;
         eprintln!(
@@ -311,8 +357,5 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
     }
     if refused.len() > MOST_SAID {
         eprintln!("lancet: not hooked: {} more", refused.len() - MOST_SAID);
-    }
-    if let Some(reason) = tracing.no_lines() {
-        eprintln!("lancet: no script lines: {reason}");
     }
 }

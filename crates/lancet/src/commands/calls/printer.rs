@@ -91,7 +91,10 @@ impl<'a> Printer<'a> {
                 pieces,
                 line,
             } => {
-                let prototype = self.signatures.of(&name).unwrap_or(self.signatures.unknown());
+                let prototype = self
+                    .signatures
+                    .of(&name)
+                    .unwrap_or(self.signatures.unknown());
                 let prototype = prototype.clone();
                 let call = Call {
                     prototype: &prototype,
@@ -172,7 +175,11 @@ impl<'a> Printer<'a> {
             .saturating_sub(written + tail.chars().count() + 1);
         write!(out, "{tail}{:pad$} = {value}", "")?;
         if self.args.durations {
-            write!(out, " <{:.6}>", time.saturating_sub(open.began).as_secs_f64())?;
+            write!(
+                out,
+                " <{:.6}>",
+                time.saturating_sub(open.began).as_secs_f64()
+            )?;
         }
         self.end_line(out, open)
     }

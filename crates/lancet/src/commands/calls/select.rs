@@ -1,7 +1,7 @@
 //! From the filters to the functions that are hooked, and back: whether a call that was told is to be shown.
 
-use prototypes::{Filter, Where, filter::any_matches};
 use process::functions::{Function, Functions, Place};
+use prototypes::{Filter, Where, filter::any_matches};
 
 /// What the command line asks for.
 pub struct Selection {
@@ -42,9 +42,7 @@ impl Selection {
             let callers = functions.modules();
             let exported = functions.find(false, |name, place| {
                 matches(&self.l, name, place)
-                    || callers
-                        .iter()
-                        .any(|caller| matches(&self.e, name, caller))
+                    || callers.iter().any(|caller| matches(&self.e, name, caller))
             });
             found.extend(exported);
             found.sort_by_key(|function| function.address);

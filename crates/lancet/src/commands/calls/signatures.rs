@@ -27,7 +27,9 @@ impl Signatures {
             }
             libraries.push(Arc::new(library));
         }
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let home = std::env::var_os("HOME")
+            .map(PathBuf::from)
+            .unwrap_or_default();
         let mut own = vec![home.join(".ltrace.conf"), PathBuf::from("/etc/ltrace.conf")];
         if let Ok(folder) = std::fs::read_dir("/usr/share/ltrace") {
             own.extend(folder.filter_map(|entry| Some(entry.ok()?.path())));
@@ -46,7 +48,9 @@ impl Signatures {
 
     /// The prototype of a function.
     pub fn of(&self, name: &str) -> Option<&Prototype> {
-        self.libraries.iter().find_map(|library| library.prototype(name))
+        self.libraries
+            .iter()
+            .find_map(|library| library.prototype(name))
     }
 
     /// What is shown of a function that nobody described.

@@ -37,7 +37,7 @@
 /// Defines `trampoline_call_through`, `trampoline_probe` and `trampoline_find_fde` in the calling image, once.
 ///
 /// ```text
-/// trampoline::routines! {
+/// routine::routines! {
 ///     enter = enter,              // unsafe extern "C" fn(*mut Frame) -> u64: 0 = not wanted, no leave
 ///     leave = leave,              // unsafe extern "C" fn(*mut Frame, *mut Results)
 ///     probe = probe,              // unsafe extern "C" fn(*mut ProbeFrame)
