@@ -38,7 +38,7 @@ const EMBEDDED: &str = "agent";
 /// Safe code only.
 const NO_UNSAFE: [&str; 4] = ["wire", "vm", "analysis", "export"];
 /// No standard library: they run inside guests.
-const NO_STD: [&str; 3] = ["wire", "vm", "agent"];
+const NO_STD: [&str; 4] = ["wire", "trampoline", "vm", "agent"];
 /// Longer files are split by meaning.
 const LONGEST: usize = 500;
 /// Names that say nothing about what is inside.

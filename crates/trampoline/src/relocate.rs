@@ -40,6 +40,11 @@ impl Relocated {
                 .push((instruction.ip(), this.instructions.len()));
             next = instruction.next_ip();
             called = instruction.mnemonic() == Mnemonic::Call;
+            if instruction.op0_kind() == OpKind::NearBranch64 && !called {
+                // Where the encoder makes several instructions of one it does not say where they begin.
+                // This one keeps the place.
+                this.instructions.push(Instruction::with(Code::Nopd));
+            }
             if called {
                 this.call(instruction)?;
             } else {
@@ -122,6 +127,7 @@ impl Relocated {
             .iter()
             .filter_map(|&(from, index)| {
                 let offset = *encoded.new_instruction_offsets.get(index)?;
+                debug_assert_ne!(offset, u32::MAX, "a place that the encoder lost");
                 Some((from, at + u64::from(offset)))
             })
             .collect();
