@@ -52,6 +52,13 @@ impl Relocated {
             }
         }
         if back && !called {
+            // A thread that waits in a system call stands behind it, and goes back by its two bytes to make it again.
+            if stolen
+                .last()
+                .is_some_and(|last| last.mnemonic() == Mnemonic::Syscall)
+            {
+                this.origin.push((next, this.instructions.len()));
+            }
             this.jump(next)?;
         }
         Ok(this)

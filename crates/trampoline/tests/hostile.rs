@@ -75,7 +75,7 @@ proptest! {
         // Where threads stand in the patch, the stub has the same instruction: none but calls become others.
         let Ok(made) = plan.stub(stub, Destination { routine: 1 << 40, descriptor: 1 << 41 }) else { return Ok(()) };
         prop_assert!(made.bytes.len() <= plan.most());
-        for &(from, to) in &made.moves {
+        for &(from, to) in made.moves.iter().filter(|(from, _)| stolen.contains(from)) {
             let old = Decoder::with_ip(64, &code[(from - at) as usize..], from, DecoderOptions::NONE).decode();
             let new = Decoder::with_ip(64, &made.bytes[(to - stub) as usize..], to, DecoderOptions::NONE).decode();
             // A branch is preceded by a nop.
