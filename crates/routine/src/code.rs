@@ -10,7 +10,7 @@
 //!                                                                   gate closed, QUIET ─► jmp original
 //!                                                                   enter(frame) = 0   ─► jmp original
 //!                                                                   call original  ◄── the only return address of ours
-//!                                                                   leave(frame, results)
+//!                                                                   leave(frame, results), unless the gate is closed by now
 //!   caller ◄───────────────────────────────────────────────────────ret
 //! ```
 //!
@@ -151,6 +151,9 @@ macro_rules! routines {
             "mov r10, [rbp - 56]",
             "mov r11, [rbp - 8]",
             "call [rbp - 24]",
+            // Closed meanwhile, or this is a child that came out of fork below: nothing to note any more.
+            "cmp dword ptr [rip + {gate} + {offset}], 0",
+            "je 37f",
             // What it left, whole, below the frame.
             "lea rsp, [rbp - 576]",
             "and rsp, -16",
@@ -207,6 +210,7 @@ macro_rules! routines {
             "mov r9, [rsp + 304]",
             "mov r10, [rsp + 312]",
             "mov r11, [rsp + 320]",
+            "37:",
             "leave",
             "34:",
             "ret",

@@ -40,6 +40,11 @@ impl Relocated {
                 .push((instruction.ip(), this.instructions.len()));
             next = instruction.next_ip();
             called = instruction.mnemonic() == Mnemonic::Call;
+            if instruction.op0_kind() == OpKind::NearBranch64 && !called {
+                // Where the encoder makes several instructions of one it does not say where they begin.
+                // This one keeps the place.
+                this.instructions.push(Instruction::with(Code::Nopd));
+            }
             if called {
                 this.call(instruction)?;
             } else {
@@ -47,6 +52,13 @@ impl Relocated {
             }
         }
         if back && !called {
+            // A thread that waits in a system call stands behind it, and goes back by its two bytes to make it again.
+            if stolen
+                .last()
+                .is_some_and(|last| last.mnemonic() == Mnemonic::Syscall)
+            {
+                this.origin.push((next, this.instructions.len()));
+            }
             this.jump(next)?;
         }
         Ok(this)
@@ -122,6 +134,7 @@ impl Relocated {
             .iter()
             .filter_map(|&(from, index)| {
                 let offset = *encoded.new_instruction_offsets.get(index)?;
+                debug_assert_ne!(offset, u32::MAX, "a place that the encoder lost");
                 Some((from, at + u64::from(offset)))
             })
             .collect();

@@ -54,7 +54,7 @@ pub struct Stub {
     /// What [`Descriptor::original`] must be: the function as it was.
     pub original: u64,
     /// For each stolen instruction, where it stood and where it stands: a thread stopped in between is moved by these. The
-    /// first of an entry hook leads to `original`: a thread that stands there has not been counted as a call yet, and
+    /// first of an entry hook leads to the beginning of the function: a thread that stands there has not been counted as a call yet, and
     /// may as well stay.
     pub moves: Vec<(u64, u64)>,
 }

@@ -32,7 +32,7 @@ pub struct Probe<'a> {
     pub pc: u64,
     /// Address of the 16-bit counter of users, as linked; 0: there is none.
     pub semaphore: u64,
-    /// For [`arguments`].
+    /// For [`arguments()`].
     pub arguments: &'a str,
 }
 

@@ -16,7 +16,7 @@ pub fn add(lane: &Lane, hook: u32, place: u32, ticks: u64) {
         },
         table => table,
     };
-    let key = u64::from(hook) + 1 | u64::from(place) << 32;
+    let key = (u64::from(hook) + 1) | (u64::from(place) << 32);
     let first = mix(key, 0) as usize;
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;

@@ -31,11 +31,11 @@ pub enum Script {
 impl Script {
     /// Looks for one.
     pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Self {
-        let found = RubyGuest::find(pid, memory, maps).and_then(|ruby| {
+        let found = RubyGuest::find(pid, memory, maps).map(|ruby| {
             let thread = Ruby::new(memory, ruby.facts)
                 .ok()
                 .and_then(|reader| reader.main_thread(ruby.vm).ok());
-            Ok((ruby, thread.unwrap_or(0)))
+            (ruby, thread.unwrap_or(0))
         });
         match found {
             Ok((ruby, thread)) => Script::Ruby(Box::new(ruby), thread),

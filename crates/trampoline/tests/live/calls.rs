@@ -301,3 +301,26 @@ fn a_hook_is_lifted_and_set_while_its_frames_are_live() {
     assert_eq!(library.check("check_fibers"), 0);
     assert_eq!(count(), before);
 }
+
+extern "C" fn close_after_the_first() {
+    if count() == 1 {
+        GATE.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_gate_that_closes_lets_live_frames_return_unseen() {
+    let _turn = turn();
+    let library = calls();
+    let _hook = library.hook("yields", 0, COPIED);
+    // SAFETY: the fixture's variable of that type; its one user runs in this thread.
+    let between = unsafe { &mut *(library.address("between") as *mut Option<extern "C" fn()>) };
+    *between = Some(close_after_the_first);
+    assert_eq!(library.check("check_fibers"), 0);
+    *between = None;
+    assert_eq!(
+        seen().iter().map(|record| record.what).collect::<Vec<_>>(),
+        [1],
+        "one entry, no return"
+    );
+}

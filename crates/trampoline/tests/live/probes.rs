@@ -1,7 +1,7 @@
 //! Static probes: read from notes, hooked at their nops.
 
 use trampoline::usdt::{self, Found};
-use trampoline::{Descriptor, Destination, Options};
+use trampoline::{Descriptor, Destination, Options, Refusal};
 
 use crate::guest::{island, seen, shapes, trampoline_probe, turn, write};
 use crate::modules::Module;
@@ -98,6 +98,27 @@ fn a_probe_sees_all_registers_and_disturbs_none() {
         assert_eq!(pairs.map(|(a, b)| called(a, b)), bare);
         assert_eq!(seen().len(), already + 4);
     }
+}
+
+#[test]
+fn a_probe_that_would_miss_some_is_refused() {
+    let module = shapes().module();
+    let (base, notes) = module.probes();
+    let probe = usdt::probes(&notes, base)
+        .find(|probe| probe.name == "never")
+        .expect("in shapes.S");
+    let named = module
+        .functions()
+        .find(|named| named.name == "probed_never")
+        .expect("in shapes.S");
+    let refused = usdt::plan(
+        &named.code,
+        probe.pc,
+        &module.targets(),
+        &mut module.pads(),
+        Options::default(),
+    );
+    assert_eq!(refused.err(), Some(Refusal::BranchInto));
 }
 
 #[test]

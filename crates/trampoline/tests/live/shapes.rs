@@ -174,6 +174,11 @@ fn threads_in_stolen_bytes_have_a_place_to_go() {
     assert_eq!(stub.moved(at), Some(stub.original + 4));
     assert_eq!(stub.moved(at + 1), Some(stub.original + 5));
     assert_eq!(stub.moved(at + 8), None);
+    // A thread that waits in the kernel stands behind the system call; made again, it must find it before.
+    let hook = library.hook("enters_kernel", 0, COPIED);
+    let behind = hook.stub.moved(hook.plan.patch_at + 5).expect("a place");
+    let offset = (behind - hook.stub.at) as usize;
+    assert_eq!(hook.stub.bytes[offset - 2..offset], [0x0f, 0x05]);
     let hook = library.hook("counts", 0, COPIED);
     assert!(
         hook.stub.moves.len() >= 5,

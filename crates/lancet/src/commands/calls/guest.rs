@@ -15,6 +15,9 @@ use prototypes::{Detail, Pieces};
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
+/// A function, a line, and what was counted of both.
+pub type Row = (String, String, Counted);
+
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
 /// Words of a record for copies, at least, and for each character that is wanted of a string.
@@ -255,7 +258,7 @@ impl Guest {
     }
 
     /// What was counted, by function and line, with nanoseconds for a cycle.
-    pub fn counted(&mut self) -> Result<(Vec<(String, String, Counted)>, f64), Error> {
+    pub fn counted(&mut self) -> Result<(Vec<Row>, f64), Error> {
         let counted = self.tracing.lanes().counted()?;
         let named = counted
             .into_iter()
@@ -324,9 +327,11 @@ fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
 
 /// `app.rb:12 in 'show'`.
 fn line_text(line: &Line) -> String {
-    match line.name.is_empty() {
-        true => format!("{}:{}", line.path, line.line),
-        false => format!("{}:{} in '{}'", line.path, line.line, line.name),
+    match line {
+        // The empty frame in which the VM calls a library's `Init_`.
+        Line { line: 0, path, .. } => path.clone(),
+        Line { name, path, line } if name.is_empty() => format!("{path}:{line}"),
+        Line { name, path, line } => format!("{path}:{line} in '{name}'"),
     }
 }
 

@@ -64,7 +64,7 @@ impl Selection {
             return false;
         };
         let outside = from.module.bias != callee.module.bias;
-        matches(&self.e, name, from) && outside || matches(&self.l, name, callee) && outside
+        outside && (matches(&self.e, name, from) || matches(&self.l, name, callee))
     }
 
     /// Names that were asked for by `-x` and that no module has, each with names like it.
