@@ -18,6 +18,7 @@
 
 mod areas;
 mod own;
+mod parked;
 mod set;
 mod standstill;
 mod state;
@@ -233,7 +234,8 @@ impl Tracing {
                 hook.want = 0;
                 self.silence(at)?;
             }
-            if set {
+            // The unwinder's may be there for parked frames.
+            if set && hook.routine != self.resident.header.routines[FIND_FDE] {
                 left.push(hook.place);
             }
             self.hooks.insert(hook.place, Known { at, hook, set });
@@ -377,21 +379,26 @@ impl Tracing {
         self.gate(0)
     }
 
-    /// Takes all hooks out. What the lanes hold can still be read afterwards.
-    pub fn leave(&mut self) -> Result<()> {
+    /// Takes all hooks out. What the lanes hold can still be read afterwards. Whether all of them are out: the
+    /// unwinder's stays where frames of ours are parked ([`parked`]).
+    pub fn leave(&mut self) -> Result<bool> {
         self.open = false;
         self.close()?;
+        let unwinder: Vec<u64> = self.unwinder_places();
         let set: Vec<u64> = self
             .hooks
             .iter()
-            .filter(|(_, known)| known.set)
+            .filter(|(place, known)| known.set && !unwinder.contains(place))
             .map(|(place, _)| *place)
             .collect();
-        let lifted = if set.is_empty() {
-            Ok(())
-        } else {
-            self.lift(&set)
+        let mut lifted = match set.is_empty() {
+            true => Ok(()),
+            false => self.lift(&set),
         };
+        let parked = self.has_parked_frames();
+        if lifted.is_ok() && !unwinder.is_empty() && !parked {
+            lifted = self.lift(&unwinder);
+        }
         for known in self.hooks.values() {
             if known.hook.want != 0 {
                 self.silence(known.at)?;
@@ -399,7 +406,27 @@ impl Tracing {
         }
         self.resident
             .set_board(&self.memory, offset_of!(Board, state), 0u32)?;
-        lifted
+        lifted.map(|()| !parked || unwinder.is_empty())
+    }
+
+    /// Where the unwinder is hooked.
+    fn unwinder_places(&self) -> Vec<u64> {
+        let routine = self.resident.header.routines[FIND_FDE];
+        let set = self.hooks.iter().filter(|(_, known)| known.set);
+        set.filter(|(_, known)| known.hook.routine == routine)
+            .map(|(place, _)| *place)
+            .collect()
+    }
+
+    fn has_parked_frames(&self) -> bool {
+        let [routine, end, _] = self.resident.header.routines;
+        let Ok(maps) = Maps::read(self.status.pid) else {
+            return false;
+        };
+        let agent = self.resident.base..self.resident.base + self.resident.header.size;
+        let mut ours = self.lanes.ranges();
+        ours.push(agent);
+        parked::may_be(&self.memory, &maps, routine..end, &ours)
     }
 }
 

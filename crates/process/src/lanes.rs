@@ -186,6 +186,14 @@ impl Lanes {
         Ok(())
     }
 
+    /// Where lanes are in the guest's memory, tables of counts left out: what they hold are no frames.
+    pub fn ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let lanes = self.known.iter();
+        lanes
+            .map(|lane| lane.address..lane.ring + lane.words * 8)
+            .collect()
+    }
+
     /// Words reserved and records lost.
     fn written(&self, at: usize) -> Result<(u64, u64)> {
         let field = |offset| self.memory.word(self.known[at].address + offset as u64);

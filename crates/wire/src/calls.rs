@@ -114,6 +114,8 @@ pub struct Hook {
     pub least_ticks: u64,
     /// The stub.
     pub stub: u64,
+    /// What it leads to.
+    pub routine: u64,
     /// Bytes at `place` that run in the stub instead.
     pub moved: u32,
     /// How many of `patches` there are.

@@ -205,6 +205,7 @@ impl Tracing {
             place: plan.patch_at,
             want: wanted.want,
             stub: stub_at,
+            routine: to.routine,
             moved: plan.stolen as u32,
             patched: list.len() as u32,
             was,

@@ -289,7 +289,13 @@ impl Guest {
 
     /// Takes the hooks out; what was told before can still be read.
     pub fn leave(&mut self) -> Result<(), Error> {
-        self.tracing.leave()
+        if !self.tracing.leave()? {
+            eprintln!(
+                "lancet: process {}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them",
+                self.tracing.pid()
+            );
+        }
+        Ok(())
     }
 }
 
