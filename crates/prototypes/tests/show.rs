@@ -146,6 +146,17 @@ fn strings() {
     call("int f(string(array(char, zero(4))*))", "f(\"Hell\") = 11");
     call("int f(char *)", "f('H') = 11");
     call("int f(hex(char) *)", "f(0x48) = 11");
+    // What a failed read left there is not shown; as an argument -1 means up to the NUL.
+    is(
+        "long read(+string[retval])",
+        guest.clone().int(hello).returns(neg(-1)),
+        "read(\"\") = -1",
+    );
+    is(
+        "int f(string[arg2], int)",
+        guest.clone().int(hello).int(neg(-1)),
+        "f(\"Hello world\", -1) = 0",
+    );
     is("void f(string)", Guest::new(), "f(nil) = <void>");
     // Not readable: its address.
     is(
