@@ -66,7 +66,7 @@ fn words() -> impl Strategy<Value = Vec<u64>> {
 /// Runs and holds the bounds; memory is what `byte` says, and every third page is not there.
 fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64) -> u8) -> Ended {
     let (mut reads, mut bytes) = (0_u32, 0_u32);
-    let ended = run(
+    run(
         words,
         registers,
         Some(&Returned {
@@ -97,8 +97,7 @@ fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64)
             assert!(bytes <= limits.bytes, "more bytes than allowed");
             true
         },
-    );
-    ended
+    )
 }
 
 proptest! {

@@ -297,7 +297,10 @@ impl<'w> Writer<'w> {
         let (length, open_end) = self.length(value, array, u64::from(most) + 1)?;
         let quoted = comma.is_empty();
         self.out.push_str(open);
-        let mut cut = open_end || length > u64::from(most);
+        // ltrace puts dots behind a text that just fits, too.
+        let fits = length < u64::from(most)
+            || !(quoted && self.show.like_ltrace) && length == u64::from(most);
+        let mut cut = open_end || !fits;
         for index in 0..length.min(most.into()) {
             let before = self.out.len();
             if index > 0 {

@@ -35,8 +35,10 @@ pub struct Guest {
 
 impl Guest {
     pub fn new() -> Self {
-        let mut registers = Registers::default();
-        registers.stack = STACK;
+        let registers = Registers {
+            stack: STACK,
+            ..Registers::default()
+        };
         Self {
             pages: BTreeMap::new(),
             next: FIRST,
