@@ -2,7 +2,7 @@
 //!
 //! A hook in the guest knows nothing of C types. The command, which does, compiles a function's prototype to
 //! two small programs of [`Op`]s, one for the call and one for its return, and writes them into the guest as
-//! words. The hook runs them over the registers of the call ([`run`]) and hands on pairs of address and
+//! words. The hook runs them over the registers of the call ([`run()`]) and hands on pairs of address and
 //! bytes; the command lays these over the guest's memory as it was at that instant and prints the arguments.
 //!
 //! ```text

@@ -13,7 +13,7 @@
 //! | `show` | calls as ltrace prints them |
 //! | `filter` | `-e`, `-x`, `-l` |
 //! | `dwarf` | prototypes from debug information |
-//! | `bundle` | prototypes we bring along |
+//! | `bundle`, `search` | prototypes we bring along, and those on the machine |
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +27,7 @@ mod parse;
 mod place;
 mod plan;
 mod print;
+mod search;
 mod show;
 mod types;
 
@@ -38,5 +39,6 @@ pub use library::Library;
 pub use place::{Half, Place, Places, Used};
 pub use plan::{Detail, Programs};
 pub use print::Named;
+pub use search::Search;
 pub use show::{Call, Decode, Memory, Pieces, Show};
 pub use types::{Array, Expr, Kind, Lens, Parameter, Prototype, Struct, Type, Word};

@@ -221,10 +221,9 @@ impl<'p> Plan<'p> {
             return;
         }
         match &ty.kind {
-            Kind::Pointer(to) if !matches!(to.kind, Kind::Void) => {
-                if self.load(spot) {
-                    self.pointee(to, to.lens.as_ref().or(lens), around);
-                }
+            // `leads_on` has seen to it that it is not a `void *`.
+            Kind::Pointer(to) if self.load(spot) => {
+                self.pointee(to, to.lens.as_ref().or(lens), around);
             }
             Kind::Struct(of) => self.members(of, spot, lens),
             Kind::Array(array) => {
@@ -257,8 +256,11 @@ impl<'p> Plan<'p> {
 
     /// Copies what is at `v`, a `ty`.
     fn pointee(&mut self, ty: &'p Type, lens: Option<&'p Lens>, around: Option<Around<'p>>) {
-        if matches!(lens, Some(Lens::Hide | Lens::Vm(_))) || self.is_long() {
+        if lens == Some(&Lens::Hide) || self.is_long() {
             return;
+        }
+        if let Some(Lens::Vm(_)) = lens {
+            return self.push(Op::Bytes(8));
         }
         match &ty.kind {
             Kind::Void => {}
@@ -270,6 +272,10 @@ impl<'p> Plan<'p> {
                         Expr::Zero(None) => self.push(Op::Text { unit, max }),
                         Expr::Zero(Some(most)) => {
                             if self.number(most, around) {
+                                // -1 was an error and nothing was read; as an argument it means up to the NUL.
+                                if **most == Expr::Returned {
+                                    self.push(Op::AtMost(max));
+                                }
                                 self.push(Op::CountedText { unit, max });
                             }
                         }

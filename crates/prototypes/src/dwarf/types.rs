@@ -266,6 +266,11 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         if same {
             return Some(types);
         }
+        let unaligned = |(at, ty): &(u64, Type)| !at.is_multiple_of(ty.alignment().into());
+        if size <= 16 && members.iter().any(unaligned) {
+            // Passed in memory for its unaligned member alone, which no type of ours is.
+            return None;
+        }
         Some(overlaid(size, &members))
     }
 

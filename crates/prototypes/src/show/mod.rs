@@ -19,7 +19,7 @@ mod varargs;
 use capture::{Registers, Returned};
 
 pub use pieces::{Memory, Pieces};
-use value::{At, Value, Writer};
+use value::{At, Writer};
 
 use crate::place::{Half, Place};
 use crate::plan::Detail;
@@ -80,7 +80,7 @@ impl Show<'_> {
             return String::new();
         };
         let at = returned_at(places.returned, returned);
-        writer.whole(&Value::new(&call.prototype.returns, at))
+        writer.argument(&call.prototype.returns, at)
     }
 
     /// The whole call on one line: `name(arguments) = value`.

@@ -294,10 +294,13 @@ impl<'w> Writer<'w> {
     fn array(&mut self, value: &Value, array: &Array, most: u32, signs: [&str; 3]) -> Result {
         let [open, comma, close] = signs;
         let stride = u64::from(array.element.size());
-        let length = self.length(value, array, u64::from(most) + 1)?;
+        let (length, open_end) = self.length(value, array, u64::from(most) + 1)?;
         let quoted = comma.is_empty();
         self.out.push_str(open);
-        let mut cut = length > u64::from(most);
+        // ltrace puts dots behind a text that just fits, too.
+        let fits = length < u64::from(most)
+            || !(quoted && self.show.like_ltrace) && length == u64::from(most);
+        let mut cut = open_end || !fits;
         for index in 0..length.min(most.into()) {
             let before = self.out.len();
             if index > 0 {
@@ -368,8 +371,8 @@ impl<'w> Writer<'w> {
             Kind::Pointer(to) => return self.pointer(value, to),
             Kind::Void => return self.plain(value, Base::Default),
             Kind::Array(array) => {
-                let length = self.length(value, array, 4096)?.min(4096);
-                length * u64::from(array.element.size())
+                let (length, _) = self.length(value, array, 4096)?;
+                length.min(4096) * u64::from(array.element.size())
             }
             _ => value.ty.size().into(),
         };
@@ -379,13 +382,21 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// How many elements; what is beyond `enough` is not looked for.
-    fn length(&self, value: &Value, array: &Array, enough: u64) -> Result<u64> {
+    /// How many elements, and whether what follows them is not known; beyond `enough` none is looked for.
+    fn length(&self, value: &Value, array: &Array, enough: u64) -> Result<(u64, bool)> {
         let Expr::Zero(bound) = &array.length else {
-            return self.number(&array.length, value);
+            // A negative length is an error's, and nothing was filled in.
+            let length = self.number(&array.length, value)?.cast_signed();
+            return Ok((length.max(0).cast_unsigned(), false));
         };
+        let is_string = value.lens() == Some(&Lens::String) && array.element.is_integer();
         let bound = match bound {
-            Some(bound) => self.number(bound, value)?,
+            Some(bound) => match self.number(bound, value)?.cast_signed() {
+                0.. => self.number(bound, value)?,
+                // As a text's length -1 means up to its NUL, to many a library.
+                _ if is_string && **bound != Expr::Returned => u64::MAX,
+                _ => 0,
+            },
             None => u64::MAX,
         };
         let size = u64::from(array.element.size());
@@ -393,14 +404,13 @@ impl<'w> Writer<'w> {
         for index in 0..bound.min(enough) {
             let element = part(value, &array.element, index * size);
             match self.read(&element, &mut bytes) {
-                Ok(()) if bytes.iter().all(|byte| *byte == 0) => return Ok(index),
+                Ok(()) if bytes.iter().all(|byte| *byte == 0) => return Ok((index, false)),
                 Ok(()) => {}
                 Err(Unknown) if index == 0 => return Err(Unknown),
-                // What follows is not known; there is something.
-                Err(Unknown) => return Ok(index + 1),
+                Err(Unknown) => return Ok((index, true)),
             }
         }
-        Ok(bound.min(enough))
+        Ok((bound.min(enough), false))
     }
 
     /// The number that an expression gives here.

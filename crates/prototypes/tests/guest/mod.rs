@@ -15,6 +15,12 @@ const RUBBISH: u8 = 0xa5;
 const FIRST: u64 = 0x7f00_0000_0000;
 const STACK: u64 = 0x7ffc_0000_1000;
 
+/// Wider than a hook's, so that what is shown depends on the prototype alone.
+const LIMITS: Limits = Limits {
+    bytes: 1 << 22,
+    steps: 1 << 22,
+};
+
 /// Memory and registers.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -29,8 +35,10 @@ pub struct Guest {
 
 impl Guest {
     pub fn new() -> Self {
-        let mut registers = Registers::default();
-        registers.stack = STACK;
+        let registers = Registers {
+            stack: STACK,
+            ..Registers::default()
+        };
         Self {
             pages: BTreeMap::new(),
             next: FIRST,
@@ -149,7 +157,7 @@ impl Guest {
                 words,
                 &self.registers,
                 returned,
-                Limits::default(),
+                LIMITS,
                 |at, into| {
                     assert!(
                         at % 4096 + into.len() as u64 <= 4096,
@@ -177,10 +185,12 @@ impl Guest {
     pub fn line(&self, prototype: &Prototype, name: &str, show: &Show) -> String {
         let pieces = self.capture(prototype, show.detail);
         let line = show.line(name, self.call(prototype), &pieces);
+        let whole = show.line(name, self.call(prototype), self);
         assert_eq!(
             line,
-            show.line(name, self.call(prototype), self),
-            "captured, whole memory"
+            whole,
+            "captured, whole memory: {}",
+            prototype.named(name)
         );
         line
     }
