@@ -38,7 +38,7 @@ pub enum Told {
         /// Since 1970.
         time: Duration,
         /// The function.
-        name: String,
+        function: Function,
         /// The return address.
         caller: u64,
         /// Its arguments.
@@ -86,13 +86,15 @@ struct Plan {
 impl Plan {
     fn all(&self, signatures: &Signatures, functions: Vec<Function>) -> Vec<Wanted> {
         let wanted = functions.into_iter().map(|function| {
-            let prototype = signatures.of(&function.name);
+            let prototype = signatures.of(&function.module, &function.name);
             let copy = prototype
+                .as_ref()
                 .filter(|_| self.copies)
                 .map(|of| of.capture(self.detail));
             let copy = copy.unwrap_or_default();
             Wanted {
                 stack: prototype
+                    .as_ref()
                     .filter(|of| of.format().is_none())
                     .map(|of| of.places().used.stack),
                 want: self.want,
@@ -200,7 +202,7 @@ impl Guest {
                     if !self.selection.shows(functions, function, caller) {
                         continue;
                     }
-                    let name = function.name.clone();
+                    let function = function.clone();
                     let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
@@ -214,7 +216,7 @@ impl Guest {
                         lane: one.lane,
                         frame,
                         time,
-                        name,
+                        function,
                         caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],

@@ -85,17 +85,15 @@ impl<'a> Printer<'a> {
                 lane,
                 frame,
                 time,
-                name,
+                function,
                 caller,
                 registers,
                 pieces,
                 line,
             } => {
-                let prototype = self
-                    .signatures
-                    .of(&name)
-                    .unwrap_or(self.signatures.unknown());
-                let prototype = prototype.clone();
+                let known = self.signatures.of(&function.module, &function.name);
+                let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
+                let name = function.name;
                 let call = Call {
                     prototype: &prototype,
                     registers: &registers,

@@ -1,13 +1,16 @@
-//! Which prototype a function has: from `-F`, from ltrace's own files, from those that we bring along.
+//! Which prototype a function has: from `-F`, from the user's files, from those that we bring along.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
 
 use anyhow::Context;
-use prototypes::{Library, Prototype};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use prototypes::{Prototype, Search};
 
-/// Prototypes in the order in which they are asked.
+/// Prototypes, found when they are first asked for.
 pub struct Signatures {
-    libraries: Vec<Arc<Library>>,
+    search: RefCell<Search>,
+    known: RefCell<HashMap<(String, String), Option<Prototype>>>,
     unknown: Prototype,
 }
 
@@ -15,54 +18,40 @@ pub struct Signatures {
 const UNKNOWN_WORDS: usize = 4;
 
 impl Signatures {
-    /// Reads the files. A file that was named must be right; of ltrace's own, what is right is used.
+    /// Reads the files. One that was named must be right; of the others, what is right is used.
     pub fn read(named: &[PathBuf]) -> anyhow::Result<Self> {
-        let mut libraries = Vec::new();
         for path in named {
-            let text = std::fs::read_to_string(path)
+            std::fs::metadata(path)
                 .with_context(|| format!("cannot read prototypes from {}", path.display()))?;
-            let (library, errors) = parse(path, &text);
-            if let Some(error) = errors.iter().find(|error| !error.problem.is_warning()) {
-                anyhow::bail!("{error}");
-            }
-            libraries.push(Arc::new(library));
         }
-        let home = std::env::var_os("HOME")
-            .map(PathBuf::from)
-            .unwrap_or_default();
-        let mut own = vec![home.join(".ltrace.conf"), PathBuf::from("/etc/ltrace.conf")];
-        if let Ok(folder) = std::fs::read_dir("/usr/share/ltrace") {
-            own.extend(folder.filter_map(|entry| Some(entry.ok()?.path())));
-        }
-        own.sort();
-        for path in own {
-            if let Ok(text) = std::fs::read_to_string(&path) {
-                libraries.push(Arc::new(parse(&path, &text).0));
-            }
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut search = Search::new(named, &environment).context("cannot read prototypes")?;
+        if let Some(error) = search
+            .errors()
+            .into_iter()
+            .find(|error| !error.problem.is_warning())
+        {
+            anyhow::bail!("{error}");
         }
         Ok(Signatures {
-            libraries,
+            search: RefCell::new(search),
+            known: RefCell::default(),
             unknown: Prototype::unknown(UNKNOWN_WORDS),
         })
     }
 
-    /// The prototype of a function.
-    pub fn of(&self, name: &str) -> Option<&Prototype> {
-        self.libraries
-            .iter()
-            .find_map(|library| library.prototype(name))
+    /// The prototype of a function in a module, if somebody described it.
+    pub fn of(&self, module: &str, name: &str) -> Option<Prototype> {
+        let key = (module.to_owned(), name.to_owned());
+        self.known
+            .borrow_mut()
+            .entry(key)
+            .or_insert_with(|| self.search.borrow_mut().prototype(module, name))
+            .clone()
     }
 
     /// What is shown of a function that nobody described.
     pub fn unknown(&self) -> &Prototype {
         &self.unknown
     }
-}
-
-fn parse(path: &Path, text: &str) -> (Library, Vec<prototypes::Error>) {
-    Library::parse(&path.display().to_string(), text, &mut |name| {
-        let beside = path.with_file_name(format!("{name}.conf"));
-        let text = std::fs::read_to_string(&beside).ok()?;
-        Some(Arc::new(parse(&beside, &text).0))
-    })
 }
