@@ -60,7 +60,7 @@ impl fmt::Display for Error {
             Error::Unsupported(why) => why.fmt(f),
             Error::NotRunning => f.write_str("this Python has no interpreter running"),
             Error::Unknown { known: 0 } => f.write_str("no module of this name is loaded"),
-            Error::Unknown { .. } => f.write_str("the module has nothing of this name"),
+            Error::Unknown { .. } => f.write_str("the module or class has nothing of this name"),
             Error::Ambiguous => f.write_str("several loaded modules end in this name"),
             Error::WrittenInPython { .. } => f.write_str("the function is written in Python"),
             Error::NotAFunction { .. } => f.write_str("the name is not that of a function"),

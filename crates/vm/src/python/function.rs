@@ -79,10 +79,10 @@ pub struct Function {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The C function behind a dotted name: `time.sleep`, `_mysql.connection.query`, `len`.
+    /// The C function behind a name: `time.sleep`, `_mysql.connection.query`, `len`.
     ///
     /// The first part is a module by its whole name (`MySQLdb._mysql`), or by the end of it if one module
-    /// alone ends so (`_mysql`); without a dot it is a builtin. Only what is loaded is found.
+    /// alone ends so (`_mysql`), or a builtin (`len`, `list.append`). Only what is loaded is found.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
         self.function_at(self.lookup(name)?)
     }
@@ -130,23 +130,18 @@ impl<M: Memory> Python<'_, M> {
         Err(Error::NotAFunction { object })
     }
 
-    /// The object behind a dotted name, as [`function`](Python::function) understands names.
+    /// The object behind a name, as [`function`](Python::function) understands names.
     pub fn lookup(&self, name: &str) -> Result<u64, Error> {
         let modules = self.modules()?;
-        if !name.contains('.') {
-            let builtins = self.value_of(modules, "builtins")?;
-            if let Some(builtins) = builtins
-                && let Some(found) = self.attribute(builtins, name)?
-            {
-                return Ok(found);
-            }
-            return self.module(modules, name);
+        if !name.contains('.')
+            && let Some(found) = self.builtin(modules, name)?
+        {
+            return Ok(found);
         }
         // The longest module first: `os.path.join` is of `os.path`, where that is one.
         let mut end = name.len();
         let mut missed = Error::Unknown { known: 0 };
-        while let Some(dot) = name[..end].rfind('.') {
-            end = dot;
+        loop {
             match self.module(modules, &name[..end]) {
                 Ok(module) => match self.walk(module, name, end) {
                     Err(Error::Unknown { known }) => missed = Error::Unknown { known },
@@ -155,8 +150,24 @@ impl<M: Memory> Python<'_, M> {
                 Err(Error::Unknown { .. }) => {}
                 Err(other) => return Err(other),
             }
+            match name[..end].rfind('.') {
+                Some(dot) => end = dot,
+                None if missed == (Error::Unknown { known: 0 }) => break,
+                None => return Err(missed),
+            }
         }
-        Err(missed)
+        // `list.append`: end is that of the first part.
+        match self.builtin(modules, &name[..end])? {
+            Some(found) => self.walk(found, name, end),
+            None => Err(missed),
+        }
+    }
+
+    fn builtin(&self, modules: u64, name: &str) -> Result<Option<u64>, Error> {
+        match self.value_of(modules, "builtins")? {
+            Some(builtins) => self.attribute(builtins, name),
+            None => Ok(None),
+        }
     }
 
     /// `sys.modules`.
@@ -205,10 +216,13 @@ impl<M: Memory> Python<'_, M> {
         Ok(byte == b'.')
     }
 
-    /// From an object to the attributes named after byte `from`.
+    /// From an object to the attributes named after its own name, which ends at byte `from`.
     fn walk(&self, object: u64, name: &str, from: usize) -> Result<u64, Error> {
         let (mut object, mut known) = (object, from);
-        for part in name[from + 1..].split('.') {
+        let Some(rest) = name.get(from + 1..) else {
+            return Ok(object);
+        };
+        for part in rest.split('.') {
             object = self
                 .attribute(object, part)?
                 .ok_or(Error::Unknown { known })?;
