@@ -3,7 +3,7 @@
 #
 #   make demo     a real server with a leak, opened while it serves, until lancet has named the line
 #   make test     format, lints, all tests with this machine's Ruby, documentation
-#   make matrix   the tests on real Rubies again with 2.7, 3.1, 3.3 and 3.4
+#   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14
 #   make soak     the long forms: 1,000 attaches, 1,000 kills
 #   make bench    cost, beside the rivals, in the same run
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS

@@ -1,8 +1,10 @@
 //! Frames of waiting threads against `sys._getframe`, and their activations against a native stack.
 
+use std::cell::Cell;
 use std::process::Command;
 
 use vm::python::{Frame, Python, Version};
+use vm::{Fault, Memory};
 
 use super::guest::{Guest, each_version};
 use crate::guest::ProcessMemory;
@@ -117,6 +119,50 @@ fn frames_are_those_of_getframe() {
             places >= 25 && frames > 1200,
             "{version}: {places}, {frames}"
         );
+    });
+}
+
+/// What a hook does at each call must stay a handful of loads, each of a whole word.
+#[test]
+fn the_hot_path_is_a_handful_of_loads() {
+    struct Counting<'a>(&'a ProcessMemory, Cell<u32>, Cell<bool>);
+    impl Memory for Counting<'_> {
+        fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+            self.2.set(true);
+            self.0.read(at, into)
+        }
+        fn u32(&self, at: u64) -> Result<u32, Fault> {
+            self.1.set(self.1.get() + 1);
+            self.0.u32(at)
+        }
+        fn u64(&self, at: u64) -> Result<u64, Fault> {
+            self.1.set(self.1.get() + 1);
+            self.0.u64(at)
+        }
+    }
+    each_version("ready()", |version, guest| {
+        let memory = Counting(&guest.memory, Cell::new(0), Cell::new(false));
+        let python = Python::new(&memory, guest.facts).expect("a known version");
+        let id = python
+            .all_threads()
+            .next()
+            .expect("a thread")
+            .expect("a thread")
+            .id;
+        memory.2.set(false);
+        memory.1.set(0);
+        let state = python
+            .thread_state(id)
+            .expect("a thread")
+            .expect("its state");
+        let for_thread = memory.1.replace(0);
+        python.place(state).expect("a frame").expect("a frame");
+        let for_place = memory.1.get();
+        println!(
+            "python {version}: {for_thread} loads to the thread state, {for_place} to code and instruction"
+        );
+        assert!(for_thread <= 4 && for_place <= 6, "python {version}");
+        assert!(!memory.2.get(), "python {version}: not by words");
     });
 }
 

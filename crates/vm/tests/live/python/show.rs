@@ -72,7 +72,7 @@ impl Memory for Damaged<'_> {
         self.memory.read(at, into)?;
         for (offset, byte) in into.iter_mut().enumerate() {
             let at = at.wrapping_add(offset as u64);
-            let mut mixed = (at / 8 ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = ((at / 8) ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             mixed ^= mixed >> 31;
             if mixed.is_multiple_of(self.rarity) {
                 *byte ^= mixed.to_le_bytes()[(at % 8) as usize];
