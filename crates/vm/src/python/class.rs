@@ -15,7 +15,7 @@ const NAME: u64 = 24;
 const BASE: u64 = 256;
 const DICT: u64 = 264;
 const MRO: u64 = 344;
-const SUBCLASSES: u64 = 360;
+pub(super) const SUBCLASSES: u64 = 360;
 
 /// `_Py_TPFLAGS_STATIC_BUILTIN`, `Py_TPFLAGS_HEAPTYPE`.
 const STATIC: u64 = 1 << 1;
@@ -26,7 +26,7 @@ const LONGEST_NAME: usize = 512;
 const MOST_BASES: u32 = 256;
 
 /// `_Py_MAX_MANAGED_STATIC_BUILTIN_TYPES` and the like are 200 to 268.
-const MOST_STATICS: u64 = 1024;
+pub(super) const MOST_STATICS: u64 = 1024;
 
 impl<M: Memory> Python<'_, M> {
     /// Writes the name of a class, with its module if that is not `builtins`.
@@ -131,14 +131,13 @@ impl<M: Memory> Python<'_, M> {
         if number >= MOST_STATICS {
             return Ok(0);
         }
-        let interpreter = self.main_interpreter()?;
-        for array in [Some(statics.builtin), statics.extension]
-            .into_iter()
-            .flatten()
-        {
-            let state = interpreter
-                .wrapping_add(array)
-                .wrapping_add(number * statics.size);
+        let Some(builtins) = self.facts.statics() else {
+            return Ok(0);
+        };
+        let array = self.main_interpreter()?.wrapping_add(builtins);
+        let extensions = statics.extensions.map(|far| array.wrapping_add(far));
+        for array in [Some(array), extensions].into_iter().flatten() {
+            let state = array.wrapping_add(number * statics.size);
             if self.memory.u64(state) == Ok(class) {
                 return Ok(self.memory.u64(state.wrapping_add(statics.dict))?);
             }

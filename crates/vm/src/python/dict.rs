@@ -13,6 +13,7 @@
 //! Whoever looks for a name here compares texts one after the other: a name's hash is salted.
 
 use super::object::Builtin;
+use super::string::LENGTH;
 use super::{Error, Python};
 use crate::{Fault, Memory};
 
@@ -151,13 +152,15 @@ impl<M: Memory> Python<'_, M> {
     pub(super) fn value_of(&self, dict: u64, name: &str) -> Result<Option<u64>, Error> {
         let entries = self.names(dict)?;
         let texts = entries.texts;
+        let len = name.chars().count() as u64;
         for entry in entries {
             let (key, value) = entry?;
-            if !texts && !self.is(key, Builtin::Str)? {
+            if !texts && !self.is(key, Builtin::Str)?
+                || self.memory.u64(key.wrapping_add(LENGTH))? != len
+            {
                 continue;
             }
-            let text = self.text_unchecked(key)?;
-            if self.ends_as(text, 0, name)? {
+            if self.ends_as(self.text_unchecked(key)?, 0, name)? {
                 return Ok(Some(value));
             }
         }

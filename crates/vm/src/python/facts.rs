@@ -19,6 +19,7 @@
 //!                                         └─▶ { seq, data }[32]      data = PyThreadState *
 //! ```
 
+use super::class::{MOST_STATICS, SUBCLASSES};
 use super::thread::TSS_KEY;
 use super::version::Unsupported;
 use super::{Error, Layout, Python, Version, layout};
@@ -32,6 +33,9 @@ const PTHREAD: u64 = 2304;
 pub(super) const KEYS_PER_BLOCK: u64 = 32;
 pub(super) const KEY_DATA: u64 = 16;
 
+/// No `PyInterpreterState` is larger: 3.12's, the largest, has 410 KB.
+const INTERPRETER: u64 = 1 << 19;
+
 /// So many threads are tried before one's own thread state is left to the walk.
 const MOST_TRIED: usize = 16;
 
@@ -42,6 +46,7 @@ pub struct Facts {
     version: u64,
     runtime: u64,
     specific: u64,
+    statics: u64,
     none: u64,
     yes: u64,
     no: u64,
@@ -68,7 +73,7 @@ pub(super) struct Types {
 
 impl Facts {
     /// How many words they are.
-    pub const WORDS: usize = 18;
+    pub const WORDS: usize = 19;
 
     /// Finds them. `symbol` gives the address in the guest of a symbol that the program or its libpython
     /// exports.
@@ -89,6 +94,7 @@ impl Facts {
             version: version.packed(),
             runtime,
             specific: 0,
+            statics: 0,
             none: need("_Py_NoneStruct")?,
             yes: need("_Py_TrueStruct")?,
             no: need("_Py_FalseStruct")?,
@@ -122,6 +128,7 @@ impl Facts {
         }
         facts.version = told.packed();
         facts.specific = python.find_specific()?;
+        facts.statics = python.find_statics()?;
         Ok(facts)
     }
 
@@ -132,6 +139,7 @@ impl Facts {
             self.version,
             self.runtime,
             self.specific,
+            self.statics,
             self.none,
             self.yes,
             self.no,
@@ -152,7 +160,16 @@ impl Facts {
 
     /// The inverse of [`to_words`](Facts::to_words).
     pub const fn from_words(words: [u64; Facts::WORDS]) -> Facts {
-        let [version, runtime, specific, none, yes, no, rest @ ..] = words;
+        let [
+            version,
+            runtime,
+            specific,
+            statics,
+            none,
+            yes,
+            no,
+            rest @ ..,
+        ] = words;
         let [
             code,
             module,
@@ -171,6 +188,7 @@ impl Facts {
             version,
             runtime,
             specific,
+            statics,
             none,
             yes,
             no,
@@ -206,6 +224,14 @@ impl Facts {
         self.specific
     }
 
+    /// Where an interpreter keeps what belongs to its static builtin types, since 3.12.
+    pub(super) const fn statics(&self) -> Option<u64> {
+        match self.statics {
+            0 => None,
+            found => Some(found),
+        }
+    }
+
     /// `None`.
     pub const fn none(&self) -> u64 {
         self.none
@@ -227,6 +253,42 @@ impl Facts {
 }
 
 impl<M: Memory> Python<'_, M> {
+    /// The offset of `types.builtins` in the main interpreter, by looking for the entry of a type whose
+    /// number is known; another type's must then be where its number says. 0 if there is none.
+    fn find_statics(&self) -> Result<u64, Error> {
+        let Some(statics) = &self.layout.interpreter.statics else {
+            return Ok(0);
+        };
+        let (one, other) = (self.facts.types.code, self.facts.types.function);
+        let place = |class: u64| -> Result<u64, Error> {
+            let number = self.memory.u64(class.wrapping_add(SUBCLASSES))?;
+            Ok(number.wrapping_sub(1).min(MOST_STATICS) * statics.size)
+        };
+        let (one_at, other_at) = (place(one)?, place(other)?);
+        let interpreter = self.main_interpreter()?;
+        let mut page = [0; 2048];
+        for begin in (0..INTERPRETER).step_by(page.len()) {
+            if self
+                .memory
+                .read(interpreter.wrapping_add(begin), &mut page)
+                .is_err()
+            {
+                break;
+            }
+            for (at, word) in (begin..).step_by(8).zip(page.chunks_exact(8)) {
+                if word != one.to_le_bytes().as_slice() || at < one_at {
+                    continue;
+                }
+                let array = at - one_at;
+                let found = interpreter.wrapping_add(array).wrapping_add(other_at);
+                if self.memory.u64(found) == Ok(other) {
+                    return Ok(array);
+                }
+            }
+        }
+        Ok(0)
+    }
+
     /// The offset of `specific` in `struct pthread`, by looking for a thread's thread state in it; 0 if
     /// it is not there, as with another libc.
     fn find_specific(&self) -> Result<u64, Error> {

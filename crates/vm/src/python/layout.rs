@@ -73,13 +73,12 @@ pub struct Interpreter {
     pub statics: Option<Statics>,
 }
 
-/// `types` in `PyInterpreterState`: `pycore_typeobject.h` (3.14: `pycore_interp_structs.h`).
+/// `types` in `PyInterpreterState`: `pycore_typeobject.h` (3.14: `pycore_interp_structs.h`). Where its array
+/// of static builtin types is moved with what is before it, so [`Facts`](super::Facts) look for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statics {
-    /// `types.builtins`, since 3.13 `types.builtins.initialized`.
-    pub builtin: u64,
-    /// `types.for_extensions.initialized`, since 3.13.
-    pub extension: Option<u64>,
+    /// From `types.builtins.initialized` to `types.for_extensions.initialized`, since 3.13.
+    pub extensions: Option<u64>,
     /// `sizeof(static_builtin_state)`, since 3.13 `sizeof(managed_static_type_state)`.
     pub size: u64,
     /// `tp_dict` in it; `type` is its first field.

@@ -19,7 +19,7 @@ use super::{Error, Python};
 use crate::Memory;
 
 /// `length`, `state`.
-const LENGTH: u64 = 16;
+pub(super) const LENGTH: u64 = 16;
 const STATE: u64 = 32;
 
 /// Bits of `state`, after the two of `interned`.

@@ -133,8 +133,7 @@ const PYTHON_3_12: Layout = Layout {
         threads: 72,
         modules: 944,
         statics: Some(Statics {
-            builtin: 373_704,
-            extension: None,
+            extensions: None,
             size: 40,
             dict: 16,
         }),
@@ -178,8 +177,7 @@ const PYTHON_3_13: Layout = Layout {
         threads: 7344,
         modules: 7656,
         statics: Some(Statics {
-            builtin: 182_968,
-            extension: Some(192_584),
+            extensions: Some(9616),
             size: 48,
             dict: 24,
         }),
@@ -219,8 +217,7 @@ const PYTHON_3_14: Layout = Layout {
         threads: 7344,
         modules: 7688,
         statics: Some(Statics {
-            builtin: 180_240,
-            extension: Some(189_856),
+            extensions: Some(9616),
             size: 48,
             dict: 24,
         }),
