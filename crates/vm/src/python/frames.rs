@@ -98,7 +98,16 @@ impl<M: Memory> Iterator for Frames<'_, '_, M> {
     }
 }
 
-impl<M: Memory> Frames<'_, '_, M> {
+impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
+    /// Frames that no thread runs now.
+    pub(super) fn parked(python: &'p Python<'a, M>, chain: Chain) -> Frames<'p, 'a, M> {
+        Frames {
+            python,
+            chain,
+            cframe: 0,
+        }
+    }
+
     fn advance(&mut self) -> Result<Option<Frame>, Error> {
         let python = self.python;
         while let Some(address) = self
@@ -115,7 +124,8 @@ impl<M: Memory> Frames<'_, '_, M> {
             match python.layout.frame.kind {
                 Kind::Objects(_) => {}
                 Kind::Marked { current, .. } => {
-                    if owner.entry {
+                    // None where a greenlet is parked.
+                    if owner.entry && self.cframe != 0 {
                         frame.native = self.cframe;
                         let outer = self.cframe.wrapping_add(current).wrapping_add(8);
                         self.cframe = python.memory.u64(outer)?;

@@ -69,6 +69,8 @@ pub struct Interpreter {
     pub threads: u64,
     /// `modules`, since 3.12 `imports.modules`: the dict `sys.modules` at first is.
     pub modules: u64,
+    /// `gc`.
+    pub gc: u64,
     /// Where the dicts of static types are, since 3.12.
     pub statics: Option<Statics>,
 }

@@ -13,6 +13,7 @@
 //! | `object`, `class` | what kind of object is this, what is its class called? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
+//! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
 //! | `show` | what would this object look like, printed? |
 //!
 //! Nothing here asks whether the GIL is held. What is read of another thread while it runs may change
@@ -27,6 +28,7 @@ mod error;
 mod facts;
 mod frames;
 mod function;
+mod greenlet;
 mod layout;
 mod lines;
 mod object;
@@ -40,6 +42,7 @@ pub use error::Error;
 pub use facts::Facts;
 pub use frames::{Frame, Frames, Place};
 pub use function::{Convention, Function};
+pub use greenlet::Greenlet;
 pub use layout::Layout;
 pub use show::Limits;
 pub use string::{Copied, Text};

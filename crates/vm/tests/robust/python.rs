@@ -111,6 +111,11 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
         entries.take(1000).for_each(drop);
     }
     let _ = python.function_at(at);
+    let _ = python.function("a.b");
+    let _ = python.each_greenlet(&mut |greenlet| {
+        python.greenlet_frames(&greenlet).take(100).for_each(drop);
+        Ok(())
+    });
 }
 
 fn versions() -> impl Iterator<Item = Version> {

@@ -19,6 +19,7 @@ struct Words {
     next: u64,
     threads: u64,
     modules: u64,
+    gc: u64,
     thread_next: u64,
     thread_interpreter: u64,
     thread_frame: u64,
@@ -42,6 +43,7 @@ const WORDS_3_13: Words = Words {
     next: 8,
     threads: 9,
     modules: 11,
+    gc: 10,
     thread_next: 21,
     thread_interpreter: 22,
     thread_frame: 23,
@@ -65,6 +67,7 @@ const WORDS_3_14: Words = Words {
     next: 8,
     threads: 9,
     modules: 12,
+    gc: 11,
     thread_next: 24,
     thread_interpreter: 25,
     thread_frame: 26,
@@ -114,6 +117,7 @@ pub(in crate::python) fn read(
     layout.interpreter.next = offset(words.next)?;
     layout.interpreter.threads = offset(words.threads)?;
     layout.interpreter.modules = offset(words.modules)?;
+    layout.interpreter.gc = offset(words.gc)?;
     layout.thread.next = offset(words.thread_next)?;
     layout.thread.interpreter = offset(words.thread_interpreter)?;
     layout.thread.frame = offset(words.thread_frame)?;

@@ -21,6 +21,7 @@ const PYTHON_3_9: Layout = Layout {
         next: 0,
         threads: 8,
         modules: 856,
+        gc: 616,
         statics: None,
     },
     thread: Thread {
@@ -87,6 +88,7 @@ const PYTHON_3_11: Layout = Layout {
         next: 0,
         threads: 16,
         modules: 888,
+        gc: 648,
         statics: None,
     },
     thread: Thread {
@@ -132,6 +134,7 @@ const PYTHON_3_12: Layout = Layout {
         next: 0,
         threads: 72,
         modules: 944,
+        gc: 112,
         statics: Some(Statics {
             extensions: None,
             size: 40,
@@ -176,6 +179,7 @@ const PYTHON_3_13: Layout = Layout {
         next: 7264,
         threads: 7344,
         modules: 7656,
+        gc: 7400,
         statics: Some(Statics {
             extensions: Some(9616),
             size: 48,
@@ -216,6 +220,7 @@ const PYTHON_3_14: Layout = Layout {
         next: 7272,
         threads: 7344,
         modules: 7688,
+        gc: 7408,
         statics: Some(Statics {
             extensions: Some(9616),
             size: 48,

@@ -9,7 +9,7 @@ use vm::{Fault, Memory};
 use super::guest::{Guest, each_version};
 use crate::guest::ProcessMemory;
 
-fn line_of(python: &Python<'_, ProcessMemory>, frame: &Frame) -> String {
+pub fn line_of(python: &Python<'_, ProcessMemory>, frame: &Frame) -> String {
     let mut line = String::new();
     let file = python.file(frame.place.code).expect("a file");
     python

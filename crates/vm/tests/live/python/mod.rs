@@ -7,6 +7,7 @@
 
 mod frames;
 mod functions;
+mod greenlets;
 mod guest;
 mod lines;
 mod show;
