@@ -11,3 +11,4 @@ mod greenlets;
 mod guest;
 mod lines;
 mod show;
+mod threads;
