@@ -6,6 +6,7 @@
 mod captures;
 mod counts;
 mod lane;
+mod languages;
 mod loader;
 mod places;
 
@@ -25,7 +26,7 @@ static mut CALLS: Calls = Calls {
     tid_offset: 0,
     state_offset: 0,
     language: 0,
-    facts: [0; wire::board::FACTS],
+    facts: [0; wire::calls::FACTS],
     room: 0,
     r_debug: 0,
     unlaned: AtomicU64::new(0),

@@ -83,6 +83,16 @@ impl Functions {
             .find(|place| place.module.contains(address))
     }
 
+    /// The address of a symbol that any module shows to others.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        let places = self.places.iter();
+        let found = places.filter_map(|place| place.symbols.exported(name));
+        found
+            .filter(|symbol| symbol.kind != Kind::Indirect)
+            .map(|symbol| symbol.address)
+            .next()
+    }
+
     /// Functions for which `wanted` says yes (name, module); `all` = not only those that are exported.
     pub fn find(&self, all: bool, wanted: impl Fn(&str, &Place) -> bool) -> Vec<Function> {
         let mut found = Vec::new();

@@ -152,7 +152,7 @@ impl Tracing {
             resident.check_free(&memory)?;
         }
         let functions = Functions::read(pid, &memory, &maps)?;
-        let script = state::Script::find(pid, &memory, &maps);
+        let script = state::Script::find(pid, &memory, &maps, &functions);
         let ticks = crate::heart::ticks(options.most_wait);
         let session = (crate::heart::unique() as u32).max(1);
         let mut timing = Timing::default();

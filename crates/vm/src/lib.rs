@@ -10,7 +10,7 @@
 //!               └─────────────────┼─────────────────────┘
 //!                              Memory
 //!                                 │
-//!                     ruby::Ruby = memory + layout + facts
+//!             ruby::Ruby, python::Python = memory + layout + facts
 //! ```
 //!
 //! The crate never calls into the VM, never allocates and never trusts what it reads: every loop is
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod memory;
+pub mod python;
 pub mod ruby;
 
 pub use memory::{Fault, Memory};

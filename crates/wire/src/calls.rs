@@ -40,7 +40,7 @@ pub struct Calls {
     /// A [`language`].
     pub language: u64,
     /// The facts of its reader.
-    pub facts: [u64; crate::board::FACTS],
+    pub facts: [u64; FACTS],
     /// Words of a record for what is copied of arguments, at most.
     pub room: u64,
     /// Address of the loader's `r_debug`; 0 = there is none.
@@ -50,6 +50,9 @@ pub struct Calls {
     /// Islands of stubs and tables of hooks, for the next attach.
     pub areas: [Area; AREAS],
 }
+
+/// Words for the facts of a VM's reader.
+pub const FACTS: usize = 24;
 
 /// Threads that can have a lane.
 pub const LANES: usize = 4096;
@@ -87,6 +90,8 @@ pub mod language {
     pub const NONE: u64 = 0;
     /// Ruby.
     pub const RUBY: u64 = 1;
+    /// Python.
+    pub const PYTHON: u64 = 2;
 }
 
 /// One hooked place. Written by the command, read by the agent; never moved, never freed.

@@ -4,41 +4,28 @@
 //! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
 //! name), because the address of code that was freed is used again.
 
-use super::lane::{Record, thread_pointer};
-use crate::names::Direct;
+use super::lane::Record;
+use super::languages::Reader;
 use crate::store::mix;
 use core::sync::atomic::Ordering;
-use vm::ruby::{Facts, Ruby};
 use wire::Board;
-use wire::calls::{self, Calls, LONGEST_NAME, Lane, NewPlace, PLACES, Place, kind, language};
+use wire::calls::{Calls, LONGEST_NAME, Lane, NewPlace, PLACES, Place, kind};
 
-/// The VM's reader, made when a session begins.
-static mut RUBY: Option<Ruby<'static, Direct>> = None;
+/// Made when a session begins.
+static mut READER: Reader = Reader::None;
 
-/// Makes the reader; whether there is one for this VM.
-pub fn open(calls: &Calls) -> bool {
-    let mut words = [0; Facts::WORDS];
-    for (word, given) in words.iter_mut().zip(&calls.facts) {
-        *word = *given;
-    }
-    let reader = match calls.language {
-        language::RUBY => Ruby::new(&Direct, Facts::from_words(words)).ok(),
-        _ => None,
-    };
-    let found = reader.is_some();
+/// Makes the reader of this session.
+pub fn open(calls: &Calls) {
     // SAFETY: no hook tells calls yet.
-    unsafe { RUBY = reader };
-    found
+    unsafe { READER = Reader::open(calls) };
 }
 
 /// The number of the line that runs on this thread; 0 = none.
 #[inline]
 pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
     // SAFETY: written only while no hook tells calls.
-    let Some(ruby) = (unsafe { &*(&raw const RUBY) }) else {
-        return 0;
-    };
-    let Some(place) = ruby_place(ruby, calls.state_offset) else {
+    let reader = unsafe { &*(&raw const READER) };
+    let Some(place) = reader.place() else {
         return 0;
     };
     let table = lane.places as *mut Place;
@@ -51,36 +38,16 @@ pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
             return known.number as u32;
         }
         if known.code == 0 {
-            return learn(ruby, lane, calls, board, place, known);
+            return learn(reader, lane, calls, board, place, known);
         }
     }
     0
 }
 
-/// Reads where this thread's Ruby is: six loads and two for each C frame.
-#[inline]
-fn ruby_place(ruby: &Ruby<'static, Direct>, offset: u64) -> Option<Place> {
-    if offset == 0 {
-        return None;
-    }
-    // SAFETY: the thread's own block; the command found the VM's pointer there.
-    let thread = unsafe { *(thread_pointer().wrapping_add(offset) as *const u64) };
-    let ec = ruby.running_ec(thread).ok()?;
-    let cfp = ruby.current_cfp(ec).ok()?;
-    let frame = ruby.frames(ec, cfp).ok()?.next()?.ok()?;
-    let witness = ruby.witness(frame.iseq).ok()?;
-    Some(Place {
-        code: frame.iseq,
-        point: frame.pc,
-        witness,
-        number: 0,
-    })
-}
-
 #[cold]
 #[inline(never)]
 fn learn(
-    ruby: &Ruby<'static, Direct>,
+    reader: &Reader,
     lane: &Lane,
     calls: &Calls,
     board: &Board,
@@ -91,20 +58,10 @@ fn learn(
     if number as usize > PLACES / 2 {
         return 0;
     }
-    let line = ruby.line(place.code, place.point).unwrap_or(0);
     let mut path = [0; LONGEST_NAME];
     let mut name = [0; LONGEST_NAME];
-    let copy = |text: Result<vm::ruby::Text, _>, into: &mut [u8]| {
-        text.ok()
-            .and_then(|text| ruby.copy(text, into).ok())
-            .map_or(0, |copied| copied.len)
-    };
-    let path_length = copy(ruby.path(place.code), &mut path);
-    let name_length = copy(ruby.label(place.code), &mut name);
-    let (path_words, name_words) = (
-        path_length.div_ceil(8) as u64,
-        name_length.div_ceil(8) as u64,
-    );
+    let words = reader.describe(place, &mut path, &mut name);
+    let (path_words, name_words) = (words.path.div_ceil(8) as u64, words.name.div_ceil(8) as u64);
     let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
     let Some(record) = Record::begin(lane, calls, board, kind::PLACE, body) else {
         return 0;
@@ -115,14 +72,14 @@ fn learn(
             0,
             NewPlace {
                 number,
-                line,
-                lengths: [path_length as u32, name_length as u32],
+                line: words.line,
+                lengths: [words.path as u32, words.name as u32],
             },
         );
         let at = record.address(2) as *mut u8;
-        at.copy_from_nonoverlapping(path.as_ptr(), path_length);
+        at.copy_from_nonoverlapping(path.as_ptr(), words.path);
         at.add(path_words as usize * 8)
-            .copy_from_nonoverlapping(name.as_ptr(), name_length);
+            .copy_from_nonoverlapping(name.as_ptr(), words.name);
     }
     record.end();
     *into = Place {
@@ -139,5 +96,4 @@ pub fn forget(lane: &Lane) {
         unsafe { (lane.places as *mut Place).add(at).write(Place::default()) };
     }
     lane.last_place.store(0, Ordering::Relaxed);
-    let _ = calls::PLACES;
 }

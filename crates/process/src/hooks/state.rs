@@ -9,38 +9,50 @@ use crate::error::{Error, Result};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::ptrace;
+use crate::functions::Functions;
 use crate::ruby::RubyGuest;
 use std::fs;
-use vm::ruby::Ruby;
-use wire::board::FACTS;
-use wire::calls::language;
+use vm::python;
+use vm::ruby::{self, Ruby};
+use wire::calls::{FACTS, language};
 
 /// Static thread-local storage below the thread pointer, and the control block above it.
 const BELOW: u64 = 64 * 1024;
 const ABOVE: u64 = 4096;
 
-/// The VM of a guest.
+/// The VM of a guest, as the agent needs it to know script lines.
 #[derive(Debug)]
 pub enum Script {
     /// None, and why.
     None(String),
-    /// Ruby, with the address of its main thread's `rb_thread_t`.
-    Ruby(Box<RubyGuest>, u64),
+    /// Ruby: its facts, and the address of its main thread's `rb_thread_t`.
+    Ruby(ruby::Facts, u64),
+    /// Python.
+    Python(python::Facts),
 }
 
 impl Script {
     /// Looks for one.
-    pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Self {
-        let found = RubyGuest::find(pid, memory, maps).map(|ruby| {
-            let thread = Ruby::new(memory, ruby.facts)
-                .ok()
-                .and_then(|reader| reader.main_thread(ruby.vm).ok());
-            (ruby, thread.unwrap_or(0))
-        });
-        match found {
-            Ok((ruby, thread)) => Script::Ruby(Box::new(ruby), thread),
-            Err(error) => Script::None(error.to_string()),
+    pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps, functions: &Functions) -> Self {
+        let has = |name: &str| functions.symbol(name).is_some();
+        if has("ruby_version") {
+            return match RubyGuest::find(pid, memory, maps) {
+                Ok(found) => {
+                    let reader = Ruby::new(memory, found.facts).ok();
+                    let thread = reader.and_then(|reader| reader.main_thread(found.vm).ok());
+                    Script::Ruby(found.facts, thread.unwrap_or(0))
+                }
+                Err(error) => Script::None(error.to_string()),
+            };
         }
+        if has("_PyRuntime") {
+            let symbol = |name: &str| functions.symbol(name);
+            return match python::Facts::find(memory, &symbol) {
+                Ok(facts) => Script::Python(facts),
+                Err(error) => Script::None(error.to_string()),
+            };
+        }
+        Script::None("no Ruby and no Python is loaded in it".into())
     }
 }
 
@@ -55,6 +67,14 @@ pub struct Words {
     pub language: u64,
     /// For `wire::calls::Calls`.
     pub facts: [u64; FACTS],
+}
+
+impl Words {
+    fn fill(&mut self, facts: &[u64]) {
+        for (word, fact) in self.facts.iter_mut().zip(facts) {
+            *word = *fact;
+        }
+    }
 }
 
 /// Looks through the control blocks of stopped threads; and why script lines will not be known, if so.
@@ -75,21 +95,22 @@ pub fn find(
     };
     let no_lines = match script {
         Script::None(reason) => Some(reason.clone()),
-        Script::Ruby(ruby, thread) => {
+        Script::Ruby(facts, thread) => {
             words.language = language::RUBY;
-            for (word, fact) in words.facts.iter_mut().zip(ruby.facts.to_words()) {
-                *word = fact;
-            }
+            words.fill(&facts.to_words());
             match main.find(*thread) {
                 Some(offset) if *thread != 0 => {
                     words.state_offset = offset;
                     None
                 }
-                _ => Some(
-                    "its Ruby keeps no pointer to a thread's state where one was found before"
-                        .into(),
-                ),
+                _ => Some("its Ruby keeps no pointer to a thread's state where one was found before".into()),
             }
+        }
+        Script::Python(facts) => {
+            words.language = language::PYTHON;
+            words.fill(&facts.to_words());
+            let known = facts.specific() != 0;
+            (!known).then(|| "its threads keep no pointer to their Python state".into())
         }
     };
     Ok((words, no_lines))

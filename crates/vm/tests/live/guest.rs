@@ -41,7 +41,7 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
     }
 }
 
-fn roots() -> PathBuf {
+pub fn roots() -> PathBuf {
     std::env::var_os("LANCET_ROOTS").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/lancet/roots"),
         PathBuf::from,
@@ -122,7 +122,7 @@ impl Guest {
         }
         let pid = self.child.id();
         self.memory = ProcessMemory(File::open(format!("/proc/{pid}/mem")).expect("memory opens"));
-        let libruby = Symbols::of_libruby(pid);
+        let libruby = Symbols::of(pid, &["/libruby"]);
         self.facts = Facts::find(&self.memory, &|name| libruby.address(name)).expect("facts");
     }
 }
@@ -136,7 +136,7 @@ impl Drop for Guest {
 }
 
 /// `/proc/PID/mem`.
-pub struct ProcessMemory(File);
+pub struct ProcessMemory(pub File);
 
 impl Memory for ProcessMemory {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
@@ -144,27 +144,31 @@ impl Memory for ProcessMemory {
     }
 }
 
-/// What a mapped library exports.
-struct Symbols {
+/// What a mapped program or library exports.
+pub struct Symbols {
     base: u64,
     bytes: Vec<u8>,
 }
 
 impl Symbols {
-    fn of_libruby(pid: u32) -> Symbols {
+    /// Of the first file mapped whose path contains the first of `names` that any does.
+    pub fn of(pid: u32, names: &[&str]) -> Symbols {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
-        let line = maps
-            .lines()
-            .find(|line| line.contains("/libruby"))
-            .expect("libruby is mapped");
+        let line = names
+            .iter()
+            .find_map(|name| maps.lines().find(|line| line.contains(name)))
+            .expect("it is mapped");
         let base = line
             .split('-')
             .next()
             .and_then(|start| u64::from_str_radix(start, 16).ok());
         let path = &line[line.find('/').expect("a path")..];
+        let bytes = std::fs::read(path).expect("the file");
+        // ET_EXEC: its symbols are addresses already.
+        let fixed = bytes[16] == 2;
         Symbols {
-            base: base.expect("an address"),
-            bytes: std::fs::read(path).expect("libruby"),
+            base: if fixed { 0 } else { base.expect("an address") },
+            bytes,
         }
     }
 
@@ -173,7 +177,7 @@ impl Symbols {
     }
 
     /// Looks through `.dynsym` (type 11) one by one.
-    fn address(&self, name: &str) -> Option<u64> {
+    pub fn address(&self, name: &str) -> Option<u64> {
         let headers = self.word(40) as usize;
         let count = self.word(60) as u16 as usize;
         let header = |index: usize| headers + index * 64;

@@ -1,5 +1,5 @@
-//! The reader against real Ruby processes: what it finds in their memory must be what Ruby itself
-//! says of the same addresses.
+//! The readers against real processes: what they find in their memory must be what the language itself
+//! says of the same addresses. Here Ruby; `python` has its own.
 //!
 //! Rubies come from whole roots, `~/.cache/lancet/roots/ruby-VERSION` (or `$LANCET_ROOTS`), entered by
 //! chroot. A version without a root is a printed skip.
@@ -9,4 +9,5 @@ mod frames;
 mod guest;
 mod heap;
 mod lines;
+mod python;
 mod ractors;
