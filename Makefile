@@ -36,7 +36,8 @@ deps:
 deps-test: deps
 	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma libpython3.11 libperl5.36 libmariadb3 libssl3
 # Headers that the bundled prototypes are held against.
-	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev
+	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
+		ruby-dev python3-dev libperl-dev php-dev
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl

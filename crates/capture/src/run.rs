@@ -309,9 +309,13 @@ where
                 Err(Stop::Unreadable) => return Ok(()),
                 Err(Stop::Run(ended)) => return Err(ended),
             }
-            let end = buffer[..size]
-                .chunks_exact(unit)
-                .position(|unit| unit.iter().all(|&byte| byte == 0));
+            let text = &buffer[..size];
+            let end = match unit {
+                1 => text.iter().position(|&byte| byte == 0),
+                _ => text
+                    .chunks_exact(unit)
+                    .position(|unit| unit.iter().all(|&byte| byte == 0)),
+            };
             match end {
                 Some(end) => return self.emit(from, &buffer[..(end + 1) * unit]),
                 None => self.emit(from, &buffer[..size])?,
