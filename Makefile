@@ -6,13 +6,14 @@
 #   make matrix   the tests on real Rubies again with 2.7, 3.1, 3.3 and 3.4
 #   make soak     the long forms: 1,000 attaches, 1,000 kills
 #   make bench    cost, beside the rivals, in the same run
-#   make roots    the Rubies that matrix uses, as roots in $LANCET_ROOTS
+#   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 
 RUBIES := 2.7 3.1 3.3 3.4
+PYTHONS := 3.9 3.11 3.13 3.14
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 
@@ -61,7 +62,7 @@ test: deps-test
 	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
 
 roots: deps-matrix
-	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES)
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%)
 
 matrix: roots
 	cargo build --release -p lancet
