@@ -19,7 +19,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod memory;
+pub mod perl;
 pub mod ruby;
 
+pub use bytes::Text;
 pub use memory::{Fault, Memory};
