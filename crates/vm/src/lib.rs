@@ -10,7 +10,7 @@
 //!               └─────────────────┼─────────────────────┘
 //!                              Memory
 //!                                 │
-//!                     ruby::Ruby = memory + layout + facts
+//!                     ruby::Ruby, perl::Perl, php::Php = memory + layout + facts
 //! ```
 //!
 //! The crate never calls into the VM, never allocates and never trusts what it reads: every loop is
@@ -22,6 +22,7 @@
 mod bytes;
 mod memory;
 pub mod perl;
+pub mod php;
 pub mod ruby;
 
 pub use bytes::Text;

@@ -10,5 +10,6 @@ mod guest;
 mod heap;
 mod lines;
 mod perl;
+mod php;
 mod process;
 mod ractors;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use vm::{Fault, Memory};
 
@@ -90,6 +91,23 @@ impl Script {
                 return true;
             }
             self.lines.push(line);
+        }
+    }
+
+    /// Waits until it reads its next line, so that nothing moves any more. `READY` was printed before.
+    pub fn settle(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let place = format!("/proc/{}/syscall", self.pid());
+        // `read` is call 0, and its first argument is the file 0.
+        while !std::fs::read_to_string(&place)
+            .expect("a process")
+            .starts_with("0 0x0 ")
+        {
+            assert!(
+                Instant::now() < deadline,
+                "the script said READY, but does not read"
+            );
+            std::thread::sleep(Duration::from_micros(200));
         }
     }
 

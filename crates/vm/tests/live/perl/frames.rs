@@ -1,6 +1,7 @@
 //! Frames and lines against `caller`; where C and Perl meet against gdb.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use vm::perl::{Frame, Interpreter, Kind, Perl, Place, Text};
 
@@ -73,12 +74,8 @@ impl View<'_> {
 
 #[test]
 fn frames_are_those_of_caller_and_loops_those_of_gdb() {
-    let gdb = Command::new("gdb").arg("--version").output().is_ok();
-    if !gdb {
-        println!("SKIPPED: loops of C are not compared: there is no gdb");
-    }
     each_version(include_str!("frames.pl"), |version, guest| {
-        let (mut stops, mut loops) = (0, 0);
+        let (mut stops, mut compared) = (0, 0);
         while guest.next() {
             let lines = guest.script.lines.clone();
             let told: Vec<&str> = lines
@@ -110,35 +107,38 @@ fn frames_are_those_of_caller_and_loops_those_of_gdb() {
             assert_eq!(frames.last().map(|frame| frame.kind), Some(Kind::Main));
 
             let entered = frames.iter().filter(|frame| frame.enters).count();
-            if gdb {
-                assert_eq!(entered, runloops(guest), "{version}: {label}: {frames:#?}");
-                loops += entered;
+            // Asking gdb takes long. One Perl shows each kind of call; of the others a few are enough.
+            let sample = if guest.root == Path::new("/") { 1 } else { 4 };
+            if entered > 1 && stops % sample == 0 || stops == 0 {
+                match loops(guest) {
+                    Some(found) => assert_eq!(entered, found, "{version}: {label}: {frames:#?}"),
+                    None => {
+                        println!("SKIPPED: {version}: loops of C are not compared: there is no gdb")
+                    }
+                }
+                compared += entered;
             }
             stops += 1;
         }
-        println!("{version}: {stops} stops, {loops} loops");
+        println!("{version}: {stops} stops, {compared} loops");
         assert!(stops >= 75, "{version}: {stops}");
     });
 }
 
-/// How many frames of the C stack are loops of Perl's. A program in its beginning (`perl_parse`) or its end
-/// (`perl_destruct`) has none for itself.
-fn runloops(guest: &Guest) -> usize {
+/// How many frames of the C stack are loops of Perl's; `None` without gdb. A program in its beginning
+/// (`perl_parse`) or its end (`perl_destruct`) has none for itself; it is counted all the same.
+fn loops(guest: &Guest) -> Option<usize> {
     let output = Command::new("gdb")
-        .args(["-nx", "-batch", "-ex"])
+        .args(["-nx", "-batch", "-iex", "set auto-load off", "-iex"])
         .arg(format!("set sysroot {}", guest.root.display()))
-        .args(["-ex", "set auto-load off", "-ex"])
-        .arg(format!("attach {}", guest.script.pid()))
+        .args(["-iex", "set debuginfod enabled off", "-p"])
+        .arg(guest.script.pid().to_string())
         .args(["-ex", "backtrace"])
+        .stdin(Stdio::null())
         .output()
-        .expect("gdb runs");
+        .ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let count = |name: &str| text.lines().filter(|line| line.contains(name)).count();
-    assert!(
-        count(" main ") == 1 || count(" perl_run ") == 1 || count(" perl_parse ") == 1,
-        "gdb found no way out: {text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let in_main = count(" perl_run ");
-    count(" Perl_runops_standard ") + usize::from(in_main == 0)
+    assert_eq!(count(" main "), 1, "gdb found no way out: {text}");
+    Some(count(" Perl_runops_standard ") + usize::from(count(" perl_run ") == 0))
 }

@@ -57,7 +57,10 @@ impl Guest {
     /// Starts a script; its first stop is right after the prelude.
     fn start(root: &Path, program: &str, script: &str) -> Guest {
         let mut command = process::command(root, program);
-        command.env_clear().args([
+        for name in ["PERL5OPT", "PERL5LIB", "PERL5DB"] {
+            command.env_remove(name);
+        }
+        command.args([
             "-e",
             &format!("BEGIN {{\n{PRELUDE}\nready();\n}}\n#line 1 \"script.pl\"\n{script}"),
         ]);
@@ -82,7 +85,11 @@ impl Guest {
     /// Lets it go on to its next stop; false if it has ended.
     pub fn next(&mut self) -> bool {
         self.script.resume();
-        self.script.wait()
+        let stopped = self.script.wait();
+        if stopped {
+            self.script.settle();
+        }
+        stopped
     }
 
     pub fn perl(&self) -> Perl<'_, ProcessMemory> {
