@@ -35,7 +35,8 @@ pub struct Calls {
     pub most_wait: u64,
     /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
     pub tid_offset: u64,
-    /// Where a thread's own pointer to its VM state stands from the thread pointer.
+    /// Ruby: where a thread's own pointer to its VM state stands from the thread pointer. PHP: the thread pointer of
+    /// the thread that runs it.
     pub state_offset: u64,
     /// A [`language`].
     pub language: u64,
@@ -92,6 +93,10 @@ pub mod language {
     pub const RUBY: u64 = 1;
     /// Python.
     pub const PYTHON: u64 = 2;
+    /// Perl.
+    pub const PERL: u64 = 3;
+    /// PHP.
+    pub const PHP: u64 = 4;
 }
 
 /// One hooked place. Written by the command, read by the agent; never moved, never freed.

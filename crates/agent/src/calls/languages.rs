@@ -3,9 +3,12 @@
 
 use super::lane::thread_pointer;
 use crate::names::Direct;
+use core::fmt::Write;
+use vm::perl::{self, Perl};
+use vm::php::{self, Php};
 use vm::python::{self, Python};
 use vm::ruby::{self, Ruby};
-use wire::calls::{Calls, Place, language};
+use wire::calls::{Calls, LONGEST_NAME, Place, language};
 
 /// The reader of the guest's VM.
 pub enum Reader {
@@ -15,6 +18,35 @@ pub enum Reader {
     Ruby(Ruby<'static, Direct>, u64),
     /// Python.
     Python(Python<'static, Direct>),
+    /// Perl.
+    Perl(Perl<'static, Direct>),
+    /// PHP without threads of its own; with the thread pointer of the one that runs it.
+    Php(Php<'static, Direct>, u64),
+}
+
+/// Text that is written into a buffer, and cut at its end.
+struct Cut<'a> {
+    bytes: &'a mut [u8],
+    length: usize,
+}
+
+impl Write for Cut<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        for byte in text.bytes() {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = byte;
+                self.length += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes `write` wrote into `bytes`; what it could not read is left out.
+fn written<E>(bytes: &mut [u8], write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> usize {
+    let mut cut = Cut { bytes, length: 0 };
+    let _ = write(&mut cut);
+    cut.length
 }
 
 /// A line in words: its number, and the bytes of path and name that were written.
@@ -47,6 +79,12 @@ impl Reader {
             language::PYTHON => Python::new(&Direct, python::Facts::from_words(facts(calls)))
                 .map(Reader::Python)
                 .ok(),
+            language::PERL => Perl::new(&Direct, perl::Facts::from_words(facts(calls)))
+                .map(Reader::Perl)
+                .ok(),
+            language::PHP => Php::new(&Direct, php::Facts::from_words(facts(calls)))
+                .map(|php| Reader::Php(php, calls.state_offset))
+                .ok(),
             _ => None,
         };
         reader.unwrap_or(Reader::None)
@@ -65,6 +103,26 @@ impl Reader {
                     code: place.code,
                     point: place.lasti as u32 as u64,
                     witness: python.witness(place.code).ok()?,
+                    number: 0,
+                })
+            }
+            Reader::Perl(perl) => {
+                let interpreter = perl.interpreter(thread_pointer()).ok()??;
+                let place = perl.here(&interpreter).ok()??;
+                Some(Place {
+                    code: place.cop,
+                    point: place.op,
+                    witness: perl.witness(place).ok()?,
+                    number: 0,
+                })
+            }
+            Reader::Php(_, thread) if *thread != thread_pointer() => None,
+            Reader::Php(php, _) => {
+                let place = php.here().ok()??;
+                Some(Place {
+                    code: place.function,
+                    point: place.opline,
+                    witness: php.witness(place).ok()?,
                     number: 0,
                 })
             }
@@ -101,6 +159,42 @@ impl Reader {
                 words.line = python.line(at).ok().flatten().unwrap_or(0);
                 words.path = copy(python.file(place.code), path);
                 words.name = copy(python.function_name(place.code), name);
+            }
+            Reader::Perl(perl) => {
+                let at = perl::Place {
+                    cop: place.code,
+                    op: place.point,
+                    after: false,
+                };
+                words.line = perl.line(at).unwrap_or(0);
+                words.path = written(path, |out| {
+                    let file = perl.file(at)?;
+                    perl.write_text(file, LONGEST_NAME as u64, out)
+                });
+                words.name = written(name, |out| {
+                    let Ok(Some(interpreter)) = perl.interpreter(thread_pointer()) else {
+                        return Ok(());
+                    };
+                    match perl.frames(&interpreter)?.next() {
+                        Some(Ok(perl::Frame {
+                            kind: perl::Kind::Sub { code },
+                            ..
+                        })) => perl.write_code_name(code, out),
+                        _ => Ok(()),
+                    }
+                });
+            }
+            Reader::Php(php, _) => {
+                let at = php::Place {
+                    function: place.code,
+                    opline: place.point,
+                };
+                words.line = php.line(at).unwrap_or(0);
+                words.path = written(path, |out| {
+                    let file = php.file(at)?;
+                    php.write_text(file, LONGEST_NAME as u64, out)
+                });
+                words.name = written(name, |out| php.write_function_name(place.code, out));
             }
         }
         words

@@ -6,14 +6,14 @@
 //! (`struct pthread`, glibc `nptl/descr.h`; variant II of "ELF Handling For Thread-Local Storage").
 
 use crate::error::{Error, Result};
+use crate::functions::Functions;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::ptrace;
-use crate::functions::Functions;
 use crate::ruby::RubyGuest;
 use std::fs;
-use vm::python;
 use vm::ruby::{self, Ruby};
+use vm::{perl, php, python};
 use wire::calls::{FACTS, language};
 
 /// Static thread-local storage below the thread pointer, and the control block above it.
@@ -29,30 +29,46 @@ pub enum Script {
     Ruby(ruby::Facts, u64),
     /// Python.
     Python(python::Facts),
+    /// Perl.
+    Perl(perl::Facts),
+    /// PHP.
+    Php(php::Facts),
 }
+
+/// The VMs, each with a symbol that nothing else has.
+const MARKS: [(&str, u64); 4] = [
+    ("ruby_version", language::RUBY),
+    ("_PyRuntime", language::PYTHON),
+    ("PL_thr_key", language::PERL),
+    ("executor_globals", language::PHP),
+];
 
 impl Script {
     /// Looks for one.
     pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps, functions: &Functions) -> Self {
-        let has = |name: &str| functions.symbol(name).is_some();
-        if has("ruby_version") {
-            return match RubyGuest::find(pid, memory, maps) {
+        let symbol = |name: &str| functions.symbol(name);
+        let found = MARKS.iter().find(|(mark, _)| symbol(mark).is_some());
+        let script = match found.map(|(_, language)| *language) {
+            Some(language::RUBY) => match RubyGuest::find(pid, memory, maps) {
                 Ok(found) => {
                     let reader = Ruby::new(memory, found.facts).ok();
                     let thread = reader.and_then(|reader| reader.main_thread(found.vm).ok());
-                    Script::Ruby(found.facts, thread.unwrap_or(0))
+                    Ok(Script::Ruby(found.facts, thread.unwrap_or(0)))
                 }
-                Err(error) => Script::None(error.to_string()),
-            };
-        }
-        if has("_PyRuntime") {
-            let symbol = |name: &str| functions.symbol(name);
-            return match python::Facts::find(memory, &symbol) {
-                Ok(facts) => Script::Python(facts),
-                Err(error) => Script::None(error.to_string()),
-            };
-        }
-        Script::None("no Ruby and no Python is loaded in it".into())
+                Err(error) => Err(error.to_string()),
+            },
+            Some(language::PYTHON) => python::Facts::find(memory, &symbol)
+                .map(Script::Python)
+                .map_err(|error| error.to_string()),
+            Some(language::PERL) => perl::Facts::find(memory, &symbol)
+                .map(Script::Perl)
+                .map_err(|error| error.to_string()),
+            Some(language::PHP) => php::Facts::find(memory, &symbol)
+                .map(Script::Php)
+                .map_err(|error| error.to_string()),
+            _ => Err("no Ruby, Python, Perl or PHP is loaded in it".into()),
+        };
+        script.unwrap_or_else(Script::None)
     }
 }
 
@@ -103,7 +119,10 @@ pub fn find(
                     words.state_offset = offset;
                     None
                 }
-                _ => Some("its Ruby keeps no pointer to a thread's state where one was found before".into()),
+                _ => Some(
+                    "its Ruby keeps no pointer to a thread's state where one was found before"
+                        .into(),
+                ),
             }
         }
         Script::Python(facts) => {
@@ -111,6 +130,17 @@ pub fn find(
             words.fill(&facts.to_words());
             let known = facts.specific() != 0;
             (!known).then(|| "its threads keep no pointer to their Python state".into())
+        }
+        Script::Perl(facts) => {
+            words.language = language::PERL;
+            words.fill(&facts.to_words());
+            None
+        }
+        Script::Php(facts) => {
+            words.language = language::PHP;
+            words.fill(&facts.to_words());
+            words.state_offset = main.pointer;
+            None
         }
     };
     Ok((words, no_lines))

@@ -1,13 +1,16 @@
 //! The readers against real processes: what they find in their memory must be what the language itself
-//! says of the same addresses. Here Ruby; `python` has its own.
+//! says of the same addresses.
 //!
 //! Rubies come from whole roots, `~/.cache/lancet/roots/ruby-VERSION` (or `$LANCET_ROOTS`), entered by
-//! chroot. A version without a root is a printed skip.
+//! chroot; Perls and PHPs likewise, and this machine's own too. A version without a root is a printed skip.
 
 mod classes;
 mod frames;
 mod guest;
 mod heap;
 mod lines;
+mod perl;
+mod php;
+mod process;
 mod python;
 mod ractors;

@@ -7,7 +7,7 @@ use vm::python::{Frame, Python, Version};
 use vm::{Fault, Memory};
 
 use super::guest::{Guest, each_version};
-use crate::guest::ProcessMemory;
+use crate::process::ProcessMemory;
 
 pub fn line_of(python: &Python<'_, ProcessMemory>, frame: &Frame) -> String {
     let mut line = String::new();

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use vm::python::{Facts, Python};
 
-use crate::guest::{ProcessMemory, Symbols, roots};
+use crate::process::{ProcessMemory, Symbols, root};
 
 /// The versions with a root, oldest first.
 const VERSIONS: [&str; 4] = ["3.9", "3.11", "3.13", "3.14"];
@@ -30,17 +30,14 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
         test(name, &mut guest);
     };
     for version in VERSIONS {
-        let root = roots().join(format!("python-{version}"));
+        let root = root(&format!("python-{version}"));
         let program = format!("usr/bin/python{version}");
         if root.join(&program).exists() {
             let mut command = Command::new("chroot");
-            command.arg(root).arg(format!("/{program}"));
+            command.arg(&root).arg(format!("/{program}"));
             run(version, command);
         } else {
-            println!(
-                "skipped: python {version}: no root python-{version} in {}",
-                roots().display()
-            );
+            println!("skipped: python {version}: no root {}", root.display());
         }
     }
     let more = std::env::var_os("LANCET_PYTHONS").unwrap_or_default();
@@ -114,7 +111,9 @@ impl Guest {
             let pid = self.pid();
             self.memory =
                 ProcessMemory(File::open(format!("/proc/{pid}/mem")).expect("memory opens"));
-            let symbols = Symbols::of(pid, &["/libpython3", "/python3"]);
+            let symbols = Symbols::find(pid, "/libpython3")
+                .or_else(|| Symbols::find(pid, "/python3"))
+                .expect("a Python is mapped");
             self.facts = Facts::find(&self.memory, &|name| symbols.address(name)).expect("facts");
         }
     }

@@ -3,7 +3,7 @@
 use vm::python::{Place, Python, Text};
 
 use super::guest::each_version;
-use crate::guest::ProcessMemory;
+use crate::process::ProcessMemory;
 
 fn string(python: &Python<'_, ProcessMemory>, text: Text) -> String {
     let mut out = String::new();

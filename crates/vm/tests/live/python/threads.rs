@@ -6,7 +6,7 @@ use vm::python::{Python, Version};
 
 use super::frames::line_of;
 use super::guest::each_version;
-use crate::guest::ProcessMemory;
+use crate::process::ProcessMemory;
 
 const SCRIPT: &str = "
 import threading
