@@ -173,11 +173,11 @@ impl<'a> Printer<'a> {
             .saturating_sub(written + tail.chars().count() + 1);
         write!(out, "{tail}{:pad$} = {value}", "")?;
         if self.args.durations {
-            write!(
-                out,
-                " <{:.6}>",
-                time.saturating_sub(open.began).as_secs_f64()
-            )?;
+            let took = time.saturating_sub(open.began).as_secs_f64();
+            match self.args.ltrace {
+                true => write!(out, " <{took:.6}>")?,
+                false => write!(out, " <{took:.9}>")?,
+            }
         }
         self.end_line(out, open)
     }
