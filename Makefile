@@ -3,16 +3,17 @@
 #
 #   make demo     a real server with a leak, opened while it serves, until lancet has named the line
 #   make test     format, lints, all tests with this machine's Ruby, documentation
-#   make matrix   the tests on real Rubies again with 2.7, 3.1, 3.3 and 3.4
+#   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14
 #   make soak     the long forms: 1,000 attaches, 1,000 kills
 #   make bench    cost, beside the rivals, in the same run
-#   make roots    the Rubies that matrix uses, as roots in $LANCET_ROOTS
+#   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 
 RUBIES := 2.7 3.1 3.3 3.4
+PYTHONS := 3.9 3.11 3.13 3.14
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 
@@ -33,7 +34,10 @@ deps:
 	@.ci/apt gcc libc6-dev
 
 deps-test: deps
-	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma
+	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma libpython3.11 libperl5.36 libmariadb3 libssl3
+# Headers that the bundled prototypes are held against.
+	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
+		ruby-dev python3-dev libperl-dev php-dev
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl
@@ -61,7 +65,7 @@ test: deps-test
 	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
 
 roots: deps-matrix
-	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES)
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%)
 
 matrix: roots
 	cargo build --release -p lancet

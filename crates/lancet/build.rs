@@ -13,7 +13,7 @@ fn main() {
         .expect("crates/lancet has a parent")
         .to_owned();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for of in ["agent", "vm", "wire"] {
+    for of in ["agent", "capture", "routine", "vm", "wire"] {
         println!("cargo::rerun-if-changed={}", crates.join(of).display());
     }
     let target = out.join("agent");

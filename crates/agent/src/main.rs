@@ -17,6 +17,7 @@
 //! | `books` | which row a birth belongs to |
 //! | `slots` | the row's number per heap slot |
 //! | `census` | the walk over the living |
+//! | `calls` | hooked functions: what they tell, on which line's behalf |
 //! | `names` | the VM's structures as text |
 //! | `vmcalls` | the VM's functions |
 //! | `store`, `sys`, `builtins`, `guard` | what a program without libc brings along |
@@ -27,6 +28,7 @@
 mod arrive;
 mod books;
 mod builtins;
+mod calls;
 mod census;
 mod guard;
 mod names;

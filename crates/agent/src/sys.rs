@@ -11,13 +11,18 @@ const CLOSE: u64 = 3;
 const MPROTECT: u64 = 10;
 const PWRITE: u64 = 18;
 const MUNMAP: u64 = 11;
+const RT_SIGPROCMASK: u64 = 14;
+const NANOSLEEP: u64 = 35;
 const GETPID: u64 = 39;
+const GETTID: u64 = 186;
 const MREMAP: u64 = 25;
 const CLOCK_GETTIME: u64 = 228;
 
 const O_WRONLY_CLOEXEC: u64 = 0o2_000_001;
 const PROT_READ_WRITE: u64 = 3;
 const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
+/// No value of `how` (`SIG_BLOCK` to `SIG_SETMASK` are 0 to 2).
+const NO_HOW: u64 = 0x7fff_ffff;
 const MAP_NORESERVE: u64 = 0x4000;
 const MREMAP_MAYMOVE: u64 = 1;
 const CLOCK_MONOTONIC: u64 = 1;
@@ -117,4 +122,27 @@ pub fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
     // process asked otherwise for itself (PR_SET_TSC), which no VM does.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Sleeps so many nanoseconds, or until a signal.
+pub fn pause(nanoseconds: u64) {
+    let time = [0u64, nanoseconds];
+    // SAFETY: `time` is a live `struct timespec`; the rest is not wanted.
+    unsafe { syscall(NANOSLEEP, (&raw const time) as u64, 0, 0, 0, 0, 0) };
+}
+
+/// The kernel's id of this thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(GETTID, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Whether a page can be read: the kernel copies the mask from there before it looks at `how`
+/// (`rt_sigprocmask` in `kernel/signal.c`), and answers EFAULT or EINVAL. Nothing is changed.
+pub fn is_readable(at: u64) -> bool {
+    const EFAULT: u64 = 0u64.wrapping_sub(14);
+    // The mask's eight bytes are to lie in the page of `at`.
+    let at = at & !7;
+    // SAFETY: `how` does not exist, so the mask stays as it is.
+    unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT }
 }

@@ -4,6 +4,7 @@
 //! What a flag *means* is settled here too, so that a command gets answers, not flags: a
 //! [`MemArgs`] hands out the [`analysis::View`], the format and the interval, defaults included.
 
+pub mod calls;
 pub mod duration;
 pub mod mem;
 pub mod tune;
@@ -12,6 +13,7 @@ use clap::Parser;
 
 use crate::commands::Command;
 
+pub use calls::CallsArgs;
 pub use mem::{Format, MemArgs};
 pub use tune::TuneArgs;
 

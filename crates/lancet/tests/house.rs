@@ -18,14 +18,16 @@ use serde_json::Value;
 /// list has the rooms that are planned, too, so that a new one finds its place in it.
 const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
-    ("trampoline", &[]),
+    ("routine", &[]),
+    ("trampoline", &["routine"]),
     ("vm", &[]),
     ("syscalls", &[]),
-    ("prototypes", &[]),
+    ("capture", &[]),
+    ("prototypes", &["capture"]),
     ("switch", &[]),
     ("tune", &[]),
-    ("agent", &["wire", "trampoline", "vm"]),
-    ("process", &["wire", "trampoline", "vm"]),
+    ("agent", &["wire", "routine", "vm", "capture"]),
+    ("process", &["wire", "routine", "trampoline", "vm"]),
     ("frames", &["trampoline", "process"]),
     ("recording", &["wire"]),
     ("analysis", &["recording"]),
@@ -36,9 +38,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 4] = ["wire", "vm", "analysis", "export"];
+const NO_UNSAFE: [&str; 6] = ["wire", "vm", "capture", "prototypes", "analysis", "export"];
 /// No standard library: they run inside guests.
-const NO_STD: [&str; 3] = ["wire", "vm", "agent"];
+const NO_STD: [&str; 6] = ["wire", "routine", "trampoline", "vm", "capture", "agent"];
 /// Longer files are split by meaning.
 const LONGEST: usize = 500;
 /// Names that say nothing about what is inside.

@@ -228,6 +228,11 @@ impl<'a> Borrowed<'a> {
         }
     }
 
+    /// The guest it belongs to.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Its registers as they were.
     pub fn registers(&self) -> &Registers {
         &self.saved

@@ -154,6 +154,16 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// A hook without which no other may be set.
+    #[error("process {pid}: {function} cannot be hooked: {reason}")]
+    Hook {
+        /// The guest.
+        pid: i32,
+        /// The function.
+        function: String,
+        /// Why.
+        reason: String,
+    },
     /// There is no Ruby we can read.
     #[error("process {pid} is not a Ruby lancet can read: {reason}")]
     NotARuby {

@@ -7,6 +7,12 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+/// Tries to find a guest's threads where they can be borrowed and stopped.
+pub(crate) const TRIES: u32 = 60;
+/// Between two.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// What `/proc/PID` says about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +129,22 @@ impl Status {
     pub fn is_current(&self) -> bool {
         Status::read(self.pid)
             .is_ok_and(|now| now.start == self.start && !matches!(now.state, 'Z' | 'X'))
+    }
+}
+
+/// The process, if it can be opened. Another lancet may be about to say that it is occupied, which is
+/// the better answer than that it is traced.
+pub(crate) fn openable(pid: i32) -> Result<Status> {
+    let mut tries = 0;
+    loop {
+        let status = Status::read(pid)?;
+        match status.check() {
+            Err(error) if tries < TRIES && error.may_pass() => {
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
+            checked => return checked.map(|()| status),
+        }
     }
 }
 

@@ -90,15 +90,10 @@ pub fn unique() -> u64 {
 pub fn ticks(duration: Duration) -> u64 {
     static PER_MILLISECOND: OnceLock<u64> = OnceLock::new();
     let per_millisecond = *PER_MILLISECOND.get_or_init(|| {
-        let (started, from) = (Instant::now(), counter());
+        let (started, from) = (Instant::now(), crate::clock::now());
         thread::sleep(CALIBRATION);
-        let ticks = counter() - from;
+        let ticks = crate::clock::now() - from;
         (ticks as u128 * 1_000_000 / started.elapsed().as_nanos()) as u64
     });
     per_millisecond * duration.as_millis() as u64
-}
-
-fn counter() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }

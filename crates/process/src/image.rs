@@ -35,6 +35,9 @@ pub struct Image {
     enter: u64,
     arrivals: u64,
     arrive: [u64; 2],
+    calls: u64,
+    open_calls: u64,
+    routines: [u64; 3],
     build: u64,
 }
 
@@ -89,6 +92,13 @@ impl Image {
             enter: symbol("enter")?,
             arrivals: symbol("ARRIVALS")?,
             arrive: [symbol("arrive_entry")?, symbol("arrive_script")?],
+            calls: symbol("CALLS")?,
+            open_calls: symbol("open_calls")?,
+            routines: [
+                symbol("trampoline_call_through")?,
+                symbol("trampoline_probe")?,
+                symbol("trampoline_find_fde")?,
+            ],
             build: fingerprint(file),
         })
     }
@@ -140,6 +150,9 @@ impl Image {
             config: base + self.config,
             ledger: base + self.ledger,
             enter: base + self.enter,
+            calls: base + self.calls,
+            open_calls: base + self.open_calls,
+            routines: self.routines.map(|routine| base + routine),
         }
     }
 

@@ -11,16 +11,21 @@
 //! | `image`, `resident` | the agent's file as memory, in the guest |
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
+//! | `functions`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
 
 pub mod borrow;
+pub mod clock;
 pub mod elf;
 pub mod error;
+pub mod functions;
 pub mod gadgets;
 pub mod guest;
 mod heart;
+pub mod hooks;
 pub mod image;
+pub mod lanes;
 pub mod ledger;
 pub mod linkmap;
 pub mod maps;

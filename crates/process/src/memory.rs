@@ -143,5 +143,8 @@ records!(
     wire::Counts,
     wire::Entry,
     wire::Segments,
-    wire::HeapShape
+    wire::HeapShape,
+    wire::calls::Area,
+    wire::calls::Hook,
+    wire::calls::Count
 );

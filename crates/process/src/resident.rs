@@ -42,6 +42,9 @@ impl Resident {
                 config: 0,
                 ledger: 0,
                 enter: 0,
+                calls: 0,
+                open_calls: 0,
+                routines: [0; 3],
             },
         }
     }
@@ -77,7 +80,7 @@ impl Resident {
         let placed = Self::fill(base, borrowed, memory, image);
         if placed.is_err() && found.is_none() {
             // Whoever comes after us would not find it.
-            let _ = borrowed.syscall("munmap", libc::SYS_munmap, [base, image.size(), 0, 0, 0, 0]);
+            let _ = borrowed.unmap(base, image.size());
         }
         placed
     }
@@ -191,6 +194,7 @@ impl Resident {
         )?;
         self.set_board(memory, offset_of!(Board, deserted), 0u32)?;
         self.set_board(memory, offset_of!(Board, ended), 0u32)?;
+        self.set_board(memory, offset_of!(Board, calls), 0u32)?;
         self.set_board(memory, offset_of!(Board, state), State::Open as u32)
     }
 }
@@ -199,8 +203,14 @@ impl Resident {
 const MOST_PAGES: usize = 4096;
 
 impl Borrowed<'_> {
+    /// `munmap`.
+    pub(crate) fn unmap(&mut self, at: u64, size: u64) -> Result<()> {
+        self.syscall("munmap", libc::SYS_munmap, [at, size, 0, 0, 0, 0])
+            .map(drop)
+    }
+
     /// `mmap` of private anonymous memory.
-    fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {
+    pub(crate) fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {
         let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         self.syscall(
             "mmap",

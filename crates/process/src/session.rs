@@ -83,7 +83,7 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        let status = openable(pid)?;
+        let status = guest::openable(pid)?;
         let memory = Arc::new(GuestMemory::open(pid).map_err(|error| match error {
             Error::NotAllowed { .. } => guest::why_not_allowed(pid),
             error => error,
@@ -377,22 +377,6 @@ impl Drop for Session {
         if self.open && self.is_alive() {
             // Nobody is left to tell.
             let _ = self.depart();
-        }
-    }
-}
-
-/// The process, if it can be opened. Another lancet may be about to say that it is occupied, which is
-/// the better answer than that it is traced.
-fn openable(pid: i32) -> Result<Status> {
-    let mut tries = 0;
-    loop {
-        let status = Status::read(pid)?;
-        match status.check() {
-            Err(error) if tries < visit::TRIES && error.may_pass() => {
-                tries += 1;
-                std::thread::sleep(visit::PAUSE);
-            }
-            checked => return checked.map(|()| status),
         }
     }
 }

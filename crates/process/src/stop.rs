@@ -147,6 +147,11 @@ impl Stop {
         Ok(())
     }
 
+    /// The threads that stand still.
+    pub fn tids(&self) -> Vec<i32> {
+        self.threads.iter().map(|thread| thread.tid).collect()
+    }
+
     /// How long it has been standing.
     pub fn age(&self) -> Duration {
         self.since.elapsed()

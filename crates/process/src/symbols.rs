@@ -213,6 +213,11 @@ impl Symbols {
             .flat_map(|table| self.named(table, |_| true))
     }
 
+    /// Both: what is shown to others first.
+    pub fn every(&self) -> impl Iterator<Item = Named<'_>> {
+        self.exports().chain(self.all())
+    }
+
     fn named<'a>(
         &'a self,
         table: &'a Table,

@@ -10,7 +10,7 @@
 //!               └─────────────────┼─────────────────────┘
 //!                              Memory
 //!                                 │
-//!                     ruby::Ruby = memory + layout + facts
+//!       ruby::Ruby, python::Python, perl::Perl, php::Php = memory + layout + facts
 //! ```
 //!
 //! The crate never calls into the VM, never allocates and never trusts what it reads: every loop is
@@ -19,7 +19,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod memory;
+pub mod perl;
+pub mod php;
+pub mod python;
 pub mod ruby;
 
+pub use bytes::Text;
 pub use memory::{Fault, Memory};

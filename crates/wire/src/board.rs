@@ -29,6 +29,12 @@ pub struct Header {
     pub ledger: u64,
     /// Address of the function that a borrowed thread calls: `extern "C" fn(u64) -> u64`, told by [`enter`](mod@enter).
     pub enter: u64,
+    /// Address of the [`crate::calls::Calls`].
+    pub calls: u64,
+    /// Address of the function that makes ready what `calls` says: `extern "C" fn(u64) -> u64`.
+    pub open_calls: u64,
+    /// Addresses of the code that stubs jump to: call-through, probe, and the answer to `_Unwind_Find_FDE`.
+    pub routines: [u64; 3],
 }
 
 /// Who is using the agent and what it does, as numbers in [`Board::state`].
@@ -127,6 +133,12 @@ pub struct Board {
     pub hooked: AtomicU32,
     /// A [`Reply`] once the census at the program's end was taken.
     pub ended: AtomicU32,
+    /// Not 0 = hooks tell calls; the session's number, so that a return is told only where its call was.
+    pub calls: AtomicU32,
+    /// How often the loader has changed what is loaded; a thread of the guest waits until `loads_seen` is the same.
+    pub loads: AtomicU32,
+    /// See `loads`; the command's.
+    pub loads_seen: AtomicU32,
 }
 
 impl Board {
@@ -147,6 +159,9 @@ impl Board {
             deserted: AtomicU32::new(0),
             hooked: AtomicU32::new(0),
             ended: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            loads: AtomicU32::new(0),
+            loads_seen: AtomicU32::new(0),
         }
     }
 }

@@ -23,6 +23,7 @@
 
 pub mod arrival;
 pub mod board;
+pub mod calls;
 pub mod ledger;
 pub mod slots;
 

@@ -1,6 +1,7 @@
 //! The commands: one file each, and one line in the list below. Dispatch, the order in the help,
 //! man pages and completions follow from the list.
 
+mod calls;
 mod completions;
 mod man;
 mod mem;
@@ -8,7 +9,7 @@ mod tune;
 
 use clap::Subcommand;
 
-use crate::cli::{MemArgs, TuneArgs};
+use crate::cli::{CallsArgs, MemArgs, TuneArgs};
 
 /// Exit code: a limit the user set was exceeded.
 pub const EXCEEDED: u8 = 3;
@@ -38,6 +39,8 @@ macro_rules! commands {
 commands! {
     /// Which file:line:Type holds the memory of a running Ruby?
     Mem(MemArgs) => mem::run,
+    /// Which line calls this C function, with what, and how long does it take?
+    Calls(CallsArgs) => calls::run,
     /// Is this machine set up for this process?
     Tune(TuneArgs) => tune::run,
     /// Print the man page of lancet or of one of its commands

@@ -21,7 +21,7 @@ use super::Session;
 use crate::borrow::Borrowed;
 use crate::error::{Error, Result};
 use crate::gadgets;
-use crate::guest::Status;
+use crate::guest::{PAUSE, Status, TRIES};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::stop::{Stop, is_running, thread_ids};
@@ -43,11 +43,6 @@ const SOON_AGAIN: Duration = Duration::from_millis(10);
 const LAST_AGAIN: Duration = Duration::from_millis(400);
 /// How long a guest may keep its lock from us.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Tries to find the main thread where it can be borrowed, and the others where they can be stopped.
-pub(super) const TRIES: u32 = 60;
-/// Between two.
-pub(super) const PAUSE: Duration = Duration::from_millis(5);
-
 /// More stack than lies between a system call and the VM's note of it.
 const LARGEST_REGION: u64 = 64 * 1024;
 /// Return addresses into libc that a wrapper of a system call leaves, with some left over from before.

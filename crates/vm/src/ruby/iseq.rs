@@ -12,7 +12,7 @@
 use super::object::{FLAGS, Imemo, Type};
 use super::string::Text;
 use super::{Error, Ruby, succinct};
-use crate::Memory;
+use crate::{Fault, Memory};
 
 /// `body` in `rb_iseq_t`.
 const BODY: u64 = 16;
@@ -91,6 +91,17 @@ impl<M: Memory> Ruby<'_, M> {
     pub fn base_label(&self, iseq: u64) -> Result<Text, Error> {
         let body = self.body(iseq)?;
         self.text(self.memory.u64(body.wrapping_add(BASE_LABEL))?)
+    }
+
+    /// A word that is another when the object at `iseq` is other code than it was: its body and the objects that
+    /// hold its path and name, mixed. Three loads; no proof, but an address would have to be used again for
+    /// each of the three.
+    #[inline]
+    pub fn witness(&self, iseq: u64) -> Result<u64, Fault> {
+        let body = self.memory.u64(iseq.wrapping_add(BODY))?;
+        let path = self.memory.u64(body.wrapping_add(PATHS))?;
+        let label = self.memory.u64(body.wrapping_add(LABEL))?;
+        Ok(body ^ path.rotate_left(21) ^ label.rotate_left(42))
     }
 
     /// How many words of code `iseq` has.

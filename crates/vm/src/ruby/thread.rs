@@ -66,18 +66,24 @@ impl<M: Memory> Ruby<'_, M> {
     /// block in a system call or in C code of its own (`blocking_region_begin`, `thread.c`). It lies on
     /// that thread's stack.
     pub fn main_region(&self, vm: u64) -> Result<u64, Fault> {
-        let thread = self
-            .memory
-            .u64(vm.wrapping_add(self.layout.vm_main_thread))?;
+        let thread = self.main_thread(vm)?;
         self.memory
             .u64(thread.wrapping_add(self.layout.thread_region))
     }
 
+    /// The main thread's `rb_thread_t`.
+    pub fn main_thread(&self, vm: u64) -> Result<u64, Fault> {
+        self.memory.u64(vm.wrapping_add(self.layout.vm_main_thread))
+    }
+
     /// The execution context of the main thread's running fiber.
     pub fn main_ec(&self, vm: u64) -> Result<u64, Fault> {
-        let thread = self
-            .memory
-            .u64(vm.wrapping_add(self.layout.vm_main_thread))?;
+        self.running_ec(self.main_thread(vm)?)
+    }
+
+    /// The execution context of the running fiber of an `rb_thread_t`.
+    #[inline]
+    pub fn running_ec(&self, thread: u64) -> Result<u64, Fault> {
         self.memory.u64(thread.wrapping_add(self.layout.thread_ec))
     }
 

@@ -1,13 +1,11 @@
 //! A real Ruby process to look into.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use vm::ruby::Facts;
-use vm::{Fault, Memory};
+
+use crate::process::{self, Script, Symbols};
+pub use crate::process::{ProcessMemory, hex};
 
 /// The versions with a layout, oldest first.
 const VERSIONS: [&str; 6] = ["2.7", "3.0", "3.1", "3.2", "3.3", "3.4"];
@@ -27,12 +25,11 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
             Some(root) => {
                 seen += 1;
                 let mut guest = Guest::start(&root, version, script);
-                guest.wait();
                 test(version, &mut guest);
             }
             None => println!(
-                "skipped: ruby {version}: no root ruby-{version} in {}",
-                roots().display()
+                "skipped: ruby {version}: there is no {}",
+                process::root(&format!("ruby-{version}")).display()
             ),
         }
     }
@@ -41,15 +38,8 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
     }
 }
 
-fn roots() -> PathBuf {
-    std::env::var_os("LANCET_ROOTS").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/lancet/roots"),
-        PathBuf::from,
-    )
-}
-
 fn root(version: &str) -> Option<PathBuf> {
-    let root = roots().join(format!("ruby-{version}"));
+    let root = process::root(&format!("ruby-{version}"));
     root.join(format!("usr/bin/ruby{version}"))
         .exists()
         .then_some(root)
@@ -57,9 +47,7 @@ fn root(version: &str) -> Option<PathBuf> {
 
 /// A running Ruby.
 pub struct Guest {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    script: Script,
     /// What it printed up to the last `ready`.
     pub lines: Vec<String>,
     pub memory: ProcessMemory,
@@ -67,135 +55,41 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// Starts it and waits for its first `ready`.
     fn start(root: &Path, version: &str, script: &str) -> Guest {
-        let mut child = Command::new("chroot")
-            .arg(root)
-            .arg(format!("/usr/bin/ruby{version}"))
-            .args([
-                "--disable-gems",
-                "-EUTF-8:UTF-8",
-                "-W0",
-                "-e",
-                RUN,
-                PRELUDE,
-                script,
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("chroot runs");
-        let stdin = child.stdin.take().expect("stdin is a pipe");
-        let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
-        let memory = ProcessMemory(File::open("/dev/zero").expect("/dev/zero opens"));
-        Guest {
-            child,
-            stdin,
-            stdout,
+        let mut command = process::command(root, &format!("/usr/bin/ruby{version}"));
+        command.args([
+            "--disable-gems",
+            "-EUTF-8:UTF-8",
+            "-W0",
+            "-e",
+            RUN,
+            PRELUDE,
+            script,
+        ]);
+        let script = Script::start(command);
+        let memory = script.memory();
+        let mut guest = Guest {
+            script,
             lines: Vec::new(),
             memory,
             facts: Facts::default(),
-        }
+        };
+        guest.wait();
+        guest
     }
 
     /// Lets the script go on to its next `ready`.
     pub fn resume(&mut self) {
-        self.stdin.write_all(b"\n").expect("the script reads");
+        self.script.resume();
         self.wait();
     }
 
     fn wait(&mut self) {
-        self.lines.clear();
-        loop {
-            let mut line = Vec::new();
-            let read = self
-                .stdout
-                .read_until(b'\n', &mut line)
-                .expect("the script writes");
-            assert!(read > 0, "the script ended: {:?}", self.child.wait());
-            let line = String::from_utf8_lossy(&line)
-                .trim_end_matches('\n')
-                .to_owned();
-            if line == "READY" {
-                break;
-            }
-            self.lines.push(line);
-        }
-        let pid = self.child.id();
-        self.memory = ProcessMemory(File::open(format!("/proc/{pid}/mem")).expect("memory opens"));
-        let libruby = Symbols::of_libruby(pid);
+        assert!(self.script.wait(), "the script ended too early");
+        self.lines = std::mem::take(&mut self.script.lines);
+        self.memory = self.script.memory();
+        let libruby = Symbols::find(self.script.pid(), "/libruby").expect("libruby is mapped");
         self.facts = Facts::find(&self.memory, &|name| libruby.address(name)).expect("facts");
     }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        // Already gone is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// `/proc/PID/mem`.
-pub struct ProcessMemory(File);
-
-impl Memory for ProcessMemory {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.0.read_exact_at(into, at).map_err(|_| Fault { at })
-    }
-}
-
-/// What a mapped library exports.
-struct Symbols {
-    base: u64,
-    bytes: Vec<u8>,
-}
-
-impl Symbols {
-    fn of_libruby(pid: u32) -> Symbols {
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
-        let line = maps
-            .lines()
-            .find(|line| line.contains("/libruby"))
-            .expect("libruby is mapped");
-        let base = line
-            .split('-')
-            .next()
-            .and_then(|start| u64::from_str_radix(start, 16).ok());
-        let path = &line[line.find('/').expect("a path")..];
-        Symbols {
-            base: base.expect("an address"),
-            bytes: std::fs::read(path).expect("libruby"),
-        }
-    }
-
-    fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
-    }
-
-    /// Looks through `.dynsym` (type 11) one by one.
-    fn address(&self, name: &str) -> Option<u64> {
-        let headers = self.word(40) as usize;
-        let count = self.word(60) as u16 as usize;
-        let header = |index: usize| headers + index * 64;
-        let table = (0..count)
-            .map(header)
-            .find(|&at| self.word(at + 4) as u32 == 11)?;
-        let names = self.word(header(self.word(table + 40) as u32 as usize) + 24) as usize;
-        let (begin, size) = (
-            self.word(table + 24) as usize,
-            self.word(table + 32) as usize,
-        );
-        (begin..begin + size).step_by(24).find_map(|symbol| {
-            let at = names + self.word(symbol) as u32 as usize;
-            let rest = &self.bytes[at..];
-            (rest.starts_with(name.as_bytes()) && rest[name.len()] == 0)
-                .then(|| self.base + self.word(symbol + 8))
-        })
-    }
-}
-
-/// `0x7f…` to a number.
-pub fn hex(text: &str) -> u64 {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16)
-        .unwrap_or_else(|_| panic!("{text:?} is no address"))
 }

@@ -1,12 +1,16 @@
-//! The reader against real Ruby processes: what it finds in their memory must be what Ruby itself
+//! The readers against real processes: what they find in their memory must be what the language itself
 //! says of the same addresses.
 //!
 //! Rubies come from whole roots, `~/.cache/lancet/roots/ruby-VERSION` (or `$LANCET_ROOTS`), entered by
-//! chroot. A version without a root is a printed skip.
+//! chroot; Perls and PHPs likewise, and this machine's own too. A version without a root is a printed skip.
 
 mod classes;
 mod frames;
 mod guest;
 mod heap;
 mod lines;
+mod perl;
+mod php;
+mod process;
+mod python;
 mod ractors;

@@ -1,83 +1,13 @@
-//! Whatever memory holds, the reader answers or refuses: it does not panic and does not loop for ever.
-
-use std::fmt::Write;
+//! The reader of Ruby.
 
 use proptest::prelude::*;
+use vm::Memory;
 use vm::ruby::{Facts, IdTable, Layout, Page, Ruby, StTable, Text, Version};
-use vm::{Fault, Memory};
 
-/// Memory made up from its address: full of pointers into itself, of small numbers and of type codes.
-struct Maze {
-    seed: u64,
-    /// One address in so many faults; 0 for none.
-    faults: u64,
-}
+use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
-impl Maze {
-    fn word(&self, at: u64) -> u64 {
-        let mut mixed = (at ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^= mixed >> 29;
-        mixed = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^= mixed >> 32;
-        match mixed % 8 {
-            // Aligned pointers, many of them the same.
-            0..=3 => 0x10_0000 + (mixed >> 8) % 64 * 8,
-            4 => mixed >> 8 & 0xff,
-            // Flags with the types that lead somewhere.
-            5 | 6 => [2, 3, 5, 7, 0x1c, 0x701a, 0x1002, 0x2002][(mixed >> 8) as usize % 8],
-            _ => mixed,
-        }
-    }
-}
-
-impl Memory for Maze {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
-        for (offset, byte) in into.iter_mut().enumerate() {
-            let at = at.checked_add(offset as u64).ok_or(Fault { at })?;
-            let aligned = at & !7;
-            if self.faults != 0 && self.word(!aligned).is_multiple_of(self.faults) {
-                return Err(Fault { at });
-            }
-            *byte = self.word(aligned).to_le_bytes()[(at % 8) as usize];
-        }
-        Ok(())
-    }
-
-    fn u64(&self, at: u64) -> Result<u64, Fault> {
-        let fault = self.faults != 0 && self.word(!at).is_multiple_of(self.faults);
-        if fault {
-            Err(Fault { at })
-        } else {
-            Ok(self.word(at))
-        }
-    }
-}
-
-/// Every word the same: the shortest cycles there are.
-struct Constant(u64);
-
-impl Memory for Constant {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
-        for (offset, byte) in into.iter_mut().enumerate() {
-            *byte = self.0.to_le_bytes()[(at.wrapping_add(offset as u64) % 8) as usize];
-        }
-        Ok(())
-    }
-
-    fn u64(&self, _: u64) -> Result<u64, Fault> {
-        Ok(self.0)
-    }
-}
-
-/// Takes a little, then refuses.
-struct Short(usize);
-
-impl Write for Short {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0 = self.0.checked_sub(text.len()).ok_or(std::fmt::Error)?;
-        Ok(())
-    }
-}
+/// Flags with the types that lead somewhere.
+const CODES: [u64; 8] = [2, 3, 5, 7, 0x1c, 0x701a, 0x1002, 0x2002];
 
 fn ask_everything<M: Memory>(
     memory: &M,
@@ -164,15 +94,15 @@ proptest! {
     #[test]
     fn mazes(seed: u64, faults in prop_oneof![Just(0_u64), 2..200_u64], words: [u64; Facts::WORDS - 1], slot in 0..64_u64) {
         for version in versions() {
-            ask_everything(&Maze { seed, faults }, version, words, 0x10_0000 + slot * 8);
-            ask_everything(&Maze { seed, faults }, version, [0x10_0000 + slot * 8; Facts::WORDS - 1], 0x10_0000);
+            ask_everything(&Maze { seed, faults, codes: CODES }, version, words, 0x10_0000 + slot * 8);
+            ask_everything(&Maze { seed, faults, codes: CODES }, version, [0x10_0000 + slot * 8; Facts::WORDS - 1], 0x10_0000);
         }
     }
 
     #[test]
     fn any_address(seed: u64, at: u64, words: [u64; Facts::WORDS - 1]) {
         for version in versions() {
-            ask_everything(&Maze { seed, faults: 0 }, version, words, at & !7 & (u64::MAX >> 1));
+            ask_everything(&Maze { seed, faults: 0, codes: CODES }, version, words, at & !7 & (u64::MAX >> 1));
         }
     }
 }
@@ -205,35 +135,8 @@ fn constants() {
 
 #[test]
 fn nothing_is_readable() {
-    struct Nothing;
-    impl Memory for Nothing {
-        fn read(&self, at: u64, _: &mut [u8]) -> Result<(), Fault> {
-            Err(Fault { at })
-        }
-    }
     for version in versions() {
         ask_everything(&Nothing, version, [8; Facts::WORDS - 1], 0x1000);
-    }
-}
-
-/// Bytes at an address.
-struct Bytes(u64, Vec<u8>);
-
-impl Bytes {
-    fn words(at: u64, words: &[u64]) -> Bytes {
-        Bytes(
-            at,
-            words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-        )
-    }
-}
-
-impl Memory for Bytes {
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let begin = at.checked_sub(self.0).ok_or(Fault { at })? as usize;
-        let bytes = self.1.get(begin..begin + into.len()).ok_or(Fault { at })?;
-        into.copy_from_slice(bytes);
-        Ok(())
     }
 }
 

@@ -1,0 +1,99 @@
+//! The script line that called: found in the VM's own frames of this thread, told once by text, then by
+//! number.
+//!
+//! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
+//! name), because the address of code that was freed is used again.
+
+use super::lane::Record;
+use super::languages::Reader;
+use crate::store::mix;
+use core::sync::atomic::Ordering;
+use wire::Board;
+use wire::calls::{Calls, LONGEST_NAME, Lane, NewPlace, PLACES, Place, kind};
+
+/// Made when a session begins.
+static mut READER: Reader = Reader::None;
+
+/// Makes the reader of this session.
+pub fn open(calls: &Calls) {
+    // SAFETY: no hook tells calls yet.
+    unsafe { READER = Reader::open(calls) };
+}
+
+/// The number of the line that runs on this thread; 0 = none.
+#[inline]
+pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
+    // SAFETY: written only while no hook tells calls.
+    let reader = unsafe { &*(&raw const READER) };
+    let Some(place) = reader.place() else {
+        return 0;
+    };
+    let table = lane.places as *mut Place;
+    let first = mix(place.code ^ place.witness, place.point) as usize;
+    for step in 0..PLACES {
+        // SAFETY: within the lane's table.
+        let known = unsafe { &mut *table.add((first + step) % PLACES) };
+        if known.code == place.code && known.point == place.point && known.witness == place.witness
+        {
+            return known.number as u32;
+        }
+        if known.code == 0 {
+            return learn(reader, lane, calls, board, place, known);
+        }
+    }
+    0
+}
+
+#[cold]
+#[inline(never)]
+fn learn(
+    reader: &Reader,
+    lane: &Lane,
+    calls: &Calls,
+    board: &Board,
+    place: Place,
+    into: &mut Place,
+) -> u32 {
+    let number = lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
+    if number as usize > PLACES / 2 {
+        return 0;
+    }
+    let mut path = [0; LONGEST_NAME];
+    let mut name = [0; LONGEST_NAME];
+    let words = reader.describe(place, &mut path, &mut name);
+    let (path_words, name_words) = (words.path.div_ceil(8) as u64, words.name.div_ceil(8) as u64);
+    let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
+    let Some(record) = Record::begin(lane, calls, board, kind::PLACE, body) else {
+        return 0;
+    };
+    // SAFETY: the parts add up to `body`.
+    unsafe {
+        record.part(
+            0,
+            NewPlace {
+                number,
+                line: words.line,
+                lengths: [words.path as u32, words.name as u32],
+            },
+        );
+        let at = record.address(2) as *mut u8;
+        at.copy_from_nonoverlapping(path.as_ptr(), words.path);
+        at.add(path_words as usize * 8)
+            .copy_from_nonoverlapping(name.as_ptr(), words.name);
+    }
+    record.end();
+    *into = Place {
+        number: u64::from(number),
+        ..place
+    };
+    number
+}
+
+/// Forgets a lane's lines.
+pub fn forget(lane: &Lane) {
+    for at in 0..PLACES {
+        // SAFETY: within the lane's table.
+        unsafe { (lane.places as *mut Place).add(at).write(Place::default()) };
+    }
+    lane.last_place.store(0, Ordering::Relaxed);
+}

@@ -1,0 +1,161 @@
+//! What a printf format says of the arguments after it.
+//!
+//! The grammar is glibc's (`info libc`, "Output Conversion Syntax"), without the positional `%1$d`, which
+//! programs use only for translated text. One scanner for both sides: the hook uses it to find the strings to
+//! copy, the command to print.
+
+/// What a conversion takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `%d`, `%i`, and the `*` of a width or precision: bytes of the number, 1 to 8.
+    Signed(u8),
+    /// `%u`.
+    Unsigned(u8),
+    /// `%o`.
+    Octal(u8),
+    /// `%x`, `%X`.
+    Hex(u8),
+    /// `%c`.
+    Character,
+    /// `%lc`, `%C`.
+    WideCharacter,
+    /// `%s`.
+    Text,
+    /// `%ls`, `%S`.
+    WideText,
+    /// `%p`, and `%n`, which names where to write.
+    Pointer,
+    /// `%e`, `%f`, `%g`, `%a`.
+    Double,
+    /// The same with `L`: sixteen bytes on the stack.
+    LongDouble,
+}
+
+/// One argument that a format asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// What it takes.
+    pub kind: Kind,
+    /// The field's least width, if a number says it.
+    pub width: Option<u32>,
+    /// The precision, if a number says it: of a string the most characters.
+    pub precision: Option<u32>,
+    /// The width was the argument before this one.
+    pub width_given: bool,
+    /// The precision was the argument before this one.
+    pub precision_given: bool,
+}
+
+/// Walks over a format character by character; the caller brings the characters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conversions {
+    inside: bool,
+    dot: bool,
+    half: u8,
+    long: u8,
+    big: bool,
+    width: Option<u32>,
+    precision: Option<u32>,
+    width_given: bool,
+    precision_given: bool,
+}
+
+impl Conversions {
+    /// A scanner at the beginning of a format.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            inside: false,
+            dot: false,
+            half: 0,
+            long: 0,
+            big: false,
+            width: None,
+            precision: None,
+            width_given: false,
+            precision_given: false,
+        }
+    }
+
+    /// Takes the next character. If an argument is asked for by it, says which.
+    pub fn next(&mut self, character: u32) -> Option<Conversion> {
+        let character = u8::try_from(character).unwrap_or(0);
+        if !self.inside {
+            if character == b'%' {
+                *self = Self {
+                    inside: true,
+                    ..Self::new()
+                };
+            }
+            return None;
+        }
+        match character {
+            b'.' => self.dot = true,
+            b'*' => {
+                let star = self.conversion(Kind::Signed(4));
+                match self.dot {
+                    true => self.precision_given = true,
+                    false => self.width_given = true,
+                }
+                return Some(star);
+            }
+            b'0'..=b'9' => {
+                let number = match self.dot {
+                    true => &mut self.precision,
+                    false => &mut self.width,
+                };
+                let digit = u32::from(character - b'0');
+                *number = Some(number.unwrap_or(0).saturating_mul(10).saturating_add(digit));
+            }
+            b'h' => self.half = self.half.saturating_add(1),
+            b'l' => self.long = self.long.saturating_add(1),
+            b'q' | b'j' | b't' | b'z' | b'Z' => self.long = 2,
+            b'L' => self.big = true,
+            b'd' | b'i' => return self.end(Kind::Signed(self.size())),
+            b'u' => return self.end(Kind::Unsigned(self.size())),
+            b'o' => return self.end(Kind::Octal(self.size())),
+            b'x' | b'X' | b'b' | b'B' => return self.end(Kind::Hex(self.size())),
+            b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => {
+                return self.end(match self.big {
+                    true => Kind::LongDouble,
+                    false => Kind::Double,
+                });
+            }
+            b'c' if self.long == 0 => return self.end(Kind::Character),
+            b'c' | b'C' => return self.end(Kind::WideCharacter),
+            b's' if self.long == 0 => return self.end(Kind::Text),
+            b's' | b'S' => return self.end(Kind::WideText),
+            b'p' | b'n' => return self.end(Kind::Pointer),
+            // %% and %m take no argument.
+            b'%' | b'm' => self.inside = false,
+            // Flags, and what we do not know.
+            _ => {}
+        }
+        None
+    }
+
+    fn size(&self) -> u8 {
+        match (self.half, self.long, self.big) {
+            (_, _, true) | (_, 1.., _) => 8,
+            (0, 0, _) => 4,
+            (1, 0, _) => 2,
+            _ => 1,
+        }
+    }
+
+    fn conversion(&self, kind: Kind) -> Conversion {
+        Conversion {
+            kind,
+            width: self.width,
+            precision: self.precision,
+            width_given: self.width_given,
+            precision_given: self.precision_given,
+        }
+    }
+
+    fn end(&mut self, kind: Kind) -> Option<Conversion> {
+        let found = self.conversion(kind);
+        *self = Self::new();
+        Some(found)
+    }
+}

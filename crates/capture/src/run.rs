@@ -1,0 +1,422 @@
+//! The interpreter.
+
+use crate::format::{Conversions, Kind};
+use crate::op::{Op, Source, Width};
+
+/// The registers of a call as the hook finds them: System V ABI, AMD64, §3.2.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Registers {
+    /// rdi, rsi, rdx, rcx, r8, r9.
+    pub gp: [u64; 6],
+    /// The low eight bytes of xmm0 to xmm7.
+    pub sse: [u64; 8],
+    /// Where the arguments on the stack begin: above the return address.
+    pub stack: u64,
+}
+
+/// The registers of a return.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Returned {
+    /// The first integer word.
+    pub rax: u64,
+    /// The second one.
+    pub rdx: u64,
+    /// The low eight bytes of xmm0 and xmm1.
+    pub sse: [u64; 2],
+    /// st(0) and st(1): `long double` and its complex kin, ten bytes each.
+    pub x87: [[u8; 10]; 2],
+}
+
+/// What a run may use at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes handed to `output`.
+    pub bytes: u32,
+    /// Operations, pieces of at most [`Limits::PIECE`] bytes read, and characters of formats.
+    pub steps: u32,
+}
+
+impl Limits {
+    /// The most that is read or handed on at once: what the interpreter keeps on the guest's stack.
+    pub const PIECE: usize = 256;
+
+    /// Characters of a format that are looked at.
+    pub const FORMAT: u64 = 1024;
+
+    /// How deep `Open` and `Each` may nest.
+    pub const DEPTH: usize = 12;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 10,
+            steps: 4096,
+        }
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// At the program's end.
+    Done,
+    /// A limit was reached; what was handed on before is good.
+    Limit,
+    /// `output` wanted no more.
+    Full,
+    /// A word that is no operation, or nesting that does not close.
+    Malformed,
+}
+
+/// An address below this is none: `vm.mmap_min_addr` keeps these pages free.
+const FIRST_ADDRESS: u64 = 4096;
+/// No piece crosses a page, so that `read` can prove one page and copy.
+const PAGE: u64 = 4096;
+
+#[derive(Clone, Copy, Default)]
+struct Block {
+    base: u64,
+    left: u64,
+    stride: u64,
+    body: usize,
+}
+
+struct Machine<'a, R, O> {
+    registers: &'a Registers,
+    returned: Option<&'a Returned>,
+    read: R,
+    output: O,
+    bytes: u32,
+    steps: u32,
+}
+
+/// Why one item was given up: the whole run, or this item alone.
+enum Stop {
+    Run(Ended),
+    Unreadable,
+}
+
+/// Runs a program over a call (`returned` is `None`) or over its return.
+///
+/// `read` fills the buffer from the guest's memory or says that it cannot; it is never asked for a piece that
+/// crosses a page or is longer than [`Limits::PIECE`]. `output` takes a piece, or says that it has no more room.
+/// What cannot be read is left out: the reader then shows the address.
+pub fn run(
+    words: &[u64],
+    registers: &Registers,
+    returned: Option<&Returned>,
+    limits: Limits,
+    read: impl FnMut(u64, &mut [u8]) -> bool,
+    output: impl FnMut(u64, &[u8]) -> bool,
+) -> Ended {
+    let mut machine = Machine {
+        registers,
+        returned,
+        read,
+        output,
+        bytes: limits.bytes,
+        steps: limits.steps,
+    };
+    match machine.program(words) {
+        Ok(()) => Ended::Done,
+        Err(ended) => ended,
+    }
+}
+
+impl<R, O> Machine<'_, R, O>
+where
+    R: FnMut(u64, &mut [u8]) -> bool,
+    O: FnMut(u64, &[u8]) -> bool,
+{
+    fn program(&mut self, words: &[u64]) -> Result<(), Ended> {
+        let (mut v, mut n) = (0_u64, 0_u64);
+        let mut blocks = [Block::default(); Limits::DEPTH];
+        let mut depth = 0;
+        let mut at = 0;
+        while let Some(&word) = words.get(at) {
+            at += 1;
+            let op = Op::decode(word).ok_or(Ended::Malformed)?;
+            self.step()?;
+            let base = match depth {
+                0 => 0,
+                _ => blocks[depth - 1].base,
+            };
+            match op {
+                Op::Value(source) => v = self.word(source).unwrap_or(0),
+                Op::Member(offset) => {
+                    v = self.number(base.wrapping_add(offset.into()), Width::WORD)?;
+                }
+                Op::At(offset) => v = base.wrapping_add(offset.into()),
+                Op::Bytes(len) => self.copy(v, len.into())?,
+                Op::Array(unit) => self.copy(v, n.saturating_mul(unit.into()))?,
+                Op::Text { unit, max } => self.text(v, unit, max.into())?,
+                Op::CountedText { unit, max } => self.text(v, unit, n.min(max.into()))?,
+                Op::Count(source, width) => n = width.of(self.word(source).unwrap_or(0)),
+                Op::CountMember(offset, width) => {
+                    n = self.number(base.wrapping_add(offset.into()), width)?;
+                }
+                Op::Constant(number) => n = number.into(),
+                Op::AtMost(most) => n = (n as i64).clamp(0, most.into()) as u64,
+                Op::ZeroEnded(unit) => n = self.zero_ended(v, unit, n)?,
+                Op::Open { skip } | Op::Each { skip, .. } => {
+                    let (stride, count) = match op {
+                        Op::Each { stride, .. } => (stride.into(), n),
+                        _ => (0, 1),
+                    };
+                    if v < FIRST_ADDRESS || count == 0 || depth == Limits::DEPTH {
+                        at += usize::from(skip);
+                        continue;
+                    }
+                    blocks[depth] = Block {
+                        base: v,
+                        left: count - 1,
+                        stride,
+                        body: at,
+                    };
+                    depth += 1;
+                }
+                Op::Close => {
+                    let block = match depth {
+                        0 => return Err(Ended::Malformed),
+                        _ => &mut blocks[depth - 1],
+                    };
+                    match block.left {
+                        0 => depth -= 1,
+                        _ => {
+                            block.left -= 1;
+                            block.base = block.base.wrapping_add(block.stride);
+                            at = block.body;
+                        }
+                    }
+                }
+                Op::Format {
+                    gp,
+                    sse,
+                    stack,
+                    unit,
+                    max,
+                } => self.format(v, unit, max.into(), (gp, sse, stack))?,
+            }
+        }
+        match depth {
+            0 => Ok(()),
+            _ => Err(Ended::Malformed),
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Ended> {
+        self.steps = self.steps.checked_sub(1).ok_or(Ended::Limit)?;
+        Ok(())
+    }
+
+    fn word(&mut self, source: Source) -> Option<u64> {
+        let stack = self.registers.stack;
+        match source {
+            Source::Gp(n) => self.registers.gp.get(usize::from(n)).copied(),
+            Source::Sse(n) => self.registers.sse.get(usize::from(n)).copied(),
+            Source::StackAddress(offset) => Some(stack.wrapping_add(offset.into())),
+            Source::Rax => Some(self.returned?.rax),
+            Source::Rdx => Some(self.returned?.rdx),
+            Source::Stack(offset) => {
+                let mut word = [0; 8];
+                let at = stack.wrapping_add(offset.into());
+                self.fill(at, &mut word).ok()?;
+                Some(u64::from_le_bytes(word))
+            }
+        }
+    }
+
+    /// The number at an address, or 0 where nothing can be read.
+    fn number(&mut self, at: u64, width: Width) -> Result<u64, Ended> {
+        let mut word = [0; 8];
+        let len = usize::from(width.bytes).min(8);
+        match self.fill(at, &mut word[..len]) {
+            Ok(()) => Ok(width.of(u64::from_le_bytes(word))),
+            Err(Stop::Unreadable) => Ok(0),
+            Err(Stop::Run(ended)) => Err(ended),
+        }
+    }
+
+    /// Fills a short buffer that may cross a page.
+    fn fill(&mut self, at: u64, buffer: &mut [u8]) -> Result<(), Stop> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let from = at.wrapping_add(done as u64);
+            let end = done + room(from).min(buffer.len() - done);
+            self.piece(from, &mut buffer[done..end])?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, at: u64, buffer: &mut [u8]) -> Result<(), Stop> {
+        self.step().map_err(Stop::Run)?;
+        if at < FIRST_ADDRESS || at.checked_add(buffer.len() as u64).is_none() {
+            return Err(Stop::Unreadable);
+        }
+        match (self.read)(at, buffer) {
+            true => Ok(()),
+            false => Err(Stop::Unreadable),
+        }
+    }
+
+    fn emit(&mut self, at: u64, bytes: &[u8]) -> Result<(), Ended> {
+        let len = bytes.len() as u32;
+        self.bytes = self.bytes.checked_sub(len).ok_or(Ended::Limit)?;
+        match (self.output)(at, bytes) {
+            true => Ok(()),
+            false => Err(Ended::Full),
+        }
+    }
+
+    fn copy(&mut self, at: u64, len: u64) -> Result<(), Ended> {
+        let mut buffer = [0; Limits::PIECE];
+        let mut done = 0;
+        while done < len {
+            let from = at.wrapping_add(done);
+            let size = room(from).min((len - done).min(Limits::PIECE as u64) as usize);
+            match self.piece(from, &mut buffer[..size]) {
+                Ok(()) => self.emit(from, &buffer[..size])?,
+                Err(Stop::Unreadable) => return Ok(()),
+                Err(Stop::Run(ended)) => return Err(ended),
+            }
+            done += size as u64;
+        }
+        Ok(())
+    }
+
+    /// Hands on a text up to and with its NUL. Units lie aligned in C, so none crosses a piece; one
+    /// that is misaligned ends the text at the piece's end.
+    fn text(&mut self, at: u64, unit: u8, max: u64) -> Result<(), Ended> {
+        let unit = usize::from(unit);
+        if !matches!(unit, 1 | 2 | 4 | 8) {
+            return Err(Ended::Malformed);
+        }
+        let mut buffer = [0; Limits::PIECE];
+        let len = max.saturating_mul(unit as u64);
+        let mut done = 0;
+        while done < len {
+            let from = at.wrapping_add(done);
+            // Most strings are short: a small first piece spares reading what lies behind them.
+            let most = if done == 0 { 64 } else { Limits::PIECE as u64 };
+            let size = room(from).min((len - done).min(most) as usize) / unit * unit;
+            if size == 0 {
+                return Ok(());
+            }
+            match self.piece(from, &mut buffer[..size]) {
+                Ok(()) => {}
+                Err(Stop::Unreadable) => return Ok(()),
+                Err(Stop::Run(ended)) => return Err(ended),
+            }
+            let text = &buffer[..size];
+            let end = match unit {
+                1 => text.iter().position(|&byte| byte == 0),
+                _ => text
+                    .chunks_exact(unit)
+                    .position(|unit| unit.iter().all(|&byte| byte == 0)),
+            };
+            match end {
+                Some(end) => return self.emit(from, &buffer[..(end + 1) * unit]),
+                None => self.emit(from, &buffer[..size])?,
+            }
+            done += size as u64;
+        }
+        Ok(())
+    }
+
+    fn zero_ended(&mut self, at: u64, unit: u32, most: u64) -> Result<u64, Ended> {
+        let unit = usize::try_from(unit).unwrap_or(usize::MAX);
+        if unit == 0 || unit > Limits::PIECE {
+            return Err(Ended::Malformed);
+        }
+        let mut buffer = [0; Limits::PIECE];
+        for index in 0..most {
+            let from = at.wrapping_add(index.wrapping_mul(unit as u64));
+            match self.fill(from, &mut buffer[..unit]) {
+                Ok(()) => self.emit(from, &buffer[..unit])?,
+                Err(Stop::Unreadable) => return Ok(index),
+                Err(Stop::Run(ended)) => return Err(ended),
+            }
+            if buffer[..unit].iter().all(|&byte| byte == 0) {
+                return Ok(index);
+            }
+        }
+        Ok(most)
+    }
+
+    fn format(&mut self, at: u64, unit: u8, max: u64, used: (u8, u8, u16)) -> Result<(), Ended> {
+        if !matches!(unit, 1 | 2 | 4) {
+            return Err(Ended::Malformed);
+        }
+        self.text(at, unit, Limits::FORMAT)?;
+        let (mut gp, mut sse, mut stack) = used;
+        let width = Width {
+            bytes: unit,
+            signed: false,
+            skip: 0,
+        };
+        let mut conversions = Conversions::new();
+        let mut given = 0;
+        for index in 0..Limits::FORMAT {
+            let character = self.number(at.wrapping_add(index * u64::from(unit)), width)?;
+            if character == 0 {
+                break;
+            }
+            let Some(found) = conversions.next(character as u32) else {
+                continue;
+            };
+            let source = match found.kind {
+                Kind::LongDouble => {
+                    stack = stack.next_multiple_of(16);
+                    let source = Source::StackAddress(stack);
+                    stack = stack.saturating_add(16);
+                    source
+                }
+                Kind::Double => next(&mut sse, 8, &mut stack, Source::Sse),
+                _ => next(&mut gp, 6, &mut stack, Source::Gp),
+            };
+            // What lies on the stack is gone when the line is printed.
+            let (place, size) = match source {
+                Source::Stack(offset) => (self.word(Source::StackAddress(offset)), 8),
+                Source::StackAddress(_) => (self.word(source), 16),
+                _ => (None, 0),
+            };
+            if let Some(place) = place {
+                self.copy(place, size)?;
+            }
+            let unit = match found.kind {
+                Kind::Text => 1,
+                Kind::WideText => 4,
+                Kind::Signed(4) => {
+                    given = self.word(source).unwrap_or(0) as i32 as i64;
+                    continue;
+                }
+                _ => continue,
+            };
+            let most = match (found.precision_given, found.precision) {
+                (true, _) if given >= 0 => max.min(given as u64),
+                (false, Some(precision)) => max.min(precision.into()),
+                _ => max,
+            };
+            let text = self.word(source).unwrap_or(0);
+            self.text(text, unit, most)?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes from here that lie in the same page, at most a piece.
+fn room(at: u64) -> usize {
+    ((PAGE - at % PAGE) as usize).min(Limits::PIECE)
+}
+
+fn next(used: &mut u8, all: u8, stack: &mut u16, register: fn(u8) -> Source) -> Source {
+    if *used < all {
+        *used += 1;
+        return register(*used - 1);
+    }
+    let source = Source::Stack(*stack);
+    *stack = stack.saturating_add(8);
+    source
+}

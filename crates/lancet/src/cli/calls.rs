@@ -1,0 +1,133 @@
+//! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use prototypes::{Filter, FilterError};
+
+use super::duration::parse;
+
+/// Options of `lancet calls`.
+#[derive(Args, Clone, Debug)]
+#[command(override_usage = "lancet calls [OPTIONS] -p PID...", after_help = EXAMPLES)]
+pub struct CallsArgs {
+    /// Open the running process PID; may be repeated
+    #[arg(short = 'p', long = "pid", value_name = "PID", required = true, help_heading = TARGET)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pids: Vec<i32>,
+
+    /// Functions to hook at their entry, wherever they are called from: [+-]NAME[@LIBRARY], with globs and
+    /// /regular expressions/; the last rule that matches a name decides
+    #[arg(short = 'x', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
+    pub x: Vec<Filter>,
+
+    /// Functions whose calls from LIBRARY (MAIN: the program itself) are shown: [+-]NAME[@LIBRARY]
+    #[arg(short = 'e', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
+    pub e: Vec<Filter>,
+
+    /// Functions of this library, called from outside it
+    #[arg(short = 'l', long = "library", value_name = "LIBRARY", value_parser = library, help_heading = WHICH)]
+    pub l: Vec<Filter>,
+
+    /// Only what -x, -e and -l name; without one of them and without this, calls from the program itself are shown
+    /// (-e @MAIN)
+    #[arg(short = 'L', visible_short_alias = 'g', help_heading = WHICH)]
+    pub only: bool,
+
+    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along
+    #[arg(short = 'F', long = "config", value_name = "FILE", help_heading = WHICH)]
+    pub prototypes: Vec<PathBuf>,
+
+    /// Watch for so long (500ms, 30s, 2m); without it until Ctrl-C or the end of the process
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    pub watch_for: Option<Duration>,
+
+    /// Longest time that a call waits when lancet cannot read as fast as the process calls; after that, records are
+    /// dropped and counted. 0 = never wait
+    #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "100ms", help_heading = TIME)]
+    pub max_wait: Duration,
+
+    /// Count calls and their time by function and script line, and print the table at the end
+    #[arg(short = 'c', help_heading = SHOW)]
+    pub count: bool,
+
+    /// Show how long each call took: <seconds>
+    #[arg(short = 'T', help_heading = SHOW)]
+    pub durations: bool,
+
+    /// Show the time of day; -tt with microseconds, -ttt in seconds since 1970
+    #[arg(short = 't', action = ArgAction::Count, help_heading = SHOW)]
+    pub times: u8,
+
+    /// Show the time since the line before
+    #[arg(short = 'r', conflicts_with = "times", help_heading = SHOW)]
+    pub relative: bool,
+
+    /// Show the address that the call returns to
+    #[arg(short = 'i', help_heading = SHOW)]
+    pub instruction: bool,
+
+    /// Indent calls made by calls by N columns
+    #[arg(short = 'n', long = "indent", value_name = "N", default_value_t = 0, help_heading = SHOW)]
+    pub indent: usize,
+
+    /// Align the results to column N
+    #[arg(short = 'a', long = "align", value_name = "N", default_value_t = 50, help_heading = SHOW)]
+    pub align: usize,
+
+    /// Show at most N characters of a string
+    #[arg(short = 's', value_name = "N", default_value_t = 32, help_heading = SHOW)]
+    pub strings: u32,
+
+    /// Show at most N elements of an array
+    #[arg(short = 'A', value_name = "N", default_value_t = 4, help_heading = SHOW)]
+    pub array: u32,
+
+    /// Write to FILE, readable by you alone (mode 0600), instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = SHOW)]
+    pub output: Option<PathBuf>,
+
+    /// Lines as ltrace prints them, without the script's line
+    #[arg(long, help_heading = SHOW)]
+    pub ltrace: bool,
+}
+
+const TARGET: &str = "What to open";
+const WHICH: &str = "Which calls";
+const TIME: &str = "When to look";
+const SHOW: &str = "How to show them";
+
+const EXAMPLES: &str = "\
+Examples:
+  lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
+  lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
+  lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
+
+Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
+
+impl CallsArgs {
+    /// What is called from where is shown unless something else was asked for.
+    pub fn callers(&self) -> Vec<Filter> {
+        let asked = self.only || !(self.x.is_empty() && self.l.is_empty()) || !self.e.is_empty();
+        match asked {
+            true => self.e.clone(),
+            false => vec![Filter::parse("@MAIN").expect("it is right")],
+        }
+    }
+}
+
+fn filter(text: &str) -> Result<Filter, FilterError> {
+    Filter::parse(text)
+}
+
+fn library(text: &str) -> Result<Filter, FilterError> {
+    Filter::library(text)
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => parse(text),
+    }
+}

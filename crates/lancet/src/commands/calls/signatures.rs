@@ -1,0 +1,57 @@
+//! Which prototype a function has: from `-F`, from the user's files, from those that we bring along.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use prototypes::{Prototype, Search};
+
+/// Prototypes, found when they are first asked for.
+pub struct Signatures {
+    search: RefCell<Search>,
+    known: RefCell<HashMap<(String, String), Option<Prototype>>>,
+    unknown: Prototype,
+}
+
+/// Words shown of a function that nobody described; ltrace shows four.
+const UNKNOWN_WORDS: usize = 4;
+
+impl Signatures {
+    /// Reads the files. One that was named must be right; of the others, what is right is used.
+    pub fn read(named: &[PathBuf]) -> anyhow::Result<Self> {
+        for path in named {
+            std::fs::metadata(path)
+                .with_context(|| format!("cannot read prototypes from {}", path.display()))?;
+        }
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut search = Search::new(named, &environment).context("cannot read prototypes")?;
+        if let Some(error) = search
+            .errors()
+            .into_iter()
+            .find(|error| !error.problem.is_warning())
+        {
+            anyhow::bail!("{error}");
+        }
+        Ok(Signatures {
+            search: RefCell::new(search),
+            known: RefCell::default(),
+            unknown: Prototype::unknown(UNKNOWN_WORDS),
+        })
+    }
+
+    /// The prototype of a function in a module, if somebody described it.
+    pub fn of(&self, module: &str, name: &str) -> Option<Prototype> {
+        let key = (module.to_owned(), name.to_owned());
+        self.known
+            .borrow_mut()
+            .entry(key)
+            .or_insert_with(|| self.search.borrow_mut().prototype(module, name))
+            .clone()
+    }
+
+    /// What is shown of a function that nobody described.
+    pub fn unknown(&self) -> &Prototype {
+        &self.unknown
+    }
+}

@@ -1,0 +1,157 @@
+//! `-c`: how often and how long, by function and script line.
+
+use process::lanes::Counted;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use wire::calls::{BUCKETS, bucket_start};
+
+/// One row, in cycles.
+#[derive(Clone, Debug)]
+struct Row {
+    calls: u64,
+    total: u64,
+    longest: u64,
+    buckets: Vec<u64>,
+}
+
+/// Rows by function and line.
+#[derive(Debug, Default)]
+pub struct Summary {
+    rows: BTreeMap<(String, String), Row>,
+}
+
+impl Summary {
+    /// Adds what one lane counted.
+    pub fn add(&mut self, function: String, line: String, counted: &Counted) {
+        let [calls, total, longest, _] = counted.figures;
+        let row = self.rows.entry((function, line)).or_insert_with(|| Row {
+            calls: 0,
+            total: 0,
+            longest: 0,
+            buckets: vec![0; BUCKETS],
+        });
+        row.calls += calls;
+        row.total += total;
+        row.longest = row.longest.max(longest);
+        for (sum, more) in row.buckets.iter_mut().zip(&counted.buckets) {
+            *sum += u64::from(*more);
+        }
+    }
+
+    /// Prints the rows, most time first; a cycle has `period` nanoseconds.
+    pub fn print(&self, out: &mut dyn Write, period: f64) -> io::Result<()> {
+        let all: u64 = self.rows.values().map(|row| row.total).sum();
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        rows.sort_by_key(|(name, row)| (std::cmp::Reverse(row.total), (*name).clone()));
+        writeln!(
+            out,
+            "% time    seconds     mean      p50      p95      p99      max      calls function"
+        )?;
+        writeln!(
+            out,
+            "------ ---------- -------- -------- -------- -------- -------- ---------- --------------------"
+        )?;
+        let time = |ticks: u64| duration(ticks as f64 * period);
+        for ((function, line), row) in rows {
+            let share = row.total as f64 * 100.0 / all.max(1) as f64;
+            write!(
+                out,
+                "{share:6.2} {:10.6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {function}",
+                row.total as f64 * period / 1e9,
+                time(row.total / row.calls.max(1)),
+                time(row.quantile(50)),
+                time(row.quantile(95)),
+                time(row.quantile(99)),
+                time(row.longest),
+                row.calls,
+            )?;
+            match line.is_empty() {
+                true => writeln!(out)?,
+                false => writeln!(out, " ← {line}")?,
+            }
+        }
+        let calls: u64 = self.rows.values().map(|row| row.calls).sum();
+        writeln!(
+            out,
+            "------ ---------- -------- -------- -------- -------- -------- ---------- --------------------"
+        )?;
+        writeln!(
+            out,
+            "100.00 {:10.6} {:44} {calls:>10} total",
+            all as f64 * period / 1e9,
+            "",
+        )
+    }
+}
+
+impl Row {
+    /// Cycles that `percent` of the calls stayed below: the upper bound of the bucket, which is at most a quarter
+    /// above the lower one.
+    fn quantile(&self, percent: u64) -> u64 {
+        let rank = (self.calls * percent).div_ceil(100);
+        let mut seen = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return bucket_start((bucket + 1).min(BUCKETS - 1)).min(self.longest);
+            }
+        }
+        self.longest
+    }
+}
+
+/// Three digits and a unit.
+fn duration(nanos: f64) -> String {
+    match nanos {
+        n if n < 999.5 => format!("{n:.0} ns"),
+        n if n < 999_500.0 => format!("{:.3} µs", Digits(n / 1e3)),
+        n if n < 999_500_000.0 => format!("{:.3} ms", Digits(n / 1e6)),
+        n => format!("{:.3} s", Digits(n / 1e9)),
+    }
+}
+
+/// A number between 1 and 1000 with three digits.
+struct Digits(f64);
+
+impl std::fmt::Display for Digits {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            n if n < 9.995 => write!(out, "{n:.2}"),
+            n if n < 99.95 => write!(out, "{n:.1}"),
+            n => write!(out, "{n:.0}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        let shown: Vec<String> = [0.4, 27.0, 999.6, 1234.0, 45_678.0, 2_000_000.0, 3.21e9]
+            .map(duration)
+            .to_vec();
+        assert_eq!(
+            shown,
+            [
+                "0 ns", "27 ns", "1.00 µs", "1.23 µs", "45.7 µs", "2.00 ms", "3.21 s"
+            ]
+        );
+    }
+
+    #[test]
+    fn quantiles_lie_within_their_bucket() {
+        let mut row = Row {
+            calls: 100,
+            total: 0,
+            longest: 5000,
+            buckets: vec![0; BUCKETS],
+        };
+        row.buckets[wire::calls::bucket(100)] = 95;
+        row.buckets[wire::calls::bucket(5000)] = 5;
+        assert!((100..=128).contains(&row.quantile(50)));
+        assert!((100..=128).contains(&row.quantile(95)));
+        assert_eq!(row.quantile(99), 5000);
+    }
+}

@@ -1,0 +1,127 @@
+//! The functions of a guest: every module's symbols, by name and by address.
+
+use crate::error::{Error, Result};
+use crate::maps::Maps;
+use crate::memory::GuestMemory;
+use crate::modules::{GuestFiles, Module, modules};
+use crate::symbols::{Kind, Symbols};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A function in a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, without a version.
+    pub name: String,
+    /// The file it is in, without its folder.
+    pub module: Arc<str>,
+    /// Its address in the guest.
+    pub address: u64,
+    /// Its bytes; 0 = not known.
+    pub size: u64,
+    /// An IFUNC: what stands there picks the function that is called, and is not it.
+    pub picks: bool,
+}
+
+/// A module with its symbols.
+#[derive(Debug)]
+pub struct Place {
+    /// The module.
+    pub module: Module,
+    /// Its file's name.
+    pub name: Arc<str>,
+    /// Its symbols.
+    pub symbols: Symbols,
+}
+
+/// All modules of a guest, as they were when it was read.
+#[derive(Debug)]
+pub struct Functions {
+    places: Vec<Place>,
+}
+
+impl Functions {
+    /// Reads the modules; those without readable symbols are left out.
+    pub fn read(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
+        let mut functions = Functions { places: Vec::new() };
+        functions.refresh(pid, memory, maps)?;
+        Ok(functions)
+    }
+
+    /// Reads those that came, forgets those that went.
+    pub fn refresh(&mut self, pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<()> {
+        let files = Arc::new(GuestFiles::of(pid));
+        let modules = modules(&files, maps, memory).map_err(|error| Error::Elf { pid, error })?;
+        let mut known = std::mem::take(&mut self.places);
+        for module in modules {
+            let same = |place: &Place| {
+                let old = &place.module;
+                (old.bias, old.device, old.inode) == (module.bias, module.device, module.inode)
+            };
+            if let Some(at) = known.iter().position(same) {
+                self.places.push(known.swap_remove(at));
+            } else if let Ok(symbols) = Symbols::open(&files, &module, memory) {
+                self.places.push(Place {
+                    name: module.name().into(),
+                    module,
+                    symbols,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The modules.
+    pub fn modules(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The module that holds an address.
+    pub fn module_of(&self, address: u64) -> Option<&Place> {
+        self.places
+            .iter()
+            .find(|place| place.module.contains(address))
+    }
+
+    /// The address of a symbol that any module shows to others.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        let places = self.places.iter();
+        let found = places.filter_map(|place| place.symbols.exported(name));
+        found
+            .filter(|symbol| symbol.kind != Kind::Indirect)
+            .map(|symbol| symbol.address)
+            .next()
+    }
+
+    /// Functions for which `wanted` says yes (name, module); `all` = not only those that are exported.
+    pub fn find(&self, all: bool, wanted: impl Fn(&str, &Place) -> bool) -> Vec<Function> {
+        let mut found = Vec::new();
+        for place in &self.places {
+            let code: Vec<Range<u64>> = place.module.code().collect();
+            let mut take = |name: &str, symbol: crate::symbols::Symbol| {
+                let is_code = code.iter().any(|range| range.contains(&symbol.address));
+                let is_function = matches!(symbol.kind, Kind::Function | Kind::Indirect);
+                if is_function && is_code && wanted(name, place) {
+                    found.push(Function {
+                        name: name.to_owned(),
+                        module: place.name.clone(),
+                        address: symbol.address,
+                        size: symbol.size,
+                        picks: symbol.kind == Kind::Indirect,
+                    });
+                }
+            };
+            let mut each = |named: crate::symbols::Named| take(&named.name, named.symbol);
+            match all {
+                true => place.symbols.every().for_each(&mut each),
+                false => place.symbols.exports().for_each(&mut each),
+            }
+        }
+        // Several names of one function: the shortest, which the others are made from.
+        found.sort_by(|a, b| {
+            (a.address, a.name.len(), &a.name).cmp(&(b.address, b.name.len(), &b.name))
+        });
+        found.dedup_by_key(|function| function.address);
+        found
+    }
+}

@@ -1,0 +1,445 @@
+//! Hooks in a guest: set in one stop for all of them, read through lanes, lifted in one stop.
+//!
+//! ```text
+//!   us                                   guest
+//!   symbols → plans (it runs)
+//!   stop every thread ─────────────────► stands still
+//!     hooks, stubs, their list ────────► written where nothing leads yet
+//!     threads within changed bytes ────► moved into the stub
+//!     jumps ───────────────────────────► 5 bytes each
+//!   let them go; nothing is traced
+//!   read lanes ◄──────────────────────── records
+//!   close the gate ────────────────────► hooks fall through
+//!   stop, put the bytes back, go ──────► as it was; stubs stay, for frames that may return into them
+//! ```
+//!
+//! If we die, the hooks stay, and fall through as soon as nobody reads (`agent::calls::lane`). The next
+//! attach finds them in the list and lifts them or uses them again.
+
+mod areas;
+mod own;
+mod parked;
+mod set;
+mod standstill;
+mod state;
+mod text;
+mod threads;
+
+use crate::borrow::Gadgets;
+use crate::error::{Error, Result};
+use crate::functions::{Function, Functions};
+use crate::guest::{self, Status};
+use crate::heart::Heart;
+use crate::image::Image;
+use crate::lanes::Lanes;
+use crate::maps::Maps;
+use crate::memory::GuestMemory;
+use crate::resident::Resident;
+use crate::ruby;
+use areas::Areas;
+use standstill::stopped;
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use text::Texts;
+use wire::calls::{Calls, Hook, Patched};
+use wire::{Board, Config};
+
+/// How a guest is traced.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of each thread's ring; a power of two.
+    pub ring: u64,
+    /// How long a hook waits for room in it before it drops what it has to say.
+    pub most_wait: Duration,
+    /// Words that a record has for copies of what arguments point to.
+    pub room: u64,
+}
+
+/// A function that is to be hooked.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Which.
+    pub function: Function,
+    /// [`calls::want`].
+    pub want: u64,
+    /// Bytes of stack arguments that its prototype has; `None` = not known.
+    pub stack: Option<u32>,
+    /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
+    pub copy: [Vec<u64>; 2],
+    /// Which of the agent's routines it leads to.
+    pub routine: usize,
+}
+
+/// [`Wanted::routine`] of a function whose calls are told.
+pub const CALL_THROUGH: usize = 0;
+/// That of the unwinder's search for rules.
+const FIND_FDE: usize = 2;
+
+/// A function that is not hooked, and why.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Which.
+    pub function: Function,
+    /// Why.
+    pub reason: String,
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timing {
+    /// The longest time that the guest stood still.
+    pub longest_stop: Duration,
+    /// All stops together.
+    pub stopped: Duration,
+    /// How many.
+    pub stops: u32,
+}
+
+/// A guest whose calls are traced.
+#[derive(Debug)]
+pub struct Tracing {
+    status: Status,
+    command: String,
+    memory: Arc<GuestMemory>,
+    gadgets: Gadgets,
+    resident: Resident,
+    session: u32,
+    _heart: Heart,
+    areas: Areas,
+    lanes: Lanes,
+    functions: Functions,
+    /// Every hook that was ever made in this guest, by its place.
+    hooks: HashMap<u64, Known>,
+    /// Functions that are hooked for ourselves.
+    own: Vec<u64>,
+    /// Address of the loader's `r_debug`.
+    loader: u64,
+    /// Where each program is that was written in this session.
+    programs: HashMap<Vec<u64>, u64>,
+    next_number: u64,
+    /// Functions by the number of their hook.
+    names: HashMap<u32, Function>,
+    timing: Timing,
+    /// Why no script lines can be told.
+    no_lines: Option<String>,
+    open: bool,
+}
+
+/// A hook, and where it is.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at: u64,
+    hook: Hook,
+    /// It stands in the guest's code now.
+    set: bool,
+}
+
+impl Tracing {
+    /// Opens a process; nothing is hooked yet.
+    pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        let status = guest::openable(pid)?;
+        let memory = Arc::new(GuestMemory::open(pid).map_err(|error| match error {
+            Error::NotAllowed { .. } => guest::why_not_allowed(pid),
+            error => error,
+        })?);
+        crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
+        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let gadgets = ruby::find_gadgets(pid, &memory, &maps)?;
+        let found = Resident::find(&memory, &maps, image);
+        if let Some(resident) = &found {
+            resident.check_free(&memory)?;
+        }
+        let functions = Functions::read(pid, &memory, &maps)?;
+        let script = state::Script::find(pid, &memory, &maps, &functions);
+        let ticks = crate::heart::ticks(options.most_wait);
+        let session = (crate::heart::unique() as u32).max(1);
+        let mut timing = Timing::default();
+        let (resident, no_lines) =
+            stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
+                let resident = Resident::place(found, borrowed, &memory, image)?;
+                resident.check_free(&memory)?;
+                let config = Config {
+                    session: u64::from(session),
+                    ..Config::default()
+                };
+                resident.claim(&memory, &config)?;
+                let threads = stop.tids();
+                let (words, no_lines) = state::find(pid, &memory, &threads, &script)?;
+                let at = |offset: usize| resident.header.calls + offset as u64;
+                for (offset, value) in [
+                    (offset_of!(Calls, ring), options.ring),
+                    (offset_of!(Calls, most_wait), ticks),
+                    (offset_of!(Calls, room), options.room),
+                    (offset_of!(Calls, tid_offset), words.tid_offset),
+                    (offset_of!(Calls, state_offset), words.state_offset),
+                    (offset_of!(Calls, language), words.language),
+                ] {
+                    memory.write(at(offset), &value.to_le_bytes())?;
+                }
+                let facts: Vec<u8> = words
+                    .facts
+                    .iter()
+                    .flat_map(|word| word.to_le_bytes())
+                    .collect();
+                memory.write(at(offset_of!(Calls, facts)), &facts)?;
+                borrowed.call(resident.header.open_calls, 0)?;
+                Ok((resident, no_lines))
+            })?;
+        let heart = Heart::start(
+            memory.clone(),
+            resident.header.board + offset_of!(Board, beat) as u64,
+        );
+        let mut areas = Areas::read(&memory, resident.header.calls)?;
+        areas.forget_programs();
+        let lanes = Lanes::open(memory.clone(), resident.header.calls, session)?;
+        let mut tracing = Tracing {
+            command: guest::command_line(pid),
+            status,
+            gadgets,
+            resident,
+            session,
+            _heart: heart,
+            areas,
+            lanes,
+            functions,
+            hooks: HashMap::new(),
+            own: Vec::new(),
+            loader: 0,
+            programs: HashMap::new(),
+            next_number: 0,
+            names: HashMap::new(),
+            timing,
+            no_lines,
+            open: true,
+            memory,
+        };
+        tracing.find_old_hooks()?;
+        tracing.set_own()?;
+        tracing.gate(session)?;
+        Ok(tracing)
+    }
+
+    /// Hooks that were made at an earlier attach; where one that died left them set, they are lifted.
+    fn find_old_hooks(&mut self) -> Result<()> {
+        let mut left = Vec::new();
+        for (at, mut hook) in self.areas.hooks(&self.memory)? {
+            self.next_number = self.next_number.max(hook.number + 1);
+            let set = patches(&hook).iter().any(|patch| {
+                self.now(patch)
+                    .is_some_and(|now| now[..] == patch.is[..patch.length as usize])
+            });
+            if hook.want != 0 {
+                hook.want = 0;
+                self.silence(at)?;
+            }
+            // The unwinder's may be there for parked frames.
+            if set && hook.routine != self.resident.header.routines[FIND_FDE] {
+                left.push(hook.place);
+            }
+            self.hooks.insert(hook.place, Known { at, hook, set });
+        }
+        match left.is_empty() {
+            true => Ok(()),
+            false => self.lift(&left),
+        }
+    }
+
+    /// What stands where a patch is or will be.
+    fn now(&self, patch: &Patched) -> Option<Vec<u8>> {
+        let mut now = vec![0; (patch.length as usize).min(patch.is.len())];
+        self.memory.read_bytes(patch.at, &mut now).ok()?;
+        Some(now)
+    }
+
+    fn silence(&self, at: u64) -> Result<()> {
+        self.memory
+            .write(at + offset_of!(Hook, want) as u64, &0u64.to_le_bytes())
+    }
+
+    /// Opens or closes the gate that every hook asks first.
+    fn gate(&self, session: u32) -> Result<()> {
+        self.resident
+            .set_board(&self.memory, offset_of!(Board, calls), session)
+    }
+
+    /// Hooks functions, in one stop; those that cannot be hooked, and why.
+    pub fn set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let (mut refused, mut steps) = (Vec::new(), Vec::new());
+        let mut texts = Texts::default();
+        for wanted in wanted {
+            match self.step(&wanted, &mut texts) {
+                Ok(step) => steps.push(step),
+                Err(reason) => refused.push(Refused {
+                    function: wanted.function,
+                    reason,
+                }),
+            }
+        }
+        if steps.is_empty() {
+            return Ok(refused);
+        }
+        let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
+        let mut timing = self.timing;
+        let set = stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
+            self.write(stop, borrowed, &steps, &mut refused)
+        });
+        self.timing = timing;
+        set.map(|()| refused)
+    }
+
+    /// Puts back what stood at these places.
+    fn lift(&mut self, places: &[u64]) -> Result<()> {
+        let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
+        let mut timing = self.timing;
+        let lifted = stopped(&status, &memory, gadgets, &mut timing, |_, _| {
+            for place in places {
+                let Some(known) = self.hooks.get_mut(place) else {
+                    continue;
+                };
+                for patch in patches(&known.hook).iter().rev() {
+                    let length = (patch.length as usize).min(patch.is.len());
+                    let mut now = [0; 8];
+                    // A library that was unloaded has taken its hooks with it.
+                    if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
+                        && now[..length] == patch.is[..length]
+                    {
+                        memory.write(patch.at, &patch.was[..length])?;
+                    }
+                }
+                known.set = false;
+            }
+            Ok(())
+        });
+        self.timing = timing;
+        lifted
+    }
+
+    /// The functions of the guest.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// The function with this hook.
+    pub fn function(&self, hook: u32) -> Option<&Function> {
+        self.names.get(&hook)
+    }
+
+    /// How many functions are hooked.
+    pub fn hooked(&self) -> usize {
+        self.names.len()
+    }
+
+    /// What the hooks say.
+    pub fn lanes(&mut self) -> &mut Lanes {
+        &mut self.lanes
+    }
+
+    /// Why script lines are not known, if they are not.
+    pub fn no_lines(&self) -> Option<&str> {
+        self.no_lines.as_deref()
+    }
+
+    /// The guest's memory.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// The guest's id.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// Its command line.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Whether the guest still runs.
+    pub fn is_alive(&self) -> bool {
+        self.status.is_current()
+    }
+
+    /// The hooks fell silent by themselves, because they heard nothing from us.
+    pub fn is_deserted(&self) -> Result<bool> {
+        let gate = self
+            .resident
+            .board_half(&self.memory, offset_of!(Board, calls))?;
+        Ok(gate != self.session)
+    }
+
+    /// How long the guest stood still.
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// No hook says anything from now on; what has been said can still be read.
+    pub fn close(&mut self) -> Result<()> {
+        self.gate(0)
+    }
+
+    /// Takes all hooks out. What the lanes hold can still be read afterwards. Whether all of them are out: the
+    /// unwinder's stays where frames of ours are parked ([`parked`]).
+    pub fn leave(&mut self) -> Result<bool> {
+        self.open = false;
+        self.close()?;
+        let unwinder: Vec<u64> = self.unwinder_places();
+        let set: Vec<u64> = self
+            .hooks
+            .iter()
+            .filter(|(place, known)| known.set && !unwinder.contains(place))
+            .map(|(place, _)| *place)
+            .collect();
+        let mut lifted = match set.is_empty() {
+            true => Ok(()),
+            false => self.lift(&set),
+        };
+        let parked = self.has_parked_frames();
+        if lifted.is_ok() && !unwinder.is_empty() && !parked {
+            lifted = self.lift(&unwinder);
+        }
+        for known in self.hooks.values() {
+            if known.hook.want != 0 {
+                self.silence(known.at)?;
+            }
+        }
+        self.resident
+            .set_board(&self.memory, offset_of!(Board, state), 0u32)?;
+        lifted.map(|()| !parked || unwinder.is_empty())
+    }
+
+    /// Where the unwinder is hooked.
+    fn unwinder_places(&self) -> Vec<u64> {
+        let routine = self.resident.header.routines[FIND_FDE];
+        let set = self.hooks.iter().filter(|(_, known)| known.set);
+        set.filter(|(_, known)| known.hook.routine == routine)
+            .map(|(place, _)| *place)
+            .collect()
+    }
+
+    fn has_parked_frames(&self) -> bool {
+        let [routine, end, _] = self.resident.header.routines;
+        let Ok(maps) = Maps::read(self.status.pid) else {
+            return false;
+        };
+        let agent = self.resident.base..self.resident.base + self.resident.header.size;
+        let mut ours = self.lanes.ranges();
+        ours.push(agent);
+        parked::may_be(&self.memory, &maps, routine..end, &ours)
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        if self.open && self.is_alive() {
+            // Nobody is left to tell.
+            let _ = self.leave();
+        }
+    }
+}
+
+/// What a hook changes.
+fn patches(hook: &Hook) -> &[Patched] {
+    &hook.patches[..(hook.patched as usize).min(hook.patches.len())]
+}

@@ -1,0 +1,265 @@
+//! Setting hooks: planned while the guest runs, written while it stands still.
+
+use super::standstill::Writes;
+use super::text::Texts;
+use super::threads::{self, Changed};
+use super::{Known, Refused, Tracing, Wanted, patches};
+use crate::borrow::Borrowed;
+use crate::error::Result;
+use crate::memory::Record;
+use crate::stop::Stop;
+use routine::frame::{COPIED, MOST_COPIED, flags};
+use trampoline::exempt::{Treatment, treatment};
+use trampoline::{Destination, Plan, Stub};
+use wire::calls::{self, Hook, area, want};
+
+/// `int3`, between stubs.
+const PADDING: u8 = 0xcc;
+/// Bytes of an `endbr64`, behind which a hook begins.
+const LANDING: u64 = 4;
+
+/// A hook about to be set.
+pub(super) enum Step {
+    /// It was hooked at an earlier attach, or is now: by its place.
+    Again(u64, Wanted),
+    /// With what stands there now.
+    New(Wanted, Box<Plan>, u64),
+}
+
+/// A hook whose record and stub are written, or will be.
+pub(super) struct Prepared {
+    known: Known,
+    stub: Option<Stub>,
+}
+
+impl Tracing {
+    /// What is to be done for one function; looked at while the guest runs.
+    pub(super) fn step(
+        &self,
+        wanted: &Wanted,
+        texts: &mut Texts,
+    ) -> std::result::Result<Step, String> {
+        let function = &wanted.function;
+        match treatment(&function.name) {
+            // The agent's own.
+            _ if wanted.routine != super::CALL_THROUGH => {}
+            Treatment::Never(reason) => return Err(reason.into()),
+            Treatment::EntryOnly(_) | Treatment::CallThrough => {}
+        }
+        if function.picks {
+            return Err("it is an IFUNC: it only picks the function that is called".into());
+        }
+        for place in [function.address, function.address + LANDING] {
+            let Some(known) = self.hooks.get(&place) else {
+                continue;
+            };
+            let mut now = vec![0; known.hook.moved as usize];
+            let same = self.memory.read_bytes(place, &mut now).is_ok()
+                && calls::fingerprint(&now) == known.hook.was;
+            if known.set || same {
+                return Ok(Step::Again(place, wanted.clone()));
+            }
+        }
+        let plan = texts.plan(&self.functions, &self.memory, function)?;
+        let mut was = vec![0; plan.stolen];
+        self.memory
+            .read_bytes(plan.patch_at, &mut was)
+            .map_err(|error| error.to_string())?;
+        Ok(Step::New(
+            wanted.clone(),
+            Box::new(plan),
+            calls::fingerprint(&was),
+        ))
+    }
+
+    /// Writes everything; all threads stand still. What is written before an error leads nowhere yet.
+    pub(super) fn write(
+        &mut self,
+        stop: &Stop,
+        borrowed: &mut Borrowed,
+        steps: &[Step],
+        refused: &mut Vec<Refused>,
+    ) -> Result<()> {
+        let memory = self.memory.clone();
+        let (mut prepared, mut writes) = (Vec::new(), Writes::default());
+        for step in steps {
+            let (wanted, made) = match step {
+                Step::Again(place, wanted) => {
+                    let mut known = self.hooks[place];
+                    known.hook.want = wanted.want;
+                    (known.hook.at_entry, known.hook.at_return) =
+                        self.programs(borrowed, &mut writes, wanted)?;
+                    (wanted, Ok(Prepared { known, stub: None }))
+                }
+                Step::New(wanted, plan, was) => (
+                    wanted,
+                    self.prepare(borrowed, &mut writes, wanted, plan, *was)?,
+                ),
+            };
+            match made {
+                Ok(made) => {
+                    if wanted.want & !want::LOADER != 0 {
+                        self.names
+                            .insert(made.known.hook.number as u32, wanted.function.clone());
+                    }
+                    prepared.push(made);
+                }
+                Err(reason) => refused.push(Refused {
+                    function: wanted.function.clone(),
+                    reason,
+                }),
+            }
+        }
+        prepared.sort_by_key(|made| made.known.hook.place);
+        // Before anything leads to them: whoever comes after us must know of stubs that are in use.
+        self.areas.write(&memory)?;
+        for made in &prepared {
+            writes.add(made.known.at, made.known.hook.to_bytes());
+            self.hooks.insert(made.known.hook.place, made.known);
+        }
+        writes.write(&memory)?;
+        self.clear_the_way(stop, &mut prepared, refused)?;
+        for made in prepared.iter().filter(|made| !made.known.set) {
+            for patch in patches(&made.known.hook) {
+                memory.write(patch.at, &patch.is[..patch.length as usize])?;
+            }
+            let place = made.known.hook.place;
+            self.hooks.entry(place).and_modify(|known| known.set = true);
+        }
+        Ok(())
+    }
+
+    /// Moves threads out of what is about to change; hooks that are in a thread's way back are not set.
+    fn clear_the_way(
+        &mut self,
+        stop: &Stop,
+        prepared: &mut Vec<Prepared>,
+        refused: &mut Vec<Refused>,
+    ) -> Result<()> {
+        loop {
+            let changes: Vec<Changed> = prepared
+                .iter()
+                .filter(|made| !made.known.set)
+                .map(|made| Changed {
+                    at: made.known.hook.place,
+                    length: u64::from(made.known.hook.moved).max(made.known.hook.patches[0].length),
+                    moves: made.stub.as_ref().map_or(&[], |stub| &stub.moves),
+                })
+                .collect();
+            let blocked = threads::move_out(self.status.pid, &stop.tids(), &self.memory, &changes)?;
+            let Some(index) = blocked else {
+                return Ok(());
+            };
+            let place = changes[index].at;
+            let at = prepared
+                .iter()
+                .position(|made| made.known.hook.place == place);
+            let known = prepared.remove(at.expect("it is one of them")).known;
+            self.silence(known.at)?;
+            let function = self.names.remove(&(known.hook.number as u32));
+            refused.extend(function.map(|function| Refused {
+                function,
+                reason: "a thread is about to return from a signal handler into its first instructions".into(),
+            }));
+        }
+    }
+
+    /// Makes room for a new hook and writes its stub; why it cannot be, if so.
+    fn prepare(
+        &mut self,
+        borrowed: &mut Borrowed,
+        writes: &mut Writes,
+        wanted: &Wanted,
+        plan: &Plan,
+        was: u64,
+    ) -> Result<std::result::Result<Prepared, String>> {
+        let code = plan.patch_at..plan.patch_at + plan.stolen as u64;
+        let size = (plan.most() as u64).next_multiple_of(16);
+        let stub_at = self.areas.room(borrowed, area::STUBS, size, Some(code))?;
+        let at = self
+            .areas
+            .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
+        let entry_only = matches!(treatment(&wanted.function.name), Treatment::EntryOnly(_));
+        let to = Destination {
+            routine: self.resident.header.routines[wanted.routine],
+            descriptor: at,
+        };
+        let made = plan
+            .stub(stub_at, to)
+            .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
+        let (stub, list) = match made {
+            Ok(made) => made,
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        let (at_entry, at_return) = self.programs(borrowed, writes, wanted)?;
+        let mut hook = Hook {
+            at_entry,
+            at_return,
+            original: stub.original,
+            flags: if entry_only { flags::ENTRY_ONLY } else { 0 },
+            copied: match wanted.stack {
+                Some(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
+                None => COPIED,
+            },
+            number: self.next_number,
+            place: plan.patch_at,
+            want: wanted.want,
+            stub: stub_at,
+            routine: to.routine,
+            moved: plan.stolen as u32,
+            patched: list.len() as u32,
+            was,
+            ..Hook::default()
+        };
+        self.next_number += 1;
+        for (into, patch) in hook.patches.iter_mut().zip(&list) {
+            (into.at, into.length) = (patch.at, patch.new.len() as u64);
+            into.was[..patch.old.len()].copy_from_slice(&patch.old);
+            into.is[..patch.new.len()].copy_from_slice(&patch.new);
+            if self.now(into).as_deref() != Some(&patch.old[..]) {
+                return Ok(Err("its code changed while we looked at it".into()));
+            }
+        }
+        let mut bytes = stub.bytes.clone();
+        bytes.resize(size as usize, PADDING);
+        writes.add(stub_at, bytes);
+        let known = Known {
+            at,
+            hook,
+            set: false,
+        };
+        Ok(Ok(Prepared {
+            known,
+            stub: Some(stub),
+        }))
+    }
+
+    /// Where the programs of a hook are; each is written once.
+    fn programs(
+        &mut self,
+        borrowed: &mut Borrowed,
+        writes: &mut Writes,
+        wanted: &Wanted,
+    ) -> Result<([u64; 2], [u64; 2])> {
+        let mut places = [[0; 2]; 2];
+        for (place, words) in places.iter_mut().zip(&wanted.copy) {
+            if words.is_empty() {
+                continue;
+            }
+            let at = match self.programs.get(words) {
+                Some(at) => *at,
+                None => {
+                    let size = words.len() as u64 * 8;
+                    let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
+                    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    writes.add(at, bytes);
+                    self.programs.insert(words.clone(), at);
+                    at
+                }
+            };
+            *place = [at, words.len() as u64];
+        }
+        let [entry, exit] = places;
+        Ok((entry, exit))
+    }
+}

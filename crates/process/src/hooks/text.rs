@@ -1,0 +1,106 @@
+//! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
+
+use crate::functions::{Function, Functions, Place};
+use crate::memory::GuestMemory;
+use crate::symbols::Kind;
+use std::collections::HashMap;
+use trampoline::{Options, Pads, Plan, Targets, plan};
+use vm::Memory;
+
+/// Code longer than this is not decoded (the largest libraries known have 200 MB).
+const MOST_CODE: u64 = 1 << 29;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Texts {
+    by_start: HashMap<u64, Text>,
+}
+
+#[derive(Debug)]
+struct Text {
+    at: u64,
+    code: Vec<u8>,
+    /// Where functions begin, sorted.
+    starts: Vec<u64>,
+    targets: Targets,
+    pads: Pads,
+}
+
+impl Texts {
+    /// Plans the hook of a function, or says why there can be none.
+    pub fn plan(
+        &mut self,
+        functions: &Functions,
+        memory: &GuestMemory,
+        function: &Function,
+    ) -> Result<Plan, String> {
+        let place = functions
+            .module_of(function.address)
+            .ok_or("the library it is in was unloaded")?;
+        let range = place
+            .module
+            .code()
+            .find(|range| range.contains(&function.address))
+            .ok_or("it does not lie in code")?;
+        let text = match self.by_start.entry(range.start) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(free) => {
+                free.insert(Text::read(place, memory, range.start, range.end)?)
+            }
+        };
+        let next = text
+            .starts
+            .partition_point(|start| *start <= function.address);
+        let end = text.at + text.code.len() as u64;
+        let end = text.starts.get(next).copied().unwrap_or(end);
+        let code = &text.code[(function.address - text.at) as usize..(end - text.at) as usize];
+        plan(
+            &trampoline::Function {
+                entry: function.address,
+                code,
+                size: function.size as usize,
+            },
+            &text.targets,
+            &mut text.pads,
+            Options::default(),
+        )
+        .map_err(|refusal| refusal.to_string())
+    }
+}
+
+impl Text {
+    fn read(place: &Place, memory: &GuestMemory, start: u64, end: u64) -> Result<Self, String> {
+        if end - start > MOST_CODE {
+            return Err("its module is too large".into());
+        }
+        let mut code = vec![0; (end - start) as usize];
+        memory
+            .read_bytes(start, &mut code)
+            .map_err(|error| error.to_string())?;
+        let known: Vec<(u64, u64)> = place
+            .symbols
+            .every()
+            .filter(|named| matches!(named.symbol.kind, Kind::Function | Kind::Indirect))
+            .map(|named| (named.symbol.address, named.symbol.size))
+            .filter(|(address, _)| (start..end).contains(address))
+            .collect();
+        let mut starts: Vec<u64> = known.iter().map(|(address, _)| *address).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let ends: Vec<u64> = known
+            .iter()
+            .filter(|(_, size)| *size != 0)
+            .map(|(address, size)| address + size)
+            .collect();
+        let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
+        let targets = Targets::of(&code, start, &starts, Some(&read));
+        let pads = Pads::of(&code, start, &ends, &targets);
+        Ok(Text {
+            at: start,
+            code,
+            starts,
+            targets,
+            pads,
+        })
+    }
+}

@@ -1,0 +1,394 @@
+//! The reader of a guest's lanes: `wire::calls` from outside.
+
+use crate::error::Result;
+use crate::memory::GuestMemory;
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::Arc;
+use wire::calls::{self, Calls, Lane, kind};
+
+/// What a lane tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The kernel's id of the thread.
+    pub tid: u32,
+    /// Which lane: one for each thread pointer.
+    pub lane: u32,
+    /// Time-stamp counter.
+    pub ticks: u64,
+    /// What.
+    pub what: What,
+}
+
+/// See [`Told`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A function was called.
+    Call {
+        /// The number of its hook.
+        hook: u32,
+        /// The script line that called, as an index into [`Lanes::places`].
+        place: Option<usize>,
+        /// Names this call in its lane until it returns.
+        frame: u64,
+        /// The return address.
+        caller: u64,
+        /// rdi, rsi, rdx, rcx, r8, r9, rax.
+        registers: [u64; 7],
+        /// What follows the fixed part of the record: floating-point registers, stack, captures.
+        rest: Vec<u64>,
+    },
+    /// It returned.
+    Return {
+        /// The number of its hook.
+        hook: u32,
+        /// See `Call`.
+        frame: u64,
+        /// rax, rdx.
+        registers: [u64; 2],
+        /// What follows.
+        rest: Vec<u64>,
+    },
+}
+
+/// A script line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Line {
+    /// The file as the VM has it.
+    pub path: String,
+    /// From 1; 0 = the VM has none.
+    pub line: u32,
+    /// The method or function.
+    pub name: String,
+}
+
+/// What was counted of one function and line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The number of its hook.
+    pub hook: u32,
+    /// The line, as for [`What::Call`].
+    pub place: Option<usize>,
+    /// Calls, cycles of all, of the longest, of the shortest.
+    pub figures: [u64; 4],
+    /// Calls by duration, see [`calls::bucket`].
+    pub buckets: Vec<u32>,
+}
+
+/// What got lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Records that found no room in their lane.
+    pub records: u64,
+    /// Calls by threads that have no lane.
+    pub unlaned: u64,
+    /// Calls that found no room in a table of counts.
+    pub uncounted: u64,
+}
+
+impl Losses {
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.records + self.unlaned + self.uncounted
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Lanes {
+    memory: Arc<GuestMemory>,
+    calls: u64,
+    known: Vec<Known>,
+    by_address: HashMap<u64, usize>,
+    /// Script lines, each once.
+    places: Vec<Line>,
+    by_line: HashMap<Line, usize>,
+    lost_before: Losses,
+    session: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    address: u64,
+    ring: u64,
+    words: u64,
+    taken: u64,
+    tid: u32,
+    places: HashMap<u32, usize>,
+    /// Losses of sessions before this.
+    lost_before: u64,
+    /// How often the next record was found unfinished while others followed it.
+    stuck: u32,
+}
+
+/// Looks at an unfinished record with more behind it before it is given up: its writer was a signal
+/// handler that left by longjmp.
+const STUCK: u32 = 2000;
+
+impl Lanes {
+    /// Begins with whatever is told from now on.
+    pub fn open(memory: Arc<GuestMemory>, calls: u64, session: u32) -> Result<Self> {
+        let mut lanes = Lanes {
+            memory,
+            calls,
+            known: Vec::new(),
+            by_address: HashMap::new(),
+            places: Vec::new(),
+            by_line: HashMap::new(),
+            lost_before: Losses::default(),
+            session,
+        };
+        lanes.look()?;
+        for at in 0..lanes.known.len() {
+            let (reserved, lost) = lanes.written(at)?;
+            lanes.known[at].taken = reserved;
+            lanes.known[at].lost_before = lost;
+            lanes.give_back(at)?;
+        }
+        lanes.lost_before.unlaned = lanes.unlaned()?;
+        Ok(lanes)
+    }
+
+    /// The script lines so far.
+    pub fn places(&self) -> &[Line] {
+        &self.places
+    }
+
+    /// Finds lanes that were made since the last look.
+    pub fn look(&mut self) -> Result<()> {
+        let addresses: Vec<u64> = self
+            .memory
+            .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)?;
+        for address in addresses {
+            if address == 0 || self.by_address.contains_key(&address) {
+                continue;
+            }
+            let field = |offset| self.memory.word(address + offset as u64);
+            let (ring, size) = (
+                field(offset_of!(Lane, ring))?,
+                field(offset_of!(Lane, size))?,
+            );
+            if ring == 0 || !size.is_power_of_two() || size > MOST_RING {
+                continue;
+            }
+            self.by_address.insert(address, self.known.len());
+            self.known.push(Known {
+                address,
+                ring,
+                words: size / 8,
+                taken: self.memory.word(address + offset_of!(Lane, taken) as u64)?,
+                tid: 0,
+                places: HashMap::new(),
+                lost_before: 0,
+                stuck: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Where lanes are in the guest's memory, tables of counts left out: what they hold are no frames.
+    pub fn ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let lanes = self.known.iter();
+        lanes
+            .map(|lane| lane.address..lane.ring + lane.words * 8)
+            .collect()
+    }
+
+    /// Words reserved and records lost.
+    fn written(&self, at: usize) -> Result<(u64, u64)> {
+        let field = |offset| self.memory.word(self.known[at].address + offset as u64);
+        Ok((
+            field(offset_of!(Lane, reserved))?,
+            field(offset_of!(Lane, lost))?,
+        ))
+    }
+
+    fn unlaned(&self) -> Result<u64> {
+        self.memory
+            .word(self.calls + offset_of!(Calls, unlaned) as u64)
+    }
+
+    fn give_back(&self, at: usize) -> Result<()> {
+        let lane = &self.known[at];
+        self.memory.write(
+            lane.address + offset_of!(Lane, taken) as u64,
+            &lane.taken.to_le_bytes(),
+        )
+    }
+
+    /// Hands over everything that is whole; whether there was anything.
+    pub fn drain(&mut self, mut tell: impl FnMut(Told)) -> Result<bool> {
+        let mut any = false;
+        for at in 0..self.known.len() {
+            any |= self.drain_lane(at, &mut tell)?;
+        }
+        Ok(any)
+    }
+
+    fn drain_lane(&mut self, at: usize, tell: &mut impl FnMut(Told)) -> Result<bool> {
+        let (reserved, _) = self.written(at)?;
+        let lane = &self.known[at];
+        let (from, ring) = (lane.taken, lane.words);
+        if reserved == from || reserved.wrapping_sub(from) > ring {
+            return Ok(false);
+        }
+        let words = self.words(lane, from, reserved)?;
+        let mut position = from;
+        while position < reserved {
+            let rest = &words[(position - from) as usize..];
+            let Some((length, what)) = calls::open(rest[0], position) else {
+                break;
+            };
+            if length as usize > rest.len() {
+                break;
+            }
+            if what == kind::BEGUN {
+                let lane = &mut self.known[at];
+                lane.stuck += u32::from(position + length < reserved);
+                if lane.stuck < STUCK {
+                    break;
+                }
+                lane.stuck = 0;
+            }
+            self.record(at, what, &rest[1..length as usize], tell);
+            position += length;
+        }
+        if position == from {
+            return Ok(false);
+        }
+        let lane = &mut self.known[at];
+        (lane.taken, lane.stuck) = (position, 0);
+        self.give_back(at)?;
+        Ok(true)
+    }
+
+    /// The words of a lane from `from` to `to`, laps joined.
+    fn words(&self, lane: &Known, from: u64, to: u64) -> Result<Vec<u64>> {
+        let first = from % lane.words;
+        let count = to - from;
+        let before_end = count.min(lane.words - first);
+        let mut words: Vec<u64> = self
+            .memory
+            .records(lane.ring + first * 8, before_end as usize)?;
+        if before_end < count {
+            let more: Vec<u64> = self
+                .memory
+                .records(lane.ring, (count - before_end) as usize)?;
+            words.extend(more);
+        }
+        Ok(words)
+    }
+
+    fn record(&mut self, at: usize, what: u64, body: &[u64], tell: &mut impl FnMut(Told)) {
+        let lane = &mut self.known[at];
+        match (what, body) {
+            (kind::THREAD, [tid, ..]) => {
+                lane.tid = *tid as u32;
+            }
+            (kind::PLACE, [number, lengths, text @ ..]) => {
+                let (path, name) = ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
+                let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));
+                let line = Line {
+                    path: string(path_text, path),
+                    line: (number >> 32) as u32,
+                    name: string(rest, name),
+                };
+                let places = &mut self.places;
+                let index = *self.by_line.entry(line).or_insert_with_key(|line| {
+                    places.push(line.clone());
+                    places.len() - 1
+                });
+                lane.places.insert(*number as u32, index);
+            }
+            (kind::ENTRY, [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..]) => {
+                tell(Told {
+                    tid: lane.tid,
+                    lane: at as u32,
+                    ticks: *ticks,
+                    what: What::Call {
+                        hook: *hook as u32,
+                        place: lane.places.get(&((hook >> 32) as u32)).copied(),
+                        frame: *frame,
+                        caller: *caller,
+                        registers: [*a, *b, *c, *d, *e, *f, *rax],
+                        rest: rest.to_vec(),
+                    },
+                })
+            }
+            (kind::RETURN, [hook, ticks, frame, rax, rdx, rest @ ..]) => tell(Told {
+                tid: lane.tid,
+                lane: at as u32,
+                ticks: *ticks,
+                what: What::Return {
+                    hook: *hook as u32,
+                    frame: *frame,
+                    registers: [*rax, *rdx],
+                    rest: rest.to_vec(),
+                },
+            }),
+            _ => {}
+        }
+    }
+
+    /// What has been counted so far.
+    pub fn counted(&self) -> Result<Vec<Counted>> {
+        let mut all = Vec::new();
+        for lane in &self.known {
+            let table = self
+                .memory
+                .word(lane.address + offset_of!(Lane, counts) as u64)?;
+            let session = self
+                .memory
+                .half(lane.address + offset_of!(Lane, session) as u64)?;
+            if table == 0 || session != self.session {
+                continue;
+            }
+            let counts: Vec<calls::Count> = self.memory.records(table, calls::COUNTS)?;
+            all.extend(
+                counts
+                    .into_iter()
+                    .filter(|count| count.key != 0)
+                    .map(|count| Counted {
+                        hook: (count.key as u32).wrapping_sub(1),
+                        place: lane.places.get(&((count.key >> 32) as u32)).copied(),
+                        figures: [count.calls, count.total, count.longest, count.shortest],
+                        buckets: count.buckets.to_vec(),
+                    }),
+            );
+        }
+        Ok(all)
+    }
+
+    /// What got lost so far.
+    pub fn losses(&self) -> Result<Losses> {
+        let mut losses = Losses {
+            unlaned: self.unlaned()?.wrapping_sub(self.lost_before.unlaned),
+            ..Losses::default()
+        };
+        for at in 0..self.known.len() {
+            let lane = &self.known[at];
+            losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before);
+            if self
+                .memory
+                .half(lane.address + offset_of!(Lane, session) as u64)?
+                != self.session
+            {
+                continue;
+            }
+            losses.uncounted += u64::from(
+                self.memory
+                    .half(lane.address + offset_of!(Lane, uncounted) as u64)?,
+            );
+        }
+        Ok(losses)
+    }
+}
+
+/// A ring that is longer is none.
+const MOST_RING: u64 = 1 << 30;
+
+/// The first `length` bytes of some words.
+fn string(words: &[u64], length: usize) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    String::from_utf8_lossy(&bytes[..length.min(bytes.len())]).into_owned()
+}

@@ -1,0 +1,102 @@
+//! Prototypes we bring along: `conf/*.conf`, in the binary.
+//!
+//! Each file serves the SONAMEs that its library has had. A user's own file for the same library goes first.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use crate::library::Library;
+use crate::types::Prototype;
+
+/// One file and the SONAMEs it serves: each by how it begins, because versions come behind.
+#[derive(Debug)]
+pub struct Bundle {
+    name: &'static str,
+    sonames: &'static [&'static str],
+    text: &'static str,
+}
+
+macro_rules! bundle {
+    ($($name:literal serves $($soname:literal)+;)+) => {
+        &[$(Bundle {
+            name: $name,
+            sonames: &[$($soname),+],
+            text: include_str!(concat!("../conf/", $name, ".conf")),
+        }),+]
+    };
+}
+
+/// All of them.
+static BUNDLES: &[Bundle] = bundle! {
+    "libc" serves "libc.so" "libpthread.so" "libdl.so" "librt.so" "libcrypt.so";
+    "libm" serves "libm.so";
+    "libmariadb" serves "libmariadb.so" "libmysqlclient.so" "libmysqlclient_r.so" "libperconaserverclient.so";
+    "libpq" serves "libpq.so";
+    "sqlite3" serves "libsqlite3.so";
+    "libssl" serves "libssl.so";
+    "libcrypto" serves "libcrypto.so";
+    "libcurl" serves "libcurl.so" "libcurl-gnutls.so" "libcurl-nss.so";
+    "zlib" serves "libz.so" "libz-ng.so";
+    "ruby" serves "libruby.so" "libruby-" "ruby";
+    "python" serves "libpython" "python";
+    "perl" serves "libperl.so" "perl";
+    "php" serves "libphp" "php" "mod_php";
+};
+
+static READ: LazyLock<Mutex<BTreeMap<&'static str, Arc<Library>>>> = LazyLock::new(Mutex::default);
+
+impl Bundle {
+    /// Every file.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        BUNDLES
+    }
+
+    /// The file for a library, by its SONAME; for a program, by its name.
+    #[must_use]
+    pub fn for_soname(soname: &str) -> Option<&'static Self> {
+        let serves = |wanted: &str| match soname.strip_prefix(wanted) {
+            // `libc.so`, `libc.so.6`; `python`, `python3.11`, but not `pythonista`.
+            Some(rest) => !rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'),
+            None => false,
+        };
+        BUNDLES
+            .iter()
+            .find(|bundle| bundle.sonames.iter().any(|wanted| serves(wanted)))
+    }
+
+    /// Its name: `libc`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn text(&self) -> &'static str {
+        self.text
+    }
+
+    /// What it says, read when it is first asked for.
+    pub fn library(&self) -> Arc<Library> {
+        let mut read = READ
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let library = read.entry(self.name).or_insert_with(|| {
+            // A test holds that no file has a problem.
+            let (library, _) =
+                Library::parse(&format!("{}.conf", self.name), self.text, &mut |_| None);
+            Arc::new(library)
+        });
+        library.clone()
+    }
+
+    /// The prototype of a function in a library.
+    #[must_use]
+    pub fn prototype(soname: &str, function: &str) -> Option<Prototype> {
+        Self::for_soname(soname)?
+            .library()
+            .prototype(function)
+            .cloned()
+    }
+}

@@ -1,0 +1,366 @@
+//! Which functions: the expressions of `-e`, `-x` and `-l`, as `ltrace(1)` has them under FILTER EXPRESSIONS.
+//!
+//! ```text
+//!   filter  = [ sign ] rule { sign rule }          sign = "+" | "-"; "!" before the first is "-"
+//!   rule    = [ pattern ] [ "@" pattern ] | "/" RE "@" RE "/"
+//!   pattern = "/" RE "/" | GLOB                    of a library also MAIN, or a path that begins with "/"
+//! ```
+//!
+//! A symbol is marked or not; each rule it matches marks it (`+`) or takes the mark away (`-`), so the last
+//! match wins. A filter that begins with `-` begins with everything marked. Patterns match whole names.
+//!
+//! Where we differ from ltrace: a sign inside `/…/` or `[…]` or behind a backslash is part of the pattern
+//! (ltrace cuts there); regular expressions are of today's syntax (ltrace: POSIX basic); and a path is
+//! compared with the library's path, as ltrace's manual says and its code fails to do.
+
+mod glob;
+
+use std::fmt;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// What is wrong with a filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// `/…` without its end.
+    #[error("the regular expression has no closing `/`")]
+    Unclosed,
+    /// `[…` without its end.
+    #[error("the `[` has no closing `]`")]
+    Bracket,
+    /// A backslash at the end.
+    #[error("nothing follows the backslash")]
+    Backslash,
+    /// The regular expression's own complaint.
+    #[error("not a regular expression: {0}")]
+    Regex(String),
+    /// Nothing at all.
+    #[error("an empty filter: SYMBOL, @LIBRARY or SYMBOL@LIBRARY")]
+    Empty,
+    /// A sign, and no rule after it.
+    #[error("nothing follows the sign")]
+    Sign,
+}
+
+/// A problem in a filter; `Display` is one block with a caret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    /// The filter as it was given.
+    pub text: Box<str>,
+    /// Counted in characters from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub wrong: Wrong,
+}
+
+impl std::error::Error for FilterError {}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "filter, column {}: {}", self.column, self.wrong)?;
+        crate::error::caret(out, &self.text, self.column)
+    }
+}
+
+/// What a symbol is looked for in.
+#[derive(Clone, Copy, Debug)]
+pub struct Where<'a> {
+    /// The file's path.
+    pub path: &'a str,
+    /// Its SONAME; of a file without one, its name.
+    pub soname: &'a str,
+    /// It is the program itself.
+    pub is_main: bool,
+}
+
+#[derive(Clone, Debug)]
+enum From {
+    Any,
+    Main,
+    Soname(Regex),
+    Path(Regex),
+}
+
+impl From {
+    fn matches(&self, place: Where) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Main => place.is_main,
+            Self::Soname(pattern) => pattern.is_match(place.soname.as_bytes()),
+            Self::Path(pattern) => pattern.is_match(place.path.as_bytes()),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    add: bool,
+    /// `None` is any.
+    symbol: Option<Regex>,
+    from: From,
+    /// The symbol's pattern as written, for who looks up names instead of trying all.
+    literal: Option<Box<str>>,
+}
+
+/// One expression.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    rules: Vec<Rule>,
+}
+
+/// A pattern as it stands in the expression.
+#[derive(Clone, Copy)]
+struct Piece<'t> {
+    text: &'t str,
+    at: usize,
+    regex: bool,
+}
+
+type Result<T, E = (usize, Wrong)> = std::result::Result<T, E>;
+
+impl Filter {
+    /// Reads the argument of `-e` or `-x`.
+    pub fn parse(text: &str) -> std::result::Result<Self, FilterError> {
+        parse(text).map_err(|wrong| located(text, wrong))
+    }
+
+    /// Reads the argument of `-l`: one library pattern, in which signs mean themselves.
+    pub fn library(text: &str) -> std::result::Result<Self, FilterError> {
+        let rule = || {
+            let regex = text.len() > 1 && text.starts_with('/') && text.ends_with('/');
+            let (at, inner) = match regex {
+                true => (1, &text[1..text.len() - 1]),
+                false => (0, text),
+            };
+            if text.is_empty() {
+                return Err((0, Wrong::Empty));
+            }
+            let piece = Piece {
+                text: inner,
+                at,
+                regex,
+            };
+            Ok(Rule {
+                add: true,
+                symbol: None,
+                from: library(Some(piece))?,
+                literal: None,
+            })
+        };
+        let rule = rule().map_err(|wrong| located(text, wrong))?;
+        Ok(Self { rules: vec![rule] })
+    }
+
+    /// Whether it names this symbol.
+    #[must_use]
+    pub fn matches(&self, symbol: &str, place: Where) -> bool {
+        let mut marked = false;
+        for rule in &self.rules {
+            // A rule that would not change the mark need not be tried.
+            if rule.add != marked
+                && rule.from.matches(place)
+                && rule
+                    .symbol
+                    .as_ref()
+                    .is_none_or(|of| of.is_match(symbol.as_bytes()))
+            {
+                marked = rule.add;
+            }
+        }
+        marked
+    }
+
+    /// Whether some symbol of this file could match: files for which it is false need not be read.
+    #[must_use]
+    pub fn may_match(&self, place: Where) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| rule.add && rule.from.matches(place))
+    }
+
+    /// The names that it asks for by name, to say of each whether it was found.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let added = self.rules.iter().filter(|rule| rule.add);
+        added.filter_map(|rule| rule.literal.as_deref())
+    }
+}
+
+/// Whether any of several filters names this symbol: `-e` twice means either.
+#[must_use]
+pub fn any_matches(filters: &[Filter], symbol: &str, place: Where) -> bool {
+    filters.iter().any(|filter| filter.matches(symbol, place))
+}
+
+fn located(text: &str, (at, wrong): (usize, Wrong)) -> FilterError {
+    FilterError {
+        text: text.into(),
+        column: text.get(..at).map_or(0, |before| before.chars().count()) + 1,
+        wrong,
+    }
+}
+
+fn parse(text: &str) -> Result<Filter> {
+    let mut rules = Vec::new();
+    let mut at = 0;
+    let mut add = true;
+    match text.bytes().next() {
+        None => return Err((0, Wrong::Empty)),
+        Some(b'-' | b'!') => {
+            rules.push(Rule {
+                add,
+                symbol: None,
+                from: From::Any,
+                literal: None,
+            });
+            add = false;
+            at = 1;
+        }
+        Some(b'+') => at = 1,
+        Some(_) => {}
+    }
+    loop {
+        let (rule, end) = rule(text, at, add)?;
+        rules.push(rule);
+        match text.as_bytes().get(end) {
+            None => return Ok(Filter { rules }),
+            Some(sign) => add = *sign == b'+',
+        }
+        at = end + 1;
+    }
+}
+
+/// The rule at `at`, and where its sign or the end follows.
+fn rule(text: &str, at: usize, add: bool) -> Result<(Rule, usize)> {
+    let (symbol, end, joined) = symbol(text, at)?;
+    let (of, end) = match (joined, text.as_bytes().get(end)) {
+        (Some(of), _) => (Some(of), end),
+        (None, Some(b'@')) => {
+            let (of, end) = piece(text, end + 1, false)?;
+            (Some(of), end)
+        }
+        _ => (None, end),
+    };
+    if end == at {
+        return Err((at, if at == 0 { Wrong::Empty } else { Wrong::Sign }));
+    }
+    let plain = !symbol.regex && !symbol.text.contains(['*', '?', '[', '\\', '^', '$']);
+    let rule = Rule {
+        add,
+        symbol: match symbol.text {
+            "" | "*" => None,
+            _ => Some(compile(symbol)?),
+        },
+        from: library(of)?,
+        literal: (plain && !symbol.text.is_empty()).then(|| symbol.text.into()),
+    };
+    Ok((rule, end))
+}
+
+/// The symbol's pattern, and the library's too if both stand between one pair of slashes.
+fn symbol(text: &str, at: usize) -> Result<(Piece<'_>, usize, Option<Piece<'_>>)> {
+    let (whole, end) = piece(text, at, true)?;
+    if !whole.regex {
+        return Ok((whole, end, None));
+    }
+    let Some(middle) = whole.text.find('@') else {
+        return Ok((whole, end, None));
+    };
+    let of = Piece {
+        text: &whole.text[middle + 1..],
+        at: whole.at + middle + 1,
+        regex: true,
+    };
+    let symbol = Piece {
+        text: &whole.text[..middle],
+        ..whole
+    };
+    Ok((symbol, end, Some(of)))
+}
+
+/// A pattern from here to a sign, to `@` in a symbol, or to its closing slash.
+fn piece(text: &str, at: usize, symbol: bool) -> Result<(Piece<'_>, usize)> {
+    let bytes = text.as_bytes();
+    let is_end = |at: usize| match bytes.get(at) {
+        None | Some(b'+' | b'-') => true,
+        Some(b'@') => symbol,
+        _ => false,
+    };
+    if bytes.get(at) == Some(&b'/') {
+        let mut end = at + 1;
+        while let Some(&byte) = bytes.get(end) {
+            match byte {
+                b'\\' => end += 1,
+                b'/' if is_end(end + 1) => {
+                    let piece = Piece {
+                        text: &text[at + 1..end],
+                        at: at + 1,
+                        regex: true,
+                    };
+                    return Ok((piece, end + 1));
+                }
+                _ => {}
+            }
+            end += 1;
+        }
+        // Of a library this is a path; of a symbol it is half a regular expression.
+        if symbol {
+            return Err((at, Wrong::Unclosed));
+        }
+    }
+    // In a path a sign is mostly part of a folder's name: it is one of ours if no folder follows.
+    let path = !symbol && bytes.get(at) == Some(&b'/');
+    let in_path = |at: usize| {
+        let rest = bytes.get(at + 1..).unwrap_or_default();
+        path && rest
+            .iter()
+            .take_while(|byte| **byte != b'@')
+            .any(|byte| *byte == b'/')
+    };
+    let mut end = at;
+    while !is_end(end) || end < bytes.len() && in_path(end) {
+        end = match bytes[end] {
+            b'\\' => end + 2,
+            b'[' => glob::bracket(bytes, end).ok_or((end, Wrong::Bracket))? + 1,
+            _ => end + 1,
+        };
+        if end > bytes.len() {
+            return Err((bytes.len() - 1, Wrong::Backslash));
+        }
+    }
+    let piece = Piece {
+        text: text.get(at..end).ok_or((at, Wrong::Backslash))?,
+        at,
+        regex: false,
+    };
+    Ok((piece, end))
+}
+
+fn library(piece: Option<Piece>) -> Result<From> {
+    let Some(piece) = piece else {
+        return Ok(From::Any);
+    };
+    Ok(match piece.text {
+        "" | "*" if !piece.regex => From::Any,
+        "" => From::Any,
+        "MAIN" if !piece.regex => From::Main,
+        path if path.starts_with('/') => From::Path(compile(piece)?),
+        _ => From::Soname(compile(piece)?),
+    })
+}
+
+fn compile(piece: Piece) -> Result<Regex> {
+    let pattern = match piece.regex {
+        true => piece.text.to_owned(),
+        false => glob::to_regex(piece.text).map_err(|(at, wrong)| (piece.at + at, wrong))?,
+    };
+    RegexBuilder::new(&format!("^(?:{pattern})$"))
+        .unicode(false)
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|error| {
+            let message = error.to_string();
+            let last = message.lines().last().unwrap_or_default();
+            let last = last.strip_prefix("error: ").unwrap_or(last);
+            (piece.at, Wrong::Regex(last.to_owned()))
+        })
+}

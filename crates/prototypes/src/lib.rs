@@ -1,0 +1,44 @@
+//! C function signatures.
+//!
+//! What ltrace knows from its `.conf` files, from a debugger's DWARF, and from a bundle of our own: which arguments a
+//! function takes, where they lie when it is called ([`Places`]), which bytes a hook has to copy to show them
+//! ([`Prototype::capture`]), and how the call then reads ([`Show`]).
+//!
+//! | module | what |
+//! |---|---|
+//! | `types`, `print` | a type, its lenses; and back to text |
+//! | `parse`, `library`, `error` | the `.conf` grammar, files and their imports |
+//! | `layout`, `place` | the ABI: sizes; registers and stack |
+//! | `plan` | from a prototype to a capture program |
+//! | `show` | calls as ltrace prints them |
+//! | `filter` | `-e`, `-x`, `-l` |
+//! | `dwarf` | prototypes from debug information |
+//! | `bundle`, `search` | prototypes we bring along, and those on the machine |
+
+#![forbid(unsafe_code)]
+
+mod bundle;
+pub mod dwarf;
+mod error;
+pub mod filter;
+mod layout;
+mod library;
+mod parse;
+mod place;
+mod plan;
+mod print;
+mod search;
+mod show;
+mod types;
+
+pub use bundle::Bundle;
+pub use capture;
+pub use error::{Error, Problem};
+pub use filter::{Filter, FilterError, Where};
+pub use library::Library;
+pub use place::{Half, Place, Places, Used};
+pub use plan::{Detail, Programs};
+pub use print::Named;
+pub use search::Search;
+pub use show::{Call, Decode, Memory, Pieces, Show};
+pub use types::{Array, Expr, Kind, Lens, Parameter, Prototype, Struct, Type, Word};

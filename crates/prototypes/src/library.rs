@@ -1,0 +1,166 @@
+//! A file's prototypes and type names, with those of the files it imports.
+//!
+//! ltrace looks a library's file up by its SONAME and snips one period after another: `libc.so.6.conf`, then
+//! `libc.so.conf`. The names `addr` and `file` come from its own past and are always there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Problem};
+use crate::parse;
+use crate::types::{Kind, Lens, Prototype, Struct, Type};
+
+/// Prototypes and type names.
+#[derive(Debug, Default)]
+pub struct Library {
+    types: BTreeMap<Arc<str>, Type>,
+    /// In the order of definition, to print them so that each is known before its use.
+    order: Vec<Arc<str>>,
+    prototypes: BTreeMap<Box<str>, Prototype>,
+    imports: Vec<(Box<str>, Arc<Library>)>,
+}
+
+/// Names that need no definition. A file may define them anew.
+fn predeclared(name: &str) -> Option<Type> {
+    Some(match name {
+        "addr" | "file" => Type::address(),
+        // Ours.
+        "ldouble" => Type::new(Kind::LongDouble),
+        "ldouble_complex" => Type::new(Kind::ComplexLongDouble),
+        _ => return None,
+    })
+}
+
+impl Library {
+    /// Reads a file. What is wrong with it comes beside what is right, as ltrace does it; the caller decides
+    /// ([`Problem::is_warning`]). `import` gives the library for `import "NAME";`.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        import: &mut dyn FnMut(&str) -> Option<Arc<Library>>,
+    ) -> (Self, Vec<Error>) {
+        let mut library = Self::default();
+        let errors = parse::read(file, text, &mut library, import);
+        (library, errors)
+    }
+
+    /// The prototype of a function, here or in what is imported.
+    #[must_use]
+    pub fn prototype(&self, function: &str) -> Option<&Prototype> {
+        let imported = || {
+            self.imports
+                .iter()
+                .find_map(|(_, of)| of.prototype(function))
+        };
+        self.prototypes.get(function).or_else(imported)
+    }
+
+    /// Its own functions by name.
+    pub fn prototypes(&self) -> impl Iterator<Item = (&str, &Prototype)> {
+        self.prototypes
+            .iter()
+            .map(|(name, prototype)| (&**name, prototype))
+    }
+
+    /// A named type.
+    #[must_use]
+    pub fn ty(&self, name: &str) -> Option<Type> {
+        self.defined(name).or_else(|| predeclared(name))
+    }
+
+    fn defined(&self, name: &str) -> Option<Type> {
+        if let Some((name, ty)) = self.types.get_key_value(name) {
+            let mut ty = ty.clone();
+            ty.alias = Some(name.clone());
+            return Some(ty);
+        }
+        self.imports.iter().find_map(|(_, of)| of.defined(name))
+    }
+
+    /// Makes another library's names known here.
+    pub fn import(&mut self, name: &str, library: Arc<Library>) {
+        self.imports.push((name.into(), library));
+    }
+
+    /// Adds a prototype; a later one replaces an earlier one.
+    pub fn add(&mut self, function: &str, prototype: Prototype) {
+        self.prototypes.insert(function.into(), prototype);
+    }
+
+    /// `typedef NAME = struct;`
+    pub(crate) fn announce(&mut self, name: &str) -> Result<(), Problem> {
+        if self.defined(name).is_some() {
+            return Err(Problem::Redefined(name.to_owned()));
+        }
+        let name: Arc<str> = name.into();
+        let announced = Struct::announced(name.clone());
+        self.insert(name, Type::new(Kind::Struct(Arc::new(announced))));
+        Ok(())
+    }
+
+    /// `typedef NAME = TYPE;`
+    pub(crate) fn define(&mut self, name: &str, ty: Type) -> Result<(), Problem> {
+        let Some(before) = self.defined(name) else {
+            self.insert(name.into(), ty);
+            return Ok(());
+        };
+        let Kind::Struct(announced) = &before.kind else {
+            return Err(Problem::Redefined(name.to_owned()));
+        };
+        if announced.name.as_deref() != Some(name) || announced.is_complete() {
+            return Err(Problem::Redefined(name.to_owned()));
+        }
+        let Kind::Struct(defined) = &ty.kind else {
+            return Err(Problem::NotAStruct(name.to_owned()));
+        };
+        let set = announced.fields.set(defined.fields().to_vec());
+        debug_assert!(set.is_ok(), "it was looked at above");
+        if let Some(lens) = ty.lens {
+            self.types.insert(name.into(), before.through(lens));
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, name: Arc<str>, mut ty: Type) {
+        ty.alias = None;
+        self.order.push(name.clone());
+        self.types.insert(name, ty);
+    }
+}
+
+/// The file that says the same.
+impl fmt::Display for Library {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = |name: &Arc<str>| match &self.types[name].kind {
+            Kind::Struct(found) if found.name.as_ref() == Some(name) => Some(found.clone()),
+            _ => None,
+        };
+        for (name, _) in &self.imports {
+            writeln!(out, "import \"{name}\";")?;
+        }
+        for name in &self.order {
+            let ty = &self.types[name];
+            match own(name) {
+                Some(_) => writeln!(out, "typedef {name} = struct;")?,
+                None => writeln!(out, "typedef {name} = {ty};")?,
+            }
+        }
+        for name in &self.order {
+            if let Some(found) = own(name).filter(|found| found.is_complete()) {
+                let body = Type::new(Kind::Struct(Arc::new(Struct::new(found.fields().to_vec()))));
+                let body = match &self.types[name].lens {
+                    None => body,
+                    // Such a definition is not of the grammar; the lens is lost with it.
+                    Some(Lens::Enum(_) | Lens::Vm(_) | Lens::String) => body,
+                    Some(lens) => body.through(lens.clone()),
+                };
+                writeln!(out, "typedef {name} = {body};")?;
+            }
+        }
+        for (name, prototype) in &self.prototypes {
+            writeln!(out, "{};", prototype.named(name))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,436 @@
+//! From a prototype to the two programs a hook runs: one at the call, one at the return.
+//!
+//! Only what a pointer leads to is copied; the registers are in the hook's record anyway. What lies on the
+//! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on
+//! and the returned value are copied at the return, with the pointers as they were at the call.
+
+use capture::{Limits, Op, Source, Width};
+
+use crate::place::{Half, Place, Places};
+use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type};
+
+/// How much of strings and arrays is shown, and so copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Characters of a string: `-s`.
+    pub strings: u32,
+    /// Elements of an array, and structs of one kind inside one another: `-A`.
+    pub array: u32,
+}
+
+impl Default for Detail {
+    /// ltrace's.
+    fn default() -> Self {
+        Self {
+            strings: 32,
+            array: 4,
+        }
+    }
+}
+
+/// The programs of a function, as words ([`Op::encode`]). Empty: nothing to copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// To run when it is called.
+    pub call: Vec<u64>,
+    /// To run when it returns.
+    pub exit: Vec<u64>,
+}
+
+/// Longer programs are cut between two items; what is left out shows as an address.
+const LONGEST: usize = 600;
+
+impl Prototype {
+    /// What a hook has to copy to show calls of it in this detail.
+    #[must_use]
+    pub fn capture(&self, detail: Detail) -> Programs {
+        let places = self.places();
+        let late = self.late_from.unwrap_or(self.parameters.len());
+        let mut call = Plan::new(self, &places, detail, false);
+        if let Ok(stack @ 1..) = u16::try_from(places.used.stack) {
+            call.push(Op::Value(Source::StackAddress(0)));
+            call.push(Op::Bytes(stack.into()));
+        }
+        let mut exit = Plan::new(self, &places, detail, true);
+        for (index, (parameter, place)) in self.parameters.iter().zip(&places.arguments).enumerate()
+        {
+            let plan = if index < late { &mut call } else { &mut exit };
+            if let Some(spot) = Spot::of_argument(*place) {
+                plan.argument(&parameter.ty, spot);
+            }
+            if parameter.format
+                && let Some(spot) = Spot::of_argument(*place)
+            {
+                call.format(&parameter.ty, spot, &places);
+            }
+        }
+        exit.returned(&self.returns, places.returned);
+        Programs {
+            call: call.finish(),
+            exit: exit.finish(),
+        }
+    }
+}
+
+/// Where a value lies while the program runs.
+#[derive(Clone, Copy)]
+enum Spot {
+    /// In one or two registers, from this byte on.
+    Registers([Option<Source>; 2], u32),
+    /// This far into the stack's arguments.
+    Stack(u32),
+    /// This far into the block that is the base.
+    Block(u32),
+}
+
+impl Spot {
+    fn of_argument(place: Place) -> Option<Self> {
+        let half = |half| match half {
+            Half::Gp(n) => Source::Gp(n),
+            Half::Sse(n) => Source::Sse(n),
+        };
+        Some(match place {
+            Place::Gp(n) => Self::Registers([Some(Source::Gp(n)), None], 0),
+            Place::Sse(n) => Self::Registers([Some(Source::Sse(n)), None], 0),
+            Place::Split(a, b) => Self::Registers([Some(half(a)), Some(half(b))], 0),
+            Place::Stack(offset) => Self::Stack(offset),
+            Place::Nowhere | Place::X87 | Place::ComplexX87 => return None,
+        })
+    }
+
+    fn plus(self, more: u32) -> Self {
+        match self {
+            Self::Registers(sources, at) => Self::Registers(sources, at + more),
+            Self::Stack(at) => Self::Stack(at.saturating_add(more)),
+            Self::Block(at) => Self::Block(at.saturating_add(more)),
+        }
+    }
+
+    /// The word of the call that it begins in, and how far.
+    fn source(self) -> Option<(Source, u8)> {
+        match self {
+            Self::Registers(sources, at) => {
+                let source = sources.get(at as usize / 8).copied().flatten()?;
+                Some((source, (at % 8) as u8))
+            }
+            Self::Stack(at) => Some((Source::Stack(u16::try_from(at).ok()?), 0)),
+            Self::Block(_) => None,
+        }
+    }
+}
+
+/// A struct around a value, for `eltN`.
+#[derive(Clone, Copy)]
+struct Around<'p>(&'p Struct, Spot);
+
+struct Plan<'p> {
+    prototype: &'p Prototype,
+    places: &'p Places,
+    detail: Detail,
+    exit: bool,
+    ops: Vec<Op>,
+    /// Structs whose members are being written, the innermost last.
+    inside: Vec<*const Struct>,
+    depth: usize,
+    /// Values looked at: a few lines of typedefs can make more of them than there are atoms.
+    looked: usize,
+}
+
+impl<'p> Plan<'p> {
+    fn new(prototype: &'p Prototype, places: &'p Places, detail: Detail, exit: bool) -> Self {
+        Self {
+            prototype,
+            places,
+            detail,
+            exit,
+            ops: Vec::new(),
+            inside: Vec::new(),
+            depth: 0,
+            looked: 0,
+        }
+    }
+
+    fn finish(self) -> Vec<u64> {
+        self.ops.into_iter().map(Op::encode).collect()
+    }
+
+    fn is_long(&self) -> bool {
+        self.ops.len() > LONGEST || self.looked > 20 * LONGEST
+    }
+
+    fn push(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    fn argument(&mut self, ty: &'p Type, spot: Spot) {
+        match &ty.kind {
+            Kind::Array(_) if !is_hidden(ty) => {
+                // It came as a pointer.
+                if self.load(spot) {
+                    self.pointee(ty, ty.lens.as_ref(), None);
+                }
+            }
+            _ => self.value(ty, spot, None, None),
+        }
+    }
+
+    fn returned(&mut self, ty: &'p Type, place: Place) {
+        let half = |half| match half {
+            Half::Gp(0) => Some(Source::Rax),
+            Half::Gp(_) => Some(Source::Rdx),
+            // No pointer is returned there.
+            Half::Sse(_) => None,
+        };
+        let sources = match place {
+            Place::Gp(_) if matches!(ty.kind, Kind::Array(_)) => {
+                self.push(Op::Value(Source::Rax));
+                return self.pointee(ty, ty.lens.as_ref(), None);
+            }
+            Place::Gp(_) => [Some(Source::Rax), None],
+            Place::Split(a, b) => [half(a), half(b)],
+            Place::Stack(_) if !is_hidden(ty) => {
+                self.push(Op::Value(Source::Rax));
+                return self.pointee(ty, ty.lens.as_ref(), None);
+            }
+            _ => return,
+        };
+        self.value(ty, Spot::Registers(sources, 0), None, None);
+    }
+
+    /// `v` = the pointer at the spot.
+    fn load(&mut self, spot: Spot) -> bool {
+        match (spot, spot.source()) {
+            (Spot::Block(at), _) => self.push(Op::Member(at)),
+            (_, Some((source, 0))) => self.push(Op::Value(source)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// What a value leads to; its own bytes are copied already.
+    fn value(
+        &mut self,
+        ty: &'p Type,
+        spot: Spot,
+        lens: Option<&'p Lens>,
+        around: Option<Around<'p>>,
+    ) {
+        let lens = ty.lens.as_ref().or(lens);
+        self.looked += 1;
+        if matches!(lens, Some(Lens::Hide | Lens::Vm(_))) || self.is_long() || !ty.leads_on() {
+            return;
+        }
+        match &ty.kind {
+            // `leads_on` has seen to it that it is not a `void *`.
+            Kind::Pointer(to) if self.load(spot) => {
+                self.pointee(to, to.lens.as_ref().or(lens), around);
+            }
+            Kind::Struct(of) => self.members(of, spot, lens),
+            Kind::Array(array) => {
+                let stride = array.element.size();
+                let Spot::Block(at) = spot else {
+                    let most = array.size() / stride.max(1);
+                    for index in 0..most.min(self.detail.array) {
+                        self.value(&array.element, spot.plus(index * stride), lens, around);
+                    }
+                    return;
+                };
+                self.push(Op::At(at));
+                // An array that its struct has no room for lies behind it and is copied on its own.
+                if array.size() == 0 {
+                    return self.pointee(ty, lens, around);
+                }
+                if self.count(&array.length, around, stride, self.detail.array) {
+                    self.each(&array.element, stride, lens);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn members(&mut self, of: &'p Struct, spot: Spot, lens: Option<&'p Lens>) {
+        for (offset, field) in of.members() {
+            self.value(field, spot.plus(offset), lens, Some(Around(of, spot)));
+        }
+    }
+
+    /// Copies what is at `v`, a `ty`.
+    fn pointee(&mut self, ty: &'p Type, lens: Option<&'p Lens>, around: Option<Around<'p>>) {
+        if lens == Some(&Lens::Hide) || self.is_long() {
+            return;
+        }
+        if let Some(Lens::Vm(_)) = lens {
+            return self.push(Op::Bytes(8));
+        }
+        match &ty.kind {
+            Kind::Void => {}
+            Kind::Array(array) => {
+                let (element, stride) = (&array.element, array.element.size());
+                if lens == Some(&Lens::String) && element.is_integer() {
+                    let (unit, max) = (stride as u8, self.detail.strings.saturating_add(1));
+                    match &array.length {
+                        Expr::Zero(None) => self.push(Op::Text { unit, max }),
+                        Expr::Zero(Some(most)) => {
+                            if self.number(most, around) {
+                                // -1 was an error and nothing was read; as an argument it means up to the NUL.
+                                if **most == Expr::Returned {
+                                    self.push(Op::AtMost(max));
+                                }
+                                self.push(Op::CountedText { unit, max });
+                            }
+                        }
+                        length => {
+                            if self.number(length, around) {
+                                self.push(Op::AtMost(max));
+                                self.push(Op::Array(stride));
+                            }
+                        }
+                    }
+                    return;
+                }
+                let most = match lens {
+                    Some(Lens::Bitvec) => 4096,
+                    _ => self.detail.array.saturating_add(1),
+                };
+                if self.count(&array.length, around, stride, most) {
+                    if !matches!(array.length, Expr::Zero(_)) {
+                        self.push(Op::Array(stride));
+                    }
+                    self.each(element, stride, lens);
+                }
+            }
+            _ if lens == Some(&Lens::String) && ty.is_integer() => {
+                let (unit, max) = (ty.size() as u8, self.detail.strings.saturating_add(1));
+                self.push(Op::Text { unit, max });
+            }
+            Kind::Struct(of) => {
+                let this: *const Struct = &raw const **of;
+                let again = self.inside.iter().filter(|outer| **outer == this).count();
+                if again >= self.detail.array as usize {
+                    return;
+                }
+                self.push(Op::Bytes(ty.size()));
+                self.inside.push(this);
+                self.block(|plan| plan.members(of, Spot::Block(0), lens));
+                self.inside.pop();
+            }
+            _ => {
+                self.push(Op::Bytes(ty.size()));
+                self.block(|plan| plan.value(ty, Spot::Block(0), lens, None));
+            }
+        }
+    }
+
+    /// With `v` as base, what `inner` writes; nothing if it writes nothing.
+    fn block(&mut self, inner: impl FnOnce(&mut Self)) {
+        self.nested(|skip| Op::Open { skip }, inner);
+    }
+
+    fn each(&mut self, element: &'p Type, stride: u32, lens: Option<&'p Lens>) {
+        if element.leads_on() {
+            let op = |skip| Op::Each { stride, skip };
+            self.nested(op, |plan| plan.value(element, Spot::Block(0), lens, None));
+        }
+    }
+
+    fn nested(&mut self, op: impl Fn(u16) -> Op, inner: impl FnOnce(&mut Self)) {
+        if self.depth == Limits::DEPTH {
+            return;
+        }
+        let open = self.ops.len();
+        self.push(op(0));
+        self.depth += 1;
+        inner(self);
+        self.depth -= 1;
+        if self.ops.len() == open + 1 {
+            self.ops.pop();
+            return;
+        }
+        self.push(Op::Close);
+        let skip = u16::try_from(self.ops.len() - open - 1);
+        self.ops[open] = op(skip.expect("programs are cut long before"));
+    }
+
+    /// `n` = an array's length, at most `most`, its address being `v`.
+    fn count(&mut self, length: &Expr, around: Option<Around>, stride: u32, most: u32) -> bool {
+        let Expr::Zero(bound) = length else {
+            let known = self.number(length, around);
+            if known {
+                self.push(Op::AtMost(most));
+            }
+            return known;
+        };
+        match bound {
+            Some(bound) if !self.number(bound, around) => return false,
+            Some(_) => self.push(Op::AtMost(most)),
+            None => self.push(Op::Constant(most)),
+        }
+        let zero = stride > 0 && stride as usize <= Limits::PIECE;
+        if zero {
+            self.push(Op::ZeroEnded(stride));
+        }
+        zero
+    }
+
+    /// `n` = the number, if it can be known now.
+    fn number(&mut self, of: &Expr, around: Option<Around>) -> bool {
+        let op = match of {
+            Expr::Number(number) => Some(Op::Constant(*number)),
+            Expr::Argument(index) => {
+                let index = usize::from(*index);
+                let place = self.places.arguments.get(index).copied();
+                let spot = place.and_then(Spot::of_argument).and_then(Spot::source);
+                let parameter = self.prototype.parameters.get(index);
+                spot.zip(parameter)
+                    .map(|((source, skip), of)| Op::Count(source, width(&of.ty, skip)))
+            }
+            Expr::Returned if self.exit && matches!(self.places.returned, Place::Gp(_)) => {
+                Some(Op::Count(Source::Rax, width(&self.prototype.returns, 0)))
+            }
+            Expr::Member(index) => around.and_then(|Around(of, spot)| {
+                let (offset, field) = of.members().nth((*index).into())?;
+                match spot.plus(offset) {
+                    Spot::Block(at) => Some(Op::CountMember(at, width(field, 0))),
+                    spot => spot
+                        .source()
+                        .map(|(source, skip)| Op::Count(source, width(field, skip))),
+                }
+            }),
+            Expr::Returned | Expr::Zero(_) => None,
+        };
+        self.ops.extend(op);
+        op.is_some()
+    }
+
+    fn format(&mut self, ty: &Type, spot: Spot, places: &Places) {
+        let unit = match &ty.kind {
+            Kind::Pointer(to) => match &to.kind {
+                Kind::Array(array) => array.element.size(),
+                _ => to.size(),
+            },
+            _ => return,
+        };
+        let used = places.used;
+        if let (true, Ok(stack)) = (self.load(spot), u16::try_from(used.stack)) {
+            self.push(Op::Format {
+                gp: used.gp,
+                sse: used.sse,
+                stack,
+                unit: unit as u8,
+                max: self.detail.strings.saturating_add(1).min(u16::MAX.into()) as u16,
+            });
+        }
+    }
+}
+
+fn is_hidden(ty: &Type) -> bool {
+    ty.lens == Some(Lens::Hide)
+}
+
+fn width(ty: &Type, skip: u8) -> Width {
+    Width {
+        bytes: ty.size().clamp(1, 8) as u8,
+        signed: ty.is_signed(),
+        skip,
+    }
+}

@@ -1,0 +1,75 @@
+//! The guest's memory as far as it is known.
+
+/// Bytes by address.
+pub trait Memory {
+    /// Fills the buffer with what lies at the address, wholly, or says that it cannot.
+    fn read(&self, at: u64, into: &mut [u8]) -> bool;
+}
+
+impl<F: Fn(u64, &mut [u8]) -> bool> Memory for F {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        self(at, into)
+    }
+}
+
+/// What hooks copied of one call: pieces of memory, laid over one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces {
+    pieces: Vec<(u64, Box<[u8]>)>,
+}
+
+impl Pieces {
+    /// None.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { pieces: Vec::new() }
+    }
+
+    /// Lays a piece over those before: add the call's first, then the return's.
+    pub fn add(&mut self, at: u64, bytes: &[u8]) {
+        if !bytes.is_empty() && at.checked_add(bytes.len() as u64).is_some() {
+            self.pieces.push((at, bytes.into()));
+        }
+    }
+
+    /// Forgets all, to be used for the next call.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+    }
+}
+
+impl Memory for Pieces {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let mut done = 0;
+        while done < into.len() {
+            let Some(here) = at.checked_add(done as u64) else {
+                return false;
+            };
+            let found = self
+                .pieces
+                .iter()
+                .enumerate()
+                .rev()
+                .find_map(|(index, (start, bytes))| {
+                    let offset = usize::try_from(here.checked_sub(*start)?).ok()?;
+                    (offset < bytes.len()).then(|| (index, *start, &bytes[offset..]))
+                });
+            let Some((index, _, bytes)) = found else {
+                return false;
+            };
+            // A newer piece may begin inside this one.
+            let newer = self.pieces[index + 1..].iter().map(|(start, _)| *start);
+            let until = newer
+                .filter(|start| *start > here)
+                .map(|start| start - here)
+                .min();
+            let most = until
+                .and_then(|until| usize::try_from(until).ok())
+                .unwrap_or(usize::MAX);
+            let len = bytes.len().min(into.len() - done).min(most);
+            into[done..done + len].copy_from_slice(&bytes[..len]);
+            done += len;
+        }
+        true
+    }
+}

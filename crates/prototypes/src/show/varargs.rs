@@ -1,0 +1,108 @@
+//! The arguments that a printf format asks for.
+
+use capture::{Conversions, Kind as Wanted};
+
+use super::value::At;
+use super::{Call, Memory, Show, argument_at};
+use crate::place::Places;
+use crate::types::{Expr, Kind, Lens, Type};
+
+/// No format has more.
+const MOST: usize = 100;
+
+/// Each with its type and place.
+pub(super) fn arguments(
+    show: &Show,
+    call: Call,
+    places: &Places,
+    memory: &dyn Memory,
+) -> Vec<(Type, At)> {
+    let mut found = Vec::new();
+    let Some(index) = call.prototype.format() else {
+        return found;
+    };
+    let At::Here(word) = argument_at(places.arguments[index], call.registers) else {
+        return found;
+    };
+    let mut at = u64::from_le_bytes(word[..8].try_into().expect("eight bytes"));
+    let unit = match &call.prototype.parameters[index].ty.kind {
+        Kind::Pointer(to) => match &to.kind {
+            Kind::Array(array) => array.element.size(),
+            _ => to.size(),
+        },
+        _ => return found,
+    };
+    let mut used = places.used;
+    let mut conversions = Conversions::new();
+    let mut given = None;
+    for _ in 0..capture::Limits::FORMAT {
+        let mut character = [0; 8];
+        let Some(slot) = character.get_mut(..unit as usize) else {
+            break;
+        };
+        if !memory.read(at, slot) || character == [0; 8] || found.len() == MOST {
+            break;
+        }
+        at = at.wrapping_add(unit.into());
+        let Some(conversion) = conversions.next(u64::from_le_bytes(character) as u32) else {
+            continue;
+        };
+        let most = match (conversion.precision_given, conversion.precision) {
+            (true, _) => given,
+            (_, Some(precision)) => Some(precision),
+            _ if show.like_ltrace && conversion.width_given => given,
+            _ if show.like_ltrace => conversion.width,
+            _ => None,
+        };
+        let ty = wanted(conversion.kind, most);
+        let place = used.next(&ty);
+        let at = argument_at(place, call.registers);
+        if conversion.kind == Wanted::Signed(4) {
+            given = number(&at, memory).and_then(|number| u32::try_from(number).ok());
+        }
+        found.push((ty, at));
+    }
+    found
+}
+
+fn number(at: &At, memory: &dyn Memory) -> Option<i32> {
+    let mut bytes = [0; 4];
+    match at {
+        At::Here(word) => bytes.copy_from_slice(&word[..4]),
+        At::Address(address) => {
+            if !memory.read(*address, &mut bytes) {
+                return None;
+            }
+        }
+    }
+    Some(i32::from_le_bytes(bytes))
+}
+
+fn wanted(kind: Wanted, most: Option<u32>) -> Type {
+    let signed = |size| match size {
+        1 => Kind::Char,
+        2 => Kind::Short,
+        4 => Kind::Int,
+        _ => Kind::Long,
+    };
+    let unsigned = |size| match size {
+        1 => Kind::Char,
+        2 => Kind::UShort,
+        4 => Kind::UInt,
+        _ => Kind::ULong,
+    };
+    let length = || Expr::Zero(most.map(|most| Box::new(Expr::Number(most))));
+    match kind {
+        Wanted::Signed(size) => Type::new(signed(size)),
+        Wanted::Unsigned(size) => Type::new(unsigned(size)),
+        Wanted::Octal(size) => Type::new(unsigned(size)).through(Lens::Octal),
+        Wanted::Hex(size) => Type::new(unsigned(size)).through(Lens::Hex),
+        Wanted::Character => Type::new(Kind::Char),
+        Wanted::WideCharacter => Type::new(Kind::Int).through(Lens::String),
+        Wanted::Text => Type::string(Kind::Char, length()),
+        Wanted::WideText => Type::string(Kind::Int, length()),
+        Wanted::Pointer => Type::address(),
+        Wanted::Double => Type::new(Kind::Double),
+        Wanted::LongDouble => Type::new(Kind::LongDouble),
+    }
+}

@@ -1,0 +1,175 @@
+//! What the stub, the routine and the agent's `enter` and `leave` agree on.
+//!
+//! The routine (`routine.rs`) puts this onto the guest's own stack, above the copy of the stack
+//! arguments. `rbp` is the frame pointer of an ordinary C function, so frame-pointer walkers pass too.
+//!
+//! ```text
+//!   higher addresses
+//!     stack arguments of the call          rbp+16     Frame::stack_arguments
+//!     return address of the caller         rbp+8
+//!     caller's rbp                         rbp        ◄── rbp
+//!     caller's r11 (written by the stub)   rbp-8
+//!     descriptor                           rbp-16
+//!     original                             rbp-24
+//!     ticket: enter's words for leave      rbp-48
+//!     r10 rax r9 r8 rcx rdx rsi rdi        rbp-112
+//!     xmm7 … xmm0                          rbp-240    ◄── *mut Frame
+//!     (alignment)
+//!     copy of the stack arguments          Descriptor::copied bytes
+//!                                          ◄── rsp at the call of the original
+//!   lower addresses
+//! ```
+//!
+//! Registers as arguments: System V ABI, x86-64 supplement, section 3.2.3.
+
+/// What a stub hands to the routine in r11. Written from outside before the first jump leads to the stub, never
+/// moved and never freed: a thread may stand between the stub and the routine at any time.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Address of [`Stub::original`], where the relocated instructions begin.
+    pub original: u64,
+    /// Of [`flags`].
+    pub flags: u32,
+    /// Bytes of stack arguments that the original is given: a multiple of 16, at most [`MOST_COPIED`].
+    pub copied: u32,
+    /// The agent's own, e.g. the number of the function.
+    pub payload: u64,
+    /// Address of the hooked place.
+    pub site: u64,
+}
+
+/// Bits of [`Descriptor::flags`].
+pub mod flags {
+    /// Straight to the original: not even the registers are saved.
+    pub const QUIET: u32 = 1;
+    /// `enter` is called, `leave` is not: the original is jumped to and finds the stack as its caller left it.
+    pub const ENTRY_ONLY: u32 = 2;
+    /// [`Descriptor::copied`](super::Descriptor) comes from the prototype, so all of it is there to read. Without
+    /// it, and where the copy would reach into another page, the routine asks the kernel first.
+    pub const EXACT: u32 = 4;
+}
+
+/// Stack arguments copied where nothing is known of the function: twelve words after the six registers.
+pub const COPIED: u32 = 96;
+/// More than that is refused by [`Descriptor::new`]: at most one page boundary may lie in between.
+pub const MOST_COPIED: u32 = 2048;
+
+impl Descriptor {
+    /// `copied` is rounded up to 16 and cut at [`MOST_COPIED`].
+    pub const fn new(original: u64, flags: u32, copied: u32, payload: u64, site: u64) -> Self {
+        let copied = if copied > MOST_COPIED {
+            MOST_COPIED
+        } else {
+            copied.next_multiple_of(16)
+        };
+        Self {
+            original,
+            flags,
+            copied,
+            payload,
+            site,
+        }
+    }
+
+    /// As it stands in memory.
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        bytes[0..8].copy_from_slice(&self.original.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.copied.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.payload.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.site.to_le_bytes());
+        bytes
+    }
+}
+
+/// The registers at the entry of a hooked function. What `enter` changes here, the original sees.
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub struct Frame {
+    /// Low halves of xmm0–7; the rest of the vector registers is never touched.
+    pub xmm: [[u64; 2]; 8],
+    /// First argument.
+    pub rdi: u64,
+    /// Second argument.
+    pub rsi: u64,
+    /// Third argument.
+    pub rdx: u64,
+    /// Fourth argument.
+    pub rcx: u64,
+    /// Fifth argument.
+    pub r8: u64,
+    /// Sixth argument.
+    pub r9: u64,
+    /// `al` is the number of vector registers a variadic call uses.
+    pub rax: u64,
+    /// Static chain of nested functions.
+    pub r10: u64,
+    /// Whatever `enter` wants `leave` to know: a place in a lane, the time.
+    pub ticket: [u64; 3],
+    /// The routine's own.
+    pub original: u64,
+    /// What the stub brought.
+    pub descriptor: *const Descriptor,
+    /// Scratch for the ABI, but not for callers compiled with `-fipa-ra`.
+    pub r11: u64,
+    /// The caller's frame pointer.
+    pub rbp: u64,
+    /// Where the caller goes on.
+    pub return_address: u64,
+}
+
+impl Frame {
+    /// The stack pointer as the caller will have it after the return; here its stack arguments begin.
+    pub fn stack_arguments(this: *const Self) -> *const u64 {
+        this.wrapping_add(1).cast()
+    }
+}
+
+/// The registers when the original has returned. What `leave` changes here, the caller sees.
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub struct Results {
+    /// Low halves; xmm0 and xmm1 carry results.
+    pub xmm: [[u64; 2]; 16],
+    /// First integer result.
+    pub rax: u64,
+    /// Second integer result.
+    pub rdx: u64,
+    /// rcx rsi rdi r8 r9 r10 r11: no results, but callers compiled with `-fipa-ra` may count on them.
+    pub scratch: [u64; 7],
+}
+
+/// The registers at a probe in the middle of a function.
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub struct ProbeFrame {
+    /// Low halves.
+    pub xmm: [[u64; 2]; 16],
+    /// In the order of the machine's register numbers: rax rcx rdx rbx rsp rbp rsi rdi r8 … r15.
+    pub registers: [u64; 16],
+    /// RFLAGS.
+    pub flags: u64,
+    /// What the stub brought; [`Descriptor::site`] is the probe's address.
+    pub descriptor: *const Descriptor,
+}
+
+// The offsets that are written as numbers in routine.rs.
+const _: () = {
+    assert!(size_of::<Frame>() == 240 + 16);
+    assert!(core::mem::offset_of!(Frame, rdi) == 240 - 112);
+    assert!(core::mem::offset_of!(Frame, r10) == 240 - 56);
+    assert!(core::mem::offset_of!(Frame, original) == 240 - 24);
+    assert!(core::mem::offset_of!(Frame, descriptor) == 240 - 16);
+    assert!(core::mem::offset_of!(Frame, r11) == 240 - 8);
+    assert!(core::mem::offset_of!(Descriptor, original) == 0);
+    assert!(core::mem::offset_of!(Descriptor, flags) == 8);
+    assert!(core::mem::offset_of!(Descriptor, copied) == 12);
+    assert!(size_of::<Descriptor>() == 32);
+    assert!(size_of::<Results>() == 336);
+    assert!(core::mem::offset_of!(Results, rax) == 256);
+    assert!(core::mem::offset_of!(ProbeFrame, registers) == 256);
+    assert!(core::mem::offset_of!(ProbeFrame, flags) == 384);
+    assert!(size_of::<ProbeFrame>() == 400);
+};

@@ -1,0 +1,18 @@
+//! What runs in the guest between a stub and the function it hooks.
+//!
+//! | file | what |
+//! |---|---|
+//! | `frame` | what the stub, the routine and the agent's `enter` and `leave` agree on |
+//! | `code` | the routine itself, as a macro that puts it into the image that calls it |
+//! | `unwind` | how exceptions and backtraces pass through it |
+//!
+//! A crate of its own beside `trampoline`, because the agent embeds it: Cargo builds a crate once with the union of the
+//! features asked for in a workspace, and would link the decoder's `std` into the agent.
+
+#![no_std]
+
+mod code;
+pub mod frame;
+pub mod unwind;
+
+pub use frame::{Descriptor, Frame, ProbeFrame, Results};

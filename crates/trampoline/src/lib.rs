@@ -1,0 +1,44 @@
+//! Machine code for hooks: what to steal at a function's entry, the stub, the routine that calls through.
+//!
+//! Nothing here reads or writes another process, and nothing is recorded: crate `process` writes what is planned here, crate
+//! `agent` says what happens at a call. Three steps:
+//!
+//! ```text
+//!   outside   Targets::of(text), Pads::of(text)                 once per module
+//!             plan(function) ──► Plan                           or a Refusal, with the reason in words
+//!             plan.stub(at, destination) ──► Stub               written into an island first
+//!             plan.patches(stub.at) ──► [Patch]                 written last, while all threads are stopped;
+//!                                                               a thread at a pc that stub.moved() knows is moved
+//!   inside    crate `routine`                      the code between a stub and the function
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `plan`, `refusal` | the decision, by decoding |
+//! | `targets`, `pads` | what a module's code jumps to; padding between functions |
+//! | `relocate`, `stub` | the stolen instructions at their new address |
+//! | `exempt` | functions that get no frame, or no hook |
+//! | `caller` | calls made from one module: operands and GOT slots rewritten |
+//! | `usdt` | static probes |
+
+#![no_std]
+
+extern crate alloc;
+
+pub mod caller;
+pub mod exempt;
+mod pads;
+mod plan;
+mod refusal;
+mod relocate;
+mod stub;
+mod targets;
+pub mod usdt;
+
+pub use routine::{Descriptor, Frame, ProbeFrame, Results};
+
+pub use pads::Pads;
+pub use plan::{Function, Kind, Options, Patch, Plan, plan};
+pub use refusal::Refusal;
+pub use stub::{Destination, Stub};
+pub use targets::{Branch, Read, Targets};

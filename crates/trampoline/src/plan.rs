@@ -1,0 +1,351 @@
+//! What to steal at a function's entry.
+//!
+//! The patch is `jmp rel32`, five bytes. The instructions it overwrites are *stolen*: they run in the stub, relocated, and
+//! the stub jumps back behind them.
+//!
+//! ```text
+//!   function:  endbr64            stays: indirect calls must land on it
+//!   patch_at:  jmp stub           was: push rbp; mov rsp,rbp; sub $16,%rsp
+//!              (rest of the last stolen instruction, never run)
+//!              …                  ◄── the stub jumps back to here
+//! ```
+//!
+//! Four ways, tried in this order ([`Kind`]): the function has five bytes; it is shorter, but padding follows; two bytes and a
+//! short jump to padding near by, where the long jump stands; the whole function is copied into the stub, for leaf
+//! loops that begin with their first instruction.
+//!
+//! A stolen `call` would leave a return address in the stub, which no unwinder knows. It becomes `push` of the address behind the call in the
+//! function and `jmp`: the callee returns into the function itself. The return predictor misses once; shadow stacks
+//! would object, so where the process has them such a function is refused.
+//!
+//! # How the patch is written
+//!
+//! By one `pwrite` to `/proc/PID/mem` while every thread of the guest is stopped; so no processor runs the bytes, and each
+//! passes through the kernel, which serialises, before it does. What remains is a kill of the writer: a write within one page
+//! is done by one copy in the kernel and cannot be cut by a signal. Two pages are two copies: a patch that crosses is refused
+//! ([`Refusal::PageCrossing`]). [`Patch::word`] gives the aligned eight bytes around the patch.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+
+use crate::pads::{Pads, crosses_page, padding};
+use crate::refusal::Refusal;
+use crate::relocate::Relocated;
+use crate::targets::Targets;
+
+/// A function as it stands in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    /// Its first byte.
+    pub entry: u64,
+    /// Its bytes, and those up to the next function that is known.
+    pub code: &'a [u8],
+    /// How many of these are its own: the symbol's size. 0 or too many: all.
+    pub size: usize,
+}
+
+/// What the process allows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Threads have shadow stacks (`x86_Thread_features: shstk` in `/proc/PID/status`).
+    pub shadow_stack: bool,
+}
+
+/// How room was found for the jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Five bytes of the function.
+    Long,
+    /// The function is shorter; padding after it is used.
+    Padded,
+    /// A short jump to padding, which holds the long jump.
+    Short {
+        /// Address of the long jump.
+        pad: u64,
+    },
+    /// As `Long`, `Padded`, but the stub holds the whole function.
+    Whole,
+}
+
+/// A hook that can be set.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The function.
+    pub entry: u64,
+    /// Where the patch begins: behind an `endbr64`.
+    pub patch_at: u64,
+    /// Bytes from `patch_at` that the stub runs in their place.
+    pub stolen: usize,
+    /// How.
+    pub kind: Kind,
+    /// The function begins with `endbr64`.
+    pub(crate) landing: bool,
+    /// From `patch_at`, at least as many as the patch has.
+    pub(crate) bytes: Vec<u8>,
+    /// What the pad held.
+    pub(crate) pad_bytes: [u8; 5],
+    pub(crate) relocated: Relocated,
+}
+
+/// Bytes to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Where.
+    pub at: u64,
+    /// What must stand there now; what is written to take the hook back.
+    pub old: Vec<u8>,
+    /// What is written.
+    pub new: Vec<u8>,
+}
+
+impl Patch {
+    /// The aligned eight bytes that hold all of the patch, as (address, before, after); `None` if it lies in two words.
+    /// `surrounding` are these eight bytes now.
+    pub fn word(&self, surrounding: [u8; 8]) -> Option<(u64, u64, u64)> {
+        let at = self.at & !7;
+        let offset = (self.at - at) as usize;
+        let mut after = surrounding;
+        after
+            .get_mut(offset..offset + self.new.len())?
+            .copy_from_slice(&self.new);
+        Some((
+            at,
+            u64::from_le_bytes(surrounding),
+            u64::from_le_bytes(after),
+        ))
+    }
+}
+
+/// Longest function that is copied whole.
+const LONGEST_WHOLE: usize = 512;
+
+/// Decides how `function` is hooked.
+///
+/// `targets` are those of the whole module, `pads` its padding, from which the plan takes what it uses.
+///
+/// # Errors
+/// What could not be proven.
+pub fn plan(
+    function: &Function<'_>,
+    targets: &Targets,
+    pads: &mut Pads,
+    options: Options,
+) -> Result<Plan, Refusal> {
+    let size = match function.size {
+        0 => function.code.len(),
+        size => size.min(function.code.len()),
+    };
+    let landing = function.code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]);
+    let skipped = if landing { 4 } else { 0 };
+    let place = Place {
+        entry: function.entry,
+        at: function.entry + skipped as u64,
+        code: &function.code[skipped..],
+        size: size.saturating_sub(skipped),
+        targets,
+        options,
+    };
+    let found = |theft: Theft, kind, relocated, pad_bytes| Plan {
+        entry: function.entry,
+        patch_at: place.at,
+        stolen: theft.length,
+        kind,
+        landing,
+        bytes: place.code[..theft.length.max(theft.width)].to_vec(),
+        pad_bytes,
+        relocated,
+    };
+    let first = match place.steal(5, pads) {
+        Ok((theft, relocated)) => {
+            let kind = if theft.width > theft.length {
+                Kind::Padded
+            } else {
+                Kind::Long
+            };
+            return Ok(found(theft, kind, relocated, [0; 5]));
+        }
+        // No other way helps against these.
+        Err(
+            refusal @ (Refusal::Undecodable
+            | Refusal::Breakpoint
+            | Refusal::Immovable
+            | Refusal::ShadowStack),
+        ) => return Err(refusal),
+        Err(refusal) => refusal,
+    };
+    if let Ok((theft, relocated)) = place.steal(2, pads)
+        && let Some((pad, bytes)) = pads.take_near(place.at)
+    {
+        return Ok(found(theft, Kind::Short { pad }, relocated, bytes));
+    }
+    if first == Refusal::BranchInto
+        && let Some((theft, relocated)) = place.whole()
+    {
+        return Ok(found(theft, Kind::Whole, relocated, [0; 5]));
+    }
+    Err(first)
+}
+
+/// A function behind its `endbr64`.
+struct Place<'a> {
+    entry: u64,
+    at: u64,
+    /// Up to the next function.
+    code: &'a [u8],
+    size: usize,
+    targets: &'a Targets,
+    options: Options,
+}
+
+/// Bytes to be overwritten, and those to be run elsewhere.
+struct Theft {
+    width: usize,
+    length: usize,
+}
+
+impl Place<'_> {
+    /// Steals whole instructions until `width` bytes are free.
+    fn steal(&self, width: usize, pads: &mut Pads) -> Result<(Theft, Relocated), Refusal> {
+        let mut decoder = Decoder::with_ip(64, self.code, self.at, DecoderOptions::NONE);
+        let mut stolen: Vec<Instruction> = Vec::new();
+        let mut length = 0;
+        let mut ended = false;
+        while length < width && !ended {
+            if !decoder.can_decode() || length >= self.size {
+                return Err(if self.code.len() < width {
+                    Refusal::TooShort
+                } else {
+                    Refusal::RunsOn
+                });
+            }
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                return Err(Refusal::Undecodable);
+            }
+            length += instruction.len();
+            movable(&instruction, length, width)?;
+            ended = ends(&instruction);
+            stolen.push(instruction);
+        }
+        if self.jumped_into(width, length) {
+            return Err(Refusal::BranchInto);
+        }
+        if crosses_page(self.at, width as u64) {
+            return Err(Refusal::PageCrossing);
+        }
+        let calls = stolen
+            .iter()
+            .any(|instruction| instruction.mnemonic() == Mnemonic::Call);
+        if calls && self.options.shadow_stack {
+            return Err(Refusal::ShadowStack);
+        }
+        let relocated = Relocated::of(&stolen, !ended)?;
+        if length < width {
+            let rest = self.code.get(length..).unwrap_or_default();
+            let missing = width - length;
+            let from = self.at + length as u64;
+            if padding(rest, from) < missing || !pads.take(from..self.at + width as u64) {
+                return Err(Refusal::TooShort);
+            }
+        }
+        Ok((Theft { width, length }, relocated))
+    }
+
+    /// Whether somebody jumps where the patch will be, other than a caller to its first byte and the stolen code itself.
+    fn jumped_into(&self, width: usize, length: usize) -> bool {
+        let own = self.entry..self.at + self.size as u64;
+        let stolen = self.at..self.at + length as u64;
+        self.targets
+            .within(self.entry..self.at + width as u64)
+            .iter()
+            .filter(|branch| !stolen.contains(&branch.source))
+            .any(|branch| {
+                let inside = branch.target > self.at
+                    || (branch.target > self.entry && branch.target < self.at);
+                inside || (!branch.call && own.contains(&branch.source))
+            })
+    }
+
+    /// The function as a whole, if it is a leaf and nobody else jumps into it.
+    fn whole(&self) -> Option<(Theft, Relocated)> {
+        let code = self.code.get(..self.size)?;
+        if code.len() > LONGEST_WHOLE || code.len() < 5 || crosses_page(self.at, 5) {
+            return None;
+        }
+        let mut decoder = Decoder::with_ip(64, code, self.at, DecoderOptions::NONE);
+        let mut all = Vec::new();
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            let leaf = match instruction.flow_control() {
+                FlowControl::Next
+                | FlowControl::Return
+                | FlowControl::ConditionalBranch
+                | FlowControl::UnconditionalBranch
+                | FlowControl::Exception => true,
+                FlowControl::Call => instruction.mnemonic() == Mnemonic::Syscall,
+                _ => false,
+            };
+            if instruction.is_invalid() || !leaf || instruction.code() == Code::Int3 {
+                return None;
+            }
+            all.push(instruction);
+        }
+        let own = self.entry..self.at + self.size as u64;
+        let others: Range<u64> = self.at + 1..own.end;
+        let alone = self
+            .targets
+            .within(others)
+            .iter()
+            .all(|branch| own.contains(&branch.source));
+        let last = all.last()?;
+        if !alone || !(ends(last) || last.mnemonic() == Mnemonic::Nop) {
+            return None;
+        }
+        let relocated = Relocated::of(&all, false).ok()?;
+        Some((
+            Theft {
+                width: 5,
+                length: self.size,
+            },
+            relocated,
+        ))
+    }
+}
+
+/// Control does not go on behind it.
+pub(crate) fn ends(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+    ) || matches!(
+        instruction.mnemonic(),
+        Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2 | Mnemonic::Hlt
+    )
+}
+
+/// Whether the stub can run it, `length` being where it ends behind the patch's first byte.
+pub(crate) fn movable(
+    instruction: &Instruction,
+    length: usize,
+    width: usize,
+) -> Result<(), Refusal> {
+    match instruction.flow_control() {
+        FlowControl::XbeginXabortXend => Err(Refusal::Immovable),
+        FlowControl::Interrupt if instruction.code() == Code::Int3 => Err(Refusal::Breakpoint),
+        FlowControl::Call | FlowControl::IndirectCall
+            if instruction.mnemonic() == Mnemonic::Call && length < width =>
+        {
+            Err(Refusal::CallWithin)
+        }
+        _ if instruction.is_jmp_far()
+            || instruction.is_jmp_far_indirect()
+            || instruction.is_call_far()
+            || instruction.is_call_far_indirect() =>
+        {
+            Err(Refusal::Immovable)
+        }
+        _ => Ok(()),
+    }
+}

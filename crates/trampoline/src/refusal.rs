@@ -1,0 +1,38 @@
+//! Why a place is not hooked.
+
+use thiserror::Error;
+
+/// What could not be proven, in words for whoever asked for the hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
+pub enum Refusal {
+    /// No instruction, or one that iced-x86 does not know.
+    #[error("its first bytes do not decode as instructions")]
+    Undecodable,
+    /// An `int3`.
+    #[error("a breakpoint stands in its first bytes: another tool is at work")]
+    Breakpoint,
+    /// The function, its padding and the padding near it do not hold a jump.
+    #[error("it is shorter than a jump, with no padding after it or near it")]
+    TooShort,
+    /// The body jumps to where the patch would be, and is too long or too entangled to be copied whole.
+    #[error("code jumps back into its first bytes")]
+    BranchInto,
+    /// A call would return into the patch.
+    #[error("a call in its first bytes would return into the patch")]
+    CallWithin,
+    /// `push` and `jmp` in place of a `call` do not agree with a shadow stack.
+    #[error("a call stands in its first bytes, and this process has shadow stacks")]
+    ShadowStack,
+    /// `xbegin`, whose fallback address is not relocated, and `enter`-like oddities.
+    #[error("its first bytes hold an instruction that does not work elsewhere")]
+    Immovable,
+    /// A kill between the two halves of the write would leave half a jump.
+    #[error("the patch would lie in two pages")]
+    PageCrossing,
+    /// Control runs from the function into the next one before five bytes.
+    #[error("it runs on into the next function before a jump fits")]
+    RunsOn,
+    /// The relocated instructions cannot reach what they refer to.
+    #[error("its code refers to places more than 2 GiB from the island")]
+    OutOfReach,
+}

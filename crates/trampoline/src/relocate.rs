@@ -1,0 +1,146 @@
+//! Instructions that run at another address and do what they did at theirs.
+//!
+//! iced-x86's `BlockEncoder` does the encoding: it widens short branches, `loop` and `jrcxz`, and corrects operands relative to RIP. A
+//! branch to an instruction of the same block stays within the block. Here calls are taken apart first (see `plan.rs`).
+
+use alloc::vec::Vec;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand,
+    Mnemonic, OpKind, Register,
+};
+
+use crate::refusal::Refusal;
+
+/// Instructions ready to be encoded anywhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Relocated {
+    instructions: Vec<Instruction>,
+    /// Where an instruction stood, and which of `instructions` takes its place.
+    origin: Vec<(u64, usize)>,
+}
+
+/// Bytes for one address.
+pub(crate) struct Encoded {
+    pub(crate) bytes: Vec<u8>,
+    /// From where instructions stood to where they stand.
+    pub(crate) moves: Vec<(u64, u64)>,
+}
+
+impl Relocated {
+    /// Of the instructions `stolen`; `back`: the last one does not end the function, jump to what follows it.
+    pub(crate) fn of(stolen: &[Instruction], back: bool) -> Result<Self, Refusal> {
+        let mut this = Self {
+            instructions: Vec::new(),
+            origin: Vec::new(),
+        };
+        let (mut called, mut next) = (false, 0);
+        for instruction in stolen {
+            this.origin
+                .push((instruction.ip(), this.instructions.len()));
+            next = instruction.next_ip();
+            called = instruction.mnemonic() == Mnemonic::Call;
+            if instruction.op0_kind() == OpKind::NearBranch64 && !called {
+                // Where the encoder makes several instructions of one it does not say where they begin.
+                // This one keeps the place.
+                this.instructions.push(Instruction::with(Code::Nopd));
+            }
+            if called {
+                this.call(instruction)?;
+            } else {
+                this.instructions.push(*instruction);
+            }
+        }
+        if back && !called {
+            // A thread that waits in a system call stands behind it, and goes back by its two bytes to make it again.
+            if stolen
+                .last()
+                .is_some_and(|last| last.mnemonic() == Mnemonic::Syscall)
+            {
+                this.origin.push((next, this.instructions.len()));
+            }
+            this.jump(next)?;
+        }
+        Ok(this)
+    }
+
+    /// `push` of the return address that the call would have left, in two halves because no push takes eight
+    /// bytes, and a jump to where the call led. Flags and registers stay as they are.
+    fn call(&mut self, call: &Instruction) -> Result<(), Refusal> {
+        let to = call.next_ip();
+        let encodable = |made: Result<Instruction, _>| made.map_err(|_| Refusal::Immovable);
+        let mut push = encodable(Instruction::with1(Code::Pushq_imm32, to as u32 as i32))?;
+        // Branches to the call itself lead here.
+        push.set_ip(call.ip());
+        self.instructions.push(push);
+        if to as i32 as u64 != to {
+            let upper = MemoryOperand::with_base_displ(Register::RSP, 4);
+            let high = (to >> 32) as u32;
+            self.instructions.push(encodable(Instruction::with2(
+                Code::Mov_rm32_imm32,
+                upper,
+                high,
+            ))?);
+        }
+        if call.op0_kind() == OpKind::NearBranch64 {
+            return self.jump(call.near_branch_target());
+        }
+        let mut jump = *call;
+        if jump.code() != Code::Call_rm64 || jump.op0_register() == Register::RSP {
+            return Err(Refusal::Immovable);
+        }
+        jump.set_code(Code::Jmp_rm64);
+        jump.set_ip(0);
+        if jump.memory_base() == Register::RSP {
+            // The push has moved it.
+            jump.set_memory_displacement64(jump.memory_displacement64().wrapping_add(8));
+            jump.set_memory_displ_size(8);
+        }
+        self.instructions.push(jump);
+        Ok(())
+    }
+
+    fn jump(&mut self, to: u64) -> Result<(), Refusal> {
+        let jump = Instruction::with_branch(Code::Jmp_rel32_64, to);
+        self.instructions
+            .push(jump.map_err(|_| Refusal::Immovable)?);
+        Ok(())
+    }
+
+    /// Adds what `other` holds behind what is here.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let shift = self.instructions.len();
+        self.instructions.extend_from_slice(&other.instructions);
+        let origin = other.origin.iter().map(|(ip, index)| (*ip, index + shift));
+        self.origin.extend(origin);
+    }
+
+    /// Adds instructions that stood nowhere.
+    pub(crate) fn push(&mut self, instructions: &[Instruction]) {
+        self.instructions.extend_from_slice(instructions);
+    }
+
+    /// More than the code will ever need: iced's longest form of a branch is 6 + 2 bytes and a word of data.
+    pub(crate) fn most(&self) -> usize {
+        self.instructions.len() * 16
+    }
+
+    pub(crate) fn encode(&self, at: u64) -> Result<Encoded, Refusal> {
+        let block = InstructionBlock::new(&self.instructions, at);
+        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+        let encoded = BlockEncoder::encode(64, block, options).map_err(|_| Refusal::OutOfReach)?;
+        let moves = self
+            .origin
+            .iter()
+            .filter_map(|&(from, index)| {
+                let offset = *encoded.new_instruction_offsets.get(index)?;
+                debug_assert_ne!(offset, u32::MAX, "a place that the encoder lost");
+                Some((from, at + u64::from(offset)))
+            })
+            .collect();
+        Ok(Encoded {
+            bytes: encoded.code_buffer,
+            moves,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! The code a patch jumps to.
+//!
+//! Stubs of one module lie packed in an *island*, a mapping within 2 GiB of the module's code. Each belongs to one hook.
+//!
+//! ```text
+//!   entry:     mov %r11,-16(%rsp)           below the stack pointer, where signals do not write (ABI 3.2.2)
+//!              lea descriptor(%rip),%r11    or movabs, if it is far
+//!              jmp routine                  or jmp *routine(%rip), if it is far
+//!   original:  endbr64                      if the function has one: the routine comes by an indirect jump
+//!              stolen instructions
+//!              jmp patch_at + stolen
+//! ```
+//!
+//! A probe in mid-function must leave every register, the flags and the 128 bytes below the stack pointer alone:
+//!
+//! ```text
+//!   entry:     (stolen instructions before the probe)
+//!              lea -128(%rsp),%rsp
+//!              push %r11
+//!              lea descriptor(%rip),%r11
+//!              call routine                 returns to here, with all registers as they were
+//!              pop %r11
+//!              lea 128(%rsp),%rsp
+//!              (stolen instructions from the probe on)
+//!              jmp back
+//! ```
+//!
+//! A stub is never unmapped: a thread may stand in it, or return into the routine, long after the hook was taken back.
+
+use alloc::vec::Vec;
+
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+
+use crate::plan::{Kind, Patch, Plan};
+use crate::refusal::Refusal;
+use crate::relocate::Relocated;
+
+/// Where a stub leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The routine's address in the agent.
+    pub routine: u64,
+    /// The descriptor's address: the agent's memory or the island's, anywhere.
+    pub descriptor: u64,
+}
+
+/// A stub for one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stub {
+    /// Where `bytes` go; the patch jumps here.
+    pub at: u64,
+    /// The code.
+    pub bytes: Vec<u8>,
+    /// What [`Descriptor::original`] must be: the function as it was.
+    pub original: u64,
+    /// For each stolen instruction, where it stood and where it stands: a thread stopped in between is moved by these. The
+    /// first of an entry hook leads to the beginning of the function: a thread that stands there has not been counted as a call yet, and
+    /// may as well stay.
+    pub moves: Vec<(u64, u64)>,
+}
+
+impl Stub {
+    /// Where a thread goes on that stands at `pc`, if it cannot stay there.
+    pub fn moved(&self, pc: u64) -> Option<u64> {
+        let found = self.moves.iter().find(|(from, _)| *from == pc);
+        found.map(|(_, to)| *to)
+    }
+}
+
+/// Longest part of an entry stub before `original`, and its `endbr64`.
+const HEAD: usize = 5 + 10 + 6 + 8 + 4;
+
+impl Plan {
+    /// A stub of this plan is never longer.
+    pub fn most(&self) -> usize {
+        HEAD + self.relocated.most()
+    }
+
+    /// The stub for address `at`.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
+    pub fn stub(&self, at: u64, to: Destination) -> Result<Stub, Refusal> {
+        let mut bytes = entry(at, to);
+        let original = at + bytes.len() as u64;
+        if self.landing {
+            bytes.extend_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa]);
+        }
+        let mut encoded = self.relocated.encode(at + bytes.len() as u64)?;
+        bytes.append(&mut encoded.bytes);
+        Ok(Stub {
+            at,
+            bytes,
+            original,
+            moves: encoded.moves,
+        })
+    }
+
+    /// What is written into the module, in this order: the jump that is reached first is the last.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfReach`], if the stub is more than 2 GiB away.
+    pub fn patches(&self, stub: u64) -> Result<Vec<Patch>, Refusal> {
+        let patch = |at, old: &[u8], new| Patch {
+            at,
+            old: old.to_vec(),
+            new,
+        };
+        match self.kind {
+            Kind::Short { pad } => Ok(alloc::vec![
+                patch(pad, &self.pad_bytes, long_jump(pad, stub)?),
+                patch(
+                    self.patch_at,
+                    &self.bytes[..2],
+                    short_jump(self.patch_at, pad)
+                ),
+            ]),
+            _ => Ok(alloc::vec![patch(
+                self.patch_at,
+                &self.bytes[..5],
+                long_jump(self.patch_at, stub)?
+            )]),
+        }
+    }
+}
+
+/// The distance from `next` to `to`, if 32 bits hold it.
+pub(crate) fn relative(next: u64, to: u64) -> Option<i32> {
+    i32::try_from(to.wrapping_sub(next) as i64).ok()
+}
+
+/// From the patch to the routine.
+pub(crate) fn entry(at: u64, to: Destination) -> Vec<u8> {
+    let mut bytes = alloc::vec![0x4c, 0x89, 0x5c, 0x24, 0xf0];
+    load_descriptor(&mut bytes, at, to.descriptor);
+    let place = at + bytes.len() as u64;
+    match relative(place + 5, to.routine) {
+        Some(distance) => {
+            bytes.push(0xe9);
+            bytes.extend_from_slice(&distance.to_le_bytes());
+        }
+        None => {
+            bytes.extend_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&to.routine.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// The jump to a stub.
+pub(crate) fn long_jump(at: u64, stub: u64) -> Result<Vec<u8>, Refusal> {
+    let distance = relative(at + 5, stub).ok_or(Refusal::OutOfReach)?;
+    let mut jump = alloc::vec![0xe9];
+    jump.extend_from_slice(&distance.to_le_bytes());
+    Ok(jump)
+}
+
+/// The jump to a pad, which is near.
+pub(crate) fn short_jump(at: u64, pad: u64) -> Vec<u8> {
+    alloc::vec![0xeb, pad.wrapping_sub(at + 2) as u8]
+}
+
+/// r11 = `descriptor`.
+fn load_descriptor(bytes: &mut Vec<u8>, at: u64, descriptor: u64) {
+    match relative(at + bytes.len() as u64 + 7, descriptor) {
+        Some(distance) => {
+            bytes.extend_from_slice(&[0x4c, 0x8d, 0x1d]);
+            bytes.extend_from_slice(&distance.to_le_bytes());
+        }
+        None => {
+            bytes.extend_from_slice(&[0x49, 0xbb]);
+            bytes.extend_from_slice(&descriptor.to_le_bytes());
+        }
+    }
+}
+
+/// The stub of a probe, as instructions between those stolen `before` and `after` it.
+pub(crate) fn probe(before: &Relocated, after: &Relocated, to: Destination) -> Option<Relocated> {
+    let lower = MemoryOperand::with_base_displ(Register::RSP, -128);
+    let upper = MemoryOperand::with_base_displ(Register::RSP, 128);
+    let made = [
+        Instruction::with2(Code::Lea_r64_m, Register::RSP, lower),
+        Instruction::with1(Code::Push_r64, Register::R11),
+        Instruction::with2(Code::Mov_r64_imm64, Register::R11, to.descriptor),
+        Instruction::with_branch(Code::Call_rel32_64, to.routine),
+        Instruction::with1(Code::Pop_r64, Register::R11),
+        Instruction::with2(Code::Lea_r64_m, Register::RSP, upper),
+    ];
+    let made: Vec<Instruction> = made.into_iter().collect::<Result<_, _>>().ok()?;
+    let mut whole = before.clone();
+    whole.push(&made);
+    whole.append(after);
+    Some(whole)
+}

@@ -1,0 +1,235 @@
+//! Where a module's code jumps to.
+//!
+//! A patch replaces several instructions by one. That is right only if nobody jumps to the second or a later one of
+//! them; and a loop back to the first would run the hook at each turn. So the whole text of a module is decoded once, from its
+//! first to its last byte, and every target of a direct branch is kept, together with the targets that stand in
+//! jump tables. libruby's
+//! 2.4 MB take some 20 ms (`examples/sweep.rs`), long before anything is stopped.
+//!
+//! A linear decode may lose step in data that stand in the text (hand-written assembly). It finds its way
+//! again at the next symbol, because it starts anew at each of `starts`. Targets that are none are harmless: at worst a
+//! function is refused.
+//!
+//! Jump tables: gcc and clang compile `switch` to `lea table(%rip), %b; movslq (%b,%i,4), %t; add %b, %t; jmp *%t`, entries relative
+//! to the table; and computed goto to `jmp *(%b,%i,8)` over addresses. A `lea` of a place outside of the text shortly before an
+//! indirect jump is taken for a table, and its entries for targets as long as they fall upon instructions of the text and
+//! no other table begins. A table that is not found this way is not proven about. Of indirect calls
+//! only function entries can be targets, of returns only return addresses.
+
+use alloc::vec::Vec;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+
+/// Reads memory of the module, e.g. of `.rodata`; false if it cannot.
+pub type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
+
+/// One jump or call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Branch {
+    /// Where it leads.
+    pub target: u64,
+    /// The instruction.
+    pub source: u64,
+    /// It is a call: to the first byte of a function it is no loop.
+    pub call: bool,
+}
+
+/// Branches, sorted by target.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    sorted: Vec<Branch>,
+    /// Jump tables read.
+    pub tables: usize,
+    /// Indirect jumps for which none was found (tail calls by pointer among them).
+    pub blind: usize,
+}
+
+/// Entries of a table that is longer are not looked at.
+const LONGEST_TABLE: u64 = 4096;
+/// How many instructions before an indirect jump its table is loaded.
+const NEAR: usize = 16;
+
+impl Targets {
+    /// Of the text `code` at address `at`; `starts` are sorted addresses where instructions are known to begin.
+    pub fn of(code: &[u8], at: u64, starts: &[u64], read: Option<Read<'_>>) -> Self {
+        let mut sweep = Sweep {
+            text: at..at + code.len() as u64,
+            found: Vec::new(),
+            boundaries: alloc::vec![0u64; code.len().div_ceil(64)],
+            tables: Vec::new(),
+            recent: [(Register::None, 0); NEAR],
+            turn: 0,
+            blind: 0,
+        };
+        decode(code, at, starts, |instruction| sweep.look(instruction));
+        let mut targets = Self {
+            tables: 0,
+            blind: sweep.blind,
+            sorted: Vec::new(),
+        };
+        if let Some(read) = read {
+            targets.tables = sweep.read_tables(read);
+        }
+        sweep.found.sort_unstable();
+        sweep.found.dedup();
+        targets.sorted = sweep.found;
+        targets
+    }
+
+    /// Of branches that somebody else knows.
+    pub fn from_branches(mut branches: Vec<Branch>) -> Self {
+        branches.sort_unstable();
+        branches.dedup();
+        Self {
+            sorted: branches,
+            ..Self::default()
+        }
+    }
+
+    /// Those with targets in `range`.
+    pub fn within(&self, range: core::ops::Range<u64>) -> &[Branch] {
+        let from = self.sorted.partition_point(|to| to.target < range.start);
+        let to = self.sorted.partition_point(|to| to.target < range.end);
+        &self.sorted[from..to.max(from)]
+    }
+}
+
+/// Decodes a text from end to end, anew at each of `starts`.
+pub(crate) fn decode(code: &[u8], at: u64, starts: &[u64], mut each: impl FnMut(&Instruction)) {
+    let end = at + code.len() as u64;
+    let mut instruction = Instruction::default();
+    let mut from = at;
+    let mut next = starts.partition_point(|start| *start <= at);
+    while from < end {
+        let to = starts.get(next).map_or(end, |start| (*start).min(end));
+        next += 1;
+        if to <= from {
+            continue;
+        }
+        let piece = &code[(from - at) as usize..(to - at) as usize];
+        let mut decoder = Decoder::with_ip(64, piece, from, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            if !instruction.is_invalid() {
+                each(&instruction);
+            }
+        }
+        from = to;
+    }
+}
+
+struct Sweep {
+    text: core::ops::Range<u64>,
+    found: Vec<Branch>,
+    /// One bit per byte of the text: an instruction begins here.
+    boundaries: Vec<u64>,
+    /// Address, size of an entry, the jump.
+    tables: Vec<(u64, u64, u64)>,
+    /// The last places loaded by `lea`, as a ring.
+    recent: [(Register, u64); NEAR],
+    turn: usize,
+    blind: usize,
+}
+
+impl Sweep {
+    fn look(&mut self, instruction: &Instruction) {
+        let offset = instruction.ip() - self.text.start;
+        self.boundaries[offset as usize / 64] |= 1 << (offset % 64);
+        self.turn = (self.turn + 1) % NEAR;
+        self.recent[self.turn] = (Register::None, 0);
+        match instruction.flow_control() {
+            FlowControl::UnconditionalBranch
+            | FlowControl::ConditionalBranch
+            | FlowControl::XbeginXabortXend
+            | FlowControl::Call
+                if instruction.op0_kind() == OpKind::NearBranch64 =>
+            {
+                self.found.push(Branch {
+                    target: instruction.near_branch_target(),
+                    source: instruction.ip(),
+                    call: instruction.flow_control() == FlowControl::Call,
+                });
+            }
+            FlowControl::IndirectBranch => self.table_of(instruction),
+            _ if instruction.mnemonic() == iced_x86::Mnemonic::Lea
+                && instruction.is_ip_rel_memory_operand() =>
+            {
+                let address = instruction.ip_rel_memory_address();
+                self.recent[self.turn] = (instruction.op0_register(), address);
+            }
+            _ => {}
+        }
+    }
+
+    fn table_of(&mut self, jump: &Instruction) {
+        let by_memory = jump.op0_kind() == OpKind::Memory;
+        if by_memory && jump.is_ip_rel_memory_operand() {
+            return; // through one slot: a tail call by the GOT
+        }
+        if by_memory && jump.memory_base() == Register::None && jump.memory_index_scale() == 8 {
+            self.tables
+                .push((jump.memory_displacement64(), 8, jump.ip()));
+            return;
+        }
+        let entry = if by_memory { 8 } else { 4 };
+        let before = self.tables.len();
+        for &(register, address) in &self.recent {
+            let wanted =
+                !by_memory || register == jump.memory_base() || register == jump.memory_index();
+            if register != Register::None && wanted && !self.text.contains(&address) {
+                self.tables.push((address, entry, jump.ip()));
+            }
+        }
+        self.blind += usize::from(self.tables.len() == before);
+    }
+
+    fn begins(&self, address: u64) -> bool {
+        let Some(offset) = address.checked_sub(self.text.start) else {
+            return false;
+        };
+        self.boundaries
+            .get(offset as usize / 64)
+            .is_some_and(|bits| bits >> (offset % 64) & 1 == 1)
+    }
+
+    fn read_tables(&mut self, read: Read<'_>) -> usize {
+        let mut tables = core::mem::take(&mut self.tables);
+        tables.sort_unstable();
+        tables.dedup();
+        let mut good = 0;
+        for (index, &(table, size, source)) in tables.iter().enumerate() {
+            let end = tables[index + 1..]
+                .iter()
+                .map(|next| next.0)
+                .find(|next| *next > table);
+            let before = self.found.len();
+            for entry in 0..LONGEST_TABLE {
+                let place = table.wrapping_add(entry * size);
+                if end.is_some_and(|end| place >= end) {
+                    break;
+                }
+                let mut bytes = [0; 8];
+                if !read(place, &mut bytes[..size as usize]) {
+                    break;
+                }
+                let target = match size {
+                    4 => {
+                        let offset = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                        table.wrapping_add_signed(i64::from(offset))
+                    }
+                    _ => u64::from_le_bytes(bytes),
+                };
+                if !self.begins(target) {
+                    break;
+                }
+                self.found.push(Branch {
+                    target,
+                    source,
+                    call: false,
+                });
+            }
+            good += usize::from(self.found.len() > before);
+        }
+        good
+    }
+}

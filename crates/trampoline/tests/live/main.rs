@@ -1,0 +1,13 @@
+//! Hooks set in this very process: fixtures compiled by g++, loaded with dlopen, patched, called.
+//!
+//! The patched text is this process's own, so tests take turns ([`guest::turn`]). The routine stands in the test's text without
+//! `.eh_frame`, as unknown to the loader as the agent is in a guest.
+
+mod calls;
+mod guest;
+#[path = "../modules/mod.rs"]
+mod modules;
+mod originals;
+mod probes;
+mod shapes;
+mod unwinding;

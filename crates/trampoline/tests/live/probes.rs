@@ -1,0 +1,160 @@
+//! Static probes: read from notes, hooked at their nops.
+
+use trampoline::usdt::{self, Found};
+use trampoline::{Descriptor, Destination, Options, Refusal};
+
+use crate::guest::{island, seen, shapes, trampoline_probe, turn, write};
+use crate::modules::Module;
+
+/// Takes patches back.
+struct Patched(Vec<trampoline::Patch>);
+impl Drop for Patched {
+    fn drop(&mut self) {
+        self.0
+            .iter()
+            .rev()
+            .for_each(|patch| write(patch.at, &patch.old));
+    }
+}
+
+#[test]
+fn a_probe_sees_all_registers_and_disturbs_none() {
+    let _turn = turn();
+    let library = shapes();
+    let module = library.module();
+    let (base, notes) = module.probes();
+    for (name, function, before) in [("early", "probed", 0), ("late", "probed_late", 4)] {
+        let probe = usdt::probes(&notes, base)
+            .find(|probe| probe.name == name)
+            .expect(name);
+        assert_eq!(probe.provider, "shapes");
+        // SAFETY: the fixture's functions have this type.
+        let called: extern "C" fn(u64, u64) -> u64 =
+            unsafe { std::mem::transmute(library.address(function)) };
+        let pairs = [(1, 2), (2, 1), (7, 7), (40, 100)];
+        let bare = pairs.map(|(a, b)| called(a, b));
+        let named = module
+            .functions()
+            .find(|named| named.name == function)
+            .expect(function);
+        let plan = usdt::plan(
+            &named.code,
+            probe.pc,
+            &module.targets(),
+            &mut module.pads(),
+            Options::default(),
+        )
+        .expect(name);
+        assert_eq!(plan.site - plan.patch_at, before, "{name}");
+        let at = island(probe.pc);
+        let descriptor = Box::leak(Box::new(Descriptor::new(0, 0, 0, 5, probe.pc)));
+        let routine = trampoline_probe as *const () as u64;
+        let stub = plan
+            .stub(
+                at,
+                Destination {
+                    routine,
+                    descriptor: &raw const *descriptor as u64,
+                },
+            )
+            .expect("near");
+        assert!(stub.bytes.len() <= plan.most());
+        write(at, &stub.bytes);
+        let patched = Patched(plan.patches(at).expect("near"));
+        patched
+            .0
+            .iter()
+            .for_each(|patch| write(patch.at, &patch.new));
+        let already = seen().len();
+        assert_eq!(pairs.map(|(a, b)| called(a, b)), bare, "{name}");
+        let hits = seen()[already..].to_vec();
+        assert_eq!(hits.len(), 4);
+        for (hit, (a, b)) in hits.iter().zip(pairs) {
+            let mut frame = trampoline::ProbeFrame {
+                xmm: [[0; 2]; 16],
+                registers: [0; 16],
+                flags: 0,
+                descriptor,
+            };
+            frame.registers[..6].copy_from_slice(&hit.integers);
+            // rsi and rdi, which the log has among its floats.
+            frame.registers[6] = hit.floats[0].to_bits();
+            frame.registers[7] = hit.floats[1].to_bits();
+            let found: Vec<Found> = usdt::arguments(probe.arguments)
+                .map(|argument| argument.expect("understood").find(&frame, 0))
+                .collect();
+            if name == "early" {
+                assert_eq!(found[..2], [Found::Value(a), Found::Value(b)]);
+                assert_eq!(
+                    found[2],
+                    Found::At(frame.registers[4] - 8),
+                    "relative to the stack pointer at the nop"
+                );
+            } else {
+                assert_eq!(found, [Found::Value(a + b)]);
+            }
+        }
+        drop(patched);
+        assert_eq!(pairs.map(|(a, b)| called(a, b)), bare);
+        assert_eq!(seen().len(), already + 4);
+    }
+}
+
+#[test]
+fn a_probe_that_would_miss_some_is_refused() {
+    let module = shapes().module();
+    let (base, notes) = module.probes();
+    let probe = usdt::probes(&notes, base)
+        .find(|probe| probe.name == "never")
+        .expect("in shapes.S");
+    let named = module
+        .functions()
+        .find(|named| named.name == "probed_never")
+        .expect("in shapes.S");
+    let refused = usdt::plan(
+        &named.code,
+        probe.pc,
+        &module.targets(),
+        &mut module.pads(),
+        Options::default(),
+    );
+    assert_eq!(refused.err(), Some(Refusal::BranchInto));
+}
+
+#[test]
+fn the_probes_of_ruby_and_python_are_read_and_planned() {
+    for name in [
+        "libruby-3.1.so.3.1",
+        "libpython3.11.so.1.0",
+        "libc.so.6",
+        "libstdc++.so.6",
+    ] {
+        let Some(module) = Module::open(name) else {
+            eprintln!("SKIPPED {name}: not installed");
+            continue;
+        };
+        let (base, notes) = module.probes();
+        let (targets, mut pads) = (module.targets(), module.pads());
+        let (mut all, mut planned, mut bad) = (0, 0, 0);
+        for probe in usdt::probes(&notes, base) {
+            all += 1;
+            bad += usdt::arguments(probe.arguments)
+                .filter(Option::is_none)
+                .count();
+            assert_eq!(module.bytes(probe.pc, 1), [0x90], "{probe:?}");
+            // A stripped library: the function around the probe may have no name. Any exported one before it is a place
+            // where an instruction begins.
+            let Some(function) = module.containing(probe.pc) else {
+                continue;
+            };
+            match usdt::plan(&function, probe.pc, &targets, &mut pads, Options::default()) {
+                Ok(_) => planned += 1,
+                Err(why) => println!("    {name} {}:{} {why}", probe.provider, probe.name),
+            }
+        }
+        println!("{name}: {all} probes, {planned} can be hooked");
+        assert!(all > 0 || !name.contains("ruby"), "{name}");
+        assert_eq!(bad, 0, "{name}: arguments not understood");
+        assert!(planned * 20 >= all * 17, "{name}: {planned} of {all}");
+    }
+}

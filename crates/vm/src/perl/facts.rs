@@ -1,0 +1,172 @@
+//! What the reader must know about one process beyond its version.
+//!
+//! Facts are found once, from outside, with the help of exported symbols, and are plain numbers, so
+//! that they can be handed to the agent.
+
+use super::interpreter::Interpreter;
+use super::{Error, Layout, Perl, Unsupported, Version};
+use crate::Memory;
+
+/// `thread_key` of a Perl without threads.
+const NO_THREADS: u64 = u64::MAX;
+
+/// `specific` in glibc's `struct pthread` (`nptl/descr.h`): 1296 in 2.31, 2.35, 2.36, 2.39 and 2.41, by
+/// their own `_thread_db_pthread_specific`.
+const SPECIFIC: u64 = 1296;
+
+/// Facts about one Perl process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    version: u64,
+    thread_key: u64,
+    specific: u64,
+    main: u64,
+    op: u64,
+    curcop: u64,
+    curstackinfo: u64,
+    defstash: u64,
+}
+
+impl Facts {
+    /// How many words they are.
+    pub const WORDS: usize = 8;
+
+    /// Finds them. `symbol` gives the address in the guest of a symbol that perl (where it carries its
+    /// own interpreter, as Debian's does) or libperl exports. If it also knows
+    /// `_thread_db_pthread_specific` of libc, it is libc that says where a thread keeps its data;
+    /// otherwise it is where glibc 2.31 to 2.41 have it.
+    pub fn find(
+        memory: &impl Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Facts, Error> {
+        let need = |name: &'static str| symbol(name).ok_or(Error::Symbol(name));
+        let version = Version::new(
+            memory.u8(need("PL_revision")?)?,
+            memory.u8(need("PL_version")?)?,
+            memory.u8(need("PL_subversion")?)?,
+        );
+        let layout = Layout::of(version)?;
+        let mut facts = Facts {
+            version: version.packed(),
+            thread_key: NO_THREADS,
+            ..Facts::default()
+        };
+        if let Some(key) = symbol("PL_thr_key") {
+            let size = memory.u16(need("PL_interp_size")?)?;
+            if size != layout.interpreter_size {
+                return Err(Unsupported::Build { version, size }.into());
+            }
+            facts.thread_key = memory.u32(key)?.into();
+            facts.specific = specific(memory, symbol)?;
+            facts.main = memory.u64(need("PL_curinterp")?)?;
+        } else if let Some(curcop) = symbol("PL_curcop") {
+            facts.curcop = curcop;
+            facts.op = need("PL_op")?;
+            facts.curstackinfo = need("PL_curstackinfo")?;
+            facts.defstash = need("PL_defstash")?;
+        } else {
+            return Err(Unsupported::Multiplicity(version).into());
+        }
+
+        let perl = Perl {
+            memory,
+            layout,
+            facts,
+        };
+        let stash = memory.u64(perl.main_interpreter().defstash)?;
+        let name = perl
+            .stash_name(stash)?
+            .ok_or(Error::garbled("package main", stash))?;
+        if !perl.says(name, b"main")? {
+            return Err(Error::garbled("package main", stash));
+        }
+        Ok(facts)
+    }
+
+    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    pub const fn to_words(self) -> [u64; Facts::WORDS] {
+        [
+            self.version,
+            self.thread_key,
+            self.specific,
+            self.main,
+            self.op,
+            self.curcop,
+            self.curstackinfo,
+            self.defstash,
+        ]
+    }
+
+    /// The inverse of [`to_words`](Facts::to_words).
+    pub const fn from_words(words: [u64; Facts::WORDS]) -> Facts {
+        let [
+            version,
+            thread_key,
+            specific,
+            main,
+            op,
+            curcop,
+            curstackinfo,
+            defstash,
+        ] = words;
+        Facts {
+            version,
+            thread_key,
+            specific,
+            main,
+            op,
+            curcop,
+            curstackinfo,
+            defstash,
+        }
+    }
+
+    /// Which Perl it is.
+    pub const fn version(&self) -> Version {
+        Version::unpack(self.version)
+    }
+
+    /// Whether it was built with threads, so that there may be several interpreters.
+    pub const fn has_threads(&self) -> bool {
+        self.thread_key != NO_THREADS
+    }
+
+    /// The key under which each thread keeps its interpreter.
+    pub(super) const fn thread_key(&self) -> u64 {
+        self.thread_key
+    }
+
+    /// `specific` in `struct pthread`.
+    pub(super) const fn specific(&self) -> u64 {
+        self.specific
+    }
+
+    /// The first interpreter made.
+    pub(super) const fn main(&self) -> u64 {
+        self.main
+    }
+
+    /// The only interpreter of a Perl without threads.
+    pub(super) const fn variables(&self) -> Interpreter {
+        Interpreter {
+            op: self.op,
+            curcop: self.curcop,
+            curstackinfo: self.curstackinfo,
+            defstash: self.defstash,
+            stashpad: 0,
+        }
+    }
+}
+
+/// Where a thread's descriptor keeps the array of its data, as libc tells debuggers: a `uint32_t[3]` of
+/// bits an element, elements, offset (`nptl_db/db_info.c`).
+fn specific(memory: &impl Memory, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<u64, Error> {
+    match symbol("_thread_db_pthread_specific") {
+        Some(at) => match memory.u32(at.wrapping_add(8))? {
+            offset @ 512..=8192 => Ok(offset.into()),
+            _ => Err(Error::garbled("description of struct pthread", at)),
+        },
+        None => Ok(SPECIFIC),
+    }
+}

@@ -1,0 +1,177 @@
+//! Which interpreter a thread runs, and where it stands.
+//!
+//! A Perl with threads has an interpreter per thread (`struct interpreter`, `intrpvar.h`), which the
+//! thread finds by `pthread_getspecific(PL_thr_key)` (`PERL_GET_CONTEXT`, `thread.h`). glibc keeps that
+//! in the thread's descriptor, `struct pthread` (`nptl/descr.h`), which the thread pointer (the base
+//! of segment fs) points to:
+//!
+//! ```text
+//!   struct pthread
+//!   ├─ specific − 512: specific_1stblock[32] = (seq, data) of the keys 0 to 31
+//!   ├─ specific: struct pthread_key_data *specific[32]: one block of 32 keys each
+//! ```
+
+use super::{Error, Perl, Text};
+use crate::{Fault, Memory, bytes};
+
+/// Keys in a block, `PTHREAD_KEY_2NDLEVEL_SIZE`; size of one entry and place of its data.
+const BLOCK: u64 = 32;
+const ENTRY: u64 = 16;
+const ENTRY_DATA: u64 = 8;
+
+/// `Iop` in `struct interpreter`: the same in all versions.
+const OP: u64 = 8;
+
+/// `cop_line`, `cop_stashoff` (without threads `cop_stash`) and `cop_file` (without threads
+/// `cop_filegv`) in `struct cop` (`cop.h`).
+const COP_LINE: u64 = 36;
+const COP_STASH: u64 = 40;
+const COP_FILE: u64 = 48;
+
+/// A longer file name is cut.
+const LONGEST_FILE: u64 = 4096;
+
+/// Without threads a file is known by a glob named `_<` and the file.
+const FILE_PREFIX: u64 = 2;
+
+/// One interpreter: where its variables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interpreter {
+    pub(super) op: u64,
+    pub(super) curcop: u64,
+    pub(super) curstackinfo: u64,
+    pub(super) defstash: u64,
+    /// 0 without threads.
+    pub(super) stashpad: u64,
+}
+
+/// Where in a program: a statement, and an operation in it.
+///
+/// Two words, cheap to read and to compare. [`Perl::line`] finds the line, [`Perl::file`] the file.
+/// The same words mean the same place until the code is freed, as code of `eval STRING` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The statement begun last, a `struct cop`.
+    pub cop: u64,
+    /// The operation in it; 0 where it is not known.
+    pub op: u64,
+    /// Whether `op` is not the operation itself but the one that follows it: where a call returns to.
+    pub after: bool,
+}
+
+impl<M: Memory> Perl<'_, M> {
+    /// The interpreter that the thread with this thread pointer (the base of segment fs) runs, or
+    /// `None` if it runs no Perl. One or two loads.
+    #[inline]
+    pub fn interpreter(&self, thread_pointer: u64) -> Result<Option<Interpreter>, Fault> {
+        if !self.facts.has_threads() {
+            return Ok(Some(self.facts.variables()));
+        }
+        let key = self.facts.thread_key();
+        let specific = thread_pointer.wrapping_add(self.facts.specific());
+        let block = if key < BLOCK {
+            specific.wrapping_sub(BLOCK * ENTRY)
+        } else {
+            match self.memory.u64(specific.wrapping_add(key / BLOCK * 8))? {
+                0 => return Ok(None),
+                block => block,
+            }
+        };
+        let entry = block.wrapping_add(key % BLOCK * ENTRY);
+        match self.memory.u64(entry.wrapping_add(ENTRY_DATA))? {
+            0 => Ok(None),
+            interpreter => Ok(Some(self.at(interpreter))),
+        }
+    }
+
+    /// The interpreter made first: the main thread's, where no thread pointer is at hand.
+    pub fn main_interpreter(&self) -> Interpreter {
+        if self.facts.has_threads() {
+            self.at(self.facts.main())
+        } else {
+            self.facts.variables()
+        }
+    }
+
+    /// The interpreter that a `PerlInterpreter *` points to: what C code gets as its first argument
+    /// (`pTHX`) where Perl has threads.
+    #[inline]
+    pub fn at(&self, interpreter: u64) -> Interpreter {
+        let member = |offset| interpreter.wrapping_add(offset);
+        Interpreter {
+            op: member(OP),
+            curcop: member(self.layout.curcop),
+            curstackinfo: member(self.layout.curstackinfo),
+            defstash: member(self.layout.defstash),
+            stashpad: member(self.layout.stashpad),
+        }
+    }
+
+    /// Where the interpreter stands; two loads. `None` before the program has begun and after it has
+    /// ended.
+    #[inline]
+    pub fn here(&self, interpreter: &Interpreter) -> Result<Option<Place>, Fault> {
+        Ok(match self.memory.u64(interpreter.curcop)? {
+            0 => None,
+            cop => Some(Place {
+                cop,
+                op: self.memory.u64(interpreter.op)?,
+                after: false,
+            }),
+        })
+    }
+
+    /// The line on which the statement of a place begins: one load. [`line`](Perl::line) is what Perl
+    /// itself would say.
+    #[inline]
+    pub fn statement_line(&self, place: Place) -> Result<u32, Fault> {
+        self.memory.u32(place.cop.wrapping_add(COP_LINE))
+    }
+
+    /// The file of a place.
+    pub fn file(&self, place: Place) -> Result<Text, Error> {
+        let file = self.memory.u64(place.cop.wrapping_add(COP_FILE))?;
+        if file == 0 {
+            return Err(Error::garbled("file of a statement", place.cop));
+        }
+        if self.facts.has_threads() {
+            return Ok(bytes::c_string(self.memory, file, LONGEST_FILE)?);
+        }
+        let name = self
+            .glob_name(file)?
+            .ok_or(Error::garbled("file of a statement", file))?;
+        match name.len.checked_sub(FILE_PREFIX) {
+            Some(len) => Ok(Text {
+                address: name.address.wrapping_add(FILE_PREFIX),
+                len,
+                ..name
+            }),
+            None => Err(Error::garbled("file of a statement", file)),
+        }
+    }
+
+    /// A word that is another when the statement at a place is another than it was: its line, package and file,
+    /// mixed. Three loads; no proof, but an address would have to be used again for the same.
+    #[inline]
+    pub fn witness(&self, place: Place) -> Result<u64, Fault> {
+        let word = |offset: u64| self.memory.u64(place.cop.wrapping_add(offset));
+        let (line, stash) = (self.statement_line(place)?, word(COP_STASH)?);
+        Ok(word(COP_FILE)? ^ u64::from(line).rotate_left(21) ^ stash.rotate_left(42))
+    }
+
+    /// The package that a place was compiled in; `None` if that is gone.
+    pub fn package(&self, interpreter: &Interpreter, place: Place) -> Result<Option<Text>, Error> {
+        let at = self.memory.u64(place.cop.wrapping_add(COP_STASH))?;
+        let stash = if self.facts.has_threads() {
+            let pad = self.memory.u64(interpreter.stashpad)?;
+            self.memory.u64(pad.wrapping_add(at.wrapping_mul(8)))?
+        } else {
+            at
+        };
+        if stash == 0 {
+            Ok(None)
+        } else {
+            self.stash_name(stash)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Where things lie in each Perl: the one place for what differs between versions.
+//!
+//! Offsets are of x86-64 Linux builds with 64-bit integers, without `-DDEBUGGING`. Every number was
+//! printed by `offsetof`/`sizeof` in a program that included `perl.h` and `XSUB.h` of that release with
+//! the `config.h` of the distribution's own package:
+//!
+//! | table | source | headers of |
+//! |---|---|---|
+//! | 5.32 | 5.32.1 | Debian bullseye, libperl-dev |
+//! | 5.34 | 5.34.0 | Ubuntu jammy, libperl-dev |
+//! | 5.36 | 5.36.0 | Debian bookworm, libperl-dev |
+//! | 5.38 | 5.38.2 | Ubuntu noble, libperl5.38t64 |
+//! | 5.40 | 5.40.1 | Debian trixie, libperl-dev |
+//!
+//! New members of `struct interpreter` are only added at its end within a release series
+//! (`intrpvar.h`), and its size is exported as `PL_interp_size`, which is held against the table.
+//! What is the same in all five is a constant beside the code that uses it.
+//!
+//! A Perl without threads has no `struct interpreter`: its members are variables of their own, exported
+//! under the names `PL_…`. The rest of the tables holds for it too (checked with 5.36.0 built with
+//! `-Uusethreads`), but that a statement knows its package and file by pointer
+//! ([`interpreter`](super::interpreter)).
+
+use super::version::{Unsupported, Version};
+
+/// One release series' table. Each field names the definition it comes from.
+#[derive(Debug)]
+pub struct Layout {
+    /// 36 of 5.36.
+    pub version: u8,
+    /// `sizeof(struct interpreter)`, as `PL_interp_size` says; `intrpvar.h`.
+    pub interpreter_size: u16,
+    /// `Idefstash` in `struct interpreter`.
+    pub defstash: u64,
+    /// `Icurcop` in `struct interpreter`.
+    pub curcop: u64,
+    /// `Icurstackinfo` in `struct interpreter`.
+    pub curstackinfo: u64,
+    /// `Istashpad` in `struct interpreter`.
+    pub stashpad: u64,
+    /// `OP_NEXTSTATE`: `opnames.h`.
+    pub op_nextstate: u16,
+    /// `OP_SCOPE`: `opnames.h`.
+    pub op_scope: u16,
+    /// `OP_ENTEREVAL`: `opnames.h`.
+    pub op_entereval: u16,
+    /// Whether `struct xpvhv_aux` lies in the body of a hash (since 5.36) or behind its array: `hv.h`.
+    pub aux_in_body: bool,
+    /// Whether 0x80 in the type of an eval's context (`CXp_TRY`) marks a `try` block: `cop.h`.
+    pub has_try: bool,
+}
+
+const PERL_5_32: Layout = Layout {
+    version: 32,
+    interpreter_size: 3792,
+    defstash: 208,
+    curcop: 224,
+    curstackinfo: 240,
+    stashpad: 2640,
+    op_nextstate: 0xc3,
+    op_scope: 0xc8,
+    op_entereval: 0x159,
+    aux_in_body: false,
+    has_try: false,
+};
+
+const PERL_5_34: Layout = Layout {
+    version: 34,
+    interpreter_size: 3760,
+    defstash: 192,
+    curcop: 208,
+    curstackinfo: 224,
+    stashpad: 2608,
+    has_try: true,
+    ..PERL_5_32
+};
+
+const PERL_5_36: Layout = Layout {
+    version: 36,
+    interpreter_size: 3768,
+    aux_in_body: true,
+    ..PERL_5_34
+};
+
+const PERL_5_38: Layout = Layout {
+    version: 38,
+    interpreter_size: 3896,
+    stashpad: 2480,
+    op_nextstate: 0xc6,
+    op_scope: 0xcb,
+    op_entereval: 0x15c,
+    ..PERL_5_36
+};
+
+const PERL_5_40: Layout = Layout {
+    version: 40,
+    interpreter_size: 3768,
+    stashpad: 2352,
+    ..PERL_5_38
+};
+
+static ALL: [Layout; 5] = [PERL_5_32, PERL_5_34, PERL_5_36, PERL_5_38, PERL_5_40];
+
+impl Layout {
+    /// The layout of a Perl, or why there is none.
+    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
+        let key = (version.revision, version.version);
+        match key {
+            (5, number) if number % 2 == 1 && (32..40).contains(&number) => {
+                return Err(Unsupported::Development(version));
+            }
+            _ => {}
+        }
+        ALL.iter()
+            .find(|layout| (5, layout.version) == key)
+            .ok_or(if key < (5, 32) {
+                Unsupported::Older(version)
+            } else {
+                Unsupported::Newer(version)
+            })
+    }
+
+    /// The tables, oldest first.
+    pub fn all() -> &'static [Layout] {
+        &ALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_by_name() {
+        assert_eq!(
+            Layout::of(Version::new(5, 36, 3)).map(|layout| layout.version),
+            Ok(36)
+        );
+        for (version, why) in [
+            (
+                Version::new(5, 30, 0),
+                Unsupported::Older as fn(Version) -> Unsupported,
+            ),
+            (Version::new(5, 42, 0), Unsupported::Newer),
+            (Version::new(7, 0, 0), Unsupported::Newer),
+            (Version::new(5, 37, 2), Unsupported::Development),
+        ] {
+            assert_eq!(Layout::of(version).err(), Some(why(version)));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Perl 5, 5.32 to 5.40, with and without threads.
+//!
+//! [`Perl`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
+//!
+//! | file | question |
+//! |---|---|
+//! | `version` | which Perl is this? |
+//! | `layout` | where do things lie in that version? |
+//! | `facts` | what must be known about this one process? |
+//! | `interpreter` | which interpreter does a thread run, and where does it stand? |
+//! | `ops` | which line is that? |
+//! | `frames` | which Perl code is running, and where does C code lie between? |
+//! | `name` | what are packages, globs and subs called? |
+//! | `stash` | which C function is the sub of this name? |
+//! | `value` | what does a scalar say? |
+//!
+//! The line that runs now, in a hook on the guest's own thread: [`Perl::interpreter`] once a thread, then
+//! [`Perl::here`] (two loads) and, where the place is new, [`Perl::line`] and [`Perl::file`].
+
+mod error;
+mod facts;
+pub mod frames;
+mod interpreter;
+mod layout;
+mod name;
+mod ops;
+mod stash;
+mod value;
+mod version;
+
+pub use crate::bytes::Text;
+pub use error::Error;
+pub use facts::Facts;
+pub use frames::{Frame, Frames, Kind};
+pub use interpreter::{Interpreter, Place};
+pub use layout::Layout;
+pub use stash::{Sub, Xsub};
+pub use value::Value;
+pub use version::{Unsupported, Version};
+
+use crate::Memory;
+
+/// One Perl process, readable.
+#[derive(Debug)]
+pub struct Perl<'a, M> {
+    memory: &'a M,
+    layout: &'static Layout,
+    facts: Facts,
+}
+
+impl<M> Clone for Perl<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Perl<'_, M> {}
+
+impl<'a, M: Memory> Perl<'a, M> {
+    /// A reader for the process `facts` were found in.
+    pub fn new(memory: &'a M, facts: Facts) -> Result<Perl<'a, M>, Unsupported> {
+        Ok(Perl {
+            memory,
+            layout: Layout::of(facts.version())?,
+            facts,
+        })
+    }
+
+    /// The memory it reads.
+    pub fn memory(&self) -> &'a M {
+        self.memory
+    }
+
+    /// Where things lie.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
+    /// What is known about this process.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+}

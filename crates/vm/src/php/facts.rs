@@ -1,0 +1,87 @@
+//! What the reader must know about one process beyond its version.
+//!
+//! The version is that of the module `core` in the exported `module_registry`, which also says whether PHP was built
+//! with threads (`zts` in `zend_module_entry`, `zend_modules.h`). The rest is where `executor_globals` lies.
+
+use super::table::{Table, hash};
+use super::{Error, Layout, Unsupported, Version};
+use crate::Memory;
+
+/// `zend_api`, `zend_debug` and `zts` in `zend_module_entry`.
+const MODULE_API: u64 = 4;
+const MODULE_DEBUG: u64 = 8;
+const MODULE_THREADS: u64 = 9;
+
+/// Facts about one PHP process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    version: u64,
+    executor: u64,
+    frameless: u64,
+}
+
+impl Facts {
+    /// How many words they are.
+    pub const WORDS: usize = 3;
+
+    /// Finds them. `symbol` gives the address in the guest of a symbol that php or libphp exports.
+    pub fn find(
+        memory: &impl Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Facts, Error> {
+        let need = |name: &'static str| symbol(name).ok_or(Error::Symbol(name));
+        let registry = need("module_registry")?;
+        let core = Table::new(memory, registry)?
+            .get(b"core", hash(b"core"))?
+            .ok_or(Error::garbled("module registry", registry))?;
+        let module = memory.u64(core)?;
+        let version = Version(memory.u32(module.wrapping_add(MODULE_API))?);
+        if memory.u8(module.wrapping_add(MODULE_THREADS))? != 0 {
+            return Err(Unsupported::Threads(version).into());
+        }
+        if memory.u8(module.wrapping_add(MODULE_DEBUG))? != 0 {
+            return Err(Unsupported::Debug(version).into());
+        }
+        let layout = Layout::of(version)?;
+        let frameless = match layout.frameless {
+            true => memory.u64(need("zend_flf_functions")?)?,
+            false => 0,
+        };
+        Ok(Facts {
+            version: version.0.into(),
+            executor: need("executor_globals")?,
+            frameless,
+        })
+    }
+
+    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    pub const fn to_words(self) -> [u64; Facts::WORDS] {
+        [self.version, self.executor, self.frameless]
+    }
+
+    /// The inverse of [`to_words`](Facts::to_words).
+    pub const fn from_words(words: [u64; Facts::WORDS]) -> Facts {
+        let [version, executor, frameless] = words;
+        Facts {
+            version,
+            executor,
+            frameless,
+        }
+    }
+
+    /// Which PHP it is.
+    pub const fn version(&self) -> Version {
+        Version(self.version as u32)
+    }
+
+    /// The `zend_executor_globals`.
+    pub const fn executor(&self) -> u64 {
+        self.executor
+    }
+
+    /// The functions that are called without a frame; 0 where there are none.
+    pub(super) const fn frameless(&self) -> u64 {
+        self.frameless
+    }
+}

@@ -1,0 +1,132 @@
+//! Where things lie in each PHP: the one place for what differs between versions.
+//!
+//! Offsets are of x86-64 Linux builds without threads (NTS) and without `--enable-debug`. Every number was
+//! printed by `offsetof`/`sizeof` in a program that included `php.h`, `zend_generators.h` and `zend_fibers.h`
+//! of that release from the distribution's own `-dev` package:
+//!
+//! | table | source | headers of |
+//! |---|---|---|
+//! | 7.4 | 7.4.33 | Debian bullseye, php7.4-dev |
+//! | 8.1 | 8.1.2 | Ubuntu jammy, php8.1-dev |
+//! | 8.2 | 8.2.32 | Debian bookworm, php8.2-dev |
+//! | 8.3 | 8.3.6 | Ubuntu noble, php8.3-dev |
+//! | 8.4 | 8.4.24 | Debian trixie, php8.4-dev |
+//!
+//! No table for 8.0: no distribution at hand carries its headers. It is refused by name. What is the same in
+//! all five is a constant beside the code that uses it.
+
+use super::version::{Unsupported, Version};
+
+/// One release series' table. Each field names the definition it comes from.
+#[derive(Debug)]
+pub struct Layout {
+    /// `ZEND_MODULE_API_NO`.
+    pub api: u32,
+    /// `objects_store` in `zend_executor_globals`: `zend_globals.h`.
+    pub objects: u64,
+    /// `opline_before_exception` in `zend_executor_globals`.
+    pub before_exception: u64,
+    /// `opcodes` in `zend_op_array`: `zend_compile.h`.
+    pub opcodes: u64,
+    /// `filename` in `zend_op_array`.
+    pub filename: u64,
+    /// `line_end` in `zend_op_array`.
+    pub line_end: u64,
+    /// `handler` in `zend_internal_function`: `zend_compile.h`.
+    pub handler: u64,
+    /// `execute_data` and `node.parent` in `zend_generator`: `zend_generators.h`.
+    pub generator: (u64, u64),
+    /// Where fibers keep their state, since 8.1.
+    pub fiber: Option<Fiber>,
+    /// Whether some functions of C are called without a frame (`ZEND_FRAMELESS_ICALL_0` to `_3`), since 8.4.
+    pub frameless: bool,
+}
+
+/// `zend_fiber`: `zend_fibers.h`.
+#[derive(Clone, Copy, Debug)]
+pub struct Fiber {
+    /// `context.status`.
+    pub status: u64,
+    /// `execute_data`.
+    pub execute_data: u64,
+}
+
+const PHP_7_4: Layout = Layout {
+    api: 20190902,
+    objects: 840,
+    before_exception: 880,
+    opcodes: 64,
+    filename: 136,
+    line_end: 148,
+    handler: 48,
+    generator: (64, 160),
+    fiber: None,
+    frameless: false,
+};
+
+const PHP_8_1: Layout = Layout {
+    api: 20210902,
+    opcodes: 72,
+    filename: 144,
+    line_end: 156,
+    handler: 56,
+    generator: (56, 152),
+    fiber: Some(Fiber {
+        status: 64 + 32,
+        execute_data: 264,
+    }),
+    ..PHP_7_4
+};
+
+const PHP_8_2: Layout = Layout {
+    api: 20220829,
+    opcodes: 88,
+    filename: 152,
+    line_end: 164,
+    handler: 72,
+    fiber: Some(Fiber {
+        status: 64 + 40,
+        execute_data: 280,
+    }),
+    ..PHP_8_1
+};
+
+const PHP_8_3: Layout = Layout {
+    api: 20230831,
+    opcodes: 80,
+    filename: 144,
+    line_end: 156,
+    fiber: Some(Fiber {
+        status: 64 + 40,
+        execute_data: 288,
+    }),
+    ..PHP_8_2
+};
+
+const PHP_8_4: Layout = Layout {
+    api: 20240924,
+    objects: 856,
+    before_exception: 952,
+    opcodes: 104,
+    filename: 168,
+    line_end: 180,
+    handler: 88,
+    frameless: true,
+    ..PHP_8_3
+};
+
+static ALL: [Layout; 5] = [PHP_7_4, PHP_8_1, PHP_8_2, PHP_8_3, PHP_8_4];
+
+impl Layout {
+    /// The layout of a PHP, or why there is none.
+    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
+        ALL.iter()
+            .find(|layout| layout.api == version.0)
+            .ok_or(Unsupported::Unknown(version))
+    }
+
+    /// The tables, oldest first.
+    pub fn all() -> &'static [Layout] {
+        &ALL
+    }
+}

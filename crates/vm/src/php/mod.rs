@@ -1,0 +1,86 @@
+//! PHP 7.4 and 8.1 to 8.4, without threads (NTS). One with threads is recognised and refused by name.
+//!
+//! [`Php`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
+//!
+//! | file | question |
+//! |---|---|
+//! | `version` | which PHP is this? |
+//! | `layout` | where do things lie in that version? |
+//! | `facts` | what must be known about this one process? |
+//! | `frames` | which code is running, where, and where does C code lie between? |
+//! | `fiber` | which fibers are parked? |
+//! | `function` | what is a function called, which C function is it? |
+//! | `table` | the containers those answers are kept in |
+//! | `value` | what does a zval say? |
+//!
+//! The line that runs now, in a hook on the guest's own thread: [`Php::here`] (five loads, and three for each
+//! frame of C) and, where the place is new, [`Php::line`] and [`Php::file`].
+
+mod error;
+mod facts;
+mod fiber;
+pub mod frames;
+mod function;
+mod layout;
+mod table;
+mod value;
+mod version;
+
+pub use crate::bytes::Text;
+pub use error::Error;
+pub use facts::Facts;
+pub use fiber::Fiber;
+pub use frames::{Frame, Frames, Kind, Place};
+pub use function::{Function, Internal};
+pub use layout::Layout;
+pub use value::Value;
+pub use version::{Unsupported, Version};
+
+use crate::{Fault, Memory};
+
+/// One PHP process, readable.
+#[derive(Debug)]
+pub struct Php<'a, M> {
+    memory: &'a M,
+    layout: &'static Layout,
+    facts: Facts,
+}
+
+impl<M> Clone for Php<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Php<'_, M> {}
+
+impl<'a, M: Memory> Php<'a, M> {
+    /// A reader for the process `facts` were found in.
+    pub fn new(memory: &'a M, facts: Facts) -> Result<Php<'a, M>, Unsupported> {
+        Ok(Php {
+            memory,
+            layout: Layout::of(facts.version())?,
+            facts,
+        })
+    }
+
+    /// The memory it reads.
+    pub fn memory(&self) -> &'a M {
+        self.memory
+    }
+
+    /// Where things lie.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
+    /// What is known about this process.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// A pointer in `zend_executor_globals`.
+    fn executor(&self, member: u64) -> Result<u64, Fault> {
+        self.memory.u64(self.facts.executor().wrapping_add(member))
+    }
+}

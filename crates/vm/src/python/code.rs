@@ -1,0 +1,75 @@
+//! Code objects: which file, function and line. `PyCodeObject` (`Include/cpython/code.h`).
+
+use super::lines;
+use super::object::OB_SIZE;
+use super::string::Text;
+use super::{Error, Place, Python};
+use crate::{Fault, Memory};
+
+/// `ob_sval` in `PyBytesObject`.
+const BYTES: u64 = 32;
+
+/// No line table is longer: 100,000 lines of code in one function make 1 MB of it.
+const LONGEST_TABLE: u64 = 1 << 22;
+
+impl<M: Memory> Python<'_, M> {
+    /// The file, as `co_filename` says it: relative if the program was started so.
+    pub fn file(&self, code: u64) -> Result<Text, Error> {
+        self.check_code(code)?;
+        self.text(self.memory.u64(code.wrapping_add(self.layout.code.file))?)
+    }
+
+    /// The function: with what it is defined in (`Class.method`, `f.<locals>.g`) since 3.11, before by its
+    /// own name only. Code outside of functions is `<module>`.
+    pub fn function_name(&self, code: u64) -> Result<Text, Error> {
+        self.check_code(code)?;
+        let layout = &self.layout.code;
+        let at = layout.qualname.unwrap_or(layout.name);
+        self.text(self.memory.u64(code.wrapping_add(at))?)
+    }
+
+    /// The line on which the code begins: of a decorated function, its first decorator.
+    pub fn first_line(&self, code: u64) -> Result<u32, Error> {
+        self.check_code(code)?;
+        let at = code.wrapping_add(self.layout.code.first_line);
+        Ok(self.memory.u32(at)?)
+    }
+
+    /// The line, as `f_lineno` and tracebacks say it; `None` for instructions that have none.
+    ///
+    /// The table is read from its start up to the instruction: in a hook, keep what it says by [`Place`]
+    /// for as long as the code object lives.
+    pub fn line(&self, place: Place) -> Result<Option<u32>, Error> {
+        let first = self.first_line(place.code)? as i32;
+        if place.lasti < 0 {
+            return Ok(u32::try_from(first).ok());
+        }
+        let at = place.code.wrapping_add(self.layout.code.table);
+        let table = self.memory.u64(at)?;
+        let size = self.memory.u64(table.wrapping_add(OB_SIZE))?;
+        if size > LONGEST_TABLE {
+            return Err(Error::garbled("line table", table));
+        }
+        let bytes = lines::Bytes::new(self.memory, table.wrapping_add(BYTES), size);
+        let line = lines::find(self.layout.code.lines, bytes, first, place.lasti)?;
+        Ok(line.and_then(|line| u32::try_from(line).ok()))
+    }
+
+    /// A word that is another when the object at `code` is other code than it was: the objects that hold its path,
+    /// name and lines, mixed. Three loads; no proof, but an address would have to be used again for each.
+    #[inline]
+    pub fn witness(&self, code: u64) -> Result<u64, Fault> {
+        let layout = &self.layout.code;
+        let word = |offset: u64| self.memory.u64(code.wrapping_add(offset));
+        let (file, name) = (word(layout.file)?, word(layout.name)?);
+        Ok(word(layout.table)? ^ file.rotate_left(21) ^ name.rotate_left(42))
+    }
+
+    pub(super) fn check_code(&self, code: u64) -> Result<(), Error> {
+        if self.type_of(code)? == self.facts.types().code {
+            Ok(())
+        } else {
+            Err(Error::garbled("code object", code))
+        }
+    }
+}

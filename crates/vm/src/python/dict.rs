@@ -1,0 +1,169 @@
+//! Dicts: `PyDictObject` (`Include/cpython/dictobject.h`) and `PyDictKeysObject` (`dict-common.h`, since 3.11
+//! `pycore_dict.h`).
+//!
+//! Keys lie in an array in order of insertion, behind a table of indices by hash; a deleted entry has no
+//! value. Since 3.11, if all keys are str, an entry has no hash. A *split* dict shares its keys
+//! with others and has its values in an array of its own, in the order of the keys.
+//!
+//! ```text
+//!   PyDictKeysObject:  │ refcount, sizes, count │ indices … │ entry │ entry │ …
+//!                                                            hash, key, value    │ key, value
+//! ```
+//!
+//! Whoever looks for a name here compares texts one after the other: a name's hash is salted.
+
+use super::object::Builtin;
+use super::string::LENGTH;
+use super::{Error, Python};
+use crate::{Fault, Memory};
+
+/// `ma_used`, `ma_keys`, `ma_values`.
+const USED: u64 = 16;
+const KEYS: u64 = 32;
+const VALUES: u64 = 40;
+
+/// To 3.10, `dk_size`. Since 3.11, `dk_log2_index_bytes` and `dk_kind`, in one aligned word with
+/// `dk_log2_size` before them.
+const SIZES: u64 = 8;
+
+/// `DICT_KEYS_GENERAL`, `DICT_KEYS_SPLIT`.
+const GENERAL: u8 = 0;
+const SPLIT: u8 = 2;
+
+/// Dicts with more entries are taken for garbage, and no name is looked for in one of more than so many.
+const MOST_ENTRIES: u64 = 1 << 28;
+const MOST_NAMES: u64 = 1 << 16;
+
+/// Iterates over a dict: key and value of each entry.
+pub struct Entries<'a, M> {
+    memory: &'a M,
+    /// Address of the next key.
+    key: u64,
+    /// Size of an entry.
+    size: u64,
+    /// Address of the next value, in a split dict; 0 where it is after the key.
+    value: u64,
+    left: u64,
+    /// Whether keys are known to be str.
+    pub(super) texts: bool,
+}
+
+impl<M: Memory> Iterator for Entries<'_, M> {
+    type Item = Result<(u64, u64), Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.left > 0 {
+            let (key, value) = match self.value {
+                0 => (self.key, self.key.wrapping_add(8)),
+                value => (self.key, value),
+            };
+            self.key = self.key.wrapping_add(self.size);
+            if self.value != 0 {
+                self.value = self.value.wrapping_add(8);
+            }
+            self.left -= 1;
+            let read = self
+                .memory
+                .u64(key)
+                .and_then(|key| Ok((key, self.memory.u64(value)?)));
+            match read {
+                Ok((0, _) | (_, 0)) => {}
+                Ok(found) => return Some(Ok(found)),
+                Err(fault) => {
+                    self.left = 0;
+                    return Some(Err(fault));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// The entries of a dict, in order of insertion (a split dict's: in the order of its class).
+    pub fn entries(&self, dict: u64) -> Result<Entries<'_, M>, Error> {
+        if !self.is(dict, Builtin::Dict)? {
+            return Err(Error::garbled("dict", dict));
+        }
+        let keys = self.memory.u64(dict.wrapping_add(KEYS))?;
+        let mut values = self.memory.u64(dict.wrapping_add(VALUES))?;
+        let count = self.memory.u64(keys.wrapping_add(self.layout.dict.count))?;
+        if count > MOST_ENTRIES {
+            return Err(Error::garbled("dict", dict));
+        }
+        let sizes = self.memory.u64(keys.wrapping_add(SIZES))?;
+        let (indices, kind) = if self.layout.dict.compact {
+            let log = (sizes >> 8) as u8;
+            let indices = 1_u64.checked_shl(u32::from(log));
+            (indices, (sizes >> 16) as u8)
+        } else {
+            let width = match sizes {
+                0..=0xff => 1,
+                0x100..=0xffff => 2,
+                0x1_0000..=0xffff_ffff => 4,
+                _ => 8,
+            };
+            (sizes.checked_mul(width), GENERAL)
+        };
+        let indices = indices.ok_or(Error::garbled("dict", dict))?;
+        let split = if self.layout.dict.compact {
+            kind == SPLIT
+        } else {
+            values != 0
+        };
+        if split {
+            values = values.wrapping_add(self.layout.dict.values);
+        } else {
+            values = 0;
+        }
+        let begin = keys
+            .wrapping_add(self.layout.dict.indices)
+            .wrapping_add(indices);
+        let (key, size) = if kind == GENERAL {
+            (begin.wrapping_add(8), 24)
+        } else {
+            (begin, 16)
+        };
+        Ok(Entries {
+            memory: self.memory,
+            key,
+            size,
+            value: values,
+            left: count,
+            texts: kind != GENERAL,
+        })
+    }
+
+    /// The entries of a dict of names.
+    pub(super) fn names(&self, dict: u64) -> Result<Entries<'_, M>, Error> {
+        let entries = self.entries(dict)?;
+        if entries.left > MOST_NAMES {
+            return Err(Error::garbled("dict of names", dict));
+        }
+        Ok(entries)
+    }
+
+    /// How many entries a dict has.
+    pub(super) fn dict_len(&self, dict: u64) -> Result<u64, Error> {
+        Ok(self.memory.u64(dict.wrapping_add(USED))?)
+    }
+
+    /// The value under the str `name`.
+    pub(super) fn value_of(&self, dict: u64, name: &str) -> Result<Option<u64>, Error> {
+        let entries = self.names(dict)?;
+        let texts = entries.texts;
+        let len = name.chars().count() as u64;
+        for entry in entries {
+            let (key, value) = entry?;
+            if !texts && !self.is(key, Builtin::Str)?
+                || self.memory.u64(key.wrapping_add(LENGTH))? != len
+            {
+                continue;
+            }
+            if self.ends_as(self.text_unchecked(key)?, 0, name)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,317 @@
+//! What the reader must know about one process beyond its version.
+//!
+//! Facts are found once, from outside, with the help of exported symbols, and are plain numbers, so
+//! that they can be handed to the agent. Who exports the symbols differs: Debian's `python3` is linked
+//! statically and exports them itself; programs that embed Python, and Pythons built with
+//! `--enable-shared`, have them in `libpython3.X.so.1.0`.
+//!
+//! **Which version.** Since 3.11 `Py_Version` says it. 3.9 and 3.10 export only functions that would
+//! have to be called, but also a set of functions that tells minor versions apart: `Py_NewRef` came with
+//! 3.10 and `PyFrame_GetCode` with 3.9. `sys.hexversion`, read then through that layout, must agree.
+//!
+//! **One's own thread state.** `autoTSSkey` is a pthread key, and glibc keeps a thread's values of keys in
+//! `struct pthread`, to which `%fs:0` points: `specific` is an array of pointers to blocks of 32
+//! (`nptl/descr.h`, `pthread_getspecific.c`). Its offset in that structure is found by looking, in a
+//! thread whose thread state is known.
+//!
+//! ```text
+//!   fs:0 ─▶ struct pthread … specific: [ block 0 ][ block 1 ] …
+//!                                         └─▶ { seq, data }[32]      data = PyThreadState *
+//! ```
+
+use super::class::{MOST_STATICS, SUBCLASSES};
+use super::thread::TSS_KEY;
+use super::version::Unsupported;
+use super::{Error, Layout, Python, Version, layout};
+use crate::Memory;
+
+/// `struct pthread` has about 2,300 bytes; `specific` was at 1,296 in every glibc looked at (2.31 to
+/// 2.41).
+const PTHREAD: u64 = 2304;
+
+/// `PTHREAD_KEY_2NDLEVEL_SIZE` (`sysdeps/nptl/internaltypes.h`), and `sizeof(struct pthread_key_data)`.
+pub(super) const KEYS_PER_BLOCK: u64 = 32;
+pub(super) const KEY_DATA: u64 = 16;
+
+/// No `PyInterpreterState` is larger: 3.12's, the largest, has 410 KB.
+const INTERPRETER: u64 = 1 << 19;
+
+/// So many threads are tried before one's own thread state is left to the walk.
+const MOST_TRIED: usize = 16;
+
+/// Facts about one Python process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    version: u64,
+    runtime: u64,
+    specific: u64,
+    statics: u64,
+    none: u64,
+    yes: u64,
+    no: u64,
+    types: Types,
+}
+
+/// The addresses of types that no flag of `tp_flags` tells.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Types {
+    pub code: u64,
+    pub module: u64,
+    pub float: u64,
+    pub bytearray: u64,
+    pub builtin: u64,
+    pub method: u64,
+    pub class_method: u64,
+    pub slot: u64,
+    pub function: u64,
+    pub bound: u64,
+    pub made_static: u64,
+    pub made_class: u64,
+}
+
+impl Facts {
+    /// How many words they are.
+    pub const WORDS: usize = 19;
+
+    /// Finds them. `symbol` gives the address in the guest of a symbol that the program or its libpython
+    /// exports.
+    pub fn find(
+        memory: &impl Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Facts, Error> {
+        let need = |name: &'static str| symbol(name).ok_or(Error::Symbol(name));
+        let runtime = need("_PyRuntime")?;
+        let version = match symbol("Py_Version") {
+            Some(at) => Version::of_hex(memory.u32(at)?)?,
+            None if symbol("Py_NewRef").is_some() => Version::new(3, 10, 0),
+            None if symbol("PyFrame_GetCode").is_some() => Version::new(3, 9, 0),
+            None => return Err(Unsupported::Old.into()),
+        };
+        Layout::of(version)?;
+        let mut facts = Facts {
+            version: version.packed(),
+            runtime,
+            specific: 0,
+            statics: 0,
+            none: need("_Py_NoneStruct")?,
+            yes: need("_Py_TrueStruct")?,
+            no: need("_Py_FalseStruct")?,
+            types: Types {
+                code: need("PyCode_Type")?,
+                module: need("PyModule_Type")?,
+                float: need("PyFloat_Type")?,
+                bytearray: need("PyByteArray_Type")?,
+                builtin: need("PyCFunction_Type")?,
+                method: need("PyMethodDescr_Type")?,
+                class_method: need("PyClassMethodDescr_Type")?,
+                slot: need("PyWrapperDescr_Type")?,
+                function: need("PyFunction_Type")?,
+                bound: need("PyMethod_Type")?,
+                made_static: need("PyStaticMethod_Type")?,
+                made_class: need("PyClassMethod_Type")?,
+            },
+        };
+        let python = Python {
+            memory,
+            layout: layout::offsets::read(memory, runtime, version)?,
+            facts,
+        };
+        let hex = python.lookup("sys.hexversion").map_err(|why| match why {
+            Error::Unknown { .. } => Error::NotRunning,
+            other => other,
+        })?;
+        let told = Version::of_hex(python.small_int(hex)? as u32)?;
+        if (told.major, told.minor) != (version.major, version.minor) {
+            return Err(Error::garbled("sys.hexversion of this version", hex));
+        }
+        facts.version = told.packed();
+        facts.specific = python.find_specific()?;
+        facts.statics = python.find_statics()?;
+        Ok(facts)
+    }
+
+    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    pub const fn to_words(self) -> [u64; Facts::WORDS] {
+        let types = self.types;
+        [
+            self.version,
+            self.runtime,
+            self.specific,
+            self.statics,
+            self.none,
+            self.yes,
+            self.no,
+            types.code,
+            types.module,
+            types.float,
+            types.bytearray,
+            types.builtin,
+            types.method,
+            types.class_method,
+            types.slot,
+            types.function,
+            types.bound,
+            types.made_static,
+            types.made_class,
+        ]
+    }
+
+    /// The inverse of [`to_words`](Facts::to_words).
+    pub const fn from_words(words: [u64; Facts::WORDS]) -> Facts {
+        let [
+            version,
+            runtime,
+            specific,
+            statics,
+            none,
+            yes,
+            no,
+            rest @ ..,
+        ] = words;
+        let [
+            code,
+            module,
+            float,
+            bytearray,
+            builtin,
+            method,
+            class_method,
+            slot,
+            function,
+            bound,
+            made_static,
+            made_class,
+        ] = rest;
+        Facts {
+            version,
+            runtime,
+            specific,
+            statics,
+            none,
+            yes,
+            no,
+            types: Types {
+                code,
+                module,
+                float,
+                bytearray,
+                builtin,
+                method,
+                class_method,
+                slot,
+                function,
+                bound,
+                made_static,
+                made_class,
+            },
+        }
+    }
+
+    /// Which Python it is.
+    pub const fn version(&self) -> Version {
+        Version::unpack(self.version)
+    }
+
+    /// `_PyRuntime`.
+    pub const fn runtime(&self) -> u64 {
+        self.runtime
+    }
+
+    /// Where glibc keeps the values of keys in a thread; 0 if that was not found.
+    pub const fn specific(&self) -> u64 {
+        self.specific
+    }
+
+    /// Where an interpreter keeps what belongs to its static builtin types, since 3.12.
+    pub(super) const fn statics(&self) -> Option<u64> {
+        match self.statics {
+            0 => None,
+            found => Some(found),
+        }
+    }
+
+    /// `None`.
+    pub const fn none(&self) -> u64 {
+        self.none
+    }
+
+    /// `True`.
+    pub(super) const fn yes(&self) -> u64 {
+        self.yes
+    }
+
+    /// `False`.
+    pub(super) const fn no(&self) -> u64 {
+        self.no
+    }
+
+    pub(super) const fn types(&self) -> &Types {
+        &self.types
+    }
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// The offset of `types.builtins` in the main interpreter, by looking for the entry of a type whose
+    /// number is known; another type's must then be where its number says. 0 if there is none.
+    fn find_statics(&self) -> Result<u64, Error> {
+        let Some(statics) = &self.layout.interpreter.statics else {
+            return Ok(0);
+        };
+        let (one, other) = (self.facts.types.code, self.facts.types.function);
+        let place = |class: u64| -> Result<u64, Error> {
+            let number = self.memory.u64(class.wrapping_add(SUBCLASSES))?;
+            Ok(number.wrapping_sub(1).min(MOST_STATICS) * statics.size)
+        };
+        let (one_at, other_at) = (place(one)?, place(other)?);
+        let interpreter = self.main_interpreter()?;
+        let mut page = [0; 2048];
+        for begin in (0..INTERPRETER).step_by(page.len()) {
+            if self
+                .memory
+                .read(interpreter.wrapping_add(begin), &mut page)
+                .is_err()
+            {
+                break;
+            }
+            for (at, word) in (begin..).step_by(8).zip(page.chunks_exact(8)) {
+                if word != one.to_le_bytes().as_slice() || at < one_at {
+                    continue;
+                }
+                let array = at - one_at;
+                let found = interpreter.wrapping_add(array).wrapping_add(other_at);
+                if self.memory.u64(found) == Ok(other) {
+                    return Ok(array);
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// The offset of `specific` in `struct pthread`, by looking for a thread's thread state in it; 0 if
+    /// it is not there, as with another libc.
+    fn find_specific(&self) -> Result<u64, Error> {
+        let tss = self.facts.runtime.wrapping_add(self.layout.runtime.tss);
+        let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
+        let (block, place) = (key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK);
+        for thread in self.all_threads().take(MOST_TRIED) {
+            let thread = thread?;
+            for at in (0..PTHREAD).step_by(8) {
+                let begin = thread.id.wrapping_add(at);
+                let Ok(values) = self.memory.u64(begin.wrapping_add(block * 8)) else {
+                    break;
+                };
+                // The first block lies in the structure itself.
+                if block == 0 && values.wrapping_sub(thread.id) >= PTHREAD {
+                    continue;
+                }
+                let value = values.wrapping_add(place * KEY_DATA + 8);
+                if self.memory.u64(value) == Ok(thread.address) {
+                    return Ok(at);
+                }
+            }
+        }
+        Ok(0)
+    }
+}

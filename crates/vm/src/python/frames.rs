@@ -1,0 +1,264 @@
+//! Frames: which Python code is running.
+//!
+//! A thread state leads to its innermost frame, and each frame to its caller's. How frames belong to
+//! activations of `_PyEval_EvalFrameDefault`, so to frames of the C stack, changed twice:
+//!
+//! ```text
+//!   3.9, 3.10    tstate ─▶ frame ─▶ frame ─▶ frame              PyFrameObject, one activation each
+//!
+//!   3.11         tstate ─▶ cframe ────────────▶ cframe          _PyCFrame, one in each activation
+//!                            └─▶ frame ─▶ frame*  └─▶ frame*    * is_entry: the outermost of its one
+//!
+//!   since 3.12   tstate ─▶ frame ─▶ frame ─▶ shim ─▶ frame ─▶ shim      a shim lies in each activation
+//! ```
+//!
+//! Since 3.11 a Python function called from Python code runs in its caller's activation, a generator's
+//! too since 3.12.
+//!
+//! A frame is *incomplete* until its first traceable instruction (`_PyFrame_IsIncomplete`,
+//! `pycore_frame.h`), and `sys._getframe` and tracebacks leave it out; so do frames that the interpreter
+//! pushes for itself, as around `__init__` since 3.12, which never get there. Frames of generators are
+//! always complete.
+//!
+//! # The instruction
+//!
+//! `f_lasti`, `prev_instr` and `instr_ptr` are written back by the interpreter before each instruction
+//! that can call anything, so a frame read in a function it calls is exact. `prev_instr` may stand in the
+//! inline cache of a call, which belongs to the same line.
+
+use super::chain::Chain;
+use super::layout::Kind;
+use super::{Error, Python};
+use crate::{Fault, Memory};
+
+/// `FRAME_OWNED_BY_GENERATOR`.
+const OWNED_BY_GENERATOR: u8 = 1;
+/// `FRAME_OWNED_BY_CSTACK`; 3.14: `FRAME_OWNED_BY_INTERPRETER`, and above it `FRAME_OWNED_BY_CSTACK`.
+const SHIM: u8 = 3;
+
+/// From `_co_firsttraceable` to `co_code_adaptive`, in all versions that have them.
+const FIRST_TRACEABLE: u64 = 16;
+/// `sizeof(_Py_CODEUNIT)`.
+const UNIT: i64 = 2;
+
+/// In 3.14 the code is a tagged reference (`pycore_stackref.h`); objects are aligned to 16.
+const TAG: u64 = 3;
+
+/// The interpreter never has more than a few frames in a row that it hides.
+const MOST_HIDDEN: u32 = 64;
+
+/// Where in which code: what a line is made from, and what a cache of lines goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The code object.
+    pub code: u64,
+    /// The instruction, in bytes from the first, as `f_lasti` in Python; negative if none has run.
+    pub lasti: i32,
+}
+
+/// A frame of Python code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Its `_PyInterpreterFrame`, before 3.11 its `PyFrameObject`.
+    pub address: u64,
+    /// Where it is.
+    pub place: Place,
+    /// Whether it is the outermost frame of an activation of `_PyEval_EvalFrameDefault`: the native frame
+    /// of that function belongs just outside of it.
+    pub entry: bool,
+    /// An address within the native frame of that function, if it is the outermost, and since 3.11;
+    /// otherwise 0. A native stack is merged by it without counting.
+    pub native: u64,
+}
+
+/// The frames of a thread, innermost first; made by [`Python::frames`].
+pub struct Frames<'p, 'a, M> {
+    python: &'p Python<'a, M>,
+    chain: Chain,
+    /// 3.11: the `_PyCFrame` of the activation that the next frame belongs to.
+    cframe: u64,
+}
+
+/// What the interpreter notes about who keeps a frame.
+#[derive(Clone, Copy)]
+struct Owner {
+    owner: u8,
+    entry: bool,
+}
+
+impl<M: Memory> Iterator for Frames<'_, '_, M> {
+    type Item = Result<Frame, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.advance().transpose();
+        if matches!(found, Some(Err(_))) {
+            self.chain.end();
+        }
+        found
+    }
+}
+
+impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
+    /// Frames that no thread runs now.
+    pub(super) fn parked(python: &'p Python<'a, M>, chain: Chain) -> Frames<'p, 'a, M> {
+        Frames {
+            python,
+            chain,
+            cframe: 0,
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<Frame>, Error> {
+        let python = self.python;
+        while let Some(address) = self
+            .chain
+            .step(python.memory, python.layout.frame.previous)?
+        {
+            let owner = python.owner(address)?;
+            let mut frame = Frame {
+                address,
+                place: Place { code: 0, lasti: -1 },
+                entry: owner.entry,
+                native: 0,
+            };
+            match python.layout.frame.kind {
+                Kind::Objects(_) => {}
+                Kind::Marked { current, .. } => {
+                    // None where a greenlet is parked.
+                    if owner.entry && self.cframe != 0 {
+                        frame.native = self.cframe;
+                        let outer = self.cframe.wrapping_add(current).wrapping_add(8);
+                        self.cframe = python.memory.u64(outer)?;
+                    }
+                }
+                Kind::Shims { .. } => {
+                    if owner.owner >= SHIM {
+                        continue;
+                    }
+                    let previous = self.chain.peek()?;
+                    if previous != 0 && python.owner(previous)?.owner >= SHIM {
+                        frame.entry = true;
+                        frame.native = previous;
+                    }
+                }
+            }
+            if let Some(place) = python.place_of(address, owner)? {
+                frame.place = place;
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// The frames of the thread whose `PyThreadState` is at `state`, innermost first.
+    pub fn frames(&self, state: u64) -> Frames<'_, '_, M> {
+        let cframe = match self.layout.frame.kind {
+            Kind::Marked { .. } => self
+                .memory
+                .u64(state.wrapping_add(self.layout.thread.frame))
+                .unwrap_or(0),
+            _ => 0,
+        };
+        Frames {
+            python: self,
+            chain: Chain::new(self.innermost(state)),
+            cframe,
+        }
+    }
+
+    /// Where the thread whose `PyThreadState` is at `state` is: which Python code called this. `None`
+    /// if it runs none.
+    ///
+    /// With a [`Memory`] of plain loads it is one load for the frame (two in 3.11 and 3.12) and two for
+    /// its code and instruction, and since 3.11 two more for whether it is complete.
+    #[inline]
+    pub fn place(&self, state: u64) -> Result<Option<Place>, Error> {
+        let mut address = self.innermost(state)?;
+        for _ in 0..MOST_HIDDEN {
+            if address == 0 {
+                return Ok(None);
+            }
+            let owner = self.owner(address)?;
+            if let Some(place) = self.place_of(address, owner)? {
+                return Ok(Some(place));
+            }
+            address = self
+                .memory
+                .u64(address.wrapping_add(self.layout.frame.previous))?;
+        }
+        Err(Error::garbled("complete frame", address))
+    }
+
+    /// The innermost frame, complete or not; 0 if there is none.
+    #[inline]
+    fn innermost(&self, state: u64) -> Result<u64, Fault> {
+        let frame = self
+            .memory
+            .u64(state.wrapping_add(self.layout.thread.frame))?;
+        match self.layout.frame.kind {
+            Kind::Marked { current, .. }
+            | Kind::Shims {
+                current: Some(current),
+                ..
+            } if frame != 0 => self.memory.u64(frame.wrapping_add(current)),
+            _ => Ok(frame),
+        }
+    }
+
+    #[inline]
+    fn owner(&self, frame: u64) -> Result<Owner, Fault> {
+        // One aligned word, not bytes: a word is what every `Memory` loads directly.
+        let word = |offset: u64| self.memory.u32(frame.wrapping_add(offset & !3));
+        Ok(match self.layout.frame.kind {
+            Kind::Objects(_) => Owner {
+                owner: 0,
+                entry: true,
+            },
+            Kind::Marked { entry, .. } => {
+                let marks = word(entry)? >> (entry % 4 * 8);
+                Owner {
+                    owner: (marks >> 8) as u8,
+                    entry: marks & 0xff != 0,
+                }
+            }
+            Kind::Shims { owner, .. } => Owner {
+                owner: (word(owner)? >> (owner % 4 * 8)) as u8,
+                entry: false,
+            },
+        })
+    }
+
+    /// Where a frame is, if it is complete.
+    #[inline]
+    fn place_of(&self, frame: u64, owner: Owner) -> Result<Option<Place>, Error> {
+        if owner.owner >= SHIM {
+            return Ok(None);
+        }
+        let layout = &self.layout.frame;
+        let code = self.memory.u64(frame.wrapping_add(layout.code))? & !TAG;
+        let at = frame.wrapping_add(layout.instruction);
+        if let Kind::Objects(unit) = layout.kind {
+            let lasti = self.memory.u32(at)? as i32;
+            return Ok(Some(Place {
+                code,
+                lasti: lasti.saturating_mul(unit),
+            }));
+        }
+        let begin = code.wrapping_add(self.layout.code.instructions);
+        let lasti = self.memory.u64(at)?.wrapping_sub(begin) as i64;
+        let lasti_of_32 =
+            i32::try_from(lasti).map_err(|_| Error::garbled("instruction of a frame", frame))?;
+        if owner.owner != OWNED_BY_GENERATOR {
+            let first = self.memory.u32(begin.wrapping_sub(FIRST_TRACEABLE))? as i32;
+            if lasti < i64::from(first) * UNIT {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Place {
+            code,
+            lasti: lasti_of_32,
+        }))
+    }
+}

@@ -1,0 +1,177 @@
+//! Greenlets: coroutines of the module `greenlet`, which share a thread's C stack. A switch copies what the
+//! other one needs of it to the heap; how much lies there is `_stack_saved`, and is paid at each switch.
+//!
+//! ```text
+//!   to 1.1       PyGreenlet: │ object │ start │ stop │ copy │ saved │ prev │ parent │ run │ top_frame
+//!                                     16      24     32     40      48     56       64    72
+//!   since 2.0    PyGreenlet: │ object │ weakrefs │ dict │ pimpl ─▶ Greenlet (C++)
+//!                                     16         24     32
+//!   Greenlet:    │ vtable │ _self (since 3.1.1) │ exc_info │ exc_state │ args, kwargs │
+//!                │ start │ stop │ copy │ saved │ prev │ context │ top_frame │ …
+//! ```
+//!
+//! `greenlet.h` (0.4.17, 1.1.3, 2.0.2), `greenlet_greenlet.hpp` (2.0.2, 3.1.0), `TGreenlet.hpp` (3.1.1, 3.3.2).
+//! `exc_state` is a `_PyErr_StackItem`: four words to 3.10, then two.
+//!
+//! Nobody lists greenlets, so all objects that the garbage collector knows are looked at.
+
+use super::chain::Chain;
+use super::frames::Frames;
+use super::layout::Kind;
+use super::{Error, Python};
+use crate::Memory;
+
+/// `tp_basicsize`, and that of a greenlet's type since 2.0.
+const BASIC_SIZE: u64 = 32;
+const SIZE_SINCE_2_0: u64 = 40;
+
+/// `stack_start`, in a greenlet to 1.1; `pimpl`, since 2.0.
+const STACK: u64 = 16;
+const IMPLEMENTATION: u64 = 32;
+
+/// From `stack_start` to `stack_stop`, `stack_copy`, `stack_saved`, and to `top_frame` (to 1.1; since).
+const STOP: u64 = 8;
+const COPY: u64 = 16;
+const SAVED: u64 = 24;
+const TOP_TO_1_1: u64 = 56;
+const TOP: u64 = 48;
+
+/// `f_frame` in `PyFrameObject`, since 3.11.
+const INTERPRETER_FRAME: u64 = 24;
+
+/// `generations` in `struct _gc_runtime_state` (`pycore_gc.h`; 3.14: `pycore_interp_structs.h`): three lists,
+/// each begins with a `PyGC_Head`. In Debian's 3.13.5 `offsetof` says 20, in 3.13.0 24, though both say the same
+/// of all that is around it: so it is looked at which of the two holds lists.
+const GENERATIONS: [u64; 2] = [24, 20];
+const GENERATION: u64 = 24;
+/// `permanent_generation`: what `gc.freeze` has put aside; to 3.13, and in 3.14.
+const PERMANENT: [u64; 2] = [104, 96];
+/// `sizeof(PyGC_Head)`: an object known to the collector lies behind one. Its lowest bits are flags.
+const GC_HEAD: u64 = 16;
+const GC_FLAGS: u64 = 3;
+
+/// No process has so many objects.
+const MOST_OBJECTS: u64 = 1 << 32;
+
+/// A greenlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Greenlet {
+    /// The object.
+    pub address: u64,
+    /// The part of the C stack it runs on, from the innermost address to the outermost; 0 for both before
+    /// it has begun, 0 for the first when it has ended.
+    pub stack: (u64, u64),
+    /// Where what is not on the stack now was copied to.
+    pub copy: u64,
+    /// How many bytes of it, from the innermost on: `_stack_saved`.
+    pub saved: u64,
+    /// Its innermost frame object while it is parked, or 0: `gr_frame`.
+    pub frame: u64,
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// Hands each greenlet there is to `each`, subclasses and the main ones of threads included. `false` if
+    /// the module is not loaded. Each object of the process is looked at: a few loads a million times over.
+    pub fn each_greenlet(
+        &self,
+        each: &mut dyn FnMut(Greenlet) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let base = match self.lookup("greenlet.greenlet") {
+            Ok(base) => base,
+            Err(Error::Unknown { .. }) => return Ok(false),
+            Err(why) => return Err(why),
+        };
+        // Classes come in runs.
+        let mut last = (0, false);
+        for interpreter in self.interpreters() {
+            for head in self.generations(interpreter?)? {
+                let mut left = MOST_OBJECTS;
+                let mut at = self.memory.u64(head)? & !GC_FLAGS;
+                let (mut mark, mut steps) = (0, 0_u64);
+                while at != head {
+                    if at == mark || left == 0 {
+                        return Err(Error::garbled("end of the collector's list", head));
+                    }
+                    left -= 1;
+                    steps += 1;
+                    if steps.is_power_of_two() {
+                        mark = at;
+                    }
+                    let object = at.wrapping_add(GC_HEAD);
+                    let class = self.type_of(object)?;
+                    if class != last.0 {
+                        last = (class, self.inherits(class, base)?);
+                    }
+                    if last.1 {
+                        each(self.greenlet(base, object)?)?;
+                    }
+                    at = self.memory.u64(at)? & !GC_FLAGS;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The collector's lists: the first object of each leads back to its head.
+    fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
+        let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
+        let is_list = |head: u64| {
+            self.memory
+                .u64(head)
+                .and_then(|first| self.memory.u64((first & !GC_FLAGS).wrapping_add(8)))
+                .is_ok_and(|previous| previous & !GC_FLAGS == head & !GC_FLAGS)
+        };
+        for generations in GENERATIONS {
+            for permanent in PERMANENT {
+                let young = gc.wrapping_add(generations);
+                let heads = [
+                    young,
+                    young.wrapping_add(GENERATION),
+                    young.wrapping_add(2 * GENERATION),
+                    gc.wrapping_add(permanent),
+                ];
+                if heads.into_iter().all(is_list) {
+                    return Ok(heads);
+                }
+            }
+        }
+        Err(Error::garbled("collector's lists", gc))
+    }
+
+    /// The greenlet at `object`; `base` is the class `greenlet.greenlet`.
+    fn greenlet(&self, base: u64, object: u64) -> Result<Greenlet, Error> {
+        let size = self.memory.u64(base.wrapping_add(BASIC_SIZE))?;
+        let (stack, top) = if size == SIZE_SINCE_2_0 {
+            let inner = self.memory.u64(object.wrapping_add(IMPLEMENTATION))?;
+            let itself = self.memory.u64(inner.wrapping_add(8))? == object;
+            let exception = match self.layout.frame.kind {
+                Kind::Objects(_) => 32,
+                _ => 16,
+            };
+            let before = 8 + u64::from(itself) * 8 + 8 + exception + 16;
+            (inner.wrapping_add(before), TOP)
+        } else {
+            (object.wrapping_add(STACK), TOP_TO_1_1)
+        };
+        let word = |offset: u64| self.memory.u64(stack.wrapping_add(offset));
+        Ok(Greenlet {
+            address: object,
+            stack: (word(0)?, word(STOP)?),
+            copy: word(COPY)?,
+            saved: word(SAVED)?,
+            frame: word(top)?,
+        })
+    }
+
+    /// The frames of a parked greenlet, innermost first. Of their activations only 3.9 and 3.10 tell:
+    /// later, `native` is 0, and since 3.12 `entry` is false, because greenlet takes the shims out while it is
+    /// parked.
+    pub fn greenlet_frames(&self, greenlet: &Greenlet) -> Frames<'_, '_, M> {
+        let first = match (self.layout.frame.kind, greenlet.frame) {
+            (Kind::Objects(_), frame) => Ok(frame),
+            (_, 0) => Ok(0),
+            (_, frame) => self.memory.u64(frame.wrapping_add(INTERPRETER_FRAME)),
+        };
+        Frames::parked(self, Chain::new(first))
+    }
+}

@@ -1,0 +1,238 @@
+//! Where things lie in each Python: the one place for what differs between versions.
+//!
+//! Offsets are of standard x86-64 Linux builds (no `Py_TRACE_REFS`, no `Py_DEBUG`, with the GIL). Every
+//! number in the tables was printed by `offsetof`/`sizeof` in a program that included that release's own
+//! headers, `internal/` among them, with `Py_BUILD_CORE`:
+//!
+//! | table | headers | same in |
+//! |---|---|---|
+//! | 3.9 | 3.9.2, Debian bullseye `libpython3.9-dev` | 3.9.18 |
+//! | 3.10 | 3.10.13, built from source | |
+//! | 3.11 | 3.11.2, Debian bookworm `libpython3.11-dev` | 3.11.7 |
+//! | 3.12 | 3.12.1, built from source | |
+//! | 3.13 | 3.13.5, Debian trixie `libpython3.13-dev` | 3.13.0 |
+//! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
+//!
+//! Since 3.13 a Python tells most of them itself: [`offsets`] takes them from the process. What is the
+//! same in all six is a constant beside the code that uses it.
+
+pub(super) mod offsets;
+mod tables;
+
+use super::version::{Unsupported, Version};
+
+/// One minor version's table. Each field names the definition it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Major and minor version.
+    pub version: (u8, u8),
+    /// `_PyRuntimeState`: `pycore_runtime.h`.
+    pub runtime: Runtime,
+    /// `PyInterpreterState`: `pycore_interp.h` (3.14: `pycore_interp_structs.h`).
+    pub interpreter: Interpreter,
+    /// `PyThreadState`: `cpython/pystate.h`.
+    pub thread: Thread,
+    /// Frames.
+    pub frame: Frame,
+    /// `PyCodeObject`: `cpython/code.h`.
+    pub code: Code,
+    /// Strings.
+    pub text: Text,
+    /// Dicts.
+    pub dict: Dict,
+    /// Whether an int keeps sign and size in a tag (`lv_tag`, since 3.12: `cpython/longintrepr.h`)
+    /// instead of in a signed `ob_size`.
+    pub int_has_tag: bool,
+    /// `ob_item` in `PyTupleObject`: 3.14 put a hash before it (`cpython/tupleobject.h`).
+    pub tuple_items: u64,
+    /// `ht_qualname` in `PyHeapTypeObject`: `cpython/object.h`.
+    pub type_qualname: u64,
+    /// `func_code` in `PyFunctionObject`: `cpython/funcobject.h` (3.9: `funcobject.h`).
+    pub function_code: u64,
+}
+
+/// `_PyRuntimeState`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    /// `interpreters.head`; `interpreters.main` follows it.
+    pub interpreters: u64,
+    /// `gilstate.autoTSSkey`, since 3.12 `autoTSSkey`: a `Py_tss_t`.
+    pub tss: u64,
+}
+
+/// `PyInterpreterState`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interpreter {
+    /// `next`.
+    pub next: u64,
+    /// `tstate_head`, since 3.11 `threads.head`.
+    pub threads: u64,
+    /// `modules`, since 3.12 `imports.modules`: the dict `sys.modules` at first is.
+    pub modules: u64,
+    /// `gc`.
+    pub gc: u64,
+    /// Where the dicts of static types are, since 3.12.
+    pub statics: Option<Statics>,
+}
+
+/// `types` in `PyInterpreterState`: `pycore_typeobject.h` (3.14: `pycore_interp_structs.h`). Where its array
+/// of static builtin types is moved with what is before it, so [`Facts`](super::Facts) look for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statics {
+    /// From `types.builtins.initialized` to `types.for_extensions.initialized`, since 3.13.
+    pub extensions: Option<u64>,
+    /// `sizeof(static_builtin_state)`, since 3.13 `sizeof(managed_static_type_state)`.
+    pub size: u64,
+    /// `tp_dict` in it; `type` is its first field.
+    pub dict: u64,
+}
+
+/// `PyThreadState`; `next` and `interp` are where they always were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// `next`.
+    pub next: u64,
+    /// `interp`.
+    pub interpreter: u64,
+    /// `thread_id`: the `pthread_t`.
+    pub id: u64,
+    /// `native_thread_id`, since 3.11: the kernel's number of the thread.
+    pub native_id: Option<u64>,
+    /// What leads to the frames: `frame`; 3.11 and 3.12 `cframe`; since 3.13 `current_frame`.
+    pub frame: u64,
+}
+
+/// `PyFrameObject` (`cpython/frameobject.h`); since 3.11 `_PyInterpreterFrame` (`pycore_frame.h`, 3.14:
+/// `pycore_interpframe_structs.h`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// `f_back`, since 3.11 `previous`.
+    pub previous: u64,
+    /// `f_code`, since 3.13 `f_executable`.
+    pub code: u64,
+    /// `f_lasti`; 3.11 and 3.12 `prev_instr`; since 3.13 `instr_ptr`.
+    pub instruction: u64,
+    /// How frames belong to activations of `_PyEval_EvalFrameDefault`.
+    pub kind: Kind,
+}
+
+/// How frames belong to activations of `_PyEval_EvalFrameDefault` on the C stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 3.9 and 3.10: each frame has one. `f_lasti` counts in units of so many bytes.
+    Objects(i32),
+    /// 3.11: the outermost frame of one is marked, and a `_PyCFrame` lies in each.
+    Marked {
+        /// `current_frame` in `_PyCFrame`; `previous` follows it.
+        current: u64,
+        /// `is_entry`; `owner` follows it, and both lie in one aligned 32-bit word.
+        entry: u64,
+    },
+    /// Since 3.12: below the outermost frame of one is a frame that lies in it, on the C stack.
+    Shims {
+        /// `current_frame` in `_PyCFrame`, in 3.12.
+        current: Option<u64>,
+        /// `owner`.
+        owner: u64,
+    },
+}
+
+/// `PyCodeObject`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// `co_filename`.
+    pub file: u64,
+    /// `co_name`.
+    pub name: u64,
+    /// `co_qualname`, since 3.11.
+    pub qualname: Option<u64>,
+    /// `co_firstlineno`.
+    pub first_line: u64,
+    /// `co_lnotab`, since 3.10 `co_linetable`.
+    pub table: u64,
+    /// How that table is written.
+    pub lines: Lines,
+    /// `co_code_adaptive`, since 3.11: the instructions lie in the code object.
+    /// `_co_firsttraceable` is always 16 before it.
+    pub instructions: u64,
+}
+
+/// How a code object maps instructions to lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// 3.9: `Objects/lnotab_notes.txt`.
+    Lnotab,
+    /// 3.10: the same file as of that release.
+    Linetable,
+    /// Since 3.11: `Objects/locations.md` (3.14: `InternalDocs/code_objects.md`).
+    Locations,
+}
+
+/// `PyASCIIObject`, `PyCompactUnicodeObject`: `cpython/unicodeobject.h`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// `sizeof(PyASCIIObject)`.
+    pub ascii: u64,
+    /// `sizeof(PyCompactUnicodeObject)`, where also `data` of `PyUnicodeObject` is.
+    pub compact: u64,
+}
+
+/// `PyDictKeysObject`: `dict-common.h`, since 3.11 `pycore_dict.h`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dict {
+    /// Whether sizes are kept as logarithms and entries of str keys are short, since 3.11.
+    pub compact: bool,
+    /// `dk_nentries`.
+    pub count: u64,
+    /// `dk_indices`.
+    pub indices: u64,
+    /// `values` in what `ma_values` points at.
+    pub values: u64,
+}
+
+impl Layout {
+    /// The layout of a Python, or why there is none.
+    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
+        let key = (version.major, version.minor);
+        tables::ALL
+            .iter()
+            .find(|layout| layout.version == key)
+            .ok_or(if key < (3, 9) {
+                Unsupported::Older(version)
+            } else {
+                Unsupported::Newer(version)
+            })
+    }
+
+    /// The tables, oldest first.
+    pub fn all() -> &'static [Layout] {
+        &tables::ALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_by_name() {
+        for minor in 9..=14 {
+            assert!(Layout::of(Version::new(3, minor, 1)).is_ok(), "3.{minor}");
+        }
+        let old = Version::new(3, 8, 18);
+        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
+        let old = Version::new(2, 7, 18);
+        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
+        let new = Version::new(3, 15, 0);
+        assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
+    }
+
+    #[test]
+    fn marks_of_3_11_share_a_word() {
+        for layout in Layout::all() {
+            if let Kind::Marked { entry, .. } = layout.frame.kind {
+                assert!(entry % 4 < 3);
+            }
+        }
+    }
+}

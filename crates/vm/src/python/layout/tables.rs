@@ -1,0 +1,243 @@
+//! The tables. Sources and field meanings: [`super`].
+
+use super::{Code, Dict, Frame, Interpreter, Kind, Layout, Lines, Runtime, Statics, Text, Thread};
+
+pub(super) static ALL: [Layout; 6] = [
+    PYTHON_3_9,
+    PYTHON_3_10,
+    PYTHON_3_11,
+    PYTHON_3_12,
+    PYTHON_3_13,
+    PYTHON_3_14,
+];
+
+const PYTHON_3_9: Layout = Layout {
+    version: (3, 9),
+    runtime: Runtime {
+        interpreters: 32,
+        tss: 584,
+    },
+    interpreter: Interpreter {
+        next: 0,
+        threads: 8,
+        modules: 856,
+        gc: 616,
+        statics: None,
+    },
+    thread: Thread {
+        next: 8,
+        interpreter: 16,
+        id: 176,
+        native_id: None,
+        frame: 24,
+    },
+    frame: Frame {
+        previous: 24,
+        code: 32,
+        instruction: 104,
+        kind: Kind::Objects(1),
+    },
+    code: Code {
+        file: 104,
+        name: 112,
+        qualname: None,
+        first_line: 40,
+        table: 120,
+        lines: Lines::Lnotab,
+        instructions: 0,
+    },
+    text: Text {
+        ascii: 48,
+        compact: 72,
+    },
+    dict: Dict {
+        compact: false,
+        count: 32,
+        indices: 40,
+        values: 0,
+    },
+    int_has_tag: false,
+    tuple_items: 24,
+    type_qualname: 856,
+    function_code: 16,
+};
+
+const PYTHON_3_10: Layout = Layout {
+    version: (3, 10),
+    frame: Frame {
+        instruction: 96,
+        kind: Kind::Objects(2),
+        ..PYTHON_3_9.frame
+    },
+    code: Code {
+        lines: Lines::Linetable,
+        ..PYTHON_3_9.code
+    },
+    type_qualname: 864,
+    function_code: 48,
+    ..PYTHON_3_9
+};
+
+const PYTHON_3_11: Layout = Layout {
+    version: (3, 11),
+    runtime: Runtime {
+        interpreters: 40,
+        tss: 592,
+    },
+    interpreter: Interpreter {
+        next: 0,
+        threads: 16,
+        modules: 888,
+        gc: 648,
+        statics: None,
+    },
+    thread: Thread {
+        id: 152,
+        native_id: Some(160),
+        frame: 56,
+        ..PYTHON_3_9.thread
+    },
+    frame: Frame {
+        previous: 48,
+        code: 32,
+        instruction: 56,
+        kind: Kind::Marked {
+            current: 8,
+            entry: 68,
+        },
+    },
+    code: Code {
+        file: 112,
+        name: 120,
+        qualname: Some(128),
+        first_line: 72,
+        table: 136,
+        lines: Lines::Locations,
+        instructions: 184,
+    },
+    dict: Dict {
+        compact: true,
+        count: 24,
+        indices: 32,
+        values: 0,
+    },
+    ..PYTHON_3_10
+};
+
+const PYTHON_3_12: Layout = Layout {
+    version: (3, 12),
+    runtime: Runtime {
+        interpreters: 40,
+        tss: 1544,
+    },
+    interpreter: Interpreter {
+        next: 0,
+        threads: 72,
+        modules: 944,
+        gc: 112,
+        statics: Some(Statics {
+            extensions: None,
+            size: 40,
+            dict: 16,
+        }),
+    },
+    thread: Thread {
+        id: 136,
+        native_id: Some(144),
+        ..PYTHON_3_11.thread
+    },
+    frame: Frame {
+        previous: 8,
+        code: 0,
+        instruction: 56,
+        kind: Kind::Shims {
+            current: Some(0),
+            owner: 70,
+        },
+    },
+    code: Code {
+        first_line: 68,
+        instructions: 192,
+        ..PYTHON_3_11.code
+    },
+    text: Text {
+        ascii: 40,
+        compact: 56,
+    },
+    int_has_tag: true,
+    type_qualname: 872,
+    ..PYTHON_3_11
+};
+
+const PYTHON_3_13: Layout = Layout {
+    version: (3, 13),
+    runtime: Runtime {
+        interpreters: 632,
+        tss: 2160,
+    },
+    interpreter: Interpreter {
+        next: 7264,
+        threads: 7344,
+        modules: 7656,
+        gc: 7400,
+        statics: Some(Statics {
+            extensions: Some(9616),
+            size: 48,
+            dict: 24,
+        }),
+    },
+    thread: Thread {
+        id: 152,
+        native_id: Some(160),
+        frame: 72,
+        ..PYTHON_3_12.thread
+    },
+    frame: Frame {
+        kind: Kind::Shims {
+            current: None,
+            owner: 70,
+        },
+        ..PYTHON_3_12.frame
+    },
+    code: Code {
+        instructions: 200,
+        ..PYTHON_3_12.code
+    },
+    dict: Dict {
+        values: 8,
+        ..PYTHON_3_12.dict
+    },
+    ..PYTHON_3_12
+};
+
+const PYTHON_3_14: Layout = Layout {
+    version: (3, 14),
+    runtime: Runtime {
+        interpreters: 808,
+        tss: 2336,
+    },
+    interpreter: Interpreter {
+        next: 7272,
+        threads: 7344,
+        modules: 7688,
+        gc: 7408,
+        statics: Some(Statics {
+            extensions: Some(9616),
+            size: 48,
+            dict: 24,
+        }),
+    },
+    frame: Frame {
+        kind: Kind::Shims {
+            current: None,
+            owner: 74,
+        },
+        ..PYTHON_3_13.frame
+    },
+    code: Code {
+        instructions: 208,
+        ..PYTHON_3_13.code
+    },
+    tuple_items: 32,
+    ..PYTHON_3_13
+};

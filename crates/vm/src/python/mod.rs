@@ -1,0 +1,87 @@
+//! Python (CPython, the reference implementation), 3.9 to 3.14.
+//!
+//! [`Python`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
+//!
+//! | file | question |
+//! |---|---|
+//! | `version` | which Python is this? |
+//! | `layout` | where do things lie in that version? |
+//! | `facts` | what must be known about this one process? |
+//! | `thread` | which threads are there, and which is this one? |
+//! | `frames` | which Python code is running, and in which C activations? |
+//! | `code`, `lines` | which file, line and function is that? |
+//! | `object`, `class` | what kind of object is this, what is its class called? |
+//! | `string`, `dict`, `chain` | the containers those answers are kept in |
+//! | `function` | which C function has this name in Python, and how is it called? |
+//! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
+//! | `show` | what would this object look like, printed? |
+//!
+//! Nothing here asks whether the GIL is held. What is read of another thread while it runs may change
+//! under the reader; the answer is then old, or an [`Error`], never a crash. What is read of the
+//! reader's own thread, in the agent, stands still: a thread's frames are only changed by itself.
+
+mod chain;
+mod class;
+mod code;
+mod dict;
+mod error;
+mod facts;
+mod frames;
+mod function;
+mod greenlet;
+mod layout;
+mod lines;
+mod object;
+mod show;
+mod string;
+mod thread;
+mod version;
+
+pub use dict::Entries;
+pub use error::Error;
+pub use facts::Facts;
+pub use frames::{Frame, Frames, Place};
+pub use function::{Convention, Function};
+pub use greenlet::Greenlet;
+pub use layout::Layout;
+pub use show::Limits;
+pub use string::{Copied, Text};
+pub use thread::{Interpreters, Thread, Threads};
+pub use version::{Unsupported, Version};
+
+use crate::Memory;
+
+/// One Python process, readable.
+#[derive(Clone, Debug)]
+pub struct Python<'a, M> {
+    memory: &'a M,
+    layout: Layout,
+    facts: Facts,
+}
+
+impl<'a, M: Memory> Python<'a, M> {
+    /// A reader for the process `facts` were found in. Since 3.13 it reads there where things lie, so
+    /// make it once and keep it.
+    pub fn new(memory: &'a M, facts: Facts) -> Result<Python<'a, M>, Error> {
+        Ok(Python {
+            memory,
+            layout: layout::offsets::read(memory, facts.runtime(), facts.version())?,
+            facts,
+        })
+    }
+
+    /// The memory it reads.
+    pub fn memory(&self) -> &'a M {
+        self.memory
+    }
+
+    /// Where things lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What is known about this process.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+}

@@ -1,0 +1,121 @@
+//! Objects: `PyObject` (`Include/object.h`), and ints (`Include/cpython/longintrepr.h`).
+//!
+//! ```text
+//!   0          8         16          24
+//!   ├──────────┼─────────┼───────────┼──────────────────
+//!   │ refcount │ type    │ size      │ …              objects of varying size
+//!   │ refcount │ type    │ ±digits   │ digits …       int to 3.11: the sign of the size is its sign
+//!   │ refcount │ type    │ tag       │ digits …       int since 3.12: digits << 3 | 0 plus, 1 zero, 2 minus
+//! ```
+
+use super::{Error, Python};
+use crate::Memory;
+
+/// `ob_type`, `ob_size`.
+const OB_TYPE: u64 = 8;
+pub(super) const OB_SIZE: u64 = 16;
+/// `ob_digit`.
+const DIGITS: u64 = 24;
+/// `tp_flags`.
+pub(super) const TP_FLAGS: u64 = 168;
+/// `PyLong_SHIFT`.
+pub(super) const DIGIT_BITS: u32 = 30;
+
+/// The bits of `tp_flags` that tell whether a type is one of these or inherits from it
+/// (`Py_TPFLAGS_LONG_SUBCLASS` and so on).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Builtin {
+    Int,
+    List,
+    Tuple,
+    Bytes,
+    Str,
+    Dict,
+    Type,
+}
+
+impl Builtin {
+    pub(super) const ALL: [Builtin; 7] = [
+        Builtin::Int,
+        Builtin::List,
+        Builtin::Tuple,
+        Builtin::Bytes,
+        Builtin::Str,
+        Builtin::Dict,
+        Builtin::Type,
+    ];
+
+    pub(super) const fn flag(self) -> u64 {
+        1 << match self {
+            Builtin::Int => 24,
+            Builtin::List => 25,
+            Builtin::Tuple => 26,
+            Builtin::Bytes => 27,
+            Builtin::Str => 28,
+            Builtin::Dict => 29,
+            Builtin::Type => 31,
+        }
+    }
+}
+
+/// The digits of an int.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Int {
+    pub negative: bool,
+    /// How many digits of 30 bits, the lowest first.
+    pub digits: u64,
+    /// The address of the first.
+    pub at: u64,
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// The type of an object.
+    pub fn type_of(&self, object: u64) -> Result<u64, Error> {
+        Ok(self.memory.u64(object.wrapping_add(OB_TYPE))?)
+    }
+
+    /// `tp_flags` of an object's type.
+    pub(super) fn flags_of(&self, object: u64) -> Result<u64, Error> {
+        self.flags(self.type_of(object)?)
+    }
+
+    pub(super) fn flags(&self, class: u64) -> Result<u64, Error> {
+        Ok(self.memory.u64(class.wrapping_add(TP_FLAGS))?)
+    }
+
+    pub(super) fn is(&self, object: u64, builtin: Builtin) -> Result<bool, Error> {
+        Ok(self.flags_of(object)? & builtin.flag() != 0)
+    }
+
+    /// The digits of an int.
+    pub(super) fn int(&self, object: u64) -> Result<Int, Error> {
+        if !self.is(object, Builtin::Int)? {
+            return Err(Error::garbled("int", object));
+        }
+        let word = self.memory.u64(object.wrapping_add(OB_SIZE))?;
+        let (digits, negative) = if self.layout.int_has_tag {
+            (word >> 3, word & 3 == 2)
+        } else {
+            ((word as i64).unsigned_abs(), (word as i64) < 0)
+        };
+        Ok(Int {
+            negative,
+            digits,
+            at: object.wrapping_add(DIGITS),
+        })
+    }
+
+    /// An int that fits.
+    pub(super) fn small_int(&self, object: u64) -> Result<i64, Error> {
+        let int = self.int(object)?;
+        let mut value = 0_i64;
+        if int.digits > 2 {
+            return Err(Error::garbled("small int", object));
+        }
+        for place in (0..int.digits).rev() {
+            let digit = self.memory.u32(int.at.wrapping_add(place * 4))?;
+            value = value << DIGIT_BITS | i64::from(digit & ((1 << DIGIT_BITS) - 1));
+        }
+        Ok(if int.negative { -value } else { value })
+    }
+}

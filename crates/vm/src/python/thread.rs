@@ -1,0 +1,166 @@
+//! Threads: `_PyRuntimeState` → `PyInterpreterState` → `PyThreadState`.
+//!
+//! A thread state belongs to one OS thread and one interpreter. Which one is current is known by the
+//! GIL only while it is held; what a thread can say of itself at any time is the value of the pthread key
+//! `autoTSSkey`, which `PyGILState_Ensure` uses. It is set when the thread's first thread state is
+//! made and cleared when that is freed, so it never dangles. Since 3.12 it follows the thread into
+//! another interpreter; before, a thread that enters one by `_xxsubinterpreters` still says its first, and
+//! the frames found are those outside of that call.
+
+use super::chain::Chain;
+use super::facts::{KEY_DATA, KEYS_PER_BLOCK};
+use super::{Error, Python};
+use crate::{Fault, Memory};
+
+/// `_key` in `Py_tss_t`.
+pub(super) const TSS_KEY: u64 = 4;
+
+/// One Python thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its `PyThreadState`.
+    pub address: u64,
+    /// The `PyInterpreterState` it belongs to.
+    pub interpreter: u64,
+    /// Its `pthread_t`, which on x86-64 glibc is the base of `%fs`.
+    pub id: u64,
+    /// The kernel's number for it, as its process's PID namespace counts; known since 3.11.
+    pub native_id: Option<u64>,
+}
+
+/// The interpreters, newest first.
+pub struct Interpreters<'p, M> {
+    memory: &'p M,
+    offset: u64,
+    chain: Chain,
+}
+
+impl<M: Memory> Iterator for Interpreters<'_, M> {
+    type Item = Result<u64, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.chain.step(self.memory, self.offset).transpose()
+    }
+}
+
+/// The threads of an interpreter, newest first.
+pub struct Threads<'p, 'a, M> {
+    python: &'p Python<'a, M>,
+    chain: Chain,
+}
+
+impl<M: Memory> Iterator for Threads<'_, '_, M> {
+    type Item = Result<Thread, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let python = self.python;
+        let found = self
+            .chain
+            .step(python.memory, python.layout.thread.next)
+            .transpose()?;
+        Some(found.and_then(|address| python.thread_at(address)))
+    }
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// The interpreters, newest first: almost always one.
+    pub fn interpreters(&self) -> Interpreters<'_, M> {
+        let at = self.interpreters_at();
+        Interpreters {
+            memory: self.memory,
+            offset: self.layout.interpreter.next,
+            chain: Chain::new(self.memory.u64(at)),
+        }
+    }
+
+    /// The threads of an interpreter.
+    pub fn threads(&self, interpreter: u64) -> Threads<'_, '_, M> {
+        let at = interpreter.wrapping_add(self.layout.interpreter.threads);
+        Threads {
+            python: self,
+            chain: Chain::new(self.memory.u64(at)),
+        }
+    }
+
+    /// The threads of all interpreters.
+    pub fn all_threads(&self) -> impl Iterator<Item = Result<Thread, Error>> {
+        self.interpreters().flat_map(|interpreter| {
+            let (found, why) = match interpreter {
+                Ok(interpreter) => (Some(self.threads(interpreter)), None),
+                Err(why) => (None, Some(Err(why))),
+            };
+            why.into_iter().chain(found.into_iter().flatten())
+        })
+    }
+
+    /// The main interpreter; 0 before it is made.
+    pub fn main_interpreter(&self) -> Result<u64, Fault> {
+        self.memory.u64(self.interpreters_at().wrapping_add(8))
+    }
+
+    fn interpreters_at(&self) -> u64 {
+        let offset = self.layout.runtime.interpreters;
+        self.facts.runtime().wrapping_add(offset)
+    }
+
+    /// The thread whose `PyThreadState` is at `address`.
+    pub fn thread_at(&self, address: u64) -> Result<Thread, Error> {
+        let layout = &self.layout.thread;
+        let word = |offset: u64| self.memory.u64(address.wrapping_add(offset));
+        Ok(Thread {
+            address,
+            interpreter: word(layout.interpreter)?,
+            id: word(layout.id)?,
+            native_id: layout.native_id.map(word).transpose()?,
+        })
+    }
+
+    /// The thread state of the OS thread whose `%fs` base is `id`, by a walk over all threads. If the
+    /// thread has states in several interpreters: the newest of these that runs code.
+    pub fn find_thread(&self, id: u64) -> Result<Option<u64>, Error> {
+        let mut found = None;
+        for thread in self.all_threads() {
+            let thread = thread?;
+            if thread.id == id {
+                if self.place(thread.address)?.is_some() {
+                    return Ok(Some(thread.address));
+                }
+                found = found.or(Some(thread.address));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The thread state of the OS thread whose `%fs` base is `id`, asked of the thread itself: four
+    /// loads, none of them from memory that may be gone. `None` if it has none (a thread that Python
+    /// does not know, or no longer), and where [`Facts::specific`](super::Facts::specific) is 0; then
+    /// there is [`find_thread`](Python::find_thread).
+    ///
+    /// A state found once need not be kept: to ask again is as cheap as to check.
+    #[inline]
+    pub fn thread_state(&self, id: u64) -> Result<Option<u64>, Fault> {
+        if self.facts.specific() == 0 {
+            return Ok(None);
+        }
+        // The key is made anew in the child of a fork, so it is no fact.
+        let tss = self.facts.runtime().wrapping_add(self.layout.runtime.tss);
+        let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
+        let block = id
+            .wrapping_add(self.facts.specific())
+            .wrapping_add(key / KEYS_PER_BLOCK * 8);
+        let values = self.memory.u64(block)?;
+        if values == 0 {
+            return Ok(None);
+        }
+        let value = values.wrapping_add(key % KEYS_PER_BLOCK * KEY_DATA + 8);
+        let state = self.memory.u64(value)?;
+        Ok((state != 0 && self.is_thread(state, id)?).then_some(state))
+    }
+
+    /// Whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
+    #[inline]
+    pub fn is_thread(&self, state: u64, id: u64) -> Result<bool, Fault> {
+        let at = state.wrapping_add(self.layout.thread.id);
+        Ok(self.memory.u64(at)? == id)
+    }
+}

@@ -1,0 +1,126 @@
+//! Which Python this is, and what follows from that alone.
+
+use core::fmt;
+
+/// A CPython release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// 3 of 3.11.2.
+    pub major: u8,
+    /// 11 of 3.11.2.
+    pub minor: u8,
+    /// 2 of 3.11.2.
+    pub micro: u8,
+}
+
+/// `PY_RELEASE_LEVEL_FINAL` (`Include/patchlevel.h`), the upper half of the lowest byte.
+const FINAL: u8 = 0xf;
+
+impl Version {
+    /// A version from its three numbers.
+    pub const fn new(major: u8, minor: u8, micro: u8) -> Version {
+        Version {
+            major,
+            minor,
+            micro,
+        }
+    }
+
+    /// The version as `Py_Version` and `sys.hexversion` spell it, for a final release.
+    pub const fn packed(self) -> u64 {
+        (self.major as u64) << 24
+            | (self.minor as u64) << 16
+            | (self.micro as u64) << 8
+            | (FINAL as u64) << 4
+    }
+
+    /// The inverse of [`packed`](Version::packed).
+    pub const fn unpack(word: u64) -> Version {
+        Version {
+            major: (word >> 24) as u8,
+            minor: (word >> 16) as u8,
+            micro: (word >> 8) as u8,
+        }
+    }
+
+    /// Reads `Py_Version`. Before a release is final its memory may still be laid out anew.
+    pub(super) fn of_hex(word: u32) -> Result<Version, Unsupported> {
+        let version = Version::unpack(u64::from(word));
+        if (word >> 4) as u8 & 0xf == FINAL {
+            Ok(version)
+        } else {
+            Err(Unsupported::Prerelease(version))
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.micro)
+    }
+}
+
+/// A Python whose memory this crate does not read, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// Before 3.9, by the symbols it lacks: its version is told nowhere that could be read.
+    Old,
+    /// Before the oldest layout known.
+    Older(Version),
+    /// After the newest layout known.
+    Newer(Version),
+    /// An alpha, beta or release candidate.
+    Prerelease(Version),
+    /// Built with `--disable-gil`: other object headers, other frames, other locks.
+    FreeThreaded(Version),
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsupported::Old => {
+                f.write_str("this Python is older than the oldest Python known here (3.9)")
+            }
+            Unsupported::Older(version) => write!(
+                f,
+                "Python {version} is older than the oldest Python known here (3.9)"
+            ),
+            Unsupported::Newer(version) => write!(
+                f,
+                "Python {version} is newer than the newest Python known here (3.14)"
+            ),
+            Unsupported::Prerelease(version) => write!(
+                f,
+                "this Python is an alpha, beta or candidate of {version}; only final releases are known here"
+            ),
+            Unsupported::FreeThreaded(version) => write!(
+                f,
+                "Python {version} is a free-threaded build (python{}.{}t); only builds with the GIL are known here",
+                version.major, version.minor
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Unsupported {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packs_as_python_does() {
+        let version = Version::new(3, 13, 5);
+        assert_eq!(version.packed(), 0x030d_05f0);
+        assert_eq!(Version::unpack(version.packed()), version);
+        assert_eq!(Version::of_hex(0x030d_05f0), Ok(version));
+        assert!(Version::new(3, 9, 99).packed() < Version::new(3, 10, 0).packed());
+    }
+
+    #[test]
+    fn candidates_are_refused_by_name() {
+        let version = Version::new(3, 14, 0);
+        let refused = Version::of_hex(0x030e_00c2);
+        assert_eq!(refused, Err(Unsupported::Prerelease(version)));
+    }
+}

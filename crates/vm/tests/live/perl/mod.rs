@@ -1,0 +1,4 @@
+//! Perl.
+
+mod frames;
+mod guest;

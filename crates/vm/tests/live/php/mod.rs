@@ -1,0 +1,5 @@
+//! PHP.
+
+mod frames;
+mod guest;
+mod values;

@@ -1,0 +1,14 @@
+//! The reader against real Python processes: what it finds in their memory must be what Python itself
+//! says of the same addresses.
+//!
+//! Pythons come from whole roots, `~/.cache/lancet/roots/python-VERSION` (or `$LANCET_ROOTS`), entered by
+//! chroot. A version without a root is a printed skip. Versions that no Debian suite has can be added by
+//! hand, as paths of programs in `$LANCET_PYTHONS`, with colons between them.
+
+mod frames;
+mod functions;
+mod greenlets;
+mod guest;
+mod lines;
+mod show;
+mod threads;

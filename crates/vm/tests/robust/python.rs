@@ -1,0 +1,213 @@
+//! The reader of Python.
+
+use proptest::prelude::*;
+use vm::Memory;
+use vm::python::{Convention, Facts, Layout, Limits, Place, Python, Text, Version};
+
+use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
+
+/// Flags of types, states of strings, and small sizes.
+const CODES: [u64; 8] = [
+    1 << 24,
+    1 << 25,
+    1 << 26,
+    1 << 28,
+    1 << 29,
+    1 << 31 | 1 << 9,
+    0xe4,
+    0x0002_0303,
+];
+
+/// The cookie of `_Py_DebugOffsets`, and offsets as 3.13 and 3.14 would tell them, then the rest.
+struct Telling<'a, M> {
+    runtime: u64,
+    version: Version,
+    rest: &'a M,
+}
+
+impl<M: Memory> Memory for Telling<'_, M> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
+        self.rest.read(at, into)
+    }
+
+    fn u64(&self, at: u64) -> Result<u64, vm::Fault> {
+        match at.wrapping_sub(self.runtime) {
+            0 => Ok(u64::from_le_bytes(*b"xdebugpy")),
+            8 => Ok(self.version.packed()),
+            16 => Ok(0),
+            offset @ 24..480 => Ok(offset / 8 % 16 * 8),
+            _ => self.rest.u64(at),
+        }
+    }
+}
+
+fn ask_everything<M: Memory>(
+    memory: &M,
+    version: Version,
+    words: [u64; Facts::WORDS - 1],
+    at: u64,
+) {
+    let mut facts = [version.packed(); Facts::WORDS];
+    facts[1..].copy_from_slice(&words);
+    let told = Telling {
+        runtime: words[0],
+        version,
+        rest: memory,
+    };
+    let python = Python::new(&told, Facts::from_words(facts)).expect("a known version");
+    ask(&python, at);
+    let _ = Python::new(memory, Facts::from_words(facts)).map(|python| ask(&python, at));
+    let _ = Facts::find(&told, &|name| {
+        Some(if name == "_PyRuntime" { words[0] } else { at })
+    });
+    let _ = Facts::find(memory, &|_| Some(at));
+}
+
+fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
+    let out = &mut Short(1 << 12);
+    let limits = Limits::default();
+    let _ = python.place(at);
+    for frame in python.frames(at).take(100).flatten() {
+        let _ = python.line(frame.place);
+        let _ = python.file(frame.place.code);
+    }
+    for lasti in [-1, 0, 2, 1 << 20, i32::MAX] {
+        let _ = python.line(Place { code: at, lasti });
+    }
+    for text in [python.file(at), python.function_name(at), python.text(at)]
+        .into_iter()
+        .flatten()
+    {
+        let _ = python.write_text(text, 5000, out);
+        let _ = python.copy(text, &mut [0; 100]);
+    }
+    for width in [1, 2, 4] {
+        let text = Text {
+            address: at,
+            len: u64::MAX,
+            width,
+        };
+        let _ = python.copy(text, &mut [0; 100]);
+    }
+    let _ = python.first_line(at);
+    python.all_threads().take(50).for_each(drop);
+    let _ = python.thread_state(at);
+    let _ = python.is_thread(at, at);
+    let _ = python.write_class_name(at, out);
+    let _ = python.write_object(at, &limits, out);
+    for convention in [
+        Convention::Tuple,
+        Convention::TupleKeywords,
+        Convention::Fast,
+        Convention::FastKeywords,
+        Convention::Method,
+        Convention::None,
+        Convention::One,
+        Convention::Slot,
+    ] {
+        let _ = python.write_arguments(convention, [at; 5], &limits, out);
+    }
+    if let Ok(entries) = python.entries(at) {
+        entries.take(1000).for_each(drop);
+    }
+    let _ = python.function_at(at);
+    let _ = python.function("a.b");
+    let _ = python.each_greenlet(&mut |greenlet| {
+        python.greenlet_frames(&greenlet).take(100).for_each(drop);
+        Ok(())
+    });
+}
+
+fn versions() -> impl Iterator<Item = Version> {
+    Layout::all()
+        .iter()
+        .map(|layout| Version::new(layout.version.0, layout.version.1, 9))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn mazes(seed: u64, faults in prop_oneof![Just(0_u64), 2..200_u64], words: [u64; Facts::WORDS - 1], slot in 0..64_u64) {
+        for version in versions() {
+            let maze = Maze { seed, faults, codes: CODES };
+            ask_everything(&maze, version, words, 0x10_0000 + slot * 8);
+            ask_everything(&maze, version, [0x10_0000 + slot * 8; Facts::WORDS - 1], 0x10_0000);
+        }
+    }
+
+    #[test]
+    fn any_address(seed: u64, at: u64, words: [u64; Facts::WORDS - 1]) {
+        for version in versions() {
+            ask_everything(&Maze { seed, faults: 0, codes: CODES }, version, words, at & !7);
+        }
+    }
+}
+
+#[test]
+fn constants() {
+    for word in CODES
+        .into_iter()
+        .chain([0, 1, 8, 0x10_0000, 1 << 40, u64::MAX, u64::MAX - 7])
+    {
+        for version in versions() {
+            ask_everything(
+                &Constant(word),
+                version,
+                [word; Facts::WORDS - 1],
+                word & !7,
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_readable() {
+    for version in versions() {
+        ask_everything(&Nothing, version, [8; Facts::WORDS - 1], 0x1000);
+    }
+}
+
+#[test]
+fn an_older_layout_is_refused_by_name() {
+    let none = |name: &str| {
+        (name != "Py_Version" && name != "Py_NewRef" && name != "PyFrame_GetCode").then_some(8)
+    };
+    let why = Facts::find(&Constant(0), &none).expect_err("too old");
+    assert_eq!(
+        why.to_string(),
+        "this Python is older than the oldest Python known here (3.9)"
+    );
+    let memory = Constant(0x0310_00f0_0310_00f0);
+    let why = Facts::find(&memory, &|_| Some(8)).expect_err("too new");
+    assert_eq!(
+        why.to_string(),
+        "Python 3.16.0 is newer than the newest Python known here (3.14)"
+    );
+}
+
+#[test]
+fn a_free_threaded_python_is_refused_by_name() {
+    let runtime = 0x1000;
+    let memory = Bytes::words(
+        runtime,
+        &[
+            u64::from_le_bytes(*b"xdebugpy"),
+            0x030d_05f0,
+            1,
+            0x030d_05f0,
+        ],
+    );
+    let why = Facts::find(&memory, &|name| {
+        Some(if name == "Py_Version" {
+            runtime + 24
+        } else {
+            runtime
+        })
+    })
+    .expect_err("refused");
+    assert_eq!(
+        why.to_string(),
+        "Python 3.13.5 is a free-threaded build (python3.13t); only builds with the GIL are known here"
+    );
+}

@@ -1,0 +1,389 @@
+//! Hooks and lanes: what is hooked in a guest, and what the hooks say.
+//!
+//! ```text
+//!   guest code ─► stub ─► routine ─► enter ─► the function itself ─► leave
+//!                   │                  │                              │
+//!                   ▼                  ▼                              ▼
+//!                 Hook               Lane: a ring of records, one writer (its thread), one reader (us)
+//! ```
+//!
+//! Hooks and stubs stay for good: a frame of a parked fiber may return into them hours later, and what
+//! returns finds its [`Hook`] by address. A later attach uses them again.
+//!
+//! # A record
+//!
+//! ```text
+//!   word 0   bits 0..16   length in words, this one included
+//!            bits 16..24  what it is, a [`kind`]; [`kind::BEGUN`] until it is whole
+//!            bits 32..64  where it stands in the lane, in words, cut to 32 bits: what is left there from
+//!                         the lap before has another number
+//! ```
+//!
+//! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What hooks are told, and where everything is: one static of the agent.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Calls {
+    /// Address of the lane of each thread, by hash of its thread pointer; open addressing.
+    pub lanes: [AtomicU64; LANES],
+    /// Bytes of a lane's ring, a power of two.
+    pub ring: u64,
+    /// Cycles that a hook waits at most for room in its lane.
+    pub most_wait: u64,
+    /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
+    pub tid_offset: u64,
+    /// Ruby: where a thread's own pointer to its VM state stands from the thread pointer. PHP: the thread pointer of
+    /// the thread that runs it.
+    pub state_offset: u64,
+    /// A [`language`].
+    pub language: u64,
+    /// The facts of its reader.
+    pub facts: [u64; FACTS],
+    /// Words of a record for what is copied of arguments, at most.
+    pub room: u64,
+    /// Address of the loader's `r_debug`; 0 = there is none.
+    pub r_debug: u64,
+    /// Threads that got no lane.
+    pub unlaned: AtomicU64,
+    /// Islands of stubs and tables of hooks, for the next attach.
+    pub areas: [Area; AREAS],
+}
+
+/// Words for the facts of a VM's reader.
+pub const FACTS: usize = 24;
+
+/// Threads that can have a lane.
+pub const LANES: usize = 4096;
+
+/// Mappings that can be noted.
+pub const AREAS: usize = 64;
+
+/// A mapping of hooks or stubs that was made in a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Area {
+    /// Its address; 0 = none.
+    pub at: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Bytes of it in use.
+    pub used: u64,
+    /// An [`area`].
+    pub holds: u64,
+}
+
+/// What an area holds.
+pub mod area {
+    /// Stubs, within reach of the code they serve.
+    pub const STUBS: u64 = 1;
+    /// [`Hook`](super::Hook)s.
+    pub const HOOKS: u64 = 2;
+    /// Programs of what to copy; written anew by each session.
+    pub const PROGRAMS: u64 = 3;
+}
+
+/// Which VM gives the script's line.
+pub mod language {
+    /// None.
+    pub const NONE: u64 = 0;
+    /// Ruby.
+    pub const RUBY: u64 = 1;
+    /// Python.
+    pub const PYTHON: u64 = 2;
+    /// Perl.
+    pub const PERL: u64 = 3;
+    /// PHP.
+    pub const PHP: u64 = 4;
+}
+
+/// One hooked place. Written by the command, read by the agent; never moved, never freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Hook {
+    /// The function's own first instructions, moved, and the way back behind them. This word and the four after
+    /// it are what the stub hands to the routine (`routine::frame::Descriptor`).
+    pub original: u64,
+    /// `routine::frame::flags`.
+    pub flags: u32,
+    /// Bytes of stack arguments that the function is given.
+    pub copied: u32,
+    /// Its number for the reader; never used for another hook.
+    pub number: u64,
+    /// The patched address.
+    pub place: u64,
+    /// See [`want`]; 0 = silent.
+    pub want: u64,
+    /// What to copy at the call: address of a program's words, and how many; 0 = nothing.
+    pub at_entry: [u64; 2],
+    /// The same for its return.
+    pub at_return: [u64; 2],
+    /// Calls of less than so many cycles are not told.
+    pub least_ticks: u64,
+    /// The stub.
+    pub stub: u64,
+    /// What it leads to.
+    pub routine: u64,
+    /// Bytes at `place` that run in the stub instead.
+    pub moved: u32,
+    /// How many of `patches` there are.
+    pub patched: u32,
+    /// [`fingerprint`] of the moved bytes as they were: tells the function again.
+    pub was: u64,
+    /// What is changed, in this order.
+    pub patches: [Patched; 2],
+}
+
+/// Bytes that are others while a function is hooked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Patched {
+    /// Where.
+    pub at: u64,
+    /// How many.
+    pub length: u64,
+    /// Without the hook.
+    pub was: [u8; 8],
+    /// With it.
+    pub is: [u8; 8],
+}
+
+/// A number for some bytes (FNV-1a).
+pub const fn fingerprint(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+
+/// What is wanted of a hook: bits of [`Hook::want`].
+pub mod want {
+    /// Tell calls.
+    pub const ENTRY: u64 = 1;
+    /// Tell returns.
+    pub const RETURN: u64 = 2;
+    /// With the script's line.
+    pub const PLACE: u64 = 4;
+    /// With the floating-point registers.
+    pub const FLOATS: u64 = 8;
+    /// Count, instead of telling.
+    pub const COUNT: u64 = 16;
+    /// With st(0) at the return.
+    pub const X87: u64 = 32;
+    /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
+    pub const LOADER: u64 = 64;
+}
+
+/// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Lane {
+    /// The thread pointer (`fs` base) it belongs to.
+    pub thread: AtomicU64,
+    /// The kernel's id of that thread, as it was last seen.
+    pub tid: AtomicU32,
+    /// Session this lane was last used in, cut to 32 bits.
+    pub session: AtomicU32,
+    /// Where the ring is.
+    pub ring: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Words ever reserved; the writer's.
+    pub reserved: AtomicU64,
+    /// Records that found no room in time.
+    pub lost: AtomicU64,
+    /// Cycles spent waiting for room.
+    pub waited: AtomicU64,
+    /// The lines this thread called from; see [`Place`].
+    pub places: u64,
+    /// Number of the last of them.
+    pub last_place: AtomicU32,
+    /// Counts that found no room in the table.
+    pub uncounted: AtomicU32,
+    /// Table of [`Count`]s; 0 = none yet.
+    pub counts: AtomicU64,
+    /// Words ever read; the command's alone, on a line of its own.
+    pub taken: Taken,
+}
+
+/// See [`Lane::taken`].
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Taken(pub AtomicU64);
+
+/// Lines that one lane can tell apart; a power of two.
+pub const PLACES: usize = 4096;
+
+/// A script line that a lane knows: an entry of an open-addressed table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Place {
+    /// The code and the point in it, as the VM has them; 0 = empty.
+    pub code: u64,
+    /// See `code`.
+    pub point: u64,
+    /// What tells code at the same address apart: its path and name objects, mixed.
+    pub witness: u64,
+    /// Its number.
+    pub number: u64,
+}
+
+/// Entries of a lane's table of counts; a power of two.
+pub const COUNTS: usize = 1024;
+
+/// Buckets of a histogram: 4 for each power of two of cycles.
+pub const BUCKETS: usize = 168;
+
+/// What was counted of one hook and script line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Count {
+    /// Number of the hook plus one, and of the line in the upper half; 0 = empty.
+    pub key: u64,
+    /// Calls that have returned.
+    pub calls: u64,
+    /// Cycles of them all.
+    pub total: u64,
+    /// The longest.
+    pub longest: u64,
+    /// The shortest.
+    pub shortest: u64,
+    /// Calls by duration: [`bucket`].
+    pub buckets: [u32; BUCKETS],
+}
+
+/// The bucket of a duration: 4 for each power of two, so that a bucket's bounds are at most a quarter apart.
+#[inline]
+pub const fn bucket(ticks: u64) -> usize {
+    if ticks < 4 {
+        return ticks as usize;
+    }
+    let exponent = 63 - ticks.leading_zeros() as usize;
+    let part = (ticks >> (exponent - 2)) as usize & 3;
+    let bucket = (exponent - 1) * 4 + part;
+    if bucket < BUCKETS {
+        bucket
+    } else {
+        BUCKETS - 1
+    }
+}
+
+/// The shortest duration that falls into a bucket.
+pub const fn bucket_start(bucket: usize) -> u64 {
+    if bucket < 4 {
+        return bucket as u64;
+    }
+    let exponent = bucket / 4 + 1;
+    ((bucket % 4) as u64 + 4) << (exponent - 2)
+}
+
+/// What a record is.
+pub mod kind {
+    /// Nothing: the rest of the ring.
+    pub const GAP: u64 = 1;
+    /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many padded to words.
+    pub const ENTRY: u64 = 2;
+    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 of st(0), copies.
+    pub const RETURN: u64 = 3;
+    /// [`super::NewPlace`], then path and name.
+    pub const PLACE: u64 = 4;
+    /// One word: the kernel's id of the thread from here on.
+    pub const THREAD: u64 = 5;
+    /// Not whole yet.
+    pub const BEGUN: u64 = 0xff;
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// Number of the hook; in the upper half that of the line, 0 = none.
+    pub hook: u64,
+    /// Time-stamp counter.
+    pub ticks: u64,
+    /// Stack pointer at the function's entry: where the return address stands. Names the call until it
+    /// returns.
+    pub frame: u64,
+    /// The return address.
+    pub caller: u64,
+    /// rdi, rsi, rdx, rcx, r8, r9.
+    pub registers: [u64; 6],
+    /// rax: in the low byte the vector registers used by variadic arguments.
+    pub rax: u64,
+}
+
+/// A return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Return {
+    /// Number of the hook.
+    pub hook: u64,
+    /// Time-stamp counter.
+    pub ticks: u64,
+    /// [`Entry::frame`] of its call.
+    pub frame: u64,
+    /// rax, rdx.
+    pub registers: [u64; 2],
+}
+
+/// A script line seen for the first time in this lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct NewPlace {
+    /// Its number.
+    pub number: u32,
+    /// The line.
+    pub line: u32,
+    /// Bytes of path and of name that follow, each padded to whole words.
+    pub lengths: [u32; 2],
+}
+
+/// Bytes kept of a path or a name.
+pub const LONGEST_NAME: usize = 512;
+
+/// Longest record, in words.
+pub const LONGEST: u64 = 2048;
+
+/// The first word of a record.
+#[inline]
+pub const fn header(words: u64, kind: u64, position: u64) -> u64 {
+    words & 0xffff | kind << 16 | position << 32
+}
+
+/// Length and kind, if this is the first word of the record at `position`.
+#[inline]
+pub const fn open(header: u64, position: u64) -> Option<(u64, u64)> {
+    if header >> 32 != position & 0xffff_ffff || header & 0xffff == 0 {
+        return None;
+    }
+    Some((header & 0xffff, header >> 16 & 0xff))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_their_bounds() {
+        for bucket_number in 0..BUCKETS {
+            assert_eq!(bucket(bucket_start(bucket_number)), bucket_number);
+            if bucket_number > 0 {
+                assert_eq!(bucket(bucket_start(bucket_number) - 1), bucket_number - 1);
+            }
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn a_header_of_another_lap_is_none() {
+        let first = header(12, kind::ENTRY, 64);
+        assert_eq!(open(first, 64), Some((12, kind::ENTRY)));
+        assert_eq!(open(first, 64 + 32768), None);
+        assert_eq!(open(0, 0), None);
+    }
+}
