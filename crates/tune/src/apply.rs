@@ -216,10 +216,14 @@ pub fn undo(
     path: &Path,
     force: bool,
 ) -> Result<Vec<(Step, Undone)>, ApplyError> {
-    let (written_in, mut steps) = journal::read(path)?;
+    let (written_in, all) = journal::read(path)?;
     if let Some(theirs) = written_in.filter(|_| !force) {
         same_place(tree, path, theirs)?;
     }
+    // Of a setting that was changed several times the first step has what it was before.
+    let mut known = HashSet::new();
+    let is_first = |step: &&Step| known.insert(step.intent.setting.clone());
+    let mut steps: Vec<Step> = all.iter().filter(is_first).cloned().collect();
     steps.reverse();
     let touched: Vec<bool> = steps
         .iter()
@@ -228,7 +232,7 @@ pub fn undo(
     let foreign: HashSet<usize> = steps
         .iter()
         .enumerate()
-        .filter(|(_, step)| !force && is_foreign(tree, step, &steps))
+        .filter(|(_, step)| !force && is_foreign(tree, step, &all))
         .map(|(at, _)| at)
         .collect();
     let mut failures: Vec<Option<String>> = vec![None; steps.len()];
@@ -325,7 +329,7 @@ fn gone(tree: &Tree, step: &Step) -> Option<String> {
 }
 
 /// Whether a value is neither ours nor the one before. Of a step without its `done` nobody knows what the kernel made
-/// of the write, so it counts as ours; the same where one setting was changed twice.
+/// of the write, so it counts as ours; so does what any of several changes of it left.
 fn is_foreign(tree: &Tree, step: &Step, all: &[Step]) -> bool {
     let Intent {
         setting, before, ..

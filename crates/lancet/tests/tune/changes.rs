@@ -121,6 +121,29 @@ fn journals_are_taken_back_one_by_one() {
     }
 }
 
+/// The same setting several times in one apply, and back and forth: what counts is what it was before the first.
+#[test]
+fn what_was_changed_twice_comes_back_once() {
+    let machine = Scratch::of("rhel6");
+    let before = machine.files("proc");
+    let values = [
+        "net.core.somaxconn=1",
+        "net.core.somaxconn=2",
+        "net.core.somaxconn=1",
+    ];
+    let args = [&["--root", machine.arg(), "--apply", "T21"][..], &values].concat();
+    let applied = tune(&args);
+    assert_eq!(applied.status.code(), Some(0), "{}", text(&applied));
+    let undone = tune(&["--root", machine.arg(), "--undo"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", text(&undone));
+    assert!(
+        text(&undone).ends_with("all 1 as before\n"),
+        "{}",
+        text(&undone)
+    );
+    assert_eq!(machine.files("proc"), before);
+}
+
 #[test]
 fn a_journal_of_another_boot_or_a_damaged_one_is_refused() {
     let machine = Scratch::of("rhel6");
@@ -324,7 +347,9 @@ fn dirty_bytes_comes_back_from_zero() {
         _ => ("vm.dirty_ratio=20", 0),
     };
     let journals = Scratch::new();
-    let applied = tune(&["--journals", journals.arg(), "--apply", wish]);
+    // And the other half behind it, and the first again.
+    let back = ["vm.dirty_ratio=20", "vm.dirty_bytes=1073741824"][1 - other];
+    let applied = tune(&["--journals", journals.arg(), "--apply", wish, back, wish]);
     let during = names.map(read);
     let undone = tune(&["--journals", journals.arg(), "--undo"]);
     let after = names.map(read);
