@@ -75,7 +75,8 @@ matrix: roots
 # Miri and ThreadSanitizer want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
 	@.ci/apt valgrind
-	@rustup toolchain install nightly --profile minimal --component miri --component rust-src >/dev/null 2>&1
+	@rustup -q component add --toolchain nightly miri rust-src || \
+		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
 
 soak: deps-soak roots
 	cargo build --release -p lancet
