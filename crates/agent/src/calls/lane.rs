@@ -99,7 +99,7 @@ fn search(calls: &Calls, board: &Board, thread: u64, first: usize) -> Option<&'s
         let mut known = entry.load(Ordering::Acquire);
         if known == 0 {
             if made == 0 {
-                made = match make(calls, thread) {
+                made = match make(calls, board, thread) {
                     Some(lane) => lane,
                     None => break,
                 };
@@ -121,7 +121,7 @@ fn search(calls: &Calls, board: &Board, thread: u64, first: usize) -> Option<&'s
 }
 
 /// Maps a lane: its record, the table of lines, the ring.
-fn make(calls: &Calls, thread: u64) -> Option<u64> {
+fn make(calls: &Calls, board: &Board, thread: u64) -> Option<u64> {
     let places = (calls::PLACES * size_of::<calls::Place>()) as u64;
     let at = sys::map(PAGE as u64 + places + calls.ring)?;
     // SAFETY: a new mapping of that size, page-aligned.
@@ -129,7 +129,8 @@ fn make(calls: &Calls, thread: u64) -> Option<u64> {
         (at as *mut Lane).write(Lane {
             thread: AtomicU64::new(thread),
             tid: 0.into(),
-            session: 0.into(),
+            // Its tables are empty.
+            session: board.calls.load(Ordering::Relaxed).into(),
             ring: at + PAGE as u64 + places,
             size: calls.ring,
             reserved: AtomicU64::new(0),

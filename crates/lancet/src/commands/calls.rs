@@ -112,8 +112,7 @@ fn read(guests: &mut [Guest], printer: &mut Printer, sink: &mut Sink) -> anyhow:
     let mut any = false;
     for guest in guests {
         let mut told = Vec::new();
-        // A guest that ended takes its lanes with it.
-        any |= guest.read(&mut |one| told.push(one)).unwrap_or(false);
+        any |= guest.read(&mut |one| told.push(one));
         if guest.has_threads() {
             printer.say_threads();
         }

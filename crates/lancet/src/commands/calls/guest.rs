@@ -74,6 +74,8 @@ pub struct Guest {
     selection: Selection,
     plan: Plan,
     threads: Vec<u32>,
+    /// Its lanes are no more.
+    gone: bool,
 }
 
 /// How functions are hooked.
@@ -147,6 +149,7 @@ impl Guest {
             selection,
             plan,
             threads: Vec::new(),
+            gone: false,
         })
     }
 
@@ -169,17 +172,36 @@ impl Guest {
         Ok(())
     }
 
-    /// Reads what there is; whether there was anything.
-    pub fn read(&mut self, tell: &mut impl FnMut(Told)) -> Result<bool, Error> {
-        let pid = self.tracing.pid();
+    /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
+    /// lanes with it.
+    pub fn read(&mut self, tell: &mut impl FnMut(Told)) -> bool {
+        if self.gone {
+            return false;
+        }
         let mut told = Vec::new();
-        self.tracing.lanes().look()?;
-        let any = self.tracing.lanes().drain(|one| told.push(one))?;
+        let lanes = self.tracing.lanes();
+        let any = lanes
+            .look()
+            .and_then(|()| lanes.drain(|one| told.push(one)));
+        self.tell(told, tell);
+        any.unwrap_or_else(|_| {
+            self.gone = true;
+            let how = match self.tracing.is_alive() {
+                true => "runs another program now (exec)",
+                false => "ended",
+            };
+            eprintln!("lancet: process {} {how}", self.tracing.pid());
+            false
+        })
+    }
+
+    /// Hands on what lanes told, in the order of time.
+    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut impl FnMut(Told)) {
+        let pid = self.tracing.pid();
         told.sort_by_key(|one| one.ticks);
-        let period = if told.is_empty() {
-            0.0
-        } else {
-            self.clock.period()
+        let period = match told.is_empty() {
+            true => 0.0,
+            false => self.clock.period(),
         };
         for one in told {
             if !self.threads.contains(&one.tid) {
@@ -251,7 +273,6 @@ impl Guest {
                 }
             }
         }
-        Ok(any)
     }
 
     /// Whether calls of more than one thread were seen.
@@ -281,7 +302,7 @@ impl Guest {
 
     /// Whether it still runs.
     pub fn is_alive(&self) -> bool {
-        self.tracing.is_alive()
+        !self.gone && self.tracing.is_alive()
     }
 
     /// Its id.
