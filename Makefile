@@ -14,6 +14,8 @@ SHELL := /bin/bash
 
 RUBIES := 2.7 3.1 3.3 3.4
 PYTHONS := 3.9 3.11 3.13 3.14
+PERLS := 5.32 5.36 5.40
+PHPS := 7.4 8.2 8.4
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 
@@ -34,7 +36,7 @@ deps:
 	@.ci/apt gcc libc6-dev
 
 deps-test: deps
-	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma
+	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl
@@ -62,7 +64,8 @@ test: deps-test
 	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
 
 roots: deps-matrix
-	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%)
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%) \
+	  $(PERLS:%=perl-%) $(PHPS:%=php-%)
 
 matrix: roots
 	cargo build --release -p lancet

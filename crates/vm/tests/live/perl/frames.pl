@@ -1,4 +1,4 @@
-# `here` tells what caller says of every frame around it, and waits. The reader must say the same, and as many loops
+# `here` tells what caller says of every frame around it, and waits (a format selects its own output). The reader must say the same, and as many loops
 # of C as gdb finds.
 use strict;
 use warnings;
@@ -9,14 +9,14 @@ sub here {
   for (my $i = 0; my ($package, $file, $line) = caller($i); $i++) {
     # Of a format caller gives the format itself, which cannot be copied.
     for ((caller($i))[3]) {
-      print join("\t", "frame", $package, $file, $line, ref(\$_) eq "FORMAT" ? "(format)" : $_), "\n";
+      print STDOUT join("\t", "frame", $package, $file, $line, ref(\$_) eq "FORMAT" ? "(format)" : $_), "\n";
     }
   }
-  print "label\t$label\n";
+  print STDOUT "label\t$label\n";
   # A block that needs no scope: its own statement is switched off, and the last that ran is above.
   my $byte;
   if ($label) {
-    print("here\t", __LINE__, "\nREADY\n"), sysread(STDIN, $byte, 1);
+    print(STDOUT "here\t", __LINE__, "\nREADY\n"), sysread(STDIN, $byte, 1);
   }
   return "";
 }
