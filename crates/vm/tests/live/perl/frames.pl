@@ -200,8 +200,8 @@ push @new, q{
   use feature qw(try defer); no warnings;
   sub defers { defer { eval { here("defer") } } 1 }
   defers();
-  sub finally { try { 1 } catch ($e) { 2 } finally { here("finally") } }
-  finally();
+  sub at_last { try { 1 } catch ($e) { 2 } finally { here("finally") } }
+  at_last();
   sub last_of_all { for my ($x, $y) (1, 2) { here("two at once") } }
   last_of_all();
 } if $] >= 5.036;
