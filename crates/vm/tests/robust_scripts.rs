@@ -162,7 +162,7 @@ fn nothing_is_readable() {
 
 #[test]
 fn constants() {
-    for word in [0, 1, 9, 0x10_0000, u64::MAX] {
+    for word in [0, 9, u64::MAX] {
         ask_perl(&Constant(word), word & !7);
         ask_php(&Constant(word), word & !7);
     }

@@ -131,6 +131,8 @@ fn loops(guest: &Guest) -> Option<usize> {
     let output = Command::new("gdb")
         .args(["-nx", "-batch", "-iex", "set auto-load off", "-iex"])
         .arg(format!("set sysroot {}", guest.root.display()))
+        // By its path here: gdb would look for what the process calls it below the root.
+        .arg(std::fs::read_link(format!("/proc/{}/exe", guest.script.pid())).expect("a program"))
         .args(["-iex", "set debuginfod enabled off", "-p"])
         .arg(guest.script.pid().to_string())
         .args(["-ex", "backtrace"])
