@@ -14,6 +14,8 @@ SHELL := /bin/bash
 
 RUBIES := 2.7 3.1 3.3 3.4
 PYTHONS := 3.9 3.11 3.13 3.14
+PERLS := 5.32 5.36 5.40
+PHPS := 7.4 8.2 8.4
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 
@@ -34,7 +36,8 @@ deps:
 	@.ci/apt gcc libc6-dev
 
 deps-test: deps
-	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma libpython3.11 libperl5.36 libmariadb3 libssl3
+	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma \
+		libpython3.11 libperl5.36 libmariadb3 libssl3
 # Headers that the bundled prototypes are held against.
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
@@ -65,7 +68,8 @@ test: deps-test
 	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
 
 roots: deps-matrix
-	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%)
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%) \
+	  $(PERLS:%=perl-%) $(PHPS:%=php-%)
 
 matrix: roots
 	cargo build --release -p lancet

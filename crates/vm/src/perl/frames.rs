@@ -75,7 +75,7 @@ const EVAL_BLOCK: u8 = 0x40;
 const TRY: u8 = 0x80;
 
 /// Deeper recursion is cut.
-const MOST_CONTEXTS: u32 = 1 << 20;
+const MOST_CONTEXTS: u32 = 1 << 18;
 
 /// No context stack has more.
 const LARGEST_STACK: i32 = 1 << 24;

@@ -44,7 +44,7 @@ const NULL: u16 = 0;
 
 /// No more operations are looked at for one line. A longer search is given up, as if nothing had been
 /// found: the line is then the one on which the statement begins.
-const MOST_OPS: u32 = 1 << 16;
+const MOST_OPS: u32 = 1 << 14;
 
 /// What is looked at of an operation.
 struct Op {

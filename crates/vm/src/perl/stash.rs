@@ -35,7 +35,7 @@ const IS_XSUB: u32 = 8;
 const IS_REFERENCE: u32 = 0x800;
 
 /// No more entries or empty buckets of a symbol table are looked at.
-const MOST_STEPS: u64 = 1 << 20;
+const MOST_STEPS: u64 = 1 << 18;
 
 /// What stands behind a sub's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

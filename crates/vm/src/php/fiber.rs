@@ -22,7 +22,7 @@ pub(super) const CLASS: u64 = 16;
 const SUSPENDED: u32 = 2;
 
 /// No more objects are looked at.
-const MOST_OBJECTS: u32 = 1 << 26;
+const MOST_OBJECTS: u32 = 1 << 24;
 
 /// A parked fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -65,7 +65,7 @@ const ZVAL_TYPE: u64 = 8;
 const UNDEF: u8 = 0;
 
 /// Deeper recursion is cut, and so are longer chains of generators.
-const MOST_FRAMES: u32 = 1 << 20;
+const MOST_FRAMES: u32 = 1 << 18;
 const MOST_GENERATORS: u32 = 1 << 12;
 
 /// Where in a program: a function of PHP and an operation in it. Two words, cheap to read and to compare; they

@@ -1,4 +1,4 @@
-# `here` tells what caller says of every frame around it, and waits. The reader must say the same, and as many loops
+# `here` tells what caller says of every frame around it, and waits (a format selects its own output). The reader must say the same, and as many loops
 # of C as gdb finds.
 use strict;
 use warnings;
@@ -9,14 +9,14 @@ sub here {
   for (my $i = 0; my ($package, $file, $line) = caller($i); $i++) {
     # Of a format caller gives the format itself, which cannot be copied.
     for ((caller($i))[3]) {
-      print join("\t", "frame", $package, $file, $line, ref(\$_) eq "FORMAT" ? "(format)" : $_), "\n";
+      print STDOUT join("\t", "frame", $package, $file, $line, ref(\$_) eq "FORMAT" ? "(format)" : $_), "\n";
     }
   }
-  print "label\t$label\n";
+  print STDOUT "label\t$label\n";
   # A block that needs no scope: its own statement is switched off, and the last that ran is above.
   my $byte;
   if ($label) {
-    print("here\t", __LINE__, "\nREADY\n"), sysread(STDIN, $byte, 1);
+    print(STDOUT "here\t", __LINE__, "\nREADY\n"), sysread(STDIN, $byte, 1);
   }
   return "";
 }
@@ -200,8 +200,8 @@ push @new, q{
   use feature qw(try defer); no warnings;
   sub defers { defer { eval { here("defer") } } 1 }
   defers();
-  sub finally { try { 1 } catch ($e) { 2 } finally { here("finally") } }
-  finally();
+  sub at_last { try { 1 } catch ($e) { 2 } finally { here("finally") } }
+  at_last();
   sub last_of_all { for my ($x, $y) (1, 2) { here("two at once") } }
   last_of_all();
 } if $] >= 5.036;

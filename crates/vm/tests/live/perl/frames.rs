@@ -121,7 +121,7 @@ fn frames_are_those_of_caller_and_loops_those_of_gdb() {
             stops += 1;
         }
         println!("{version}: {stops} stops, {compared} loops");
-        assert!(stops >= 75, "{version}: {stops}");
+        assert!(stops >= 55, "{version}: {stops}");
     });
 }
 
@@ -131,6 +131,8 @@ fn loops(guest: &Guest) -> Option<usize> {
     let output = Command::new("gdb")
         .args(["-nx", "-batch", "-iex", "set auto-load off", "-iex"])
         .arg(format!("set sysroot {}", guest.root.display()))
+        // By its path here: gdb would look for what the process calls it below the root.
+        .arg(std::fs::read_link(format!("/proc/{}/exe", guest.script.pid())).expect("a program"))
         .args(["-iex", "set debuginfod enabled off", "-p"])
         .arg(guest.script.pid().to_string())
         .args(["-ex", "backtrace"])

@@ -65,21 +65,19 @@ spl_autoload_register(function ($class) { here("autoload $class"); });
 class_exists('NotThere');
 function implodes($x) { return implode(',', [$x]); }
 implodes($dog);
-class Counted implements Countable, ArrayAccess, IteratorAggregate, JsonSerializable {
-  #[\ReturnTypeWillChange] function count() { return here('count'); }
-  #[\ReturnTypeWillChange] function offsetExists($o) { return true; }
-  #[\ReturnTypeWillChange] function offsetGet($o) { return here('offsetGet'); }
-  #[\ReturnTypeWillChange] function offsetSet($o, $v) { here('offsetSet'); }
-  #[\ReturnTypeWillChange] function offsetUnset($o) {}
-  #[\ReturnTypeWillChange] function getIterator() { here('getIterator'); yield 1; here('generator in foreach'); }
-  #[\ReturnTypeWillChange] function jsonSerialize() { here('jsonSerialize'); return 1; }
+class Counted implements Countable, ArrayAccess, IteratorAggregate {
+  function count() { return here('count'); }
+  function offsetExists($o) { return true; }
+  function offsetGet($o) { return here('offsetGet'); }
+  function offsetSet($o, $v) { here('offsetSet'); }
+  function offsetUnset($o) {}
+  function getIterator() { here('getIterator'); yield 1; here('generator in foreach'); }
 }
 $counted = new Counted;
 count($counted);
 $x = $counted[1];
 $counted[2] = 3;
 foreach ($counted as $one);
-json_encode([$counted]);
 (new ReflectionFunction('inner'))->invoke();
 
 // Generators; some wait for others.

@@ -1,6 +1,6 @@
 //! A real PHP process to look into.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use vm::php::{Facts, Php};
 
@@ -43,7 +43,6 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
 /// A running PHP.
 pub struct Guest {
     pub script: Script,
-    pub root: PathBuf,
     pub memory: ProcessMemory,
     pub facts: Facts,
     pub symbols: Symbols,
@@ -74,7 +73,6 @@ impl Guest {
         let facts = Facts::find(&memory, &|name| symbols.address(name)).expect("facts");
         Guest {
             script,
-            root: root.to_owned(),
             memory,
             facts,
             symbols,

@@ -1,0 +1,169 @@
+//! Perl and PHP readers on whatever memory holds: they answer or refuse, they do not panic and do not loop for ever.
+
+use std::fmt::Write;
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use vm::{Fault, Memory, perl, php};
+
+/// Memory made up from its address: full of pointers into itself, of small numbers and of types and flags.
+struct Maze {
+    seed: u64,
+    /// One address in so many faults; 0 for none.
+    faults: u64,
+}
+
+impl Maze {
+    fn word(&self, at: u64) -> u64 {
+        let mut mixed = (at ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^= mixed >> 29;
+        mixed = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^= mixed >> 32;
+        match mixed % 8 {
+            0..=3 => 0x10_0000 + (mixed >> 8) % 64 * 8,
+            4 => mixed >> 8 & 0xff,
+            // Perl's types and flags in the high half, contexts and types of PHP in the low one.
+            5 => {
+                (0x0200_0000
+                    | [9, 12, 13, 1, 3][(mixed >> 8) as usize % 5]
+                    | (mixed >> 16 & 0xff00))
+                    << 32
+                    | 9
+            }
+            6 => [0, 1, 2, 9, 0x49, 11, 0x4b, 0x2_0008][(mixed >> 8) as usize % 8],
+            _ => mixed,
+        }
+    }
+}
+
+impl Memory for Maze {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        for (offset, byte) in into.iter_mut().enumerate() {
+            let at = at.checked_add(offset as u64).ok_or(Fault { at })?;
+            let aligned = at & !7;
+            if self.faults != 0 && self.word(!aligned).is_multiple_of(self.faults) {
+                return Err(Fault { at });
+            }
+            *byte = self.word(aligned).to_le_bytes()[(at % 8) as usize];
+        }
+        Ok(())
+    }
+}
+
+/// Every word the same: the shortest cycles there are.
+struct Constant(u64);
+
+impl Memory for Constant {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        for (offset, byte) in into.iter_mut().enumerate() {
+            *byte = self.0.to_le_bytes()[(at.wrapping_add(offset as u64) % 8) as usize];
+        }
+        Ok(())
+    }
+}
+
+/// Takes a little, then refuses.
+struct Short(usize);
+
+impl Write for Short {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0 = self.0.checked_sub(text.len()).ok_or(std::fmt::Error)?;
+        Ok(())
+    }
+}
+
+fn ask_perl(memory: &impl Memory, at: u64) {
+    let out = &mut Short(1 << 12);
+    for layout in perl::Layout::all() {
+        for key in [7, u64::MAX] {
+            let mut words = [at; perl::Facts::WORDS];
+            words[0] = perl::Version::new(5, layout.version, 0).packed();
+            words[1] = key;
+            let facts = perl::Facts::from_words(words);
+            assert_eq!(facts.to_words(), words);
+            let perl = perl::Perl::new(memory, facts).expect("a known version");
+            let _ = perl.interpreter(at);
+            for interpreter in [perl.main_interpreter(), perl.at(at)] {
+                let _ = perl.depth(&interpreter);
+                if let Ok(frames) = perl.frames(&interpreter) {
+                    for frame in frames.take(4).flatten() {
+                        if let Some(place) = frame.place {
+                            let _ = perl.position(place);
+                            let _ = perl.package(&interpreter, place);
+                        }
+                    }
+                }
+                let _ = perl.xsub(&interpreter, "DBI::db::do");
+                let _ = perl.each_sub(&interpreter, "", &mut |_, _| ControlFlow::Continue(()));
+            }
+            let _ = perl.write_code_name(at, out);
+            let _ = perl.write_value(at, 1000, out);
+        }
+    }
+    let _ = perl::Facts::find(memory, &|_| Some(at));
+    let _ = perl::Facts::find(memory, &|name| (name != "PL_thr_key").then_some(at));
+}
+
+fn ask_php(memory: &impl Memory, at: u64) {
+    let out = &mut Short(1 << 12);
+    for layout in php::Layout::all() {
+        let facts = php::Facts::from_words([layout.api.into(), at, at]);
+        let php = php::Php::new(memory, facts).expect("a known version");
+        let _ = php.here();
+        for frame in php.frames(at).take(4).flatten() {
+            let _ = php.write_function_name(frame.function, out);
+            if let Some(place) = frame.place {
+                let _ = (php.line(place), php.file(place));
+            }
+        }
+        let _ = php.internal("mysqli::query");
+        let _ = php.each_function(None, &mut |_, _| ControlFlow::Continue(()));
+        let mut left = 100;
+        let _ = php.each_fiber(&mut |_| {
+            left -= 1;
+            if left == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        let _ = php.write_value(at, 1000, out);
+    }
+    let _ = php::Facts::find(memory, &|_| Some(at));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn mazes(seed: u64, faults in prop_oneof![Just(0_u64), 2..200_u64], slot in 0..64_u64) {
+        ask_perl(&Maze { seed, faults }, 0x10_0000 + slot * 8);
+        ask_php(&Maze { seed, faults }, 0x10_0000 + slot * 8);
+    }
+
+    #[test]
+    fn any_address(seed: u64, at: u64) {
+        ask_perl(&Maze { seed, faults: 50 }, at);
+        ask_php(&Maze { seed, faults: 50 }, at);
+    }
+}
+
+#[test]
+fn nothing_is_readable() {
+    struct Nothing;
+    impl Memory for Nothing {
+        fn read(&self, at: u64, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault { at })
+        }
+    }
+    ask_perl(&Nothing, 0x1000);
+    ask_php(&Nothing, 0x1000);
+}
+
+#[test]
+fn constants() {
+    for word in [0, 9, u64::MAX] {
+        ask_perl(&Constant(word), word & !7);
+        ask_php(&Constant(word), word & !7);
+    }
+}
