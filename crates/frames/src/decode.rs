@@ -67,7 +67,7 @@ pub fn depth(code: &[u8], range: &Range<u64>, described: Option<&Described>) -> 
     // A part that lies elsewhere is jumped into with the frame already made, and only its CFI knows how big.
     let entry = told(described, range.start, State::at_entry());
     walk.run(&entry, described);
-    Some(walk.depth)
+    Some(walk.result(&entry))
 }
 
 /// A state with what CFI says of an address put in.
@@ -94,6 +94,9 @@ struct Walk {
     visits: Vec<u8>,
     todo: Vec<usize>,
     effects: Effects,
+    /// How deep each instruction leaves the stack, when it was last followed: by then what is known has come down
+    /// to what holds on every way, and the first round of a loop is no longer taken for all of them.
+    deep: Vec<u64>,
     /// What held at each jump through a table: what code behind it that nothing is seen to reach (a case of
     /// a switch) begins with.
     tables: BTreeMap<usize, State>,
@@ -142,6 +145,7 @@ impl Walk {
             visits: vec![0; count],
             todo: Vec::new(),
             effects: Effects::default(),
+            deep: vec![0; count],
             tables: BTreeMap::new(),
             call: None,
             behind_calls: Vec::new(),
@@ -197,11 +201,11 @@ impl Walk {
                 }
             }
             self.visits[at] = self.visits[at].saturating_add(1);
-            self.note(&instruction, &state);
+            self.note(&instruction);
             match instruction.flow_control() {
                 FlowControl::Next | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {
                     if !self.is_probe(at) {
-                        self.apply(&instruction, &mut state);
+                        self.apply(&instruction, at, &mut state);
                     }
                 }
                 FlowControl::Call | FlowControl::IndirectCall => {
@@ -210,7 +214,7 @@ impl Walk {
                     {
                         // Position-independent code asking where it is.
                         state.push(8);
-                        self.deepen(&instruction, &state);
+                        self.deep[at] = state.depth();
                     } else {
                         let next = self.instructions.get(at + 1);
                         state.forget_across_call(next.is_some_and(takes_rax_off_the_stack));
@@ -245,7 +249,7 @@ impl Walk {
         }
     }
 
-    fn apply(&mut self, instruction: &Instruction, state: &mut State) {
+    fn apply(&mut self, instruction: &Instruction, at: usize, state: &mut State) {
         let before = state.stack();
         self.effects.apply(instruction, state);
         if instruction.mnemonic() == Mnemonic::And
@@ -256,23 +260,24 @@ impl Walk {
         if state.takes_dynamic() {
             self.depth.dynamic = true;
         }
-        self.deepen(instruction, state);
+        self.deep[at] = state.depth();
     }
 
-    fn deepen(&mut self, instruction: &Instruction, state: &State) {
-        let bytes = state.depth();
-        if bytes > self.depth.bytes {
-            self.depth.bytes = bytes;
-            self.depth.at = instruction.next_ip();
+    fn result(self, entry: &State) -> Depth {
+        let mut depth = self.depth;
+        depth.bytes = entry.depth();
+        depth.at = self.start;
+        for (instruction, &bytes) in self.instructions.iter().zip(&self.deep) {
+            if bytes > depth.bytes {
+                depth.bytes = bytes;
+                depth.at = instruction.next_ip();
+            }
         }
+        depth
     }
 
     /// What an instruction tells besides where rsp is.
-    fn note(&mut self, instruction: &Instruction, state: &State) {
-        if self.depth.bytes == 0 {
-            self.depth.bytes = state.depth();
-            self.depth.at = instruction.ip();
-        }
+    fn note(&mut self, instruction: &Instruction) {
         if instruction.mnemonic() == Mnemonic::Mov
             && instruction.op0_register() == Register::RBP
             && instruction.op1_register() == Register::RSP
@@ -360,10 +365,15 @@ impl Walk {
         if state.takes_dynamic() {
             self.depth.dynamic = true;
         }
-        self.deepen(&jump, &state);
+        self.deep[at] = state.depth();
         let target = self.index(jump.near_branch_target());
-        let forward = jump.near_branch_target() > jump.ip();
-        if !forward {
+        // Equal is the end; of the others the way that leads forward is.
+        let ends_by_jumping = match jump.mnemonic() {
+            Mnemonic::Je => true,
+            Mnemonic::Jne => false,
+            _ => jump.near_branch_target() > jump.ip(),
+        };
+        if !ends_by_jumping {
             self.reach_next(at, &state);
             return;
         }

@@ -131,8 +131,11 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
             _ => {}
         }
     }
-    // Code behind an end that nothing around jumps to, at the place compilers align functions to.
-    let begins = |at: &u64| at % 16 == 0 && !branched_to.contains(at) || *at == gap.start;
+    // Code behind an end that nothing around jumps to, at the place compilers align functions to (but for -O0), or
+    // that begins as functions do.
+    let begins = |at: &u64| {
+        *at == gap.start || !branched_to.contains(at) && (at % 16 == 0 || opens(code, (at - gap.start) as usize))
+    };
     starts.extend(after_end.into_iter().filter(begins));
     let starts: Vec<u64> = starts.into_iter().filter(|start| gap.contains(start)).collect();
     let ends = starts.iter().skip(1).copied().chain([gap.end]);
@@ -143,6 +146,23 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
         .map(|(start, end)| start..end)
         .filter(|range| image.code_of(range).is_some_and(|code| reads_like_code(code, range)))
         .collect()
+}
+
+/// Begins as functions do: saves a register that is its caller's, takes room, realigns, or is marked as a place that may
+/// be called.
+fn opens(code: &[u8], at: usize) -> bool {
+    let Some(code) = code.get(at..) else { return false };
+    const OPENINGS: [&[u8]; 7] = [
+        b"\x55",
+        b"\x53",
+        b"\x48\x83\xec",
+        b"\x48\x81\xec",
+        b"\x4c\x8d\x54\x24\x08",
+        b"\x4c\x8d\x9c\x24",
+        b"\xf3\x0f\x1e\xfa",
+    ];
+    let pushes_high = code.first() == Some(&0x41) && matches!(code.get(1), Some(0x54..=0x57));
+    pushes_high || OPENINGS.iter().any(|opening| code.starts_with(opening))
 }
 
 fn is_filler(instruction: &Instruction) -> bool {

@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tune", &[]),
     ("agent", &["wire", "trampoline", "vm"]),
     ("process", &["wire", "trampoline", "vm"]),
-    ("frames", &["trampoline", "process"]),
+    ("frames", &["trampoline", "process", "vm"]),
     ("recording", &["wire"]),
     ("analysis", &["recording"]),
     ("export", &["analysis"]),
@@ -36,7 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 4] = ["wire", "vm", "analysis", "export"];
+const NO_UNSAFE: [&str; 5] = ["wire", "vm", "frames", "analysis", "export"];
 /// No standard library: they run inside guests.
 const NO_STD: [&str; 3] = ["wire", "vm", "agent"];
 /// Longer files are split by meaning.

@@ -4,11 +4,12 @@
 mod completions;
 mod man;
 mod mem;
+mod stack;
 mod tune;
 
 use clap::Subcommand;
 
-use crate::cli::{MemArgs, TuneArgs};
+use crate::cli::{MemArgs, StackArgs, TuneArgs};
 
 /// Exit code: a limit the user set was exceeded.
 pub const EXCEEDED: u8 = 3;
@@ -38,6 +39,8 @@ macro_rules! commands {
 commands! {
     /// Which file:line:Type holds the memory of a running Ruby?
     Mem(MemArgs) => mem::run,
+    /// What is on the stack, and how many bytes is each frame?
+    Stack(StackArgs) => stack::run,
     /// Is this machine set up for this process?
     Tune(TuneArgs) => tune::run,
     /// Print the man page of lancet or of one of its commands

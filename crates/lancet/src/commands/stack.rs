@@ -1,0 +1,40 @@
+//! `lancet stack`: what is on the stack, and how many bytes is each frame?
+//!
+//! | module | for |
+//! |---|---|
+//! | [`disk`] | files: which, read, merged |
+//! | [`gem`] | the compiled extensions of a gem |
+//! | [`table`] | the ranking for people |
+//! | [`json`] | the same for programs |
+
+mod disk;
+mod gem;
+mod json;
+mod table;
+
+use super::{EXCEEDED, LOST};
+use crate::cli::StackArgs;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Ranks the frames of what the command line names.
+pub fn run(args: StackArgs) -> anyhow::Result<u8> {
+    let ranking = disk::rank(&args)?;
+    let mut sink = Sink::open(None, Stream::Stdout)?;
+    match args.json {
+        true => json::write(&mut sink.out, &ranking)?,
+        false => table::write(&mut sink, &ranking)?,
+    }
+    sink.out.flush()?;
+    for (what, why) in &ranking.refused {
+        eprintln!("lancet: {}: {why}", what.display());
+    }
+    if let Some(max) = args.max
+        && ranking.larger > 0
+    {
+        let frames = export::figures::plural(ranking.larger, "frame is", "frames are");
+        eprintln!("lancet: {} {frames} larger than {max} bytes", ranking.larger);
+        return Ok(EXCEEDED);
+    }
+    Ok(if ranking.refused.is_empty() { 0 } else { LOST })
+}
