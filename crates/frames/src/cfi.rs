@@ -20,8 +20,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, LittleEndian, UnwindContext,
-    UnwindSection, X86_64,
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, LittleEndian,
+    UnwindContext, UnwindSection, X86_64,
 };
 
 use crate::image::Image;
@@ -69,7 +69,9 @@ pub struct Described {
 impl Described {
     /// Whether this is entered by a call.
     pub fn is_entry(&self) -> bool {
-        self.rows.first().is_some_and(|first| first.base == Base::Stack && first.offset == 8)
+        self.rows
+            .first()
+            .is_some_and(|first| first.base == Base::Stack && first.offset == 8)
     }
 
     /// What holds at an address.
@@ -91,12 +93,16 @@ pub fn read(image: &Image) -> (Vec<Described>, usize) {
         entries(&section, &bases, &mut found, &mut damaged);
     }
     if let Some((_, bytes)) = image.section(".debug_frame") {
-        let known: std::collections::HashSet<u64> = found.iter().map(|entry| entry.range.start).collect();
+        let known: std::collections::HashSet<u64> =
+            found.iter().map(|entry| entry.range.start).collect();
         let mut more = Vec::new();
         let mut section = DebugFrame::new(&bytes, LittleEndian);
         section.set_address_size(8);
         entries(&section, &BaseAddresses::default(), &mut more, &mut damaged);
-        found.extend(more.into_iter().filter(|entry| !known.contains(&entry.range.start)));
+        found.extend(
+            more.into_iter()
+                .filter(|entry| !known.contains(&entry.range.start)),
+        );
     }
     found.retain(|entry| image.is_code(entry.range.start) && entry.range.end > entry.range.start);
     found.sort_by_key(|entry| (entry.range.start, std::cmp::Reverse(entry.range.end)));
@@ -104,8 +110,12 @@ pub fn read(image: &Image) -> (Vec<Described>, usize) {
     (found, damaged)
 }
 
-fn entries<'a, S>(section: &S, bases: &BaseAddresses, found: &mut Vec<Described>, damaged: &mut usize)
-where
+fn entries<'a, S>(
+    section: &S,
+    bases: &BaseAddresses,
+    found: &mut Vec<Described>,
+    damaged: &mut usize,
+) where
     S: UnwindSection<EndianSlice<'a, LittleEndian>>,
     S::Offset: std::hash::Hash + Eq + Copy,
 {
@@ -124,7 +134,9 @@ where
             }
         };
         let fde = partial.parse(|section, bases, at| {
-            let cie = cies.entry(at).or_insert_with(|| section.cie_from_offset(bases, at));
+            let cie = cies
+                .entry(at)
+                .or_insert_with(|| section.cie_from_offset(bases, at));
             cie.clone()
         });
         let described = fde.and_then(|fde| describe(&fde, section, bases, &mut context));

@@ -131,8 +131,12 @@ impl Walk {
         let mut meetings = vec![false; count];
         for instruction in &instructions {
             let target = instruction.near_branch_target().wrapping_sub(range.start);
-            let number = usize::try_from(target).ok().and_then(|target| starts.get(target));
-            if let Some(meeting) = number.and_then(|&number| meetings.get_mut((number as usize).wrapping_sub(1))) {
+            let number = usize::try_from(target)
+                .ok()
+                .and_then(|target| starts.get(target));
+            if let Some(meeting) =
+                number.and_then(|&number| meetings.get_mut((number as usize).wrapping_sub(1)))
+            {
                 *meeting = true;
             }
         }
@@ -218,7 +222,11 @@ impl Walk {
                     } else {
                         let next = self.instructions.get(at + 1);
                         state.forget_across_call(next.is_some_and(takes_rax_off_the_stack));
-                        if self.call.as_ref().is_none_or(|call| call.depth() < state.depth()) {
+                        if self
+                            .call
+                            .as_ref()
+                            .is_none_or(|call| call.depth() < state.depth())
+                        {
                             self.call = Some(state.clone());
                         }
                         let meets = self.meetings.get(at + 1) == Some(&true);
@@ -252,9 +260,7 @@ impl Walk {
     fn apply(&mut self, instruction: &Instruction, at: usize, state: &mut State) {
         let before = state.stack();
         self.effects.apply(instruction, state);
-        if instruction.mnemonic() == Mnemonic::And
-            && instruction.op0_register() == Register::RSP
-        {
+        if instruction.mnemonic() == Mnemonic::And && instruction.op0_register() == Register::RSP {
             self.depth.padding = self.depth.padding.max(state.padding_since(before));
         }
         if state.takes_dynamic() {
@@ -338,7 +344,9 @@ impl Walk {
         };
         self.instructions.get(after).is_some_and(|jump| {
             jump.is_jcc_short_or_near()
-                && self.index(jump.near_branch_target()).is_some_and(|to| to <= at && at - to < PROBE_BODY)
+                && self
+                    .index(jump.near_branch_target())
+                    .is_some_and(|to| to <= at && at - to < PROBE_BODY)
         })
     }
 
@@ -406,7 +414,8 @@ fn compares_stack(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Cmp
         && instruction.op0_kind() == OpKind::Register
         && instruction.op1_kind() == OpKind::Register
-        && (instruction.op0_register() == Register::RSP) != (instruction.op1_register() == Register::RSP)
+        && (instruction.op0_register() == Register::RSP)
+            != (instruction.op1_register() == Register::RSP)
 }
 
 /// `sub %rax,%rsp` right after a call: the call was a probe that keeps rax (`__rust_probestack`,
@@ -430,5 +439,6 @@ fn is_padding(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),
         Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Xchg | Mnemonic::Hlt
-    ) || instruction.mnemonic() == Mnemonic::Lea && instruction.op0_register() == instruction.memory_base()
+    ) || instruction.mnemonic() == Mnemonic::Lea
+        && instruction.op0_register() == instruction.memory_base()
 }

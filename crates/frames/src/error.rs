@@ -9,7 +9,9 @@ pub enum Error {
     #[error(transparent)]
     Elf(#[from] process::elf::Error),
     /// The file has no executable segment that can be read.
-    #[error("{0}: holds no code (a separate debug file, or data only); name the program or library itself")]
+    #[error(
+        "{0}: holds no code (a separate debug file, or data only); name the program or library itself"
+    )]
     NoCode(PathBuf),
 }
 

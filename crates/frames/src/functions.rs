@@ -26,7 +26,11 @@ pub(crate) struct Function {
 }
 
 /// All of them, by rising address.
-pub(crate) fn all(image: &Image, described: Vec<Described>, symbols: Option<&Symbols>) -> Vec<Function> {
+pub(crate) fn all(
+    image: &Image,
+    described: Vec<Described>,
+    symbols: Option<&Symbols>,
+) -> Vec<Function> {
     let stubs: Vec<Range<u64>> = STUBS
         .iter()
         .filter_map(|name| image.section(name))
@@ -82,7 +86,10 @@ fn named(image: &Image, symbols: Option<&Symbols>, covered: &Covered) -> Vec<Ran
     starts.dedup_by_key(|(start, _)| *start);
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for (at, &(start, size)) in starts.iter().enumerate() {
-        let room = starts.get(at + 1).map_or(u64::MAX, |next| next.0).min(covered.next(start));
+        let room = starts
+            .get(at + 1)
+            .map_or(u64::MAX, |next| next.0)
+            .min(covered.next(start));
         let rest = image.rest(start).map_or(0, |rest| rest.len() as u64);
         let end = match size {
             0 => room.min(start.saturating_add(rest)),
@@ -125,7 +132,9 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
                 ended = true;
             }
             FlowControl::Return | FlowControl::IndirectBranch => ended = true,
-            _ if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() => {
+            _ if instruction.mnemonic() == Mnemonic::Lea
+                && instruction.is_ip_rel_memory_operand() =>
+            {
                 starts.insert(instruction.ip_rel_memory_address());
             }
             _ => {}
@@ -134,24 +143,34 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
     // Code behind an end that nothing around jumps to, at the place compilers align functions to (but for -O0), or
     // that begins as functions do.
     let begins = |at: &u64| {
-        *at == gap.start || !branched_to.contains(at) && (at % 16 == 0 || opens(code, (at - gap.start) as usize))
+        *at == gap.start
+            || !branched_to.contains(at) && (at % 16 == 0 || opens(code, (at - gap.start) as usize))
     };
     starts.extend(after_end.into_iter().filter(begins));
-    let starts: Vec<u64> = starts.into_iter().filter(|start| gap.contains(start)).collect();
+    let starts: Vec<u64> = starts
+        .into_iter()
+        .filter(|start| gap.contains(start))
+        .collect();
     let ends = starts.iter().skip(1).copied().chain([gap.end]);
     starts
         .iter()
         .copied()
         .zip(ends)
         .map(|(start, end)| start..end)
-        .filter(|range| image.code_of(range).is_some_and(|code| reads_like_code(code, range)))
+        .filter(|range| {
+            image
+                .code_of(range)
+                .is_some_and(|code| reads_like_code(code, range))
+        })
         .collect()
 }
 
 /// Begins as functions do: saves a register that is its caller's, takes room, realigns, or is marked as a place that may
 /// be called.
 fn opens(code: &[u8], at: usize) -> bool {
-    let Some(code) = code.get(at..) else { return false };
+    let Some(code) = code.get(at..) else {
+        return false;
+    };
     const OPENINGS: [&[u8]; 7] = [
         b"\x55",
         b"\x53",
@@ -166,8 +185,11 @@ fn opens(code: &[u8], at: usize) -> bool {
 }
 
 fn is_filler(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::INVALID)
-        || instruction.mnemonic() == Mnemonic::Xchg && instruction.op0_register() == instruction.op1_register()
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::INVALID
+    ) || instruction.mnemonic() == Mnemonic::Xchg
+        && instruction.op0_register() == instruction.op1_register()
 }
 
 /// Whether these bytes are code: tables that assembly keeps between functions (libcrypto has whole pages
@@ -179,15 +201,22 @@ fn reads_like_code(code: &[u8], range: &Range<u64>) -> bool {
             || instruction.is_privileged()
             || matches!(
                 instruction.mnemonic(),
-                Mnemonic::In | Mnemonic::Out | Mnemonic::Retf | Mnemonic::Enter | Mnemonic::Int | Mnemonic::Jrcxz
+                Mnemonic::In
+                    | Mnemonic::Out
+                    | Mnemonic::Retf
+                    | Mnemonic::Enter
+                    | Mnemonic::Int
+                    | Mnemonic::Jrcxz
             );
         if strange && instruction.mnemonic() != Mnemonic::Hlt {
             // Zeros behind the last function fill the page.
             let rest = usize::try_from(instruction.ip() - range.start).unwrap_or(0);
             return ends && code[rest..].iter().all(|&byte| byte == 0);
         }
-        ends |= !matches!(instruction.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch)
-            || instruction.mnemonic() == Mnemonic::Hlt;
+        ends |= !matches!(
+            instruction.flow_control(),
+            FlowControl::Next | FlowControl::ConditionalBranch
+        ) || instruction.mnemonic() == Mnemonic::Hlt;
     }
     ends
 }
@@ -231,7 +260,10 @@ impl Covered {
     fn gaps(&self, image: &Image) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         for code in image.code() {
-            let (mut at, end) = (code.address, code.address.saturating_add(code.bytes.len() as u64));
+            let (mut at, end) = (
+                code.address,
+                code.address.saturating_add(code.bytes.len() as u64),
+            );
             for range in &self.ranges {
                 if range.end <= at || range.start >= end {
                     continue;

@@ -95,10 +95,17 @@ fn text(image: &Image, address: u64) -> Option<String> {
     let bytes = &bytes[..bytes.iter().take(4096).position(|&byte| byte == 0)?];
     let text = std::str::from_utf8(bytes).ok()?;
     let readable = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    if bytes.len() < SHORTEST_TEXT || !text.chars().all(readable) || !text.contains(char::is_alphabetic) {
+    if bytes.len() < SHORTEST_TEXT
+        || !text.chars().all(readable)
+        || !text.contains(char::is_alphabetic)
+    {
         return None;
     }
     let cut: String = text.trim().chars().take(LONGEST_TEXT).collect();
-    let more = if cut.len() < text.trim().len() { "…" } else { "" };
+    let more = if cut.len() < text.trim().len() {
+        "…"
+    } else {
+        ""
+    };
     Some(format!("{}{more}", cut.replace(['\n', '\t'], " ")))
 }

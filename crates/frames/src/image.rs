@@ -60,7 +60,10 @@ impl Image {
         let mut pieces = Vec::new();
         for load in headers.loads().filter(|load| load.file_size > 0) {
             let Some(bytes) = read_table(&file, load.offset, load.file_size) else {
-                return Err(malformed("a segment reaches past the end of the file; it is cut short").into());
+                return Err(malformed(
+                    "a segment reaches past the end of the file; it is cut short",
+                )
+                .into());
             };
             pieces.push(Piece {
                 start: load.address,
@@ -120,7 +123,8 @@ impl Image {
 
     /// Whether `address` is code.
     pub fn is_code(&self, address: u64) -> bool {
-        self.code().any(|code| address.wrapping_sub(code.address) < code.bytes.len() as u64)
+        self.code()
+            .any(|code| address.wrapping_sub(code.address) < code.bytes.len() as u64)
     }
 
     fn bytes(&self, range: &Range<u64>, executable: bool) -> Option<&[u8]> {
@@ -136,8 +140,13 @@ impl Image {
 
     /// A section's bytes and address.
     pub fn section(&self, name: &str) -> Option<(u64, Vec<u8>)> {
-        let section = self.headers.find_section(&self.file, &self.sections, name)?;
-        Some((section.address, read_table(&self.file, section.offset, section.size)?))
+        let section = self
+            .headers
+            .find_section(&self.file, &self.sections, name)?;
+        Some((
+            section.address,
+            read_table(&self.file, section.offset, section.size)?,
+        ))
     }
 
     /// `.eh_frame`: by its section, and in a file without sections by the way that `.eh_frame_hdr`

@@ -51,8 +51,12 @@ impl Imports {
             (value(elf::DT_JMPREL), value(elf::DT_PLTRELSZ)),
             (value(elf::DT_RELA), value(elf::DT_RELASZ)),
         ] {
-            let (Some(table), Some(size)) = (table, size) else { continue };
-            let Some(table) = image.rest(table) else { continue };
+            let (Some(table), Some(size)) = (table, size) else {
+                continue;
+            };
+            let Some(table) = image.rest(table) else {
+                continue;
+            };
             let size = usize::try_from(size).ok()?.min(table.len());
             for relocation in table[..size].chunks_exact(RELOCATION) {
                 let (slot, info) = (word(relocation, 0)?, word(relocation, 8)?);
@@ -61,14 +65,17 @@ impl Imports {
                     continue;
                 }
                 let symbol = symbols.wrapping_add((info >> 32).wrapping_mul(SYMBOL));
-                let Some(symbol) = image.rest(symbol) else { continue };
+                let Some(symbol) = image.rest(symbol) else {
+                    continue;
+                };
                 let Some(name) = symbol.first_chunk().map(|name| u32::from_le_bytes(*name)) else {
                     continue;
                 };
                 if let Some(name) = process::elf::string(strings, name)
                     && !name.is_empty()
                 {
-                    self.slots.insert(slot, String::from_utf8_lossy(name).into_owned());
+                    self.slots
+                        .insert(slot, String::from_utf8_lossy(name).into_owned());
                 }
             }
         }
@@ -85,7 +92,11 @@ impl Imports {
     }
 
     fn slot(&self, instruction: &Instruction) -> Option<&str> {
-        Some(self.slots.get(&instruction.ip_rel_memory_address())?.as_str())
+        Some(
+            self.slots
+                .get(&instruction.ip_rel_memory_address())?
+                .as_str(),
+        )
     }
 
     /// The import a stub at `address` leads to.
@@ -96,8 +107,9 @@ impl Imports {
         if instruction.mnemonic() == Mnemonic::Endbr64 {
             instruction = decoder.decode();
         }
-        (instruction.flow_control() == FlowControl::IndirectBranch && instruction.is_ip_rel_memory_operand())
-            .then(|| self.slot(&instruction))?
+        (instruction.flow_control() == FlowControl::IndirectBranch
+            && instruction.is_ip_rel_memory_operand())
+        .then(|| self.slot(&instruction))?
     }
 }
 

@@ -27,7 +27,10 @@ mod tests {
     fn names_are_demangled() {
         assert_eq!(readable("main"), "main");
         assert_eq!(readable("_ZN2EM4PipeC1Ei"), "EM::Pipe::Pipe(int)");
-        assert_eq!(readable("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(
+            readable("_ZN4core3fmt5write17h0123456789abcdefE"),
+            "core::fmt::write"
+        );
         assert_eq!(readable("_Z3fooi.cold"), "foo(int).cold");
         assert_eq!(readable("_Znonsense"), "_Znonsense");
     }

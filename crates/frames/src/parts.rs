@@ -12,7 +12,11 @@ use crate::image::Image;
 
 /// For each of `parts` (by rising address), the start of the function it belongs to, where one jumps to it.
 /// `functions` are the ranges of all that are no parts, by rising address.
-pub(crate) fn owners(image: &Image, parts: &[Range<u64>], functions: &[Range<u64>]) -> Vec<Option<u64>> {
+pub(crate) fn owners(
+    image: &Image,
+    parts: &[Range<u64>],
+    functions: &[Range<u64>],
+) -> Vec<Option<u64>> {
     let mut votes: Vec<HashMap<u64, u32>> = vec![HashMap::new(); parts.len()];
     let Some(lowest) = parts.first().map(|part| part.start) else {
         return Vec::new();
@@ -20,7 +24,9 @@ pub(crate) fn owners(image: &Image, parts: &[Range<u64>], functions: &[Range<u64
     let highest = parts.iter().map(|part| part.end).max().unwrap_or(lowest);
     let holds = |ranges: &[Range<u64>], at: u64| {
         let after = ranges.partition_point(|range| range.start <= at);
-        after.checked_sub(1).filter(|&found| ranges[found].contains(&at))
+        after
+            .checked_sub(1)
+            .filter(|&found| ranges[found].contains(&at))
     };
     for code in image.code() {
         let bytes = code.bytes;
@@ -30,7 +36,8 @@ pub(crate) fn owners(image: &Image, parts: &[Range<u64>], functions: &[Range<u64
                 0x0f if bytes[at + 1] & 0xf0 == 0x80 => at + 2,
                 _ => continue,
             };
-            let Some(distance) = bytes.get(distance_at..).and_then(|rest| rest.first_chunk()) else {
+            let Some(distance) = bytes.get(distance_at..).and_then(|rest| rest.first_chunk())
+            else {
                 continue;
             };
             let distance = i64::from(i32::from_le_bytes(*distance));

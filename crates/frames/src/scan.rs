@@ -11,6 +11,7 @@ use std::path::Path;
 
 use process::symbols::Symbols;
 
+use crate::Result;
 use crate::cfi::{self, Described};
 use crate::decode::{self, Depth};
 use crate::functions::{self, Function};
@@ -20,7 +21,6 @@ use crate::imports::Imports;
 use crate::names::readable;
 use crate::parts;
 use crate::variables::{Variable, Variables};
-use crate::Result;
 
 /// What is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,18 +152,28 @@ impl Scan {
 
 fn frames(image: &Image, all: Vec<Function>, decode: Decode) -> Vec<Frame> {
     let is_part = |function: &Function| {
-        function.described.as_ref().is_some_and(|described| !described.is_entry())
+        function
+            .described
+            .as_ref()
+            .is_some_and(|described| !described.is_entry())
     };
     let (cut_off, whole): (Vec<_>, Vec<_>) = all.into_iter().partition(is_part);
     let ranges = |functions: &[Function]| -> Vec<Range<u64>> {
-        functions.iter().map(|function| function.range.clone()).collect()
+        functions
+            .iter()
+            .map(|function| function.range.clone())
+            .collect()
     };
     let owners = parts::owners(image, &ranges(&cut_off), &ranges(&whole));
-    let mut frames: Vec<Frame> = whole.iter().map(|function| frame(image, function, decode)).collect();
+    let mut frames: Vec<Frame> = whole
+        .iter()
+        .map(|function| frame(image, function, decode))
+        .collect();
     for (part, owner) in cut_off.iter().zip(owners) {
         let part = frame(image, part, decode);
         let owner = owner.and_then(|start| {
-            let owner = frames[..whole.len()].binary_search_by_key(&start, |frame| frame.range.start);
+            let owner =
+                frames[..whole.len()].binary_search_by_key(&start, |frame| frame.range.start);
             frames.get_mut(owner.ok()?)
         });
         let Some(owner) = owner else {
@@ -190,7 +200,9 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
     } else {
         None
     };
-    let told = described.map_or((0, function.range.start), |described| (described.deepest, described.deepest_at));
+    let told = described.map_or((0, function.range.start), |described| {
+        (described.deepest, described.deepest_at)
+    });
     let seen = depth.unwrap_or_default();
     let whole_truth = described.is_some_and(|described| !described.partial);
     // Exact information is believed where it tells of a frame at all; else the deeper answer counts.
@@ -201,7 +213,10 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
     };
     let ((bytes, deepest_at), other) = match how {
         How::Cfi => (told, depth.map(|depth| depth.bytes)),
-        How::Code => ((seen.bytes, seen.at), described.map(|described| described.deepest)),
+        How::Code => (
+            (seen.bytes, seen.at),
+            described.map(|described| described.deepest),
+        ),
     };
     Frame {
         range: function.range.clone(),
@@ -212,7 +227,8 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
         padding: if how == How::Code { seen.padding } else { 0 },
         frame_pointer: seen.frame_pointer,
         otherwise: other.filter(|_| decode == Decode::Everything),
-        unclear: depth.is_some_and(|depth| depth.unclear) || depth.is_none() && described.is_none_or(wants_decoding),
+        unclear: depth.is_some_and(|depth| depth.unclear)
+            || depth.is_none() && described.is_none_or(wants_decoding),
         parts: Vec::new(),
     }
 }

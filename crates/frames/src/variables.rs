@@ -12,8 +12,8 @@ use std::fs::File;
 use std::ops::Range;
 
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, Dwarf, EndianArcSlice, LittleEndian, Operation, Reader, Unit,
-    UnitHeader,
+    AttributeValue, DebuggingInformationEntry, Dwarf, EndianArcSlice, LittleEndian, Operation,
+    Reader, Unit, UnitHeader,
 };
 use object::{Object, ObjectSection, ReadCache};
 
@@ -55,7 +55,9 @@ struct Read {
 
 impl std::fmt::Debug for Variables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Variables").field("units", &self.units.len()).finish_non_exhaustive()
+        f.debug_struct("Variables")
+            .field("units", &self.units.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +71,9 @@ impl Variables {
         };
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
-            let code = dwarf.unit(header.clone()).and_then(|unit| code_of(&dwarf, &unit));
+            let code = dwarf
+                .unit(header.clone())
+                .and_then(|unit| code_of(&dwarf, &unit));
             if let Ok(code) = code {
                 variables.units.push((code, header));
             }
@@ -84,7 +88,10 @@ impl Variables {
         let mut read = self.read.borrow_mut();
         for (number, (code, header)) in self.units.iter().enumerate() {
             let about = code.iter().any(|range| range.contains(&address));
-            if about && read.units.insert(number) && let Ok(unit) = dwarf.unit(header.clone()) {
+            if about
+                && read.units.insert(number)
+                && let Ok(unit) = dwarf.unit(header.clone())
+            {
                 // What was read before the damage stays.
                 let _ = read_unit(dwarf, &unit, &mut read.largest);
             }
@@ -102,7 +109,11 @@ fn code_of(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>) -> gimli::Result<Vec<Range<
     Ok(code)
 }
 
-fn read_unit(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, largest: &mut HashMap<u64, Variable>) -> gimli::Result<()> {
+fn read_unit(
+    dwarf: &Dwarf<Bytes>,
+    unit: &Unit<Bytes>,
+    largest: &mut HashMap<u64, Variable>,
+) -> gimli::Result<()> {
     let mut entries = unit.entries();
     // The function we are inside of, with its depth in the tree.
     let mut inside: Option<(isize, u64)> = None;
@@ -111,10 +122,14 @@ fn read_unit(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, largest: &mut HashMap<u64
         inside = inside.filter(|(outer, _)| *outer < depth);
         match entry.tag() {
             gimli::DW_TAG_subprogram => {
-                inside = low_pc(dwarf, unit, entry).map(|start| (depth, start)).or(inside);
+                inside = low_pc(dwarf, unit, entry)
+                    .map(|start| (depth, start))
+                    .or(inside);
             }
             gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter => {
-                let Some((_, function)) = inside else { continue };
+                let Some((_, function)) = inside else {
+                    continue;
+                };
                 let known = largest.get(&function).map_or(0, |known| known.bytes);
                 if let Some(variable) = in_frame(dwarf, unit, entry, known) {
                     largest.insert(function, variable);
@@ -126,8 +141,14 @@ fn read_unit(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, largest: &mut HashMap<u64
     Ok(())
 }
 
-fn low_pc(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, entry: &DebuggingInformationEntry<Bytes>) -> Option<u64> {
-    dwarf.attr_address(unit, entry.attr_value(gimli::DW_AT_low_pc)?).ok()?
+fn low_pc(
+    dwarf: &Dwarf<Bytes>,
+    unit: &Unit<Bytes>,
+    entry: &DebuggingInformationEntry<Bytes>,
+) -> Option<u64> {
+    dwarf
+        .attr_address(unit, entry.attr_value(gimli::DW_AT_low_pc)?)
+        .ok()?
 }
 
 /// The variable, if it lies in the frame and is larger than `known`.
@@ -141,10 +162,12 @@ fn in_frame(
         return None;
     }
     // An inlined function's variable says what it is in the place it was copied from.
-    let origin = entry.attr_value(gimli::DW_AT_abstract_origin).and_then(|value| match value {
-        AttributeValue::UnitRef(at) => unit.entry(at).ok(),
-        _ => None,
-    });
+    let origin = entry
+        .attr_value(gimli::DW_AT_abstract_origin)
+        .and_then(|value| match value {
+            AttributeValue::UnitRef(at) => unit.entry(at).ok(),
+            _ => None,
+        });
     let attribute = |name| {
         let own = entry.attr_value(name);
         own.or_else(|| origin.as_ref().and_then(|origin| origin.attr_value(name)))
@@ -157,7 +180,9 @@ fn in_frame(
     if bytes <= known {
         return None;
     }
-    let name = dwarf.attr_string(unit, attribute(gimli::DW_AT_name)?).ok()?;
+    let name = dwarf
+        .attr_string(unit, attribute(gimli::DW_AT_name)?)
+        .ok()?;
     let file = attribute(gimli::DW_AT_decl_file).and_then(|value| match value {
         AttributeValue::FileIndex(index) => file_name(dwarf, unit, index),
         _ => None,
@@ -172,7 +197,11 @@ fn in_frame(
 }
 
 /// Whether the variable lies in the frame, somewhere in the function at least.
-fn on_stack(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, entry: &DebuggingInformationEntry<Bytes>) -> bool {
+fn on_stack(
+    dwarf: &Dwarf<Bytes>,
+    unit: &Unit<Bytes>,
+    entry: &DebuggingInformationEntry<Bytes>,
+) -> bool {
     let location = entry.attr_value(gimli::DW_AT_location);
     match location {
         Some(AttributeValue::Exprloc(expression)) => is_place(unit, expression),
@@ -196,13 +225,17 @@ fn is_place(unit: &Unit<Bytes>, expression: gimli::Expression<Bytes>) -> bool {
     let mut operations = expression.operations(unit.encoding());
     matches!(
         operations.next(),
-        Ok(Some(Operation::FrameOffset { .. } | Operation::RegisterOffset { .. }))
+        Ok(Some(
+            Operation::FrameOffset { .. } | Operation::RegisterOffset { .. }
+        ))
     ) && matches!(operations.next(), Ok(None))
 }
 
 fn file_name(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, index: u64) -> Option<String> {
     let header = unit.line_program.as_ref()?.header();
-    let name = dwarf.attr_string(unit, header.file(index)?.path_name()).ok()?;
+    let name = dwarf
+        .attr_string(unit, header.file(index)?.path_name())
+        .ok()?;
     let name = name.to_string_lossy().ok()?.into_owned();
     Some(name.rsplit('/').next().unwrap_or(&name).to_owned())
 }
@@ -218,7 +251,10 @@ fn load(file: &File) -> Option<Dwarf<Bytes>> {
             Ok(data) if data.uncompressed_size <= LARGEST_SECTION => data.decompress().ok(),
             _ => None,
         });
-        Ok(EndianArcSlice::new(bytes.unwrap_or_default().into(), LittleEndian))
+        Ok(EndianArcSlice::new(
+            bytes.unwrap_or_default().into(),
+            LittleEndian,
+        ))
     };
     Dwarf::load(section).ok()
 }

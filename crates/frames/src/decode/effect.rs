@@ -18,10 +18,17 @@ impl Effects {
         match instruction.mnemonic() {
             Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop | Mnemonic::Endbr64 => {}
             Mnemonic::Push | Mnemonic::Pushfq | Mnemonic::Pushf => {
-                state.push(i64::from(instruction.stack_pointer_increment().wrapping_neg()));
+                state.push(i64::from(
+                    instruction.stack_pointer_increment().wrapping_neg(),
+                ));
             }
             Mnemonic::Pop | Mnemonic::Popfq | Mnemonic::Popf => {
-                state.set(Register::RSP, state.stack().plus(i64::from(instruction.stack_pointer_increment())));
+                state.set(
+                    Register::RSP,
+                    state
+                        .stack()
+                        .plus(i64::from(instruction.stack_pointer_increment())),
+                );
                 if to_register {
                     state.set(target, Value::Unknown);
                 }
@@ -42,8 +49,12 @@ impl Effects {
                     OpKind::Memory => Value::Unknown,
                     // A 32-bit move clears the upper half.
                     _ if target.is_gpr32() => number(instruction)
-                        .map_or(Value::Unknown, |number| Value::Constant(number & 0xffff_ffff)),
-                    _ if target.is_gpr64() => number(instruction).map_or(Value::Unknown, Value::Constant),
+                        .map_or(Value::Unknown, |number| {
+                            Value::Constant(number & 0xffff_ffff)
+                        }),
+                    _ if target.is_gpr64() => {
+                        number(instruction).map_or(Value::Unknown, Value::Constant)
+                    }
                     _ => Value::Unknown,
                 };
                 state.set(target, value);
@@ -51,7 +62,11 @@ impl Effects {
             Mnemonic::Mov => {}
             Mnemonic::Lea => state.set(target, address(instruction, state)),
             Mnemonic::Add | Mnemonic::Sub if to_register => {
-                let sign = if instruction.mnemonic() == Mnemonic::Sub { -1 } else { 1 };
+                let sign = if instruction.mnemonic() == Mnemonic::Sub {
+                    -1
+                } else {
+                    1
+                };
                 let value = state.get(target);
                 let amount = match instruction.op1_kind() {
                     OpKind::Register => match state.get(instruction.op1_register()) {
@@ -80,10 +95,22 @@ impl Effects {
             }
             Mnemonic::Xor if to_register && instruction.op1_kind() == OpKind::Register => {
                 let same = target == instruction.op1_register();
-                state.set(target, if same { Value::Constant(0) } else { Value::Unknown });
+                state.set(
+                    target,
+                    if same {
+                        Value::Constant(0)
+                    } else {
+                        Value::Unknown
+                    },
+                );
             }
-            Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd | Mnemonic::Or | Mnemonic::Shl
-            | Mnemonic::Shr | Mnemonic::Sar
+            Mnemonic::Movzx
+            | Mnemonic::Movsx
+            | Mnemonic::Movsxd
+            | Mnemonic::Or
+            | Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
                 if to_register =>
             {
                 state.set(target, Value::Unknown);
@@ -102,7 +129,10 @@ impl Effects {
         for used in factory.info(instruction).used_registers() {
             let writes = matches!(
                 used.access(),
-                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+                OpAccess::Write
+                    | OpAccess::CondWrite
+                    | OpAccess::ReadWrite
+                    | OpAccess::ReadCondWrite
             );
             if writes {
                 state.set(used.register(), Value::Unknown);

@@ -146,7 +146,8 @@ impl State {
     /// same, or one of them never comes this far.
     pub(crate) fn meet(&mut self, other: &State) -> bool {
         let mut changed = false;
-        for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
+        for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate()
+        {
             if *mine == *theirs || *mine == Value::Unknown {
                 continue;
             }

@@ -17,7 +17,9 @@ pub(super) fn size(unit: &Unit<Bytes>, mut at: UnitOffset) -> Option<u64> {
             return count.checked_mul(bytes);
         }
         match entry.tag() {
-            gimli::DW_TAG_pointer_type | gimli::DW_TAG_reference_type | gimli::DW_TAG_rvalue_reference_type => {
+            gimli::DW_TAG_pointer_type
+            | gimli::DW_TAG_reference_type
+            | gimli::DW_TAG_rvalue_reference_type => {
                 return count.checked_mul(8);
             }
             gimli::DW_TAG_array_type => count = count.checked_mul(length(unit, at)?)?,
@@ -38,7 +40,11 @@ fn length(unit: &Unit<Bytes>, at: UnitOffset) -> Option<u64> {
         if entry.tag() != gimli::DW_TAG_subrange_type {
             continue;
         }
-        let number = |name| entry.attr_value(name).and_then(|value: AttributeValue<Bytes>| value.udata_value());
+        let number = |name| {
+            entry
+                .attr_value(name)
+                .and_then(|value: AttributeValue<Bytes>| value.udata_value())
+        };
         let count = number(gimli::DW_AT_count)
             .or_else(|| number(gimli::DW_AT_upper_bound).and_then(|last| last.checked_add(1)))?;
         product = product.checked_mul(count)?;
@@ -51,7 +57,9 @@ pub(super) fn name(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, mut at: UnitOffset)
     let mut after = String::new();
     for _ in 0..DEEPEST {
         let Ok(entry) = unit.entry(at) else { break };
-        let named = entry.attr_value(gimli::DW_AT_name).and_then(|name| dwarf.attr_string(unit, name).ok());
+        let named = entry
+            .attr_value(gimli::DW_AT_name)
+            .and_then(|name| dwarf.attr_string(unit, name).ok());
         let before = match entry.tag() {
             gimli::DW_TAG_structure_type => "struct ",
             gimli::DW_TAG_union_type => "union ",
@@ -59,7 +67,10 @@ pub(super) fn name(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, mut at: UnitOffset)
             _ => "",
         };
         if let Some(named) = named {
-            let named = named.to_string_lossy().map(|name| name.into_owned()).unwrap_or_default();
+            let named = named
+                .to_string_lossy()
+                .map(|name| name.into_owned())
+                .unwrap_or_default();
             return format!("{before}{named}{after}");
         }
         match entry.tag() {

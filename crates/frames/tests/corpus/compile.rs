@@ -88,13 +88,25 @@ fn library(folder: &Path, flags: &[&str]) -> Library {
         .arg(&whole));
     let made = |ending: &str, tool: &str, from: &Path, options: &[&str]| {
         let path = at(ending);
-        run(Command::new(tool).args(options).arg(from).arg("-o").arg(&path));
+        run(Command::new(tool)
+            .args(options)
+            .arg(from)
+            .arg("-o")
+            .arg(&path));
         path
     };
     let stripped = made(".stripped.so", "strip", &whole, &["--strip-all"]);
     let without_cfi = at(".nocfi.so");
-    let remove = ["--remove-section", ".eh_frame", "--remove-section", ".eh_frame_hdr"];
-    run(Command::new("objcopy").args(remove).arg(&whole).arg(&without_cfi));
+    let remove = [
+        "--remove-section",
+        ".eh_frame",
+        "--remove-section",
+        ".eh_frame_hdr",
+    ];
+    run(Command::new("objcopy")
+        .args(remove)
+        .arg(&whole)
+        .arg(&without_cfi));
     // The dynamic symbols go too: their table is emptied of names by hiding everything at link time.
     let hidden = at(".hidden.so");
     let script = at(".map");
@@ -106,7 +118,11 @@ fn library(folder: &Path, flags: &[&str]) -> Library {
         .arg("-o")
         .arg(&hidden));
     let bare = at(".bare.so");
-    run(Command::new("objcopy").args(remove).arg("--strip-all").arg(&hidden).arg(&bare));
+    run(Command::new("objcopy")
+        .args(remove)
+        .arg("--strip-all")
+        .arg(&hidden)
+        .arg(&bare));
     let bare_addresses = addresses(&hidden, &usages);
     let addresses = addresses(&whole, &usages);
     Library {
@@ -134,7 +150,11 @@ fn told(assembly: &Path) -> BTreeMap<String, Usage> {
     let figures = fs::read_to_string(assembly.with_extension("su")).expect("a .su file");
     let figures: Vec<Usage> = figures.lines().map(usage).collect();
     assert_eq!(functions.len(), figures.len(), "{}", assembly.display());
-    functions.into_iter().map(str::to_owned).zip(figures).collect()
+    functions
+        .into_iter()
+        .map(str::to_owned)
+        .zip(figures)
+        .collect()
 }
 
 fn usage(line: &str) -> Usage {
@@ -152,12 +172,23 @@ fn usage(line: &str) -> Usage {
 fn addresses(library: &Path, usages: &BTreeMap<String, Usage>) -> BTreeMap<String, u64> {
     let bytes = fs::read(library).expect("the library");
     let file = object::File::parse(&*bytes).expect("ELF");
-    let all: BTreeMap<&str, u64> =
-        file.symbols().filter_map(|symbol| Some((symbol.name().ok()?, symbol.address()))).collect();
-    usages.keys().map(|name| (name.clone(), all[name.as_str()])).collect()
+    let all: BTreeMap<&str, u64> = file
+        .symbols()
+        .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())))
+        .collect();
+    usages
+        .keys()
+        .map(|name| (name.clone(), all[name.as_str()]))
+        .collect()
 }
 
 fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -23,7 +23,8 @@ struct Tally {
 
 impl Tally {
     fn hold(&mut self, what: &str, name: &str, usage: &Usage, frame: &Frame) {
-        let by_stack_pointer = usage.kind == Kind::Static && !frame.frame_pointer && frame.padding == 0;
+        let by_stack_pointer =
+            usage.kind == Kind::Static && !frame.frame_pointer && frame.padding == 0;
         let agrees = match usage.kind {
             // For each alloca gcc counts 16 bytes for aligning it on top of what is certain.
             Kind::Dynamic => frame.bytes <= usage.bytes && frame.bytes + 16 >= usage.bytes,
@@ -42,7 +43,10 @@ impl Tally {
             self.dynamic.1 += 1;
             self.dynamic.0 += u32::from(frame.dynamic);
         } else if frame.dynamic {
-            self.differ.push(format!("{what} {name}: called dynamic, is {:?}", usage.kind));
+            self.differ.push(format!(
+                "{what} {name}: called dynamic, is {:?}",
+                usage.kind
+            ));
         }
         if !agrees {
             self.differ.push(format!(
@@ -65,14 +69,23 @@ fn every_frame_is_the_one_gcc_says() {
                 let what = format!("{} {what}", library.flags);
                 match by_address.get(&at) {
                     Some(frame) => tally.hold(&what, name, usage, frame),
-                    None => tally.differ.push(format!("{what} {name}: not found at {at:#x}")),
+                    None => tally
+                        .differ
+                        .push(format!("{what} {name}: not found at {at:#x}")),
                 }
             }
         }
     }
     report(&tally);
-    assert!(tally.exact.1 > 2000 && tally.other.1 > 3000, "the corpus is too small: {tally:?}");
-    assert_eq!(tally.exact.0, tally.exact.1, "told by rsp: {:#?}", tally.differ);
+    assert!(
+        tally.exact.1 > 2000 && tally.other.1 > 3000,
+        "the corpus is too small: {tally:?}"
+    );
+    assert_eq!(
+        tally.exact.0, tally.exact.1,
+        "told by rsp: {:#?}",
+        tally.differ
+    );
     assert!(
         f64::from(tally.other.0) >= 0.995 * f64::from(tally.other.1),
         "told otherwise: {:?} {:#?}",
@@ -80,7 +93,10 @@ fn every_frame_is_the_one_gcc_says() {
         tally.differ
     );
     assert!(
-        !tally.differ.iter().any(|line| line.contains("called dynamic") || line.contains("not found")),
+        !tally
+            .differ
+            .iter()
+            .any(|line| line.contains("called dynamic") || line.contains("not found")),
         "{:#?}",
         tally.differ
     );
@@ -92,18 +108,28 @@ fn code_alone_tells_as_much() {
     let mut tally = Tally::default();
     for library in &corpus.libraries {
         let by_address = frames_by_address(&library.without_cfi, Decode::AsNeeded);
-        assert!(by_address.values().all(|frame| frame.how == How::Code), "{}", library.flags);
+        assert!(
+            by_address.values().all(|frame| frame.how == How::Code),
+            "{}",
+            library.flags
+        );
         for (name, usage) in &library.usages {
             match by_address.get(&library.addresses[name]) {
                 Some(frame) => tally.hold(&format!("{} no CFI", library.flags), name, usage, frame),
-                None => tally.differ.push(format!("{} {name}: not found", library.flags)),
+                None => tally
+                    .differ
+                    .push(format!("{} {name}: not found", library.flags)),
             }
         }
     }
     report(&tally);
     let (agree, of) = (tally.exact.0 + tally.other.0, tally.exact.1 + tally.other.1);
     assert!(of > 2500, "{tally:?}");
-    assert!(f64::from(agree) >= 0.995 * f64::from(of), "{agree} of {of}: {:#?}", tally.differ);
+    assert!(
+        f64::from(agree) >= 0.995 * f64::from(of),
+        "{agree} of {of}: {:#?}",
+        tally.differ
+    );
 }
 
 #[test]
@@ -128,13 +154,20 @@ fn functions_are_found_with_neither_symbols_nor_cfi() {
 fn frames_by_address(path: &std::path::Path, decode: Decode) -> BTreeMap<u64, Frame> {
     let scan = Scan::path(path, decode).expect("an ELF file of ours");
     let frames = scan.frames().iter();
-    frames.map(|frame| (frame.range.start, frame.clone())).collect()
+    frames
+        .map(|frame| (frame.range.start, frame.clone()))
+        .collect()
 }
 
 fn report(tally: &Tally) {
     println!(
         "told by rsp {} of {}, otherwise {} of {}, dynamic seen {} of {}",
-        tally.exact.0, tally.exact.1, tally.other.0, tally.other.1, tally.dynamic.0, tally.dynamic.1
+        tally.exact.0,
+        tally.exact.1,
+        tally.other.0,
+        tally.other.1,
+        tally.dynamic.0,
+        tally.dynamic.1
     );
     for line in tally.differ.iter().take(40) {
         println!("  {line}");

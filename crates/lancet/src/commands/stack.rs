@@ -33,7 +33,10 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         && ranking.larger > 0
     {
         let frames = export::figures::plural(ranking.larger, "frame is", "frames are");
-        eprintln!("lancet: {} {frames} larger than {max} bytes", ranking.larger);
+        eprintln!(
+            "lancet: {} {frames} larger than {max} bytes",
+            ranking.larger
+        );
         return Ok(EXCEEDED);
     }
     Ok(if ranking.refused.is_empty() { 0 } else { LOST })

@@ -79,10 +79,19 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
     let mut rows: Vec<(usize, Frame)> = Vec::new();
     for (number, scan) in ranking.scans.iter().enumerate() {
         // Each scan is in order: no more than its first can come into the rows.
-        let wanted = scan.frames().iter().filter(|frame| !args.check || differs(frame));
-        rows.extend(wanted.take(args.rows()).map(|frame| (number, frame.clone())));
+        let wanted = scan
+            .frames()
+            .iter()
+            .filter(|frame| !args.check || differs(frame));
+        rows.extend(
+            wanted
+                .take(args.rows())
+                .map(|frame| (number, frame.clone())),
+        );
     }
-    rows.sort_by_key(|(number, frame)| (std::cmp::Reverse(frame.bytes), *number, frame.range.start));
+    rows.sort_by_key(|(number, frame)| {
+        (std::cmp::Reverse(frame.bytes), *number, frame.range.start)
+    });
     rows.truncate(args.rows());
     ranking.more = count - rows.len();
     ranking.rows = rows;
@@ -101,7 +110,9 @@ fn open(path: &Path) -> anyhow::Result<File> {
 /// Without the file's name, which is said before it anyway.
 fn plain(error: &anyhow::Error) -> String {
     match error.downcast_ref::<frames::Error>() {
-        Some(frames::Error::Elf(process::elf::Error::Malformed { reason, .. })) => (*reason).to_owned(),
+        Some(frames::Error::Elf(process::elf::Error::Malformed { reason, .. })) => {
+            (*reason).to_owned()
+        }
         _ => error.root_cause().to_string(),
     }
 }
@@ -120,7 +131,10 @@ fn loaded(pid: i32) -> anyhow::Result<Vec<(PathBuf, anyhow::Result<File>)>> {
         .iter()
         .map(|module| {
             let opened = files.open_module(module, &memory);
-            (module.path.clone(), opened.map(|(file, _)| file).map_err(anyhow::Error::from))
+            (
+                module.path.clone(),
+                opened.map(|(file, _)| file).map_err(anyhow::Error::from),
+            )
         })
         .collect())
 }

@@ -54,7 +54,9 @@ pub fn extensions(name: &str) -> anyhow::Result<Vec<PathBuf>> {
 fn folders() -> Vec<PathBuf> {
     let home = env::var("HOME").unwrap_or_default();
     let named = ["GEM_HOME", "GEM_PATH"].into_iter().filter_map(env::var_os);
-    let mut all: Vec<PathBuf> = named.flat_map(|value| env::split_paths(&value).collect::<Vec<_>>()).collect();
+    let mut all: Vec<PathBuf> = named
+        .flat_map(|value| env::split_paths(&value).collect::<Vec<_>>())
+        .collect();
     for folder in FOLDERS {
         all.extend(expand(Path::new(&folder.replacen('~', &home, 1))));
     }
@@ -75,23 +77,33 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let mut all: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut all: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     all.sort();
     all.into_iter()
 }
 
 /// `eventmachine-1.3.0` is one of `eventmachine`, `eventmachine-tail-0.6` is not.
 fn is_version_of(path: &Path, name: &str) -> bool {
-    let folder = path.file_name().and_then(|folder| folder.to_str()).unwrap_or("");
-    let version = folder.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+    let folder = path
+        .file_name()
+        .and_then(|folder| folder.to_str())
+        .unwrap_or("");
+    let version = folder
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix('-'));
     version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn libraries(folder: &Path, deeper: usize, found: &mut Vec<PathBuf>) {
     for path in entries(folder) {
         // A link could lead out of the gem, or round in a circle.
-        let Ok(metadata) = path.symlink_metadata() else { continue };
+        let Ok(metadata) = path.symlink_metadata() else {
+            continue;
+        };
         if metadata.is_dir() && deeper > 0 {
             libraries(&path, deeper - 1, found);
         } else if metadata.is_file() && path.extension().is_some_and(|ending| ending == "so") {
@@ -104,8 +116,14 @@ fn libraries(folder: &Path, deeper: usize, found: &mut Vec<PathBuf>) {
 fn packaged(name: &str) -> Vec<PathBuf> {
     let package = format!("ruby-{}", name.replace('_', "-"));
     let lists = ["", ":amd64"].map(|ending| format!("/var/lib/dpkg/info/{package}{ending}.list"));
-    let text: String = lists.iter().filter_map(|list| fs::read_to_string(list).ok()).collect();
-    let files = text.lines().filter(|line| line.ends_with(".so")).map(PathBuf::from);
+    let text: String = lists
+        .iter()
+        .filter_map(|list| fs::read_to_string(list).ok())
+        .collect();
+    let files = text
+        .lines()
+        .filter(|line| line.ends_with(".so"))
+        .map(PathBuf::from);
     files.filter(|file| file.is_file()).collect()
 }
 
@@ -116,7 +134,10 @@ mod tests {
     #[test]
     fn a_version_is_told_from_another_gem() {
         assert!(is_version_of(Path::new("/g/puma-6.0.2"), "puma"));
-        assert!(is_version_of(Path::new("/g/nio4r-2.5.8-x86_64-linux"), "nio4r"));
+        assert!(is_version_of(
+            Path::new("/g/nio4r-2.5.8-x86_64-linux"),
+            "nio4r"
+        ));
         assert!(!is_version_of(Path::new("/g/puma-status-1.0"), "puma"));
         assert!(!is_version_of(Path::new("/g/puma"), "puma"));
     }
@@ -124,6 +145,9 @@ mod tests {
     #[test]
     fn a_gem_without_extensions_is_said() {
         let error = extensions("no-such-gem").unwrap_err().to_string();
-        assert!(error.starts_with("gem no-such-gem: no compiled extension"), "{error}");
+        assert!(
+            error.starts_with("gem no-such-gem: no compiled extension"),
+            "{error}"
+        );
     }
 }

@@ -27,9 +27,26 @@ pub fn write(sink: &mut Sink, ranking: &Ranking) -> anyhow::Result<()> {
     for scan in &ranking.scans {
         writeln!(out, "{}", head(scan))?;
     }
-    let bytes = |frame: &Frame| format!("{}{}", grouped(frame.bytes), if frame.dynamic { "+" } else { " " });
-    let widest = ranking.rows.iter().map(|(_, frame)| bytes(frame).len()).max().unwrap_or(0).max("bytes ".len());
-    writeln!(out, "\n{:>widest$} {}function", "bytes ", if several { "file: " } else { "" })?;
+    let bytes = |frame: &Frame| {
+        format!(
+            "{}{}",
+            grouped(frame.bytes),
+            if frame.dynamic { "+" } else { " " }
+        )
+    };
+    let widest = ranking
+        .rows
+        .iter()
+        .map(|(_, frame)| bytes(frame).len())
+        .max()
+        .unwrap_or(0)
+        .max("bytes ".len());
+    writeln!(
+        out,
+        "\n{:>widest$} {}function",
+        "bytes ",
+        if several { "file: " } else { "" }
+    )?;
     for (number, frame) in &ranking.rows {
         let scan = &ranking.scans[*number];
         write!(out, "{:>widest$} ", bytes(frame))?;
@@ -39,17 +56,27 @@ pub fn write(sink: &mut Sink, ranking: &Ranking) -> anyhow::Result<()> {
         writeln!(out, "{}", printable(&function(scan, frame)))?;
     }
     if ranking.more > 0 {
-        writeln!(out, "{:>widest$} … and {} more", "", grouped(ranking.more as u64))?;
+        writeln!(
+            out,
+            "{:>widest$} … and {} more",
+            "",
+            grouped(ranking.more as u64)
+        )?;
     }
     if ranking.rows.iter().any(|(_, frame)| frame.dynamic) {
-        writeln!(out, "\n+ and more, by an amount decided at run time (alloca, a variable-length array)")?;
+        writeln!(
+            out,
+            "\n+ and more, by an amount decided at run time (alloca, a variable-length array)"
+        )?;
     }
     Ok(())
 }
 
 fn head(scan: &Scan) -> String {
     let frames = scan.frames();
-    let count = |which: &dyn Fn(&Frame) -> bool| grouped(frames.iter().filter(|frame| which(frame)).count() as u64);
+    let count = |which: &dyn Fn(&Frame) -> bool| {
+        grouped(frames.iter().filter(|frame| which(frame)).count() as u64)
+    };
     let damaged = match scan.damaged() {
         0 => String::new(),
         damaged => format!("; {damaged} damaged entries of the call frame information left out"),
@@ -66,7 +93,10 @@ fn head(scan: &Scan) -> String {
 
 fn short(scan: &Scan) -> String {
     let path = scan.image().path();
-    let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let name = path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
     printable(&name).into_owned()
 }
 
@@ -74,7 +104,10 @@ fn short(scan: &Scan) -> String {
 fn function(scan: &Scan, frame: &Frame) -> String {
     let name = scan.name(frame);
     let mut remarks = Vec::new();
-    if let Some(variable) = scan.variable(frame).filter(|variable| variable.bytes >= BIG) {
+    if let Some(variable) = scan
+        .variable(frame)
+        .filter(|variable| variable.bytes >= BIG)
+    {
         let place = match (&variable.file, variable.line) {
             (Some(file), Some(line)) => format!(" at {file}:{line}"),
             _ => String::new(),
@@ -92,7 +125,11 @@ fn function(scan: &Scan, frame: &Frame) -> String {
             remarks.push(format!("calls {}", hints.calls.join(", ")));
         }
         if !hints.texts.is_empty() {
-            let texts: Vec<String> = hints.texts.iter().map(|text| format!("\"{text}\"")).collect();
+            let texts: Vec<String> = hints
+                .texts
+                .iter()
+                .map(|text| format!("\"{text}\""))
+                .collect();
             remarks.push(format!("says {}", texts.join(", ")));
         }
     }
