@@ -8,6 +8,7 @@
 //! | `functions`, `parts` | which functions are there, and which pieces belong together? |
 //! | `scan` | all of it, for one file |
 //! | `names`, `imports`, `hints` | what is this function called, or what does it do? |
+//! | `live` | what is on the stacks of a process, native and script frames together? |
 //! | `variables` | which variable is it that is big? |
 //!
 //! A frame is counted as gcc's `-fstack-usage` counts it: everything from the CFA down to the lowest place of
@@ -22,6 +23,7 @@ mod functions;
 pub mod hints;
 pub mod image;
 mod imports;
+pub mod live;
 pub mod names;
 mod parts;
 pub mod scan;

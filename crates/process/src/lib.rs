@@ -12,6 +12,7 @@
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
+//! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
 
 pub mod borrow;
@@ -33,6 +34,7 @@ pub mod resident;
 pub mod ruby;
 mod seccomp;
 pub mod session;
+pub mod snapshot;
 pub mod stop;
 pub mod symbols;
 mod tracee;

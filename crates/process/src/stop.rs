@@ -147,6 +147,11 @@ impl Stop {
         Ok(())
     }
 
+    /// Those that stand.
+    pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
+        self.threads.iter().map(|thread| thread.tid)
+    }
+
     /// How long it has been standing.
     pub fn age(&self) -> Duration {
         self.since.elapsed()

@@ -2,14 +2,20 @@
 //!
 //! | module | for |
 //! |---|---|
+//! | [`live`] | a running process: stopped, copied, shown |
+//! | [`listing`] | its stacks for people and for programs |
+//! | [`fold`] | many looks, folded |
 //! | [`disk`] | files: which, read, merged |
 //! | [`gem`] | the compiled extensions of a gem |
 //! | [`table`] | the ranking for people |
 //! | [`json`] | the same for programs |
 
 mod disk;
+mod fold;
 mod gem;
 mod json;
+mod listing;
+mod live;
 mod table;
 
 use super::{EXCEEDED, LOST};
@@ -17,10 +23,13 @@ use crate::cli::StackArgs;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
-/// Ranks the frames of what the command line names.
+/// Shows the stacks of processes, or ranks the frames of files.
 pub fn run(args: StackArgs) -> anyhow::Result<u8> {
+    if !args.pids.is_empty() {
+        return live::run(&args);
+    }
     let ranking = disk::rank(&args)?;
-    let mut sink = Sink::open(None, Stream::Stdout)?;
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     match args.json {
         true => json::write(&mut sink.out, &ranking)?,
         false => table::write(&mut sink, &ranking)?,
