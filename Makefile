@@ -33,7 +33,8 @@ deps:
 	@.ci/apt gcc libc6-dev
 
 deps-test: deps
-	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma
+	@.ci/apt ruby binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma ruby-dev ruby-eventmachine \
+	  libpython3.11 php8.2-cli libmariadb3
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl

@@ -1,0 +1,6 @@
+//! `lancet stack`, the program, on files and on running processes.
+
+mod bigframe;
+mod disk;
+mod gdb;
+mod harness;
