@@ -9,6 +9,7 @@
 mod ruby;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use process::snapshot::{Copies, Thread};
 use vm::Memory;
@@ -46,8 +47,28 @@ pub trait Scripts {
     /// The function that runs script frames: where it begins.
     fn runner(&self) -> u64;
 
+    /// What scanning a native stack costs its collector; `None` if it does not.
+    fn scan_cost(&self) -> Option<ScanCost>;
+
     /// What tells words that look like references to objects; `None` if the collector does not scan native stacks.
     fn objects(&self, memory: &dyn Memory) -> Option<Objects>;
+}
+
+/// The time a conservative collector takes for a stack, minor or full collection alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScanCost {
+    /// For each word, in nanoseconds.
+    pub word: f64,
+    /// On top of that for each that looks like a reference.
+    pub object: f64,
+}
+
+impl ScanCost {
+    /// For so many bytes with so many references among them.
+    pub fn of(&self, bytes: u64, objects: u64) -> Duration {
+        let nanoseconds = self.word * (bytes / 8) as f64 + self.object * objects as f64;
+        Duration::from_nanos(nanoseconds as u64)
+    }
 }
 
 /// Finds the VMs in a process.

@@ -16,7 +16,7 @@ use process::snapshot::{Copies, Thread};
 use vm::Memory;
 
 use super::loaded::{Function, Modules};
-use super::scripts::{Objects, Script, Scripts};
+use super::scripts::{Objects, ScanCost, Script, Scripts};
 use super::unwind::{End, Native, Unwinder};
 
 /// One native frame, and what it runs.
@@ -48,6 +48,8 @@ pub struct Stack {
     pub thread: Thread,
     /// The language whose scripts it runs.
     pub language: Option<String>,
+    /// What scanning it costs that language's collector.
+    pub scan_cost: Option<ScanCost>,
     /// Its frames, innermost first.
     pub lines: Vec<Line>,
     /// How the walk ended.
@@ -89,13 +91,14 @@ pub struct Process<'a> {
 pub fn read(process: &Process, unwinder: &mut Unwinder, thread: &Thread, objects: &[Option<Objects>]) -> Stack {
     let (natives, end) = unwinder.walk(process.modules, thread.place, process.copies, process.memory);
     let mut lines: Vec<Line> = natives.into_iter().map(|native| line(process, native)).collect();
-    let mut language = None;
+    let (mut language, mut scan_cost) = (None, None);
     let mut homeless = Vec::new();
     for (vm, objects) in process.vms.iter().zip(objects) {
         let Some(scripts) = vm.frames(process.memory, thread, process.copies) else {
             continue;
         };
         language = Some(vm.language());
+        scan_cost = vm.scan_cost();
         homeless = merge(&mut lines, scripts, vm.runner());
         if let Some(objects) = objects {
             for line in &mut lines {
@@ -108,6 +111,7 @@ pub fn read(process: &Process, unwinder: &mut Unwinder, thread: &Thread, objects
     Stack {
         thread: thread.clone(),
         language,
+        scan_cost,
         lines,
         end,
         homeless,

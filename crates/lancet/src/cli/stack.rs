@@ -31,6 +31,10 @@ pub struct StackArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["files", "gems", "process"])]
     pub pids: Vec<i32>,
 
+    /// Say what the stacks cost each garbage collection, and which frames are to blame
+    #[arg(long, requires = "pids", conflicts_with_all = ["every", "look_for", "format"], help_heading = ROWS)]
+    pub gc: bool,
+
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
     #[arg(long, value_name = "DURATION", value_parser = parse, requires = "pids", help_heading = TIME)]
     pub every: Option<Duration>,

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`live`] | a running process: stopped, copied, shown |
 //! | [`listing`] | its stacks for people and for programs |
+//! | [`advice`] | what the stacks cost each collection |
 //! | [`fold`] | many looks, folded |
 //! | [`disk`] | files: which, read, merged |
 //! | [`gem`] | the compiled extensions of a gem |
 //! | [`table`] | the ranking for people |
 //! | [`json`] | the same for programs |
 
+mod advice;
 mod disk;
 mod fold;
 mod gem;

@@ -6,7 +6,7 @@ use super::harness::{Guest, records, stack};
 
 /// Per frame of the main thread: the place it executes at, and its CFA, as gdb computes them.
 fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
-    let script = "set pagination off\nset backtrace limit unlimited\nset debuginfod enabled off\npython\n\
+    let script = "set pagination off\nset backtrace limit unlimited\nset backtrace past-main on\nset backtrace past-entry on\nset debuginfod enabled off\npython\n\
         frame = gdb.newest_frame()\n\
         while frame is not None:\n\
         \x20 if frame.type() != gdb.INLINE_FRAME:\n\
@@ -36,7 +36,9 @@ fn agree(guest: &Guest, least: usize) {
         .map(|frame| (frame["ip"].as_u64().expect("an address"), frame["sp"].as_u64().expect("an address")))
         .collect();
     assert!(theirs.len() >= least, "gdb saw {} frames", theirs.len());
-    assert_eq!(ours, theirs);
+    let differs = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
+    assert_eq!(differs, None, "of {} and {}: {ours:x?} {theirs:x?}", ours.len(), theirs.len());
+    assert_eq!(ours.len(), theirs.len(), "{:x?} {:x?}", ours.last(), theirs.last());
 }
 
 /// `ruby -e` code that waits 100 blocks deep.

@@ -1,8 +1,8 @@
 //! The tool, run and read; guests that stand where they are to be looked at.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -28,6 +28,7 @@ pub fn records(output: &Output, kind: &str) -> Vec<Value> {
 /// A program that says `ready` and then waits for its input to end.
 pub struct Guest {
     child: Child,
+    out: BufReader<ChildStdout>,
 }
 
 impl Guest {
@@ -38,9 +39,18 @@ impl Guest {
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
         out.read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
-        let guest = Guest { child };
+        let guest = Guest { child, out };
         guest.asleep();
         guest
+    }
+
+    /// Writes to it, and gives the line it answers.
+    pub fn asks(&mut self, text: &str) -> String {
+        let input = self.child.stdin.as_mut().expect("a pipe");
+        input.write_all(text.as_bytes()).expect("it listens");
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        line
     }
 
     /// Its process id.

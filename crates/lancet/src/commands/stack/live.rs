@@ -5,6 +5,7 @@ use frames::live::open::{Live, Look};
 use process::guest::{self, Status};
 
 use super::super::{EXCEEDED, LOST};
+use super::advice;
 use super::fold;
 use super::listing::{self, Subject};
 use crate::cli::StackArgs;
@@ -37,6 +38,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             look: &look,
         };
         match args.json {
+            _ if args.gc => advice::write(&mut sink.out, &subject, args)?,
             true => listing::json(&mut sink.out, &subject)?,
             false => listing::text(&mut sink.out, &subject, args.rows_of_stack())?,
         }
