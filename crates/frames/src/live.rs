@@ -7,9 +7,11 @@
 //! | `scripts` | which script frames does a native frame run? One file per language |
 //! | `stack` | both together, with bytes |
 //! | `open` | one process, looked at |
+//! | `core` | the same from a core file |
 //!
 //! All of it reads copies (`process::snapshot`): the guest has gone on.
 
+pub mod core;
 pub mod loaded;
 pub mod open;
 pub mod scripts;

@@ -21,7 +21,7 @@ const TABLE_ROWS: usize = 20;
 #[derive(Args, Clone, Debug)]
 #[command(
     group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process"]),
-    override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
+    override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] CORE...\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
                       lancet stack [OPTIONS] --process PID",
     after_help = EXAMPLES,
 )]
@@ -32,7 +32,7 @@ pub struct StackArgs {
     pub pids: Vec<i32>,
 
     /// Say what the stacks cost each garbage collection, and which frames are to blame
-    #[arg(long, requires = "pids", conflicts_with_all = ["every", "look_for", "format"], help_heading = ROWS)]
+    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
     pub gc: bool,
 
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
@@ -51,7 +51,7 @@ pub struct StackArgs {
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
 
-    /// Rank the frames of this program or library, stripped or not
+    /// Rank the frames of this program or library, stripped or not; of a core file, show the stacks
     #[arg(value_name = "FILE", help_heading = TARGET)]
     pub files: Vec<PathBuf>,
 

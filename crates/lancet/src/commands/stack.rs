@@ -20,6 +20,8 @@ mod listing;
 mod live;
 mod table;
 
+use frames::live::core::Core;
+
 use super::{EXCEEDED, LOST};
 use crate::cli::StackArgs;
 use crate::ui::sink::Sink;
@@ -29,6 +31,13 @@ use crate::ui::terminal::Stream;
 pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     if !args.pids.is_empty() {
         return live::run(&args);
+    }
+    let cores = args.files.iter().filter(|path| Core::is_one(path)).count();
+    if cores > 0 {
+        if cores < args.files.len() || !args.gems.is_empty() || args.process.is_some() {
+            anyhow::bail!("cores and other files together: name the core files alone");
+        }
+        return live::cores(&args);
     }
     let ranking = disk::rank(&args)?;
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;

@@ -1,6 +1,7 @@
 //! `lancet stack`, the program, on files and on running processes.
 
 mod bigframe;
+mod core;
 mod disk;
 mod gdb;
 mod harness;

@@ -58,7 +58,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow
          {:>10} {:>10} {:>11}  thread",
         printable(subject.command),
         subject.pid,
-        subject.live.languages().join(", "),
+        subject.languages.join(", "),
         pause(total),
         "time",
         "bytes",

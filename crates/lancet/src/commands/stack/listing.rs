@@ -17,7 +17,8 @@ use std::io::Write;
 
 use export::figures::{grouped, pause, size};
 use export::text::printable;
-use frames::live::open::{Live, Look};
+use frames::live::loaded::Modules;
+use frames::live::open::Look;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
 use process::snapshot::Room;
@@ -32,24 +33,30 @@ pub struct Subject<'a> {
     pub pid: i32,
     /// Its command line.
     pub command: &'a str,
-    /// What is known of it.
-    pub live: &'a Live,
+    /// Its files.
+    pub modules: &'a Modules,
+    /// Its memory.
+    pub memory: &'a dyn vm::Memory,
+    /// What runs in it.
+    pub languages: Vec<String>,
+    /// It comes from a core file.
+    pub dead: bool,
     /// What was seen.
     pub look: &'a Look,
 }
 
 /// Writes it for people, at most `rows` frames of each stack.
 pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Result<()> {
-    let languages = subject.live.languages();
+    let languages = &subject.languages;
     let language = if languages.is_empty() { String::new() } else { format!(", {}", languages.join(", ")) };
-    writeln!(
-        out,
-        "{} (PID {}){language}; stood still for {} while {} were copied",
-        printable(subject.command),
-        subject.pid,
-        pause(subject.look.stopped),
-        size(subject.look.copied)
-    )?;
+    let how = match subject.dead {
+        true => "as it was when the core was written".to_owned(),
+        false => {
+            let (stopped, copied) = (pause(subject.look.stopped), size(subject.look.copied));
+            format!("stood still for {stopped} while {copied} were copied")
+        }
+    };
+    writeln!(out, "{} (PID {}){language}; {how}", printable(subject.command), subject.pid)?;
     warnings(out, subject)?;
     for (stack, room) in subject.look.stacks.iter().zip(&subject.look.rooms) {
         writeln!(out)?;
@@ -79,15 +86,18 @@ fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
 
 fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> {
     let guard = if room.guard > 0 { format!(", guard {}", size(room.guard)) } else { String::new() };
+    let high_water = match room.high_water {
+        0 => String::new(),
+        bytes => format!(", at most {} ever used", size(bytes)),
+    };
     writeln!(
         out,
-        "thread {} {}: {} frames, {} in use, {} mapped{guard}, at most {} ever used",
+        "thread {} {}: {} frames, {} in use, {} mapped{guard}{high_water}",
         stack.thread.tid,
         printable(&stack.thread.name),
         stack.lines.len(),
         size(stack.used()),
         size(room.mapped),
-        size(room.high_water),
     )?;
     if let Some(scanned) = stack.scanned() {
         let objects: u64 = stack.lines.iter().filter_map(|line| line.objects).sum();
@@ -137,7 +147,7 @@ fn frames(out: &mut dyn Write, subject: &Subject, stack: &Stack, rows: usize) ->
 
 /// `libc.so.6: read+0x1a`, or what is known of a function without a name.
 pub fn place(subject: &Subject, line: &Line) -> String {
-    let Some(loaded) = line.module.and_then(|module| subject.live.modules().get(module)) else {
+    let Some(loaded) = line.module.and_then(|module| subject.modules.get(module)) else {
         return format!("{:#x}, in no file", line.native.ip);
     };
     let Some(function) = &line.function else {
@@ -146,7 +156,7 @@ pub fn place(subject: &Subject, line: &Line) -> String {
     let text = match &function.name {
         Some(name) => format!("{}: {name}+{:#x}", loaded.name(), function.offset),
         None => {
-            let hints = loaded.hints(subject.live.memory(), function.start);
+            let hints = loaded.hints(subject.memory, function.start);
             let calls = match hints.calls.is_empty() {
                 true => String::new(),
                 false => format!(", calls {}", hints.calls.join(", ")),
@@ -164,7 +174,7 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
         "record": "process",
         "pid": subject.pid,
         "command": subject.command,
-        "languages": subject.live.languages(),
+        "languages": subject.languages,
         "stopped_us": subject.look.stopped.as_secs_f64() * 1e6,
         "copied": subject.look.copied,
     });
@@ -186,7 +196,7 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
         });
         writeln!(out, "{line}")?;
         for frame in &stack.lines {
-            let loaded = frame.module.and_then(|module| subject.live.modules().get(module));
+            let loaded = frame.module.and_then(|module| subject.modules.get(module));
             let scripts = frame.scripts.iter().map(|script| {
                 json!({ "path": script.path, "line": script.line, "name": script.name })
             });

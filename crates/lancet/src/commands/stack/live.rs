@@ -1,6 +1,7 @@
 //! The stacks of running processes.
 
 use export::figures::plural;
+use frames::live::core::Core;
 use frames::live::open::{Live, Look};
 use process::guest::{self, Status};
 
@@ -34,18 +35,57 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         let subject = Subject {
             pid,
             command: &command,
-            live: &live,
+            modules: live.modules(),
+            memory: live.memory(),
+            languages: live.languages(),
+            dead: false,
             look: &look,
         };
-        match args.json {
-            _ if args.gc => advice::write(&mut sink.out, &subject, args)?,
-            true => listing::json(&mut sink.out, &subject)?,
-            false => listing::text(&mut sink.out, &subject, args.rows_of_stack())?,
-        }
-        sink.out.flush()?;
-        let all = look.stacks.iter().flat_map(|stack| &stack.lines);
-        larger += all.filter(|line| args.max.is_some_and(|max| line.bytes() > max)).count() as u64;
+        larger += show(&mut sink, &subject, args)?;
     }
+    verdict(args, larger, lost)
+}
+
+/// The stacks in core files.
+pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let (mut larger, mut lost) = (0, false);
+    for path in &args.files {
+        let mut core = Core::open(path)?;
+        let modules = core.modules();
+        let (look, languages) = core.look(&modules);
+        let command = core.command().to_owned();
+        let subject = Subject {
+            pid: core.pid(),
+            command: &command,
+            modules: &modules,
+            memory: &core,
+            languages,
+            dead: true,
+            look: &look,
+        };
+        larger += show(&mut sink, &subject, args)?;
+        for lack in core.lacks() {
+            eprintln!("lancet: {}: {lack}", path.display());
+            lost = true;
+        }
+    }
+    verdict(args, larger, lost)
+}
+
+/// Writes one; how many frames are larger than `--max`.
+fn show(sink: &mut Sink, subject: &Subject, args: &StackArgs) -> anyhow::Result<u64> {
+    match args.json {
+        _ if args.gc => advice::write(&mut sink.out, subject, args)?,
+        true => listing::json(&mut sink.out, subject)?,
+        false => listing::text(&mut sink.out, subject, args.rows_of_stack())?,
+    }
+    sink.out.flush()?;
+    let all = subject.look.stacks.iter().flat_map(|stack| &stack.lines);
+    Ok(all.filter(|line| args.max.is_some_and(|max| line.bytes() > max)).count() as u64)
+}
+
+fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
     if let Some(max) = args.max
         && larger > 0
     {
