@@ -51,7 +51,10 @@ impl Stacks {
     /// One stack a line.
     pub fn collapsed(&self, out: &mut dyn Write) -> io::Result<()> {
         for (stack, count) in &self.counts {
-            let frames: Vec<String> = stack.iter().map(|frame| printable(frame).replace(';', ":")).collect();
+            let frames: Vec<String> = stack
+                .iter()
+                .map(|frame| printable(frame).replace(';', ":"))
+                .collect();
             writeln!(out, "{} {count}", frames.join(";"))?;
         }
         Ok(())
@@ -156,7 +159,11 @@ impl Tree {
     }
 
     fn depth(&self) -> usize {
-        self.nodes.iter().map(|node| node.level + 1).max().unwrap_or(1)
+        self.nodes
+            .iter()
+            .map(|node| node.level + 1)
+            .max()
+            .unwrap_or(1)
     }
 
     /// Draws all, the root's lower edge at `y`.
@@ -174,7 +181,14 @@ impl Tree {
             let label: String = match node.name.chars().count() {
                 _ if room < 3 => String::new(),
                 count if count <= room => name.clone(),
-                _ => escaped(&node.name.chars().take(room - 1).chain(['…']).collect::<String>()),
+                _ => escaped(
+                    &node
+                        .name
+                        .chars()
+                        .take(room - 1)
+                        .chain(['…'])
+                        .collect::<String>(),
+                ),
             };
             let y = y - node.level as f64 * HEIGHT;
             writeln!(
@@ -202,12 +216,20 @@ fn color(name: &str) -> String {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
-    format!("rgb({},{},{})", 205 + hash % 50, 90 + (hash >> 8) % 120, 40 + (hash >> 16) % 50)
+    format!(
+        "rgb({},{},{})",
+        205 + hash % 50,
+        90 + (hash >> 8) % 120,
+        40 + (hash >> 16) % 50
+    )
 }
 
 fn escaped(text: &str) -> String {
     let text = printable(text);
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -216,7 +238,11 @@ mod tests {
 
     fn seen() -> Stacks {
         let mut stacks = Stacks::default();
-        for stack in [vec!["main", "run", "a<b>"], vec!["main", "run", "a<b>"], vec!["main", "x;y"]] {
+        for stack in [
+            vec!["main", "run", "a<b>"],
+            vec!["main", "run", "a<b>"],
+            vec!["main", "x;y"],
+        ] {
             stacks.add(stack.into_iter().map(str::to_owned).collect());
         }
         stacks
@@ -230,12 +256,16 @@ mod tests {
 
     #[test]
     fn collapsed() {
-        assert_eq!(written(|out| seen().collapsed(out)), "main;run;a<b> 2\nmain;x:y 1\n");
+        assert_eq!(
+            written(|out| seen().collapsed(out)),
+            "main;run;a<b> 2\nmain;x:y 1\n"
+        );
     }
 
     #[test]
     fn speedscope() {
-        let file: serde_json::Value = serde_json::from_str(&written(|out| seen().speedscope(out, "p"))).unwrap();
+        let file: serde_json::Value =
+            serde_json::from_str(&written(|out| seen().speedscope(out, "p"))).unwrap();
         assert_eq!(file["profiles"][0]["weights"], json!([2, 1]));
         assert_eq!(file["profiles"][0]["samples"], json!([[0, 1, 2], [0, 3]]));
         assert_eq!(file["shared"]["frames"][2]["name"], "a<b>");
@@ -245,10 +275,16 @@ mod tests {
     #[test]
     fn svg() {
         let picture = written(|out| seen().svg(out, "t & u"));
-        assert!(picture.contains("t &amp; u") && picture.contains("a&lt;b&gt;: 2 (66.7%)"), "{picture}");
+        assert!(
+            picture.contains("t &amp; u") && picture.contains("a&lt;b&gt;: 2 (66.7%)"),
+            "{picture}"
+        );
         assert_eq!(picture.matches("<rect x=").count(), 5);
         // As wide as it was often seen.
-        assert!(picture.contains("width=\"800.0\"") && picture.contains("width=\"400.0\""), "{picture}");
+        assert!(
+            picture.contains("width=\"800.0\"") && picture.contains("width=\"400.0\""),
+            "{picture}"
+        );
     }
 
     #[test]

@@ -144,7 +144,8 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
     // that begins as functions do.
     let begins = |at: &u64| {
         *at == gap.start
-            || !branched_to.contains(at) && (at.is_multiple_of(16) || opens(code, (at - gap.start) as usize))
+            || !branched_to.contains(at)
+                && (at.is_multiple_of(16) || opens(code, (at - gap.start) as usize))
     };
     starts.extend(after_end.into_iter().filter(begins));
     let starts: Vec<u64> = starts

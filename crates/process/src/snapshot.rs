@@ -74,15 +74,19 @@ impl Copies {
         self.bytes.truncate(start);
         self.bytes.extend_from_slice(bytes);
         self.used = self.bytes.len();
-        self.pieces.push((at..at.saturating_add(bytes.len() as u64), start));
+        self.pieces
+            .push((at..at.saturating_add(bytes.len() as u64), start));
     }
 
     /// The copied bytes of `range`, if all of it was copied in one piece.
     pub fn slice(&self, range: Range<u64>) -> Option<&[u8]> {
-        let (piece, start) =
-            self.pieces.iter().find(|(piece, _)| piece.start <= range.start && range.end <= piece.end)?;
+        let (piece, start) = self
+            .pieces
+            .iter()
+            .find(|(piece, _)| piece.start <= range.start && range.end <= piece.end)?;
         let from = start + usize::try_from(range.start - piece.start).ok()?;
-        self.bytes.get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
+        self.bytes
+            .get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
     }
 
     /// How many bytes.
@@ -109,7 +113,9 @@ pub struct Overlay<'a> {
 
 impl vm::Memory for Overlay<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
-        self.copies.read(at, into).or_else(|_| self.rest.read(at, into))
+        self.copies
+            .read(at, into)
+            .or_else(|_| self.rest.read(at, into))
     }
 }
 
@@ -147,7 +153,9 @@ impl Snapshot {
                 Ok(registers) => registers,
                 // It was killed while it stood.
                 Err(nix::errno::Errno::ESRCH) => continue,
-                Err(errno) => return Err(ptrace::explain(pid, "reading a thread's registers", errno)),
+                Err(errno) => {
+                    return Err(ptrace::explain(pid, "reading a thread's registers", errno));
+                }
             };
             let place = Place {
                 ip: registers.rip,
@@ -172,7 +180,11 @@ impl Snapshot {
             };
             if !thread.mapping.is_empty() {
                 let from = place.sp.saturating_sub(RED_ZONE).max(thread.mapping.start);
-                copy(pid, from..thread.mapping.end.min(from + LARGEST_STACK), &mut copies);
+                copy(
+                    pid,
+                    from..thread.mapping.end.min(from + LARGEST_STACK),
+                    &mut copies,
+                );
             }
             for range in more(&thread, &copies) {
                 copy(pid, range, &mut copies);
@@ -185,7 +197,10 @@ impl Snapshot {
         }
         for thread in &mut threads {
             let path = format!("/proc/{pid}/task/{}/comm", thread.tid);
-            thread.name = std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned();
+            thread.name = std::fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim_end()
+                .to_owned();
         }
         threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
         Ok(Snapshot {
@@ -198,8 +213,10 @@ impl Snapshot {
 
 /// Copies what of `range` can be read, from its start.
 fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
-    let (Ok(base), Ok(size)) = (usize::try_from(range.start), usize::try_from(range.end.saturating_sub(range.start)))
-    else {
+    let (Ok(base), Ok(size)) = (
+        usize::try_from(range.start),
+        usize::try_from(range.end.saturating_sub(range.start)),
+    ) else {
         return;
     };
     if size == 0 {
@@ -209,12 +226,16 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
     if copies.bytes.len() < start + size {
         copies.bytes.resize(start + size, 0);
     }
-    let mut into = [std::io::IoSliceMut::new(&mut copies.bytes[start..start + size])];
+    let mut into = [std::io::IoSliceMut::new(
+        &mut copies.bytes[start..start + size],
+    )];
     let from = [RemoteIoVec { base, len: size }];
     let done = process_vm_readv(Pid::from_raw(pid), &mut into, &from).unwrap_or(0);
     copies.used = start + done;
     if done > 0 {
-        copies.pieces.push((range.start..range.start + done as u64, start));
+        copies
+            .pieces
+            .push((range.start..range.start + done as u64, start));
     }
 }
 
@@ -240,7 +261,10 @@ pub struct Room {
 /// Looks at the mapping of a stack. Page by page through `/proc/PID/pagemap` (kernel
 /// `Documentation/admin-guide/mm/pagemap.rst`): bit 63 says present, bit 62 swapped out.
 pub fn room(pid: i32, maps: &Maps, mapping: &Range<u64>) -> Room {
-    let below = mapping.start.checked_sub(1).and_then(|below| maps.find(below));
+    let below = mapping
+        .start
+        .checked_sub(1)
+        .and_then(|below| maps.find(below));
     let guard = below
         .filter(|below| !below.permissions.read && !below.permissions.write)
         .map_or(0, crate::maps::Mapping::size);
@@ -257,7 +281,12 @@ pub fn room(pid: i32, maps: &Maps, mapping: &Range<u64>) -> Room {
     let first = mapping.end / PAGE - entries.len() as u64 / 8;
     if std::os::unix::fs::FileExt::read_exact_at(&pagemap, &mut entries, first * 8).is_ok() {
         let touched = |entry: &[u8; 8]| u64::from_le_bytes(*entry) >> 62 != 0;
-        let untouched = entries.as_chunks::<8>().0.iter().take_while(|entry| !touched(entry)).count();
+        let untouched = entries
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .take_while(|entry| !touched(entry))
+            .count();
         room.high_water = mapping.end - (first + untouched as u64) * PAGE;
     }
     room

@@ -79,9 +79,13 @@ pub struct Core {
 impl Core {
     /// Whether the file at `path` is one.
     pub fn is_one(path: &Path) -> bool {
-        let Ok(file) = open_regular(path) else { return false };
+        let Ok(file) = open_regular(path) else {
+            return false;
+        };
         let mut start = [0; 18];
-        file.read_at(0, &mut start) && start.starts_with(b"\x7fELF") && start[16..] == elf::ET_CORE.0.to_le_bytes()
+        file.read_at(0, &mut start)
+            && start.starts_with(b"\x7fELF")
+            && start[16..] == elf::ET_CORE.0.to_le_bytes()
     }
 
     /// Reads its notes and where its memory lies.
@@ -120,8 +124,9 @@ impl Core {
                     dumped: there,
                 });
             } else if header.p_type.get(LE) == elf::PT_NOTE {
-                let notes = read_table(&core.file, offset, bytes)
-                    .ok_or_else(|| malformed("its notes reach past its end: the core is cut short"))?;
+                let notes = read_table(&core.file, offset, bytes).ok_or_else(|| {
+                    malformed("its notes reach past its end: the core is cut short")
+                })?;
                 core.notes(&notes);
             }
         }
@@ -129,7 +134,9 @@ impl Core {
             return Err(malformed("no thread is noted in it").into());
         }
         if cut > 0 {
-            core.lacks.push(format!("it is cut short by {cut} bytes (ulimit -c, or a full disk)"));
+            core.lacks.push(format!(
+                "it is cut short by {cut} bytes (ulimit -c, or a full disk)"
+            ));
         }
         core.segments.sort_by_key(|segment| segment.range.start);
         core.place_threads();
@@ -155,31 +162,44 @@ impl Core {
         let mut rest = notes;
         while let Ok((header, after)) = pod::from_bytes::<elf::NoteHeader64<LE>>(rest) {
             let padded = |size: u32| (size as usize).next_multiple_of(4);
-            let Some((_, after)) = after.split_at_checked(padded(header.n_namesz.get(LE))) else { return };
-            let Some(text) = after.get(..header.n_descsz.get(LE) as usize) else { return };
+            let Some((_, after)) = after.split_at_checked(padded(header.n_namesz.get(LE))) else {
+                return;
+            };
+            let Some(text) = after.get(..header.n_descsz.get(LE) as usize) else {
+                return;
+            };
             match header.n_type.get(LE) {
                 elf::NT_PRSTATUS => self.threads.extend(thread(text)),
                 elf::NT_PRPSINFO => {
                     self.pid = word32(text, PROCESS).map_or(0, u32::cast_signed);
                     let arguments = text.get(ARGUMENTS).unwrap_or_default();
-                    let arguments = arguments.split(|&byte| byte == 0).next().unwrap_or_default();
+                    let arguments = arguments
+                        .split(|&byte| byte == 0)
+                        .next()
+                        .unwrap_or_default();
                     self.command = String::from_utf8_lossy(arguments).trim_end().to_owned();
                 }
                 elf::NT_FILE => self.mapped = files(text).unwrap_or_default(),
                 _ => {}
             }
-            let Some(next) = after.get(padded(header.n_descsz.get(LE))..) else { return };
+            let Some(next) = after.get(padded(header.n_descsz.get(LE))..) else {
+                return;
+            };
             rest = next;
         }
     }
 
     fn place_threads(&mut self) {
         for thread in &mut self.threads {
-            let segment = self.segments.iter().find(|segment| segment.range.contains(&thread.place.sp));
+            let segment = self
+                .segments
+                .iter()
+                .find(|segment| segment.range.contains(&thread.place.sp));
             thread.mapping = segment.map_or(0..0, |segment| segment.range.clone());
             thread.main = thread.tid == self.pid;
             if thread.mapping.is_empty() {
-                self.lacks.push(format!("the stack of thread {} is not in it", thread.tid));
+                self.lacks
+                    .push(format!("the stack of thread {} is not in it", thread.tid));
             }
         }
     }
@@ -189,7 +209,9 @@ impl Core {
         let mut files: Vec<(PathBuf, Range<u64>)> = Vec::new();
         for mapped in &self.mapped {
             match files.last_mut() {
-                Some((path, range)) if *path == mapped.path && mapped.offset > 0 => range.end = mapped.range.end,
+                Some((path, range)) if *path == mapped.path && mapped.offset > 0 => {
+                    range.end = mapped.range.end
+                }
                 _ if mapped.offset == 0 => files.push((mapped.path.clone(), mapped.range.clone())),
                 _ => {}
             }
@@ -200,8 +222,16 @@ impl Core {
     /// Reads the stacks. What turns out to be lacking is added to [`lacks`](Core::lacks).
     pub fn look(&mut self, modules: &Modules) -> (Look, Vec<String>) {
         let mut copies = Copies::default();
-        for thread in self.threads.iter().filter(|thread| !thread.mapping.is_empty()) {
-            let from = thread.place.sp.saturating_sub(RED_ZONE).max(thread.mapping.start);
+        for thread in self
+            .threads
+            .iter()
+            .filter(|thread| !thread.mapping.is_empty())
+        {
+            let from = thread
+                .place
+                .sp
+                .saturating_sub(RED_ZONE)
+                .max(thread.mapping.start);
             copies.add(from, &self.dumped(from..thread.mapping.end));
         }
         let vms = scripts::find(modules, &*self);
@@ -213,8 +243,11 @@ impl Core {
             copies: &copies,
         };
         let mut unwinder = Unwinder::default();
-        let stacks: Vec<_> =
-            self.threads.iter().map(|thread| stack::read(&process, &mut unwinder, thread, &objects)).collect();
+        let stacks: Vec<_> = self
+            .threads
+            .iter()
+            .map(|thread| stack::read(&process, &mut unwinder, thread, &objects))
+            .collect();
         let room = |thread: &Thread| Room {
             mapped: thread.mapping.end - thread.mapping.start,
             ..Room::default()
@@ -227,17 +260,28 @@ impl Core {
         };
         let languages = vms.iter().map(|vm| vm.language()).collect();
         let opened = self.opened.borrow();
-        let mut gone: Vec<String> = self.mapped.iter().map(|mapped| mapped.path.display().to_string()).collect();
+        let mut gone: Vec<String> = self
+            .mapped
+            .iter()
+            .map(|mapped| mapped.path.display().to_string())
+            .collect();
         gone.dedup();
         gone.retain(|path| opened.get(Path::new(path)).is_some_and(Option::is_none));
         drop(opened);
-        self.lacks.extend(gone.into_iter().map(|path| format!("{path}, which was mapped, is no longer there")));
+        self.lacks.extend(
+            gone.into_iter()
+                .map(|path| format!("{path}, which was mapped, is no longer there")),
+        );
         (look, languages)
     }
 
     /// What of a range is in the core, from its start.
     fn dumped(&self, range: Range<u64>) -> Vec<u8> {
-        let Some(segment) = self.segments.iter().find(|segment| segment.range.contains(&range.start)) else {
+        let Some(segment) = self
+            .segments
+            .iter()
+            .find(|segment| segment.range.contains(&range.start))
+        else {
             return Vec::new();
         };
         let within = range.start - segment.range.start;
@@ -250,28 +294,45 @@ impl Memory for Core {
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
         let fault = vm::Fault { at };
         let end = at.checked_add(into.len() as u64).ok_or(fault)?;
-        let after = self.segments.partition_point(|segment| segment.range.start <= at);
-        let segment = after.checked_sub(1).map(|last| &self.segments[last]).ok_or(fault)?;
+        let after = self
+            .segments
+            .partition_point(|segment| segment.range.start <= at);
+        let segment = after
+            .checked_sub(1)
+            .map(|last| &self.segments[last])
+            .ok_or(fault)?;
         if end - segment.range.start <= segment.dumped {
             let offset = segment.offset.saturating_add(at - segment.range.start);
-            return if self.file.read_at(offset, into) { Ok(()) } else { Err(fault) };
+            return if self.file.read_at(offset, into) {
+                Ok(())
+            } else {
+                Err(fault)
+            };
         }
-        let mapped = self.mapped.iter().find(|mapped| mapped.range.start <= at && end <= mapped.range.end);
+        let mapped = self
+            .mapped
+            .iter()
+            .find(|mapped| mapped.range.start <= at && end <= mapped.range.end);
         let mapped = mapped.ok_or(fault)?;
         let mut opened = self.opened.borrow_mut();
-        let file = opened.entry(mapped.path.clone()).or_insert_with(|| open_regular(&mapped.path).ok());
+        let file = opened
+            .entry(mapped.path.clone())
+            .or_insert_with(|| open_regular(&mapped.path).ok());
         let offset = mapped.offset.saturating_add(at - mapped.range.start);
         let read = file.as_ref().is_some_and(|file| file.read_at(offset, into));
         if read { Ok(()) } else { Err(fault) }
     }
 }
 
-fn program_headers(file: &File) -> std::result::Result<Vec<elf::ProgramHeader64<LE>>, &'static str> {
+fn program_headers(
+    file: &File,
+) -> std::result::Result<Vec<elf::ProgramHeader64<LE>>, &'static str> {
     let mut header = [0; size_of::<elf::FileHeader64<LE>>()];
     if !file.read_at(0, &mut header) {
         return Err("too short for an ELF header");
     }
-    let (header, _) = pod::from_bytes::<elf::FileHeader64<LE>>(&header).map_err(|()| "too short for an ELF header")?;
+    let (header, _) = pod::from_bytes::<elf::FileHeader64<LE>>(&header)
+        .map_err(|()| "too short for an ELF header")?;
     if process::elf::architecture_of(bytes_of(header)) != Some(process::elf::Architecture::X86_64) {
         return Err("not a core of an x86-64 process");
     }
@@ -282,7 +343,9 @@ fn program_headers(file: &File) -> std::result::Result<Vec<elf::ProgramHeader64<
         if !file.read_at(header.e_shoff.get(LE), &mut section) {
             return Err("its count of segments is not in it: the core is cut short");
         }
-        let section = pod::from_bytes::<elf::SectionHeader64<LE>>(&section).map_err(|()| "too short")?.0;
+        let section = pod::from_bytes::<elf::SectionHeader64<LE>>(&section)
+            .map_err(|()| "too short")?
+            .0;
         count = u64::from(section.sh_info.get(LE));
     }
     let entry = size_of::<elf::ProgramHeader64<LE>>() as u64;
@@ -291,13 +354,16 @@ fn program_headers(file: &File) -> std::result::Result<Vec<elf::ProgramHeader64<
     }
     let table = read_table(file, header.e_phoff.get(LE), count * entry)
         .ok_or("its program header reaches past its end: the core is cut short")?;
-    let table = pod::slice_from_all_bytes::<elf::ProgramHeader64<LE>>(&table).map_err(|()| "too short")?;
+    let table =
+        pod::slice_from_all_bytes::<elf::ProgramHeader64<LE>>(&table).map_err(|()| "too short")?;
     Ok(table.to_vec())
 }
 
 /// The first bytes of a header, which say for which machine it is.
 fn bytes_of(header: &elf::FileHeader64<LE>) -> &[u8; 20] {
-    pod::bytes_of(header).first_chunk().expect("a header is longer")
+    pod::bytes_of(header)
+        .first_chunk()
+        .expect("a header is longer")
 }
 
 fn thread(status: &[u8]) -> Option<Thread> {

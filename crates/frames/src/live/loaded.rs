@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::elf;
 use process::maps::{Maps, PAGE};
 use process::modules::{GuestFiles, Module, modules};
@@ -37,7 +38,10 @@ pub struct Loaded {
 
 #[derive(Debug)]
 enum Source {
-    Guest { files: Arc<GuestFiles>, module: Box<Module> },
+    Guest {
+        files: Arc<GuestFiles>,
+        module: Box<Module>,
+    },
     File(PathBuf),
 }
 
@@ -67,7 +71,10 @@ impl Loaded {
 
     /// The name of the file without its folder.
     pub fn name(&self) -> &str {
-        self.path.file_name().and_then(|name| name.to_str()).unwrap_or("?")
+        self.path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("?")
     }
 
     /// The file's segments; `None` if it is gone or is no longer the one that is loaded.
@@ -104,10 +111,19 @@ impl Loaded {
         Some(symbol.address.wrapping_add(self.symbol_bias()))
     }
 
-    /// The address of any symbol there is.
-    pub fn symbol(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
-        let symbol = self.symbols(memory)?.symbol(name)?;
-        Some(symbol.address.wrapping_add(self.symbol_bias()))
+    /// The function that the one at `start` ends with calling, by a jump out of itself.
+    pub fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64> {
+        let image = self.image(memory)?;
+        let start = start.wrapping_sub(self.bias);
+        let range = start..search_table(image, start)?.1?;
+        let code = image.code_of(&range)?;
+        let mut instructions = Decoder::with_ip(64, code, start, DecoderOptions::NONE).into_iter();
+        let jump = instructions.find(|instruction| {
+            let target = instruction.near_branch_target();
+            instruction.flow_control() == FlowControl::UnconditionalBranch
+                && !range.contains(&target)
+        })?;
+        Some(jump.near_branch_target().wrapping_add(self.bias))
     }
 
     /// The function that holds `address`.
@@ -119,11 +135,15 @@ impl Loaded {
         let start = self.function_start(memory, address);
         match (named, start) {
             // A symbol that another function begins behind is not this one's.
-            (Some((name, offset)), start) if start.is_none_or(|start| address - start >= offset) => Function {
-                name: Some(name),
-                start: address - offset,
-                offset,
-            },
+            (Some((name, offset)), start)
+                if start.is_none_or(|start| address - start >= offset) =>
+            {
+                Function {
+                    name: Some(name),
+                    start: address - offset,
+                    offset,
+                }
+            }
             (_, start) => {
                 let start = start.unwrap_or(self.range.start);
                 Function {
@@ -141,7 +161,9 @@ impl Loaded {
             return Hints::default();
         };
         let start = start.wrapping_sub(self.bias);
-        let end = search_table(image, start).and_then(|(_, next)| next).unwrap_or(start + PAGE);
+        let end = search_table(image, start)
+            .and_then(|(_, next)| next)
+            .unwrap_or(start + PAGE);
         let imports = self.imports.get_or_init(|| Imports::of(image));
         hints::of(image, imports, &(start..end))
     }
@@ -191,7 +213,9 @@ impl Modules {
             };
             Loaded::new(module.path.clone(), module.range(), module.bias, source)
         });
-        Ok(Modules { list: list.collect() })
+        Ok(Modules {
+            list: list.collect(),
+        })
     }
 
     /// Those of a process that is only known by a list: path, first address, one past the last.
@@ -201,7 +225,12 @@ impl Modules {
                 .ok()
                 .and_then(|file| process::elf::Headers::read(&file).ok());
             let first = headers.map_or(0, |headers| headers.extent().start / PAGE * PAGE);
-            Loaded::new(path.clone(), range.clone(), range.start.wrapping_sub(first), Source::File(path))
+            Loaded::new(
+                path.clone(),
+                range.clone(),
+                range.start.wrapping_sub(first),
+                Source::File(path),
+            )
         });
         let mut list: Vec<Loaded> = list.collect();
         list.sort_by_key(|loaded| loaded.range.start);
@@ -215,7 +244,9 @@ impl Modules {
 
     /// The number of the file that `address` lies in.
     pub fn number(&self, address: u64) -> Option<usize> {
-        let after = self.list.partition_point(|loaded| loaded.range.start <= address);
+        let after = self
+            .list
+            .partition_point(|loaded| loaded.range.start <= address);
         let last = after.checked_sub(1)?;
         self.list[last].range.contains(&address).then_some(last)
     }

@@ -75,10 +75,13 @@ impl Live {
                 copies: copied,
                 rest: memory,
             };
-            vms.iter().flat_map(|vm| vm.wanted(&overlay, thread, copied)).collect()
+            vms.iter()
+                .flat_map(|vm| vm.wanted(&overlay, thread, copied))
+                .collect()
         })?;
         // What was loaded since is in new maps only.
-        let elsewhere = |thread: &process::snapshot::Thread| self.modules.number(thread.place.ip).is_none();
+        let elsewhere =
+            |thread: &process::snapshot::Thread| self.modules.number(thread.place.ip).is_none();
         if snapshot.threads.iter().any(elsewhere) {
             self.refresh();
         }
@@ -86,8 +89,11 @@ impl Live {
             copies: &snapshot.copies,
             rest: &self.memory,
         };
-        let objects: Vec<Option<Objects>> =
-            self.vms.iter().map(|vm| if count { vm.objects(&overlay) } else { None }).collect();
+        let objects: Vec<Option<Objects>> = self
+            .vms
+            .iter()
+            .map(|vm| if count { vm.objects(&overlay) } else { None })
+            .collect();
         let process = Process {
             modules: &self.modules,
             vms: &self.vms,
@@ -110,7 +116,9 @@ impl Live {
 
     /// Reads again what is mapped.
     fn refresh(&mut self) {
-        let Ok(maps) = Maps::read(self.pid) else { return };
+        let Ok(maps) = Maps::read(self.pid) else {
+            return;
+        };
         if maps != self.maps
             && let Ok(modules) = Modules::of_guest(self.pid, &maps, &self.memory)
         {

@@ -17,7 +17,10 @@ use vm::Memory;
 use super::loaded::Modules;
 
 /// Everything lancet can read script frames of.
-const VMS: &[fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>] = &[ruby::find];
+const VMS: &[Find] = &[ruby::find];
+
+/// Looks whether a VM is there.
+type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
 
 /// A frame of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +76,9 @@ impl ScanCost {
 
 /// Finds the VMs in a process.
 pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
-    VMS.iter().filter_map(|find| find(modules, memory)).collect()
+    VMS.iter()
+        .filter_map(|find| find(modules, memory))
+        .collect()
 }
 
 /// The slots objects lie in.
@@ -88,12 +93,16 @@ impl Objects {
     pub fn holds(&self, word: u64) -> bool {
         let after = self.pages.partition_point(|(start, ..)| *start <= word);
         let page = after.checked_sub(1).and_then(|page| self.pages.get(page));
-        page.is_some_and(|(start, end, size)| word < *end && (word - start) % size == 0)
+        page.is_some_and(|(start, end, size)| word < *end && (word - start).is_multiple_of(*size))
     }
 
     /// How many of the words in `bytes` are.
     pub fn count(&self, bytes: &[u8]) -> u64 {
-        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let words = bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_le_bytes(*word));
         words.filter(|word| self.holds(*word)).count() as u64
     }
 }

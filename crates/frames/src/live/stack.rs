@@ -71,7 +71,10 @@ impl Stack {
 
     /// Bytes a collector scans: all that is in use.
     pub fn scanned(&self) -> Option<u64> {
-        self.lines.iter().any(|line| line.objects.is_some()).then(|| self.used())
+        self.lines
+            .iter()
+            .any(|line| line.objects.is_some())
+            .then(|| self.used())
     }
 }
 
@@ -88,9 +91,22 @@ pub struct Process<'a> {
 }
 
 /// Reads one thread's stack. `objects` belong to `vms`, one each, where they are to be counted.
-pub fn read(process: &Process, unwinder: &mut Unwinder, thread: &Thread, objects: &[Option<Objects>]) -> Stack {
-    let (natives, end) = unwinder.walk(process.modules, thread.place, process.copies, process.memory);
-    let mut lines: Vec<Line> = natives.into_iter().map(|native| line(process, native)).collect();
+pub fn read(
+    process: &Process,
+    unwinder: &mut Unwinder,
+    thread: &Thread,
+    objects: &[Option<Objects>],
+) -> Stack {
+    let (natives, end) = unwinder.walk(
+        process.modules,
+        thread.place,
+        process.copies,
+        process.memory,
+    );
+    let mut lines: Vec<Line> = natives
+        .into_iter()
+        .map(|native| line(process, native))
+        .collect();
     let (mut language, mut scan_cost) = (None, None);
     let mut homeless = Vec::new();
     for (vm, objects) in process.vms.iter().zip(objects) {
@@ -103,7 +119,12 @@ pub fn read(process: &Process, unwinder: &mut Unwinder, thread: &Thread, objects
         if let Some(objects) = objects {
             for line in &mut lines {
                 let frame = line.native.sp..line.native.cfa;
-                line.objects = Some(process.copies.slice(frame).map_or(0, |bytes| objects.count(bytes)));
+                line.objects = Some(
+                    process
+                        .copies
+                        .slice(frame)
+                        .map_or(0, |bytes| objects.count(bytes)),
+                );
             }
         }
         break;
@@ -147,9 +168,11 @@ fn merge(lines: &mut [Line], scripts: Vec<Script>, runner: u64) -> Vec<Script> {
         runs.push(run);
     }
     let mut runs = runs.into_iter();
-    let running = lines
-        .iter_mut()
-        .filter(|line| line.function.as_ref().is_some_and(|function| function.start == runner));
+    let running = lines.iter_mut().filter(|line| {
+        line.function
+            .as_ref()
+            .is_some_and(|function| function.start == runner)
+    });
     for line in running {
         match runs.next() {
             Some(run) => line.scripts = run,

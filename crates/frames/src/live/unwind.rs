@@ -5,7 +5,9 @@
 //! is where it ends; the difference is the frame's bytes.
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder as _};
+use framehop::{
+    ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder as _,
+};
 use object::elf;
 use process::snapshot::Place;
 use vm::Memory;
@@ -44,7 +46,9 @@ pub struct Unwinder {
 
 impl std::fmt::Debug for Unwinder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unwinder").field("known", &self.known).finish_non_exhaustive()
+        f.debug_struct("Unwinder")
+            .field("known", &self.known)
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,7 +80,9 @@ impl Unwinder {
             let lookup = address.address_for_lookup();
             self.know(modules, lookup, memory);
             let sp = registers.sp();
-            let next = self.inner.unwind_frame(address, &mut registers, &mut self.cache, &mut read);
+            let next = self
+                .inner
+                .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
             let cfa = registers.sp();
             let frame = Native {
                 ip: address.address(),
@@ -104,16 +110,27 @@ impl Unwinder {
 
     /// Adds the file that `address` lies in, when it is met for the first time.
     fn know(&mut self, modules: &Modules, address: u64, memory: &dyn Memory) {
-        let Some(number) = modules.number(address) else { return };
+        let Some(number) = modules.number(address) else {
+            return;
+        };
         if self.known.contains(&number) {
             return;
         }
         self.known.push(number);
-        let Some(loaded) = modules.get(number) else { return };
-        let Some(image) = loaded.image(memory) else { return };
+        let Some(loaded) = modules.get(number) else {
+            return;
+        };
+        let Some(image) = loaded.image(memory) else {
+            return;
+        };
         let sections = sections(image);
         let name = loaded.name().to_owned();
-        self.inner.add_module(Module::new(name, loaded.range.clone(), loaded.bias, sections));
+        self.inner.add_module(Module::new(
+            name,
+            loaded.range.clone(),
+            loaded.bias,
+            sections,
+        ));
     }
 }
 
@@ -126,7 +143,9 @@ fn sections(image: &Image) -> ExplicitModuleSectionInfo<Vec<u8>> {
     if let Some(header) = image.headers().segment(elf::PT_GNU_EH_FRAME)
         && let Some(bytes) = image.rest(header.address)
     {
-        let size = usize::try_from(header.file_size).unwrap_or(0).min(bytes.len());
+        let size = usize::try_from(header.file_size)
+            .unwrap_or(0)
+            .min(bytes.len());
         sections.eh_frame_hdr_svma = Some(header.address..header.address + size as u64);
         sections.eh_frame_hdr = Some(bytes[..size].to_vec());
     }

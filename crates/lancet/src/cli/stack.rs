@@ -96,7 +96,9 @@ impl StackArgs {
     /// How often to look, if more than once.
     pub fn interval(&self) -> Option<Duration> {
         let asked = self.look_for.is_some() || self.format.is_some();
-        self.every.or(asked.then_some(INTERVAL)).map(|interval| interval.max(SHORTEST))
+        self.every
+            .or(asked.then_some(INTERVAL))
+            .map(|interval| interval.max(SHORTEST))
     }
 
     /// What is to be decoded.

@@ -35,14 +35,24 @@ fn build(name: &str, options: &[&str]) -> Option<PathBuf> {
 
 fn guest(folder: &std::path::Path) -> Guest {
     let script = "require 'bigframe'; BigFrame.run { puts 'ready'; STDOUT.flush; STDIN.read }";
-    Guest::start(Command::new("ruby").arg("-I").arg(folder).args(["-e", script]))
+    Guest::start(
+        Command::new("ruby")
+            .arg("-I")
+            .arg(folder)
+            .args(["-e", script]),
+    )
 }
 
 #[test]
 fn it_is_named_first_on_disk_and_alive() {
-    let Some(folder) = build("bigframe", &[]) else { return };
+    let Some(folder) = build("bigframe", &[]) else {
+        return;
+    };
     let library = folder.join("bigframe.so");
-    let frames = records(&stack(&["--json", library.to_str().expect("a path")]), "frame");
+    let frames = records(
+        &stack(&["--json", library.to_str().expect("a path")]),
+        "frame",
+    );
     assert_eq!(frames[0]["bytes"], BYTES, "{}", frames[0]);
 
     let guest = guest(&folder);
@@ -53,11 +63,18 @@ fn it_is_named_first_on_disk_and_alive() {
 
     let output = stack(&["--json", "-p", &guest.pid()]);
     let frames = records(&output, "frame");
-    let at = frames.iter().position(|frame| frame["bytes"] == BYTES).expect("the frame");
+    let at = frames
+        .iter()
+        .position(|frame| frame["bytes"] == BYTES)
+        .expect("the frame");
     // Below it the block that it calls, above it the script that called it.
     let lines = |frames: &[serde_json::Value]| -> Vec<String> {
-        let scripts = frames.iter().flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
-        scripts.map(|script| script["name"].as_str().unwrap_or("").to_owned()).collect()
+        let scripts = frames
+            .iter()
+            .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
+        scripts
+            .map(|script| script["name"].as_str().unwrap_or("").to_owned())
+            .collect()
     };
     assert_eq!(lines(&frames[..at]), ["block in <main>"]);
     assert_eq!(lines(&frames[at..]), ["<main>"]);
@@ -72,20 +89,36 @@ fn it_is_named_first_on_disk_and_alive() {
 
 #[test]
 fn moving_the_room_off_the_stack_makes_the_warning_vanish() {
-    let Some(folder) = build("bigframe-moved", &["-DMOVED"]) else { return };
+    let Some(folder) = build("bigframe-moved", &["-DMOVED"]) else {
+        return;
+    };
     let guest = guest(&folder);
     let said = text(&stack(&["-p", &guest.pid()]));
-    assert!(said.contains("bigframe.so: ") && !said.contains("warning:"), "{said}");
+    assert!(
+        said.contains("bigframe.so: ") && !said.contains("warning:"),
+        "{said}"
+    );
     assert!(guest.end());
 }
 
 #[test]
 fn references_in_the_frame_are_counted() {
-    let Some(folder) = build("bigframe-full", &[]) else { return };
-    let script = "require 'bigframe'; BigFrame.fill(Object.new) { puts 'ready'; STDOUT.flush; STDIN.read }";
-    let guest = Guest::start(Command::new("ruby").arg("-I").arg(&folder).args(["-e", script]));
+    let Some(folder) = build("bigframe-full", &[]) else {
+        return;
+    };
+    let script =
+        "require 'bigframe'; BigFrame.fill(Object.new) { puts 'ready'; STDOUT.flush; STDIN.read }";
+    let guest = Guest::start(
+        Command::new("ruby")
+            .arg("-I")
+            .arg(&folder)
+            .args(["-e", script]),
+    );
     let frames = records(&stack(&["--json", "-p", &guest.pid()]), "frame");
-    let frame = frames.iter().find(|frame| frame["bytes"] == BYTES).expect("the frame");
+    let frame = frames
+        .iter()
+        .find(|frame| frame["bytes"] == BYTES)
+        .expect("the frame");
     let full = 786_768 / 8;
     let objects = frame["objects"].as_u64().expect("counted");
     assert!((full..=full + 8).contains(&objects), "{objects} of {full}");
@@ -105,17 +138,33 @@ ARGV[0] == 'full' ? BigFrame.fill(Object.new, &timed) : BigFrame.run(&timed)";
 
 #[test]
 fn what_a_collection_pays_for_the_frame_is_predicted() {
-    let Some(folder) = build("bigframe-gc", &[]) else { return };
+    let Some(folder) = build("bigframe-gc", &[]) else {
+        return;
+    };
     for kind in ["full", "zeros"] {
-        let mut guest = Guest::start(Command::new("ruby").arg("-I").arg(&folder).args(["-e", TIMED, kind]));
+        let mut guest = Guest::start(
+            Command::new("ruby")
+                .arg("-I")
+                .arg(&folder)
+                .args(["-e", TIMED, kind]),
+        );
         let scans = records(&stack(&["--gc", "--json", "-p", &guest.pid()]), "scan");
         let predicted = scans[0]["predicted_us"].as_f64().expect("a time");
         let measured = guest.asks("\n").trim().parse::<f64>().expect("a time") / 1e3;
-        println!("{kind}: predicted {predicted:.0} µs, measured {measured:.0} µs, {:.2}", predicted / measured);
+        println!(
+            "{kind}: predicted {predicted:.0} µs, measured {measured:.0} µs, {:.2}",
+            predicted / measured
+        );
         // Within a quarter on the machine the constants are from; processors differ.
-        assert!((0.4..2.5).contains(&(predicted / measured)), "{kind}: {predicted} and {measured}");
+        assert!(
+            (0.4..2.5).contains(&(predicted / measured)),
+            "{kind}: {predicted} and {measured}"
+        );
         let said = text(&stack(&["--gc", "-p", &guest.pid()]));
-        assert!(said.contains("786,816") && said.contains("bigframe.so: "), "{said}");
+        assert!(
+            said.contains("786,816") && said.contains("bigframe.so: "),
+            "{said}"
+        );
         assert!(guest.end());
     }
 }

@@ -15,7 +15,11 @@ fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
         end\n";
     let path = super::harness::folder("gdb").join(format!("walk-{pid}"));
     std::fs::write(&path, script).expect("written");
-    let output = Command::new("gdb").args(["-nx", "-batch", "-p", pid, "-x"]).arg(&path).output().expect("gdb");
+    let output = Command::new("gdb")
+        .args(["-nx", "-batch", "-p", pid, "-x"])
+        .arg(&path)
+        .output()
+        .expect("gdb");
     let said = String::from_utf8_lossy(&output.stdout);
     let frames = said.lines().filter_map(|line| line.strip_prefix("FRAME "));
     frames
@@ -33,12 +37,32 @@ fn agree(guest: &Guest, least: usize) {
     let ours: Vec<(u64, u64)> = records(&output, "frame")
         .iter()
         .filter(|frame| frame["tid"] == main)
-        .map(|frame| (frame["ip"].as_u64().expect("an address"), frame["sp"].as_u64().expect("an address")))
+        .map(|frame| {
+            (
+                frame["ip"].as_u64().expect("an address"),
+                frame["sp"].as_u64().expect("an address"),
+            )
+        })
         .collect();
     assert!(theirs.len() >= least, "gdb saw {} frames", theirs.len());
-    let differs = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
-    assert_eq!(differs, None, "of {} and {}: {ours:x?} {theirs:x?}", ours.len(), theirs.len());
-    assert_eq!(ours.len(), theirs.len(), "{:x?} {:x?}", ours.last(), theirs.last());
+    let differs = ours
+        .iter()
+        .zip(&theirs)
+        .position(|(ours, theirs)| ours != theirs);
+    assert_eq!(
+        differs,
+        None,
+        "of {} and {}: {ours:x?} {theirs:x?}",
+        ours.len(),
+        theirs.len()
+    );
+    assert_eq!(
+        ours.len(),
+        theirs.len(),
+        "{:x?} {:x?}",
+        ours.last(),
+        theirs.last()
+    );
 }
 
 /// `ruby -e` code that waits 100 blocks deep.
@@ -51,10 +75,15 @@ fn ruby_600_frames_deep() {
     let output = stack(&["--json", "-p", &guest.pid()]);
     let frames = records(&output, "frame");
     let count = |name: &str| {
-        let scripts = frames.iter().flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
+        let scripts = frames
+            .iter()
+            .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
         scripts.filter(|script| script["name"] == name).count()
     };
-    assert_eq!((count("deep"), count("block in deep"), count("<main>")), (101, 100, 1));
+    assert_eq!(
+        (count("deep"), count("block in deep"), count("<main>")),
+        (101, 100, 1)
+    );
     assert_eq!(records(&output, "stack")[0]["whole"], true);
     assert!(guest.end());
 }
@@ -64,7 +93,10 @@ fn native_frames_of_the_other_languages() {
     let python = "def deep(n):\n  return input() if n == 0 else list(map(deep, [n - 1]))\n\
         print('ready', flush=True)\ntry: deep(60)\nexcept EOFError: pass";
     let perl = "$| = 1; sub deep { my $n = shift; return <STDIN> if !$n; my @l = sort { deep($n - 1); 0 } 1, 2 } print \"ready\\n\"; <STDIN>";
-    for (program, code, least) in [("python3", vec!["-c", python], 60), ("perl", vec!["-e", perl], 8)] {
+    for (program, code, least) in [
+        ("python3", vec!["-c", python], 60),
+        ("perl", vec!["-e", perl], 8),
+    ] {
         let mut command = Command::new(program);
         command.args(code);
         let guest = Guest::start(&mut command);

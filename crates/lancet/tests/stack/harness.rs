@@ -8,8 +8,13 @@ use serde_json::Value;
 
 /// Runs `lancet stack`.
 pub fn stack(args: &[&str]) -> Output {
-    let lancet = std::env::var_os("LANCET_BIN").map_or_else(|| env!("CARGO_BIN_EXE_lancet").into(), PathBuf::from);
-    Command::new(lancet).arg("stack").args(args).output().expect("lancet runs")
+    let lancet = std::env::var_os("LANCET_BIN")
+        .map_or_else(|| env!("CARGO_BIN_EXE_lancet").into(), PathBuf::from);
+    Command::new(lancet)
+        .arg("stack")
+        .args(args)
+        .output()
+        .expect("lancet runs")
 }
 
 /// What it wrote to standard output.
@@ -21,7 +26,9 @@ pub fn text(output: &Output) -> String {
 /// What it wrote with `--json`, of one kind of record.
 pub fn records(output: &Output, kind: &str) -> Vec<Value> {
     let lines = text(output);
-    let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let all = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     all.filter(|line| line["record"] == kind).collect()
 }
 
@@ -34,7 +41,11 @@ pub struct Guest {
 impl Guest {
     /// Starts it and waits until it is ready.
     pub fn start(command: &mut Command) -> Guest {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
         out.read_line(&mut line).expect("a line");
@@ -62,8 +73,14 @@ impl Guest {
     fn asleep(&self) {
         let stat = PathBuf::from(format!("/proc/{}/stat", self.child.id()));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while !std::fs::read_to_string(&stat).expect("it lives").contains(") S ") {
-            assert!(std::time::Instant::now() < deadline, "it never came to wait");
+        while !std::fs::read_to_string(&stat)
+            .expect("it lives")
+            .contains(") S ")
+        {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "it never came to wait"
+            );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }

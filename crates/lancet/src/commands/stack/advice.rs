@@ -29,8 +29,12 @@ const NAMED: usize = 5;
 
 /// Writes it, for people or with `--json` for programs.
 pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow::Result<()> {
-    let scanned: Vec<(&Stack, Duration)> =
-        subject.look.stacks.iter().filter_map(|stack| Some((stack, cost(stack)?))).collect();
+    let scanned: Vec<(&Stack, Duration)> = subject
+        .look
+        .stacks
+        .iter()
+        .filter_map(|stack| Some((stack, cost(stack)?)))
+        .collect();
     let total: Duration = scanned.iter().map(|(_, cost)| *cost).sum();
     if scanned.is_empty() {
         anyhow::bail!(
@@ -75,14 +79,32 @@ pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow
             .collect();
         blamed.sort_by_key(|(_, own)| std::cmp::Reverse(*own));
         for (line, own) in blamed.into_iter().take(NAMED) {
-            row(out, own, line.bytes(), line.objects.unwrap_or(0), &format!("  {}", place(subject, line)))?;
+            row(
+                out,
+                own,
+                line.bytes(),
+                line.objects.unwrap_or(0),
+                &format!("  {}", place(subject, line)),
+            )?;
         }
     }
     Ok(())
 }
 
-fn row(out: &mut dyn Write, time: Duration, bytes: u64, references: u64, what: &str) -> std::io::Result<()> {
-    writeln!(out, "{:>10} {:>10} {:>11}  {what}", pause(time), grouped(bytes), grouped(references))
+fn row(
+    out: &mut dyn Write,
+    time: Duration,
+    bytes: u64,
+    references: u64,
+    what: &str,
+) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:>10} {:>10} {:>11}  {what}",
+        pause(time),
+        grouped(bytes),
+        grouped(references)
+    )
 }
 
 fn references(stack: &Stack) -> u64 {

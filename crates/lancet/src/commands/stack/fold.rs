@@ -18,10 +18,17 @@ use crate::ui::sink::Sink;
 /// Looks until it is time or nobody is left, and writes.
 pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Result<u8> {
     interrupt::catch();
-    let mut open = args.pids.iter().map(|&pid| Ok((pid, attach(pid)?))).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut open = args
+        .pids
+        .iter()
+        .map(|&pid| Ok((pid, attach(pid)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let mut stacks = Stacks::default();
     let (started, mut looks, mut stood, mut lost) = (Instant::now(), 0u64, Duration::ZERO, false);
-    let over = |started: Instant| args.look_for.is_some_and(|length| started.elapsed() >= length);
+    let over = |started: Instant| {
+        args.look_for
+            .is_some_and(|length| started.elapsed() >= length)
+    };
     while !open.is_empty() && !interrupt::asked() && !over(started) {
         let due = Instant::now() + interval;
         open.retain_mut(|(pid, live)| match live.look(false) {
@@ -41,7 +48,11 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
         });
         sleep(due.saturating_duration_since(Instant::now()));
     }
-    let title = format!("{} looks in {:.1} s", grouped(looks), started.elapsed().as_secs_f64());
+    let title = format!(
+        "{} looks in {:.1} s",
+        grouped(looks),
+        started.elapsed().as_secs_f64()
+    );
     match args.format.unwrap_or(Folded::Collapsed) {
         Folded::Collapsed => stacks.collapsed(&mut sink.out)?,
         Folded::Speedscope => stacks.speedscope(&mut sink.out, &title)?,
@@ -57,16 +68,25 @@ fn folded(live: &Live, stack: &Stack) -> Vec<String> {
     let mut frames = vec![format!("thread {} {}", stack.thread.tid, stack.thread.name)];
     for line in stack.lines.iter().rev() {
         let loaded = line.module.and_then(|module| live.modules().get(module));
-        let name = line.function.as_ref().and_then(|function| function.name.clone());
+        let name = line
+            .function
+            .as_ref()
+            .and_then(|function| function.name.clone());
         frames.push(match (name, loaded, &line.function) {
             (Some(name), ..) => name,
             (None, Some(loaded), Some(function)) => {
-                format!("{}+{:#x}", loaded.name(), function.start.wrapping_sub(loaded.bias))
+                format!(
+                    "{}+{:#x}",
+                    loaded.name(),
+                    function.start.wrapping_sub(loaded.bias)
+                )
             }
             _ => "?".to_owned(),
         });
         let scripts = line.scripts.iter().rev();
-        frames.extend(scripts.map(|script| format!("{} ({}:{})", script.name, script.path, script.line)));
+        frames.extend(
+            scripts.map(|script| format!("{} ({}:{})", script.name, script.path, script.line)),
+        );
     }
     frames
 }

@@ -48,7 +48,11 @@ pub struct Subject<'a> {
 /// Writes it for people, at most `rows` frames of each stack.
 pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Result<()> {
     let languages = &subject.languages;
-    let language = if languages.is_empty() { String::new() } else { format!(", {}", languages.join(", ")) };
+    let language = if languages.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", languages.join(", "))
+    };
     let how = match subject.dead {
         true => "as it was when the core was written".to_owned(),
         false => {
@@ -56,7 +60,12 @@ pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Res
             format!("stood still for {stopped} while {copied} were copied")
         }
     };
-    writeln!(out, "{} (PID {}){language}; {how}", printable(subject.command), subject.pid)?;
+    writeln!(
+        out,
+        "{} (PID {}){language}; {how}",
+        printable(subject.command),
+        subject.pid
+    )?;
     warnings(out, subject)?;
     for (stack, room) in subject.look.stacks.iter().zip(&subject.look.rooms) {
         writeln!(out)?;
@@ -68,11 +77,19 @@ pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Res
 
 /// The biggest frames first, before everything else.
 fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
-    let all = subject.look.stacks.iter().flat_map(|stack| stack.lines.iter().map(move |line| (stack, line)));
+    let all = subject
+        .look
+        .stacks
+        .iter()
+        .flat_map(|stack| stack.lines.iter().map(move |line| (stack, line)));
     let mut big: Vec<(&Stack, &Line)> = all.filter(|(_, line)| line.bytes() >= BIG).collect();
     big.sort_by_key(|(_, line)| std::cmp::Reverse(line.bytes()));
     for (stack, line) in big {
-        let scanned = if line.objects.is_some() { "; every collection scans it" } else { "" };
+        let scanned = if line.objects.is_some() {
+            "; every collection scans it"
+        } else {
+            ""
+        };
         writeln!(
             out,
             "warning: {} has a frame of {} bytes on the stack of thread {}{scanned}",
@@ -85,7 +102,11 @@ fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
 }
 
 fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> {
-    let guard = if room.guard > 0 { format!(", guard {}", size(room.guard)) } else { String::new() };
+    let guard = if room.guard > 0 {
+        format!(", guard {}", size(room.guard))
+    } else {
+        String::new()
+    };
     let high_water = match room.high_water {
         0 => String::new(),
         bytes => format!(", at most {} ever used", size(bytes)),
@@ -111,9 +132,20 @@ fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> 
     Ok(())
 }
 
-fn frames(out: &mut dyn Write, subject: &Subject, stack: &Stack, rows: usize) -> std::io::Result<()> {
+fn frames(
+    out: &mut dyn Write,
+    subject: &Subject,
+    stack: &Stack,
+    rows: usize,
+) -> std::io::Result<()> {
     let counted = stack.lines.iter().any(|line| line.objects.is_some());
-    writeln!(out, "\n{:>9} {:>10}{}", "bytes", "all", if counted { "  objects" } else { "" })?;
+    writeln!(
+        out,
+        "\n{:>9} {:>10}{}",
+        "bytes",
+        "all",
+        if counted { "  objects" } else { "" }
+    )?;
     let mut all = 0;
     for line in stack.lines.iter().take(rows) {
         all += line.bytes();
@@ -124,11 +156,23 @@ fn frames(out: &mut dyn Write, subject: &Subject, stack: &Stack, rows: usize) ->
         writeln!(out, "  {}", place(subject, line))?;
         for script in &line.scripts {
             let indent = if counted { 33 } else { 24 };
-            writeln!(out, "{:indent$}{}:{} in {}", "", printable(&script.path), script.line, printable(&script.name))?;
+            writeln!(
+                out,
+                "{:indent$}{}:{} in {}",
+                "",
+                printable(&script.path),
+                script.line,
+                printable(&script.name)
+            )?;
         }
     }
     if stack.lines.len() > rows {
-        writeln!(out, "{:>9} … and {} frames more", "", stack.lines.len() - rows)?;
+        writeln!(
+            out,
+            "{:>9} … and {} frames more",
+            "",
+            stack.lines.len() - rows
+        )?;
     }
     for script in &stack.homeless {
         writeln!(
@@ -140,7 +184,10 @@ fn frames(out: &mut dyn Write, subject: &Subject, stack: &Stack, rows: usize) ->
         )?;
     }
     if let End::Lost(at) = stack.end {
-        writeln!(out, "      the caller of {at:#x} could not be found; the rest is not known")?;
+        writeln!(
+            out,
+            "      the caller of {at:#x} could not be found; the rest is not known"
+        )?;
     }
     Ok(())
 }
@@ -162,7 +209,11 @@ pub fn place(subject: &Subject, line: &Line) -> String {
                 false => format!(", calls {}", hints.calls.join(", ")),
             };
             let address = function.start.wrapping_sub(loaded.bias);
-            format!("{}: {address:#x}+{:#x}{calls}", loaded.name(), function.offset)
+            format!(
+                "{}: {address:#x}+{:#x}{calls}",
+                loaded.name(),
+                function.offset
+            )
         }
     };
     printable(&text).into_owned()
@@ -197,9 +248,9 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
         writeln!(out, "{line}")?;
         for frame in &stack.lines {
             let loaded = frame.module.and_then(|module| subject.modules.get(module));
-            let scripts = frame.scripts.iter().map(|script| {
-                json!({ "path": script.path, "line": script.line, "name": script.name })
-            });
+            let scripts = frame.scripts.iter().map(
+                |script| json!({ "path": script.path, "line": script.line, "name": script.name }),
+            );
             let line = json!({
                 "record": "frame",
                 "tid": stack.thread.tid,

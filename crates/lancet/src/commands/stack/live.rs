@@ -82,14 +82,19 @@ fn show(sink: &mut Sink, subject: &Subject, args: &StackArgs) -> anyhow::Result<
     }
     sink.out.flush()?;
     let all = subject.look.stacks.iter().flat_map(|stack| &stack.lines);
-    Ok(all.filter(|line| args.max.is_some_and(|max| line.bytes() > max)).count() as u64)
+    Ok(all
+        .filter(|line| args.max.is_some_and(|max| line.bytes() > max))
+        .count() as u64)
 }
 
 fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
     if let Some(max) = args.max
         && larger > 0
     {
-        eprintln!("lancet: {larger} {} larger than {max} bytes", plural(larger, "frame is", "frames are"));
+        eprintln!(
+            "lancet: {larger} {} larger than {max} bytes",
+            plural(larger, "frame is", "frames are")
+        );
         return Ok(EXCEEDED);
     }
     Ok(if lost { LOST } else { 0 })
@@ -103,7 +108,9 @@ fn open(pid: i32) -> anyhow::Result<(Live, Look)> {
 
 /// Finds out what there is to know before a stop.
 pub fn attach(pid: i32) -> anyhow::Result<Live> {
-    Status::read(pid).and_then(|status| status.check()).map_err(explain)?;
+    Status::read(pid)
+        .and_then(|status| status.check())
+        .map_err(explain)?;
     Live::open(pid).map_err(plain)
 }
 
