@@ -5,3 +5,4 @@ mod core;
 mod disk;
 mod gdb;
 mod harness;
+mod hostile;
