@@ -186,9 +186,8 @@ impl Snapshot {
                     &mut copies,
                 );
             }
-            for range in more(&thread, &copies) {
-                copy(pid, range, &mut copies);
-            }
+            let wanted = more(&thread, &copies);
+            copy_all(pid, &wanted, &mut copies);
             threads.push(thread);
         }
         let stopped = stop.release();
@@ -208,6 +207,38 @@ impl Snapshot {
             copies,
             stopped,
         })
+    }
+}
+
+/// Copies several ranges by one call, or one by one if not all of them are there.
+fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
+    let sizes = ranges.iter().map(|range| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0));
+    let size: usize = sizes.clone().sum();
+    let start = copies.used;
+    if size == 0 {
+        return;
+    }
+    if copies.bytes.len() < start + size {
+        copies.bytes.resize(start + size, 0);
+    }
+    let from: Vec<RemoteIoVec> = ranges
+        .iter()
+        .zip(sizes.clone())
+        .map(|(range, len)| RemoteIoVec {
+            base: range.start as usize,
+            len,
+        })
+        .collect();
+    let mut into = [std::io::IoSliceMut::new(&mut copies.bytes[start..start + size])];
+    if process_vm_readv(Pid::from_raw(pid), &mut into, &from) != Ok(size) {
+        for range in ranges {
+            copy(pid, range.clone(), copies);
+        }
+        return;
+    }
+    for (range, size) in ranges.iter().zip(sizes) {
+        copies.pieces.push((range.clone(), copies.used));
+        copies.used += size;
     }
 }
 

@@ -1,6 +1,6 @@
 //! One process, looked at: once, or again and again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -11,6 +11,9 @@ use super::scripts::{self, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::unwind::Unwinder;
 use crate::Result;
+
+/// A process whose threads do not all stop is asked again for so long.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// See the module's text.
 pub struct Live {
@@ -69,16 +72,14 @@ impl Live {
 
     /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted.
     pub fn look(&mut self, count: bool) -> Result<Look> {
-        let Live { vms, memory, .. } = self;
-        let snapshot = Snapshot::take(self.pid, &self.maps, &mut |thread, copied| {
-            let overlay = Overlay {
-                copies: copied,
-                rest: memory,
-            };
-            vms.iter()
-                .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                .collect()
-        })?;
+        let deadline = Instant::now() + PATIENCE;
+        let snapshot = loop {
+            match self.stop_and_copy() {
+                // Where more wants to run than there are processors, a thread may get none for long.
+                Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
+                taken => break taken?,
+            }
+        };
         // What was loaded since is in new maps only.
         let elsewhere =
             |thread: &process::snapshot::Thread| self.modules.number(thread.place.ip).is_none();
@@ -111,6 +112,17 @@ impl Live {
             rooms,
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
+        })
+    }
+
+    fn stop_and_copy(&self) -> process::Result<Snapshot> {
+        let Live { vms, memory, .. } = self;
+        Snapshot::take(self.pid, &self.maps, &mut |thread, copied| {
+            let overlay = Overlay {
+                copies: copied,
+                rest: memory,
+            };
+            vms.iter().flat_map(|vm| vm.wanted(&overlay, thread, copied)).collect()
         })
     }
 

@@ -4,7 +4,7 @@
 //! A language says which function that is and gives its frames innermost first, marking the last of each run; putting
 //! the two together needs to know nothing else of the language (`stack`).
 //!
-//! A language is a file here and a line in [`VMS`]; nothing else names one.
+//! A language is a file here and a line in `VMS`; nothing else names one.
 
 mod ruby;
 

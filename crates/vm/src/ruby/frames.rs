@@ -158,9 +158,15 @@ impl<M: Memory> Ruby<'_, M> {
     /// What of an execution context must be copied so that its frames can be read when it has gone on: the context
     /// itself, the values and the frames of its VM stack. Empty ranges where there is none.
     pub fn frame_memory(&self, ec: u64) -> Result<[core::ops::Range<u64>; 3], Fault> {
-        let stack = self.memory.u64(ec.wrapping_add(EC_STACK))?;
-        let end = self.end(ec)?;
-        let cfp = self.current_cfp(ec)?;
+        // In one read: the process stands still meanwhile.
+        let mut fields = [0; 24];
+        self.memory.read(ec.wrapping_add(EC_STACK), &mut fields)?;
+        let field = |at: u64| {
+            let bytes = fields.get(at as usize..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let (stack, cfp) = (field(EC_STACK), field(EC_CFP));
+        let end = stack.wrapping_add(field(EC_STACK_SIZE).wrapping_mul(8));
         let values = self.memory.u64(cfp.wrapping_add(SP))?;
         let within = |at: u64| (stack..end).contains(&at);
         let context = ec..ec.wrapping_add(EC_COPIED);
