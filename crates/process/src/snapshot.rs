@@ -20,7 +20,6 @@ use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
 use crate::maps::{Maps, PAGE};
-use crate::memory::GuestMemory;
 use crate::ptrace;
 use crate::stop::Stop;
 
@@ -119,6 +118,26 @@ impl vm::Memory for Overlay<'_> {
     }
 }
 
+/// A stopped process's memory by `process_vm_readv`: a third of the time that `/proc/PID/mem` takes for a word. Not bound
+/// to the address space as that is, so only for as long as the process stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Direct(pub i32);
+
+impl vm::Memory for Direct {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
+        let (base, len) = (at as usize, into.len());
+        let mut into = [std::io::IoSliceMut::new(into)];
+        match process_vm_readv(
+            Pid::from_raw(self.0),
+            &mut into,
+            &[RemoteIoVec { base, len }],
+        ) {
+            Ok(read) if read == len => Ok(()),
+            _ => Err(vm::Fault { at }),
+        }
+    }
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -212,7 +231,9 @@ impl Snapshot {
 
 /// Copies several ranges by one call, or one by one if not all of them are there.
 fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
-    let sizes = ranges.iter().map(|range| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0));
+    let sizes = ranges
+        .iter()
+        .map(|range| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0));
     let size: usize = sizes.clone().sum();
     let start = copies.used;
     if size == 0 {
@@ -229,7 +250,9 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
             len,
         })
         .collect();
-    let mut into = [std::io::IoSliceMut::new(&mut copies.bytes[start..start + size])];
+    let mut into = [std::io::IoSliceMut::new(
+        &mut copies.bytes[start..start + size],
+    )];
     if process_vm_readv(Pid::from_raw(pid), &mut into, &from) != Ok(size) {
         for range in ranges {
             copy(pid, range.clone(), copies);
@@ -267,14 +290,6 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
         copies
             .pieces
             .push((range.start..range.start + done as u64, start));
-    }
-}
-
-/// A guest's memory and the copies of it, for whoever reads after the guest has gone on.
-pub fn overlay<'a>(snapshot: &'a Snapshot, memory: &'a GuestMemory) -> Overlay<'a> {
-    Overlay {
-        copies: &snapshot.copies,
-        rest: memory,
     }
 }
 

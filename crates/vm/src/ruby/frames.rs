@@ -162,7 +162,9 @@ impl<M: Memory> Ruby<'_, M> {
         let mut fields = [0; 24];
         self.memory.read(ec.wrapping_add(EC_STACK), &mut fields)?;
         let field = |at: u64| {
-            let bytes = fields.get(at as usize..).and_then(|rest| rest.first_chunk());
+            let bytes = fields
+                .get(at as usize..)
+                .and_then(|rest| rest.first_chunk());
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
         let (stack, cfp) = (field(EC_STACK), field(EC_CFP));
