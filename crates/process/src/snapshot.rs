@@ -118,26 +118,6 @@ impl vm::Memory for Overlay<'_> {
     }
 }
 
-/// A stopped process's memory by `process_vm_readv`: a third of the time that `/proc/PID/mem` takes for a word. Not bound
-/// to the address space as that is, so only for as long as the process stands.
-#[derive(Debug, Clone, Copy)]
-pub struct Direct(pub i32);
-
-impl vm::Memory for Direct {
-    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
-        let (base, len) = (at as usize, into.len());
-        let mut into = [std::io::IoSliceMut::new(into)];
-        match process_vm_readv(
-            Pid::from_raw(self.0),
-            &mut into,
-            &[RemoteIoVec { base, len }],
-        ) {
-            Ok(read) if read == len => Ok(()),
-            _ => Err(vm::Fault { at }),
-        }
-    }
-}
-
 /// See the module's text.
 #[derive(Debug)]
 pub struct Snapshot {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::snapshot::{Direct, Overlay, Room, Snapshot, room};
+use process::snapshot::{Overlay, Room, Snapshot, room};
 
 use super::loaded::Modules;
 use super::scripts::{self, Objects, Scripts};
@@ -116,11 +116,11 @@ impl Live {
     }
 
     fn stop_and_copy(&self) -> process::Result<Snapshot> {
-        let (vms, direct) = (&self.vms, Direct(self.pid));
+        let Live { vms, memory, .. } = self;
         Snapshot::take(self.pid, &self.maps, &mut |thread, copied| {
             let overlay = Overlay {
                 copies: copied,
-                rest: &direct,
+                rest: memory,
             };
             vms.iter()
                 .flat_map(|vm| vm.wanted(&overlay, thread, copied))
