@@ -36,15 +36,18 @@ pub struct StackArgs {
     pub gc: bool,
 
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
-    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "pids", help_heading = TIME)]
+    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
     pub every: Option<Duration>,
 
     /// Look for so long (500ms, 30s, 2m); every 10ms unless --every says otherwise
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse, requires = "pids", help_heading = TIME)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
     pub look_for: Option<Duration>,
 
     /// How folded stacks are written
-    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT, conflicts_with = "json")]
+    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
     pub format: Option<Folded>,
 
     /// Write to FILE, mode 0600, instead of standard output
@@ -66,6 +69,7 @@ pub struct StackArgs {
 
     /// Exit with 3 if a frame is larger
     #[arg(long, value_name = "BYTES", help_heading = ROWS)]
+    #[arg(conflicts_with_all = ["every", "look_for", "format", "gc"])]
     pub max: Option<u64>,
 
     /// At most N rows; 0 for all [default: 20; with --json or -p all]
@@ -73,7 +77,7 @@ pub struct StackArgs {
     top: Option<usize>,
 
     /// Decode every function and say where code and call frame information differ
-    #[arg(long, help_heading = ROWS)]
+    #[arg(long, help_heading = ROWS, conflicts_with = "pids")]
     pub check: bool,
 
     /// One JSON object a line

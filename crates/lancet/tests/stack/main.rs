@@ -3,6 +3,7 @@
 mod bigframe;
 mod core;
 mod disk;
+mod folded;
 mod gdb;
 mod harness;
 mod hostile;
