@@ -36,8 +36,8 @@ deps:
 	@.ci/apt gcc libc6-dev
 
 deps-test: deps
-	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma \
-		libpython3.11 libperl5.36 libmariadb3 libssl3
+	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma ruby-eventmachine \
+		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli
 # Headers that the bundled prototypes are held against.
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev

@@ -5,6 +5,7 @@
 //! | [`table`] | people | aligned columns, a head and a foot |
 //! | [`memprof`] | scripts and eyes used to memprof | `150001 app.rb:12:String` |
 //! | [`json`] | programs | one object a line, schema in `docs/mem-json.md` |
+//! | [`stacks`] | flame graphs of stacks, and what draws them | collapsed, speedscope, SVG |
 //! | [`folded`] | flame graphs | `main (app.rb:1);load (app.rb:9);String 7` |
 //!
 //! Each writes to any [`std::io::Write`] and decides nothing: what is shown, in which order and
@@ -18,5 +19,6 @@ pub mod figures;
 pub mod folded;
 pub mod json;
 pub mod memprof;
+pub mod stacks;
 pub mod table;
 pub mod text;

@@ -7,6 +7,7 @@
 pub mod calls;
 pub mod duration;
 pub mod mem;
+pub mod stack;
 pub mod tune;
 
 use clap::Parser;
@@ -15,6 +16,7 @@ use crate::commands::Command;
 
 pub use calls::CallsArgs;
 pub use mem::{Format, MemArgs};
+pub use stack::StackArgs;
 pub use tune::TuneArgs;
 
 /// Opens a running process that nobody prepared, and says what its lines do.
@@ -48,8 +50,9 @@ mod tests {
         Usage: lancet <COMMAND>
 
         Commands:
-          mem   Which file:line:Type holds the memory of a running Ruby?
-          tune  Is this machine set up for this process?
+          mem    Which file:line:Type holds the memory of a running Ruby?
+          stack  What is on the stack, and how many bytes is each frame?
+          tune   Is this machine set up for this process?
 
         Options:
           -h, --help     Print help (see more with '--help')

@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tune", &[]),
     ("agent", &["wire", "routine", "vm", "capture"]),
     ("process", &["wire", "routine", "trampoline", "vm"]),
-    ("frames", &["trampoline", "process"]),
+    ("frames", &["trampoline", "process", "vm"]),
     ("recording", &["wire"]),
     ("analysis", &["recording"]),
     ("export", &["analysis"]),
@@ -38,7 +38,15 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 6] = ["wire", "vm", "capture", "prototypes", "analysis", "export"];
+const NO_UNSAFE: [&str; 7] = [
+    "wire",
+    "vm",
+    "capture",
+    "prototypes",
+    "frames",
+    "analysis",
+    "export",
+];
 /// No standard library: they run inside guests.
 const NO_STD: [&str; 6] = ["wire", "routine", "trampoline", "vm", "capture", "agent"];
 /// Longer files are split by meaning.

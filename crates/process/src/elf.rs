@@ -148,6 +148,8 @@ pub struct Section {
     name: u32,
     /// `sh_type`
     pub kind: elf::SectionType,
+    /// Where it lies in memory, before the load bias; 0 if it is not loaded.
+    pub address: u64,
     /// Where its bytes lie in the file.
     pub offset: u64,
     /// How many.
@@ -266,13 +268,23 @@ impl Headers {
         sections: &[Section],
         name: &str,
     ) -> Option<Vec<u8>> {
+        let section = self.find_section(bytes, sections, name)?;
+        read_table(bytes, section.offset, section.size)
+    }
+
+    /// The section called `name`, if it has bytes in the file.
+    pub fn find_section<'a>(
+        &self,
+        bytes: &(impl Bytes + ?Sized),
+        sections: &'a [Section],
+        name: &str,
+    ) -> Option<&'a Section> {
         let names = sections.get(usize::from(self.section_names))?;
         let names = read_table(bytes, names.offset, names.size)?;
-        let section = sections.iter().find(|section| {
+        sections.iter().find(|section| {
             section.kind != elf::SHT_NOBITS
                 && string(&names, section.name).is_some_and(|found| found == name.as_bytes())
-        })?;
-        read_table(bytes, section.offset, section.size)
+        })
     }
 
     /// The build ID of a file.
@@ -313,6 +325,7 @@ fn section(entry: &elf::SectionHeader64<LE>) -> Section {
     Section {
         name: entry.sh_name.get(LE),
         kind: entry.sh_type.get(LE),
+        address: entry.sh_addr.get(LE),
         offset: entry.sh_offset.get(LE),
         size: entry.sh_size.get(LE),
         link: entry.sh_link.get(LE),

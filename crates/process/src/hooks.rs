@@ -165,7 +165,7 @@ impl Tracing {
                     ..Config::default()
                 };
                 resident.claim(&memory, &config)?;
-                let threads = stop.tids();
+                let threads: Vec<i32> = stop.threads().collect();
                 let (words, no_lines) = state::find(pid, &memory, &threads, &script)?;
                 let at = |offset: usize| resident.header.calls + offset as u64;
                 for (offset, value) in [

@@ -13,6 +13,7 @@
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
 //! | `functions`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
+//! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
 
 pub mod borrow;
@@ -38,6 +39,7 @@ pub mod resident;
 pub mod ruby;
 mod seccomp;
 pub mod session;
+pub mod snapshot;
 pub mod stop;
 pub mod symbols;
 mod tracee;

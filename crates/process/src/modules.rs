@@ -29,8 +29,7 @@ use object::elf;
 
 use crate::elf::{Bytes, Error, Headers, build_id_in};
 use crate::maps::{Device, Mapping, Maps, PAGE};
-pub(crate) use files::open_regular;
-pub use files::{GuestFiles, Origin};
+pub use files::{GuestFiles, Origin, open_regular};
 
 /// `AT_PHDR`: where the kernel put the program header of the program it started (`linux/auxvec.h`).
 const AT_PHDR: u64 = 3;

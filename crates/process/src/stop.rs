@@ -147,9 +147,9 @@ impl Stop {
         Ok(())
     }
 
-    /// The threads that stand still.
-    pub fn tids(&self) -> Vec<i32> {
-        self.threads.iter().map(|thread| thread.tid).collect()
+    /// Those that stand.
+    pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
+        self.threads.iter().map(|thread| thread.tid)
     }
 
     /// How long it has been standing.

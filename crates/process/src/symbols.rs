@@ -23,7 +23,7 @@ use crate::elf::dynamic::{Dynamic, FileImage, MemoryImage};
 pub use crate::elf::table::Kind;
 use crate::elf::table::{Entry, Table};
 use crate::elf::{Error, Headers};
-use crate::modules::{GuestFiles, Module, Origin};
+use crate::modules::{GuestFiles, Module, Origin, open_regular};
 use by_address::ByAddress;
 
 /// A place in the guest that has a name.
@@ -77,6 +77,50 @@ impl Symbols {
                 .or_else(|_| Symbols::from_memory(files, module, memory)),
             Err(_) => Symbols::from_memory(files, module, memory),
         }
+    }
+
+    /// The symbols of a file that no process need have loaded, at the addresses it was linked for.
+    /// Its separate debug file is looked for below our own root.
+    pub fn of_file(path: &Path) -> Result<Symbols, Error> {
+        let failed = |source| Error::File {
+            path: path.to_owned(),
+            source,
+        };
+        let file = open_regular(path).map_err(failed)?;
+        Symbols::of_open_file(path, file)
+    }
+
+    /// The same for a file that is open already; `path` is where its debug file is looked for.
+    pub fn of_open_file(path: &Path, file: File) -> Result<Symbols, Error> {
+        let malformed = |reason| Error::Malformed {
+            file: path.to_owned(),
+            reason,
+        };
+        let headers = Headers::read(&file).map_err(malformed)?;
+        let image = FileImage {
+            bytes: &file,
+            headers: &headers,
+        };
+        // A file without sound dynamic symbols may still have the others.
+        let dynamic = Dynamic::read(&image, &headers).unwrap_or_default();
+        let build_id = headers.build_id(&file);
+        Ok(Symbols {
+            files: Arc::new(GuestFiles::of(std::process::id().cast_signed())),
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            origin: Origin::File(path.to_owned()),
+            headers,
+            bias: 0,
+            build_id,
+            file: Some(file),
+            dynamic,
+            more: OnceLock::new(),
+            by_address: OnceLock::new(),
+        })
+    }
+
+    /// The separate debug file, if there is one that belongs to the module.
+    pub fn debug_file(&self) -> Option<File> {
+        self.separate()
     }
 
     /// The dynamic symbols of a module as they lie in the guest's memory.

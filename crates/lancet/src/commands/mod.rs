@@ -5,11 +5,12 @@ mod calls;
 mod completions;
 mod man;
 mod mem;
+mod stack;
 mod tune;
 
 use clap::Subcommand;
 
-use crate::cli::{CallsArgs, MemArgs, TuneArgs};
+use crate::cli::{CallsArgs, MemArgs, StackArgs, TuneArgs};
 
 /// Exit code: a limit the user set was exceeded.
 pub const EXCEEDED: u8 = 3;
@@ -41,6 +42,8 @@ commands! {
     Mem(MemArgs) => mem::run,
     /// Which line calls this C function, with what, and how long does it take?
     Calls(CallsArgs) => calls::run,
+    /// What is on the stack, and how many bytes is each frame?
+    Stack(StackArgs) => stack::run,
     /// Is this machine set up for this process?
     Tune(TuneArgs) => tune::run,
     /// Print the man page of lancet or of one of its commands

@@ -146,7 +146,12 @@ impl Tracing {
                     moves: made.stub.as_ref().map_or(&[], |stub| &stub.moves),
                 })
                 .collect();
-            let blocked = threads::move_out(self.status.pid, &stop.tids(), &self.memory, &changes)?;
+            let blocked = threads::move_out(
+                self.status.pid,
+                &stop.threads().collect::<Vec<_>>(),
+                &self.memory,
+                &changes,
+            )?;
             let Some(index) = blocked else {
                 return Ok(());
             };

@@ -154,7 +154,7 @@ impl GuestFiles {
 }
 
 /// Opens a regular file at a path of ours; never waits, as for a pipe's other end.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     regular(
         OpenOptions::new()

@@ -37,6 +37,9 @@ const EC_STACK: u64 = 0;
 const EC_STACK_SIZE: u64 = 8;
 const EC_CFP: u64 = 16;
 
+/// As much of an `rb_execution_context_t` as is looked at here.
+const EC_COPIED: u64 = 64;
+
 /// `pc`, `iseq`, `self` and `ep` of `rb_control_frame_t`.
 const PC: u64 = 0;
 const ISEQ: u64 = 16;
@@ -45,6 +48,12 @@ const EP: u64 = 32;
 
 /// `VM_FRAME_FLAG_CFRAME`.
 const C_FRAME: u64 = 0x80;
+
+/// `VM_FRAME_FLAG_FINISH`: when this frame returns, so does the `vm_exec` that runs it.
+const FINISH: u64 = 0x20;
+
+/// `sp` of `rb_control_frame_t`.
+const SP: u64 = 8;
 
 /// No VM stack holds more frames: the default 1 MiB stack ends below 20,000.
 const MOST_FRAMES: u32 = 1 << 20;
@@ -164,6 +173,36 @@ impl<M: Memory> Ruby<'_, M> {
     #[inline]
     pub fn frames(&self, ec: u64, cfp: u64) -> Result<Frames<'_, M>, Fault> {
         Ok(self.frames_below(cfp, self.end(ec)?.saturating_sub(self.layout.frame_size)))
+    }
+
+    /// Whether the native function that runs this frame (`vm_exec`) returns together with it. The frames from one
+    /// such outward to the next are run by one call of that function.
+    pub fn ends_run(&self, frame: Frame) -> Result<bool, Fault> {
+        let ep = self.memory.u64(frame.cfp.wrapping_add(EP))?;
+        Ok(self.memory.u64(ep)? & FINISH != 0)
+    }
+
+    /// What of an execution context must be copied so that its frames can be read when it has gone on: the context
+    /// itself, the values and the frames of its VM stack. Empty ranges where there is none.
+    pub fn frame_memory(&self, ec: u64) -> Result<[core::ops::Range<u64>; 3], Fault> {
+        // In one read: the process stands still meanwhile.
+        let mut fields = [0; 24];
+        self.memory.read(ec.wrapping_add(EC_STACK), &mut fields)?;
+        let field = |at: u64| {
+            let bytes = fields
+                .get(at as usize..)
+                .and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let (stack, cfp) = (field(EC_STACK), field(EC_CFP));
+        let end = stack.wrapping_add(field(EC_STACK_SIZE).wrapping_mul(8));
+        let values = self.memory.u64(cfp.wrapping_add(SP))?;
+        let within = |at: u64| (stack..end).contains(&at);
+        let context = ec..ec.wrapping_add(EC_COPIED);
+        Ok(match within(cfp) && within(values) {
+            true => [context, stack..values, cfp..end],
+            false => [context, 0..0, 0..0],
+        })
     }
 
     /// Where the VM stack ends.

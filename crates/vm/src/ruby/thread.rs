@@ -87,6 +87,17 @@ impl<M: Memory> Ruby<'_, M> {
         self.memory.u64(thread.wrapping_add(self.layout.thread_ec))
     }
 
+    /// The execution context of the running fiber of what may be an `rb_thread_t` of this VM: believed if it points to
+    /// the VM, and its context back to it.
+    pub fn ec_if_thread(&self, vm: u64, thread: u64) -> Option<u64> {
+        let word = |at: u64| self.memory.u64(at).ok();
+        if word(thread.wrapping_add(self.layout.thread_vm))? != vm {
+            return None;
+        }
+        let ec = word(thread.wrapping_add(self.layout.thread_ec))?;
+        (word(ec.wrapping_add(self.layout.ec_thread))? == thread).then_some(ec)
+    }
+
     /// The execution context of a Thread object's running fiber, or `None` if the object is no Thread.
     pub fn thread_ec(&self, object: u64) -> Result<Option<u64>, Error> {
         if Type::of(self.flags(object)?) != Type::Data

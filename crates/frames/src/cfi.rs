@@ -1,0 +1,204 @@
+//! What the call frame information says about each function.
+//!
+//! `.eh_frame` (x86-64 psABI §4.2.4, LSB Core "Exception Frames") and `.debug_frame` (DWARF 5 §6.4) give
+//! for each address the *canonical frame address*, CFA: the value of rsp before the call pushed the
+//! return address.
+//!
+//! ```text
+//!   CFA ──────►┌────────────────┐  the caller's frame
+//!   CFA - 8    │ return address │ ┐
+//!              │ saved rbp, …   │ │
+//!              │ locals         │ │ frame: CFA - rsp
+//!   rsp ──────►└────────────────┘ ┘
+//! ```
+//!
+//! While the CFA is told as `rsp + n`, n is the size of the frame there, exactly, and the largest n over the
+//! function is the size of its frame. Where it is told by another register (rbp, or r10 after a
+//! realignment) CFI does not know how far rsp lies below, and the code must be decoded.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, LittleEndian,
+    UnwindContext, UnwindSection, X86_64,
+};
+
+use crate::image::Image;
+
+/// One row of a function's table that decoding starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The first address it holds for.
+    pub start: u64,
+    /// The register the CFA is told by.
+    pub base: Base,
+    /// What is added to it.
+    pub offset: i64,
+}
+
+/// What the CFA is told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// rsp
+    Stack,
+    /// rbp
+    Frame,
+    /// Another register.
+    Other,
+    /// An expression.
+    Expression,
+}
+
+/// What one entry says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// The code it covers.
+    pub range: Range<u64>,
+    /// The largest offset of the CFA from rsp, and the address where it is first reached.
+    pub deepest: u64,
+    /// See there.
+    pub deepest_at: u64,
+    /// Some rows tell the CFA otherwise than by rsp: `deepest` is not the whole truth.
+    pub partial: bool,
+    /// Its rows by rising address; there is at least one. The first is offset 8 from rsp at a function's
+    /// entry; anything else and this is a part that the compiler put elsewhere (`.cold`), or hand-written.
+    pub rows: Vec<Row>,
+}
+
+impl Described {
+    /// Whether this is entered by a call.
+    pub fn is_entry(&self) -> bool {
+        self.rows
+            .first()
+            .is_some_and(|first| first.base == Base::Stack && first.offset == 8)
+    }
+
+    /// What holds at an address.
+    pub fn row(&self, at: u64) -> Option<Row> {
+        let after = self.rows.partition_point(|row| row.start <= at);
+        self.rows.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// Everything the file's call frame information says, by rising address; entries that are damaged are
+/// counted and left out.
+pub fn read(image: &Image) -> (Vec<Described>, usize) {
+    let mut found = Vec::new();
+    let mut damaged = 0;
+    if let Some((address, bytes)) = image.eh_frame() {
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        let mut section = EhFrame::new(&bytes, LittleEndian);
+        section.set_address_size(8);
+        entries(&section, &bases, &mut found, &mut damaged);
+    }
+    if let Some((_, bytes)) = image.section(".debug_frame") {
+        let known: std::collections::HashSet<u64> =
+            found.iter().map(|entry| entry.range.start).collect();
+        let mut more = Vec::new();
+        let mut section = DebugFrame::new(&bytes, LittleEndian);
+        section.set_address_size(8);
+        entries(&section, &BaseAddresses::default(), &mut more, &mut damaged);
+        found.extend(
+            more.into_iter()
+                .filter(|entry| !known.contains(&entry.range.start)),
+        );
+    }
+    found.retain(|entry| image.is_code(entry.range.start) && entry.range.end > entry.range.start);
+    found.sort_by_key(|entry| (entry.range.start, std::cmp::Reverse(entry.range.end)));
+    found.dedup_by_key(|entry| entry.range.start);
+    (found, damaged)
+}
+
+fn entries<'a, S>(
+    section: &S,
+    bases: &BaseAddresses,
+    found: &mut Vec<Described>,
+    damaged: &mut usize,
+) where
+    S: UnwindSection<EndianSlice<'a, LittleEndian>>,
+    S::Offset: std::hash::Hash + Eq + Copy,
+{
+    let mut context = UnwindContext::new();
+    let mut cies = HashMap::new();
+    let mut entries = section.entries(bases);
+    loop {
+        let partial = match entries.next() {
+            Ok(None) => return,
+            Ok(Some(CieOrFde::Cie(_))) => continue,
+            Ok(Some(CieOrFde::Fde(partial))) => partial,
+            // Without a sound length there is no next entry.
+            Err(_) => {
+                *damaged += 1;
+                return;
+            }
+        };
+        let fde = partial.parse(|section, bases, at| {
+            let cie = cies
+                .entry(at)
+                .or_insert_with(|| section.cie_from_offset(bases, at));
+            cie.clone()
+        });
+        let described = fde.and_then(|fde| describe(&fde, section, bases, &mut context));
+        match described {
+            Ok(described) => found.push(described),
+            Err(_) => *damaged += 1,
+        }
+    }
+}
+
+fn describe<'a, S>(
+    fde: &gimli::FrameDescriptionEntry<EndianSlice<'a, LittleEndian>>,
+    section: &S,
+    bases: &BaseAddresses,
+    context: &mut UnwindContext<usize>,
+) -> gimli::Result<Described>
+where
+    S: UnwindSection<EndianSlice<'a, LittleEndian>>,
+{
+    let start = fde.initial_address();
+    let mut described = Described {
+        range: start..start.saturating_add(fde.len()),
+        deepest: 0,
+        deepest_at: start,
+        partial: false,
+        rows: Vec::new(),
+    };
+    let mut table = fde.rows(section, bases, context)?;
+    while let Some(row) = table.next_row()? {
+        // The row before one that starts at the same address holds for no instruction.
+        if row.start_address() >= row.end_address() {
+            continue;
+        }
+        let row = row_of(row);
+        described.rows.push(row);
+        match (row.base, u64::try_from(row.offset)) {
+            (Base::Stack, Ok(offset)) if offset > described.deepest => {
+                described.deepest = offset;
+                described.deepest_at = row.start;
+            }
+            (Base::Stack, _) => {}
+            _ => described.partial = true,
+        }
+    }
+    Ok(described)
+}
+
+fn row_of(row: &gimli::UnwindTableRow<usize>) -> Row {
+    let (base, offset) = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } => {
+            let base = match *register {
+                X86_64::RSP => Base::Stack,
+                X86_64::RBP => Base::Frame,
+                _ => Base::Other,
+            };
+            (base, *offset)
+        }
+        CfaRule::Expression(_) => (Base::Expression, 0),
+    };
+    Row {
+        start: row.start_address(),
+        base,
+        offset,
+    }
+}

@@ -1,0 +1,444 @@
+//! How deep a function's own code takes the stack.
+//!
+//! The instructions of one function are decoded once and then followed along every branch, keeping for each
+//! register what is known of it: a distance from the CFA (see `cfi`), a constant, or nothing. The frame is the
+//! furthest below the CFA that rsp is seen. That covers what compilers do:
+//!
+//! ```text
+//!   push %rbp; mov %rsp,%rbp; sub $N,%rsp           the usual
+//!   mov $N,%eax; sub %rax,%rsp                      a constant by way of a register
+//!   lea -N(%rsp),%r11                               stack clash protection: each page is touched on
+//!   L: sub $4096,%rsp; orq $0,(%rsp)                the way down; behind the loop rsp is r11
+//!      cmp %r11,%rsp; jne L
+//!   lea 8(%rsp),%r10; and $-64,%rsp; push -8(%r10)  a realigned frame: the padding depends on the caller
+//!   sub %rdi,%rsp                                   alloca, a VLA: the amount is not in the code
+//! ```
+//!
+//! Padding is counted at its largest and a dynamic amount as nothing, both as gcc's `-fstack-usage` does,
+//! and both are flagged.
+
+mod effect;
+mod value;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+use crate::cfi::{Base, Described};
+use effect::Effects;
+pub(crate) use value::{State, Value};
+
+/// No function is longer; what claims to be is damaged.
+const LONGEST: u64 = 32 << 20;
+
+/// How often one instruction may be reached anew with less known about its registers. Each of 16 registers can be lost
+/// once, so this is never reached; it makes the bound plain.
+const MOST_VISITS: u8 = 24;
+
+/// A probing loop's body: `sub`, a touch, perhaps a `lea`, then the comparison.
+const PROBE_BODY: usize = 4;
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Depth {
+    /// The furthest below the CFA that rsp comes, the return address included.
+    pub bytes: u64,
+    /// The instruction after which it is there.
+    pub at: u64,
+    /// Some amount is decided at run time and not counted.
+    pub dynamic: bool,
+    /// The frame is aligned to more than 16 bytes: as many of `bytes` as may be padding.
+    pub padding: u64,
+    /// It keeps a frame pointer.
+    pub frame_pointer: bool,
+    /// The stack is walked down page by page.
+    pub probed: bool,
+    /// Bytes that were no instruction: data between code, or damage.
+    pub unclear: bool,
+}
+
+/// Follows the code of one function. `code` is all of `range`; `described` is what its CFI says, if any.
+pub fn depth(code: &[u8], range: &Range<u64>, described: Option<&Described>) -> Option<Depth> {
+    if code.len() as u64 > LONGEST || code.is_empty() {
+        return None;
+    }
+    let mut walk = Walk::new(code, range);
+    // A part that lies elsewhere is jumped into with the frame already made, and only its CFI knows how big.
+    let entry = told(described, range.start, State::at_entry());
+    walk.run(&entry, described);
+    Some(walk.result(&entry))
+}
+
+/// A state with what CFI says of an address put in.
+fn told(described: Option<&Described>, at: u64, mut state: State) -> State {
+    if let Some(row) = described.and_then(|described| described.row(at)) {
+        match row.base {
+            Base::Stack => state.set(Register::RSP, Value::Cfa(row.offset.wrapping_neg())),
+            Base::Frame => state.set(Register::RBP, Value::Cfa(row.offset.wrapping_neg())),
+            Base::Other | Base::Expression => {}
+        }
+    }
+    state
+}
+
+struct Walk {
+    instructions: Vec<Instruction>,
+    /// For each byte of the function, the number of the instruction that starts there, plus one.
+    starts: Vec<u32>,
+    start: u64,
+    /// What is known on the way into an instruction that is branched to, or where a walk began.
+    states: Vec<Option<Box<State>>>,
+    /// Instructions that some branch leads to: where ways meet, and what is known must be kept.
+    meetings: Vec<bool>,
+    visits: Vec<u8>,
+    todo: Vec<usize>,
+    effects: Effects,
+    /// How deep each instruction leaves the stack, when it was last followed: by then what is known has come down
+    /// to what holds on every way, and the first round of a loop is no longer taken for all of them.
+    deep: Vec<u64>,
+    /// What held at each jump through a table: what code behind it that nothing is seen to reach (a case of
+    /// a switch) begins with.
+    tables: BTreeMap<usize, State>,
+    /// What held at the deepest call, for the rest: landing pads are reached from calls.
+    call: Option<State>,
+    /// The ways behind calls to places that others lead to as well. If the call does not return, what holds
+    /// behind it (arguments pushed for it, say) is not what holds there; so the others go first.
+    behind_calls: Vec<(usize, State)>,
+    depth: Depth,
+}
+
+impl Walk {
+    fn new(code: &[u8], range: &Range<u64>) -> Walk {
+        let mut decoder = Decoder::with_ip(64, code, range.start, DecoderOptions::NONE);
+        let mut instructions = Vec::with_capacity(code.len() / 4);
+        let mut starts = vec![0u32; code.len()];
+        let mut unclear = false;
+        while decoder.can_decode() {
+            let at = decoder.position();
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                unclear = true;
+                // Data between code: go on at the next byte.
+                let _ = decoder.set_position(at + 1);
+                decoder.set_ip(range.start + at as u64 + 1);
+                continue;
+            }
+            instructions.push(instruction);
+            starts[at] = instructions.len() as u32;
+        }
+        let count = instructions.len();
+        let mut meetings = vec![false; count];
+        for instruction in &instructions {
+            let target = instruction.near_branch_target().wrapping_sub(range.start);
+            let number = usize::try_from(target)
+                .ok()
+                .and_then(|target| starts.get(target));
+            if let Some(meeting) =
+                number.and_then(|&number| meetings.get_mut((number as usize).wrapping_sub(1)))
+            {
+                *meeting = true;
+            }
+        }
+        Walk {
+            meetings,
+            instructions,
+            starts,
+            start: range.start,
+            states: vec![None; count],
+            visits: vec![0; count],
+            todo: Vec::new(),
+            effects: Effects::default(),
+            deep: vec![0; count],
+            tables: BTreeMap::new(),
+            call: None,
+            behind_calls: Vec::new(),
+            depth: Depth {
+                unclear,
+                ..Depth::default()
+            },
+        }
+    }
+
+    fn run(&mut self, entry: &State, described: Option<&Described>) {
+        if self.instructions.is_empty() {
+            return;
+        }
+        self.reach(0, entry, None);
+        let mut next_gap = 0;
+        loop {
+            while let Some(at) = self.todo.pop() {
+                if let Some(state) = self.states[at].as_deref().cloned() {
+                    self.follow(at, state);
+                }
+            }
+            if let Some((at, state)) = self.behind_calls.pop() {
+                if self.visits[at] == 0 {
+                    self.reach(at, &state, None);
+                }
+                continue;
+            }
+            // Code that no branch we could follow leads to.
+            let gap = (next_gap..self.instructions.len())
+                .find(|&at| self.visits[at] == 0 && !is_padding(&self.instructions[at]));
+            let Some(gap) = gap else { return };
+            next_gap = gap + 1;
+            let table = self.tables.range(..gap).next_back().map(|(_, state)| state);
+            let state = table.or(self.call.as_ref()).unwrap_or(entry).clone();
+            let state = told(described, self.instructions[gap].ip(), state);
+            self.reach(gap, &state, None);
+        }
+    }
+
+    /// Follows straight on from an instruction until the way ends or meets one that was followed already.
+    fn follow(&mut self, first: usize, mut state: State) {
+        let mut at = first;
+        while let Some(instruction) = self.instructions.get(at).copied() {
+            if at != first {
+                // Another way comes in here, or did.
+                if self.visits[at] > 0 || self.states[at].is_some() {
+                    self.reach(at, &state, Some(at - 1));
+                    return;
+                }
+                if self.meetings[at] {
+                    self.states[at] = Some(Box::new(state.clone()));
+                }
+            }
+            self.visits[at] = self.visits[at].saturating_add(1);
+            self.note(&instruction);
+            match instruction.flow_control() {
+                FlowControl::Next | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {
+                    if !self.is_probe(at) {
+                        self.apply(&instruction, at, &mut state);
+                    }
+                }
+                FlowControl::Call | FlowControl::IndirectCall => {
+                    if instruction.near_branch_target() == instruction.next_ip()
+                        && instruction.is_call_near()
+                    {
+                        // Position-independent code asking where it is.
+                        state.push(8);
+                        self.deep[at] = state.depth();
+                    } else {
+                        let next = self.instructions.get(at + 1);
+                        state.forget_across_call(next.is_some_and(takes_rax_off_the_stack));
+                        if self
+                            .call
+                            .as_ref()
+                            .is_none_or(|call| call.depth() < state.depth())
+                        {
+                            self.call = Some(state.clone());
+                        }
+                        let meets = self.meetings.get(at + 1) == Some(&true);
+                        if meets && self.visits[at + 1] == 0 && self.states[at + 1].is_none() {
+                            self.behind_calls.push((at + 1, state));
+                            return;
+                        }
+                    }
+                }
+                FlowControl::UnconditionalBranch => {
+                    self.branch(&instruction, &state, at);
+                    return;
+                }
+                FlowControl::ConditionalBranch => match self.probing_loop(at, &state) {
+                    Some(limit) => {
+                        self.leave_probing_loop(at, limit, state);
+                        return;
+                    }
+                    None => self.branch(&instruction, &state, at),
+                },
+                FlowControl::IndirectBranch => {
+                    self.tables.insert(at, state);
+                    return;
+                }
+                FlowControl::Return | FlowControl::Exception => return,
+            }
+            at += 1;
+        }
+    }
+
+    fn apply(&mut self, instruction: &Instruction, at: usize, state: &mut State) {
+        let before = state.stack();
+        self.effects.apply(instruction, state);
+        if instruction.mnemonic() == Mnemonic::And && instruction.op0_register() == Register::RSP {
+            self.depth.padding = self.depth.padding.max(state.padding_since(before));
+        }
+        if state.takes_dynamic() {
+            self.depth.dynamic = true;
+        }
+        self.deep[at] = state.depth();
+    }
+
+    fn result(self, entry: &State) -> Depth {
+        let mut depth = self.depth;
+        depth.bytes = entry.depth();
+        depth.at = self.start;
+        for (instruction, &bytes) in self.instructions.iter().zip(&self.deep) {
+            if bytes > depth.bytes {
+                depth.bytes = bytes;
+                depth.at = instruction.next_ip();
+            }
+        }
+        depth
+    }
+
+    /// What an instruction tells besides where rsp is.
+    fn note(&mut self, instruction: &Instruction) {
+        if instruction.mnemonic() == Mnemonic::Mov
+            && instruction.op0_register() == Register::RBP
+            && instruction.op1_register() == Register::RSP
+            || instruction.mnemonic() == Mnemonic::Enter
+        {
+            self.depth.frame_pointer = true;
+        }
+    }
+
+    fn index(&self, address: u64) -> Option<usize> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        (*self.starts.get(at)? as usize).checked_sub(1)
+    }
+
+    fn branch(&mut self, instruction: &Instruction, state: &State, from: usize) {
+        if !matches!(instruction.op0_kind(), OpKind::NearBranch64) {
+            return;
+        }
+        if let Some(to) = self.index(instruction.near_branch_target()) {
+            self.reach(to, state, Some(from));
+        }
+    }
+
+    /// Brings a state to an instruction; it is looked at (again) if that changes what is known there.
+    fn reach(&mut self, to: usize, state: &State, from: Option<usize>) {
+        let Some(known) = self.states[to].as_deref_mut() else {
+            // Straight code that was followed before anybody was seen to branch here: what held there
+            // was not kept, so follow it once more.
+            if self.visits[to] >= MOST_VISITS {
+                return;
+            }
+            self.states[to] = Some(Box::new(state.clone()));
+            self.todo.push(to);
+            return;
+        };
+        // Around a loop with rsp lower each time: alloca in a loop.
+        if from.is_some_and(|from| from >= to) && state.depth() > known.depth() {
+            self.depth.dynamic = true;
+        }
+        if known.meet(state) && self.visits[to] < MOST_VISITS {
+            self.todo.push(to);
+        }
+    }
+
+    /// Whether this `sub` is the step of a probing loop, which the loop's end accounts for.
+    fn is_probe(&self, at: usize) -> bool {
+        let instruction = &self.instructions[at];
+        if instruction.mnemonic() != Mnemonic::Sub
+            || instruction.op0_register() != Register::RSP
+            || !is_immediate(instruction)
+        {
+            return false;
+        }
+        let body = self.instructions[at + 1..].iter().take(PROBE_BODY);
+        let compares = body.clone().position(compares_stack);
+        let Some(after) = compares.map(|compares| at + 1 + compares + 1) else {
+            return false;
+        };
+        self.instructions.get(after).is_some_and(|jump| {
+            jump.is_jcc_short_or_near()
+                && self
+                    .index(jump.near_branch_target())
+                    .is_some_and(|to| to <= at && at - to < PROBE_BODY)
+        })
+    }
+
+    /// For the conditional branch at `at`: what rsp is held against, if that is a place on the stack. Only loops
+    /// that walk the stack down do so.
+    fn probing_loop(&self, at: usize, state: &State) -> Option<Value> {
+        let compare = self.instructions.get(at.checked_sub(1)?)?;
+        if !compares_stack(compare) {
+            return None;
+        }
+        let other = match compare.op0_register() {
+            Register::RSP => compare.op1_register(),
+            other => other,
+        };
+        let limit = state.get(other);
+        matches!(limit, Value::Cfa(_) | Value::Below(_)).then_some(limit)
+    }
+
+    /// Goes on where the loop ends, with rsp at its limit. The loop itself only touches pages.
+    fn leave_probing_loop(&mut self, at: usize, limit: Value, mut state: State) {
+        self.depth.probed = true;
+        let jump = self.instructions[at];
+        state.set(Register::RSP, limit);
+        if state.takes_dynamic() {
+            self.depth.dynamic = true;
+        }
+        self.deep[at] = state.depth();
+        let target = self.index(jump.near_branch_target());
+        // Equal is the end; of the others the way that leads forward is.
+        let ends_by_jumping = match jump.mnemonic() {
+            Mnemonic::Je => true,
+            Mnemonic::Jne => false,
+            _ => jump.near_branch_target() > jump.ip(),
+        };
+        if !ends_by_jumping {
+            self.reach_next(at, &state);
+            return;
+        }
+        // The test stands before the body: pass over the body to its last jump.
+        let body = self.instructions[at + 1..].iter().take(PROBE_BODY + 1);
+        for (distance, instruction) in body.enumerate() {
+            let inside = at + 1 + distance;
+            if Some(inside) == target {
+                break;
+            }
+            self.visits[inside] = self.visits[inside].max(1);
+            if instruction.flow_control() != FlowControl::Next {
+                break;
+            }
+        }
+        if let Some(target) = target {
+            self.reach(target, &state, Some(at));
+        }
+    }
+
+    fn reach_next(&mut self, at: usize, state: &State) {
+        if at + 1 < self.instructions.len() {
+            self.reach(at + 1, state, Some(at));
+        }
+    }
+}
+
+/// `cmp` of rsp with another register.
+fn compares_stack(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Cmp
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op1_kind() == OpKind::Register
+        && (instruction.op0_register() == Register::RSP)
+            != (instruction.op1_register() == Register::RSP)
+}
+
+/// `sub %rax,%rsp` right after a call: the call was a probe that keeps rax (`__rust_probestack`,
+/// `___chkstk_ms`).
+fn takes_rax_off_the_stack(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Sub
+        && instruction.op0_register() == Register::RSP
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register() == Register::RAX
+}
+
+fn is_immediate(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.op1_kind(),
+        OpKind::Immediate8 | OpKind::Immediate8to64 | OpKind::Immediate32to64 | OpKind::Immediate32
+    )
+}
+
+/// What compilers fill holes with.
+fn is_padding(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Xchg | Mnemonic::Hlt
+    ) || instruction.mnemonic() == Mnemonic::Lea
+        && instruction.op0_register() == instruction.memory_base()
+}

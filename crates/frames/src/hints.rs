@@ -1,0 +1,111 @@
+//! What a function without a name does: which functions of other libraries it calls and which texts it
+//! refers to. A person who knows the program recognises it by them.
+
+use std::ops::Range;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
+
+use crate::image::Image;
+use crate::imports::Imports;
+use crate::names::readable;
+
+/// As many calls and texts as fit a line.
+const MOST_CALLS: usize = 3;
+const MOST_TEXTS: usize = 2;
+/// Shorter texts are formats and separators.
+const SHORTEST_TEXT: usize = 5;
+const LONGEST_TEXT: usize = 40;
+
+/// Called from everywhere: named only if there is nothing else.
+const COMMON: [&str; 10] = [
+    "__stack_chk_fail",
+    "free",
+    "malloc",
+    "memcpy",
+    "memmove",
+    "memset",
+    "strlen",
+    "strcmp",
+    "abort",
+    "__errno_location",
+];
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Functions of other libraries, those that say most first.
+    pub calls: Vec<String>,
+    /// Texts, cut to a readable length.
+    pub texts: Vec<String>,
+}
+
+impl Hints {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.texts.is_empty()
+    }
+}
+
+/// Reads the code of one function.
+pub(crate) fn of(image: &Image, imports: &Imports, range: &Range<u64>) -> Hints {
+    let mut hints = Hints::default();
+    let Some(code) = image.code_of(range) else {
+        return hints;
+    };
+    let mut common = Vec::new();
+    for instruction in Decoder::with_ip(64, code, range.start, DecoderOptions::NONE) {
+        let target = match instruction.flow_control() {
+            FlowControl::Call | FlowControl::IndirectCall | FlowControl::UnconditionalBranch => {
+                imports.reached_by(image, &instruction)
+            }
+            _ => None,
+        };
+        if let Some(name) = target {
+            let name = readable(name);
+            let list = match COMMON.contains(&name.as_str()) {
+                true => &mut common,
+                false => &mut hints.calls,
+            };
+            if !list.contains(&name) {
+                list.push(name);
+            }
+        }
+        if instruction.mnemonic() == Mnemonic::Lea
+            && instruction.is_ip_rel_memory_operand()
+            && hints.texts.len() < MOST_TEXTS
+            && let Some(text) = text(image, instruction.ip_rel_memory_address())
+            && !hints.texts.contains(&text)
+        {
+            hints.texts.push(text);
+        }
+    }
+    if hints.calls.is_empty() {
+        hints.calls = common;
+    }
+    hints.calls.truncate(MOST_CALLS);
+    hints
+}
+
+/// The text at `address`, if that is one: printable up to its NUL.
+fn text(image: &Image, address: u64) -> Option<String> {
+    if image.is_code(address) {
+        return None;
+    }
+    let bytes = image.rest(address)?;
+    let bytes = &bytes[..bytes.iter().take(4096).position(|&byte| byte == 0)?];
+    let text = std::str::from_utf8(bytes).ok()?;
+    let readable = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    if bytes.len() < SHORTEST_TEXT
+        || !text.chars().all(readable)
+        || !text.contains(char::is_alphabetic)
+    {
+        return None;
+    }
+    let cut: String = text.trim().chars().take(LONGEST_TEXT).collect();
+    let more = if cut.len() < text.trim().len() {
+        "…"
+    } else {
+        ""
+    };
+    Some(format!("{}{more}", cut.replace(['\n', '\t'], " ")))
+}

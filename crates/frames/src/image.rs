@@ -1,0 +1,167 @@
+//! A file's loaded segments, read at the addresses they were linked for.
+//!
+//! Everything is read into buffers of our own and never mapped (see `process::elf`), and found by
+//! the program header, which stripping leaves alone; sections are asked only for what has no other way.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use object::elf;
+use process::elf::{Error as ElfError, Headers, Section, read_table};
+use process::modules::open_regular;
+
+use crate::{Error, Result};
+
+/// One loaded segment.
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    bytes: Vec<u8>,
+    executable: bool,
+}
+
+/// A file's segments.
+#[derive(Debug)]
+pub struct Image {
+    path: PathBuf,
+    file: File,
+    headers: Headers,
+    sections: Vec<Section>,
+    pieces: Vec<Piece>,
+}
+
+/// A stretch of bytes and the address of its first.
+#[derive(Debug, Clone, Copy)]
+pub struct At<'a> {
+    /// The address.
+    pub address: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+impl Image {
+    /// Reads the file at `path`.
+    pub fn open(path: &Path) -> Result<Image> {
+        let file = open_regular(path).map_err(|source| ElfError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Image::read(path, file)
+    }
+
+    /// Reads a file that is open; `path` is for messages.
+    pub fn read(path: &Path, file: File) -> Result<Image> {
+        let malformed = |reason| ElfError::Malformed {
+            file: path.to_owned(),
+            reason,
+        };
+        let headers = Headers::read(&file).map_err(malformed)?;
+        let mut pieces = Vec::new();
+        for load in headers.loads().filter(|load| load.file_size > 0) {
+            let Some(bytes) = read_table(&file, load.offset, load.file_size) else {
+                return Err(malformed(
+                    "a segment reaches past the end of the file; it is cut short",
+                )
+                .into());
+            };
+            pieces.push(Piece {
+                start: load.address,
+                bytes,
+                executable: load.executable,
+            });
+        }
+        if !pieces.iter().any(|piece| piece.executable) {
+            return Err(Error::NoCode(path.to_owned()));
+        }
+        let sections = headers.sections(&file);
+        Ok(Image {
+            path: path.to_owned(),
+            file,
+            headers,
+            sections,
+            pieces,
+        })
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What its headers say.
+    pub fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// Its segments with code.
+    pub fn code(&self) -> impl Iterator<Item = At<'_>> {
+        let code = self.pieces.iter().filter(|piece| piece.executable);
+        code.map(|piece| At {
+            address: piece.start,
+            bytes: &piece.bytes,
+        })
+    }
+
+    /// The bytes of `range` if all of it is code.
+    pub fn code_of(&self, range: &Range<u64>) -> Option<&[u8]> {
+        self.bytes(range, true)
+    }
+
+    /// The bytes from `address` to the end of its segment; `None` where nothing is loaded from the file.
+    pub fn rest(&self, address: u64) -> Option<&[u8]> {
+        self.pieces.iter().find_map(|piece| {
+            let at = usize::try_from(address.checked_sub(piece.start)?).ok()?;
+            piece.bytes.get(at..).filter(|rest| !rest.is_empty())
+        })
+    }
+
+    /// Whether `address` is code.
+    pub fn is_code(&self, address: u64) -> bool {
+        self.code()
+            .any(|code| address.wrapping_sub(code.address) < code.bytes.len() as u64)
+    }
+
+    fn bytes(&self, range: &Range<u64>, executable: bool) -> Option<&[u8]> {
+        self.pieces
+            .iter()
+            .filter(|piece| piece.executable == executable)
+            .find_map(|piece| {
+                let start = usize::try_from(range.start.checked_sub(piece.start)?).ok()?;
+                let end = usize::try_from(range.end.checked_sub(piece.start)?).ok()?;
+                piece.bytes.get(start..end)
+            })
+    }
+
+    /// A section's bytes and address.
+    pub fn section(&self, name: &str) -> Option<(u64, Vec<u8>)> {
+        let section = self
+            .headers
+            .find_section(&self.file, &self.sections, name)?;
+        Some((
+            section.address,
+            read_table(&self.file, section.offset, section.size)?,
+        ))
+    }
+
+    /// `.eh_frame`: by its section, and in a file without sections by the way that `.eh_frame_hdr`
+    /// shows to the unwinder (LSB Core, "Exception Frames").
+    pub fn eh_frame(&self) -> Option<(u64, Vec<u8>)> {
+        self.section(".eh_frame").or_else(|| {
+            let header = self.headers.segment(elf::PT_GNU_EH_FRAME)?;
+            let bytes = self.rest(header.address)?;
+            // version 1; the pointer to .eh_frame as signed 32 bits relative to itself, as every linker writes it
+            if bytes.get(..2)? != [1, 0x1b] {
+                return None;
+            }
+            let distance = i32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
+            let start = (header.address + 4).wrapping_add_signed(i64::from(distance));
+            Some((start, self.rest(start)?.to_vec()))
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! The names of what a file calls in others.
+//!
+//! A call to another library goes through a slot of the global offset table that the loader fills, and a
+//! relocation says with what (`R_X86_64_JUMP_SLOT`, `R_X86_64_GLOB_DAT`; gABI "Relocation", "Dynamic
+//! Section"). It reads the slot at once (`call *slot(%rip)`), or in a stub of the procedure linkage table:
+//!
+//! ```text
+//!   call stub          stub: [endbr64] jmp *slot(%rip)
+//! ```
+
+use std::collections::HashMap;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use object::elf;
+
+use crate::image::Image;
+
+/// A dynamic section longer than this is not read to its end.
+const LONGEST_DYNAMIC: usize = 0x1_0000;
+/// `Elf64_Rela`, `Elf64_Sym`, `Elf64_Dyn`.
+const RELOCATION: usize = 24;
+const SYMBOL: u64 = 24;
+const ENTRY: usize = 16;
+
+/// Slots by address, with the name of what the loader puts there.
+#[derive(Debug, Default)]
+pub(crate) struct Imports {
+    slots: HashMap<u64, String>,
+}
+
+impl Imports {
+    /// Reads the relocations of a file; one without a dynamic section has none.
+    pub(crate) fn of(image: &Image) -> Imports {
+        let mut imports = Imports::default();
+        let _ = imports.read(image);
+        imports
+    }
+
+    fn read(&mut self, image: &Image) -> Option<()> {
+        let dynamic = image.headers().segment(elf::PT_DYNAMIC)?;
+        let bytes = image.rest(dynamic.address)?;
+        let bytes = &bytes[..bytes.len().min(LONGEST_DYNAMIC)];
+        let value = |wanted: elf::DynamicTag| {
+            bytes.chunks_exact(ENTRY).find_map(|entry| {
+                (word(entry, 0)? == wanted.0.cast_unsigned()).then(|| word(entry, 8))?
+            })
+        };
+        let symbols = value(elf::DT_SYMTAB)?;
+        let strings = image.rest(value(elf::DT_STRTAB)?)?;
+        for (table, size) in [
+            (value(elf::DT_JMPREL), value(elf::DT_PLTRELSZ)),
+            (value(elf::DT_RELA), value(elf::DT_RELASZ)),
+        ] {
+            let (Some(table), Some(size)) = (table, size) else {
+                continue;
+            };
+            let Some(table) = image.rest(table) else {
+                continue;
+            };
+            let size = usize::try_from(size).ok()?.min(table.len());
+            for relocation in table[..size].chunks_exact(RELOCATION) {
+                let (slot, info) = (word(relocation, 0)?, word(relocation, 8)?);
+                let kind = elf::RelocationType((info & 0xffff_ffff) as u32);
+                if kind != elf::R_X86_64_JUMP_SLOT && kind != elf::R_X86_64_GLOB_DAT {
+                    continue;
+                }
+                let symbol = symbols.wrapping_add((info >> 32).wrapping_mul(SYMBOL));
+                let Some(symbol) = image.rest(symbol) else {
+                    continue;
+                };
+                let Some(name) = symbol.first_chunk().map(|name| u32::from_le_bytes(*name)) else {
+                    continue;
+                };
+                if let Some(name) = process::elf::string(strings, name)
+                    && !name.is_empty()
+                {
+                    self.slots
+                        .insert(slot, String::from_utf8_lossy(name).into_owned());
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// What a call or jump instruction reaches in another library.
+    pub(crate) fn reached_by(&self, image: &Image, instruction: &Instruction) -> Option<&str> {
+        match instruction.op0_kind() {
+            OpKind::Memory if instruction.is_ip_rel_memory_operand() => self.slot(instruction),
+            OpKind::NearBranch64 => self.stub(image, instruction.near_branch_target()),
+            _ => None,
+        }
+    }
+
+    fn slot(&self, instruction: &Instruction) -> Option<&str> {
+        Some(
+            self.slots
+                .get(&instruction.ip_rel_memory_address())?
+                .as_str(),
+        )
+    }
+
+    /// The import a stub at `address` leads to.
+    fn stub(&self, image: &Image, address: u64) -> Option<&str> {
+        let code = image.is_code(address).then(|| image.rest(address))??;
+        let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+        let mut instruction = decoder.decode();
+        if instruction.mnemonic() == Mnemonic::Endbr64 {
+            instruction = decoder.decode();
+        }
+        (instruction.flow_control() == FlowControl::IndirectBranch
+            && instruction.is_ip_rel_memory_operand())
+        .then(|| self.slot(&instruction))?
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}

@@ -1,0 +1,33 @@
+//! How big is each stack frame?
+//!
+//! | file | question |
+//! |---|---|
+//! | `image` | which bytes are loaded where? |
+//! | `cfi` | what does the call frame information say? |
+//! | `decode` | how deep does the code itself take the stack? |
+//! | `functions`, `parts` | which functions are there, and which pieces belong together? |
+//! | `scan` | all of it, for one file |
+//! | `names`, `imports`, `hints` | what is this function called, or what does it do? |
+//! | `live` | what is on the stacks of a process, native and script frames together? |
+//! | `variables` | which variable is it that is big? |
+//!
+//! A frame is counted as gcc's `-fstack-usage` counts it: everything from the CFA down to the lowest place of
+//! rsp, so with the return address, saved registers and the arguments pushed for calls.
+
+#![forbid(unsafe_code)]
+
+pub mod cfi;
+pub mod decode;
+mod error;
+mod functions;
+pub mod hints;
+pub mod image;
+mod imports;
+pub mod live;
+pub mod names;
+mod parts;
+pub mod scan;
+pub mod variables;
+
+pub use error::{Error, Result};
+pub use scan::{Frame, How, Scan};

@@ -1,0 +1,19 @@
+//! What is on the stacks of a process, frame by frame.
+//!
+//! | file | question |
+//! |---|---|
+//! | `loaded` | which files are mapped where, what is at an address? |
+//! | `unwind` | who called whom, and where does each frame begin and end? |
+//! | `scripts` | which script frames does a native frame run? One file per language |
+//! | `stack` | both together, with bytes |
+//! | `open` | one process, looked at |
+//! | `core` | the same from a core file |
+//!
+//! All of it reads copies (`process::snapshot`): the guest has gone on.
+
+pub mod core;
+pub mod loaded;
+pub mod open;
+pub mod scripts;
+pub mod stack;
+pub mod unwind;

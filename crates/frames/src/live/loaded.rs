@@ -1,0 +1,263 @@
+//! The ELF files of a process, each read when an address in it is asked for.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use object::elf;
+use process::maps::{Maps, PAGE};
+use process::modules::{GuestFiles, Module, modules};
+use process::symbols::Symbols;
+use vm::Memory;
+
+use crate::Result;
+use crate::hints::{self, Hints};
+use crate::image::Image;
+use crate::imports::Imports;
+use crate::names::readable;
+
+/// The table in `.eh_frame_hdr` begins here: version, three encodings, pointer, count.
+const TABLE: usize = 12;
+
+/// One file in the process.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its path, as the process sees it.
+    pub path: PathBuf,
+    /// Where it is mapped.
+    pub range: Range<u64>,
+    /// What is added to an address in the file to get the one in memory.
+    pub bias: u64,
+    source: Source,
+    image: OnceCell<Option<Image>>,
+    symbols: OnceCell<Option<Symbols>>,
+    imports: OnceCell<Imports>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Guest {
+        files: Arc<GuestFiles>,
+        module: Box<Module>,
+    },
+    File(PathBuf),
+}
+
+/// A place in the code of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, as people write it; `None` for one that no symbol names.
+    pub name: Option<String>,
+    /// Where it begins, in memory.
+    pub start: u64,
+    /// How far into it the place is.
+    pub offset: u64,
+}
+
+impl Loaded {
+    fn new(path: PathBuf, range: Range<u64>, bias: u64, source: Source) -> Loaded {
+        Loaded {
+            path,
+            range,
+            bias,
+            source,
+            image: OnceCell::new(),
+            symbols: OnceCell::new(),
+            imports: OnceCell::new(),
+        }
+    }
+
+    /// The name of the file without its folder.
+    pub fn name(&self) -> &str {
+        self.path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("?")
+    }
+
+    /// The file's segments; `None` if it is gone or is no longer the one that is loaded.
+    pub fn image(&self, memory: &dyn Memory) -> Option<&Image> {
+        let open = || match &self.source {
+            Source::Guest { files, module } => {
+                let (file, path) = files.open_module(module, memory).ok()?;
+                Image::read(&path, file).ok()
+            }
+            Source::File(path) => Image::open(path).ok(),
+        };
+        self.image.get_or_init(open).as_ref()
+    }
+
+    fn symbols(&self, memory: &dyn Memory) -> Option<&Symbols> {
+        let open = || match &self.source {
+            Source::Guest { files, module } => Symbols::open(files, module, memory).ok(),
+            Source::File(path) => Symbols::of_file(path).ok(),
+        };
+        self.symbols.get_or_init(open).as_ref()
+    }
+
+    /// What the symbols' addresses lack to be those in memory.
+    fn symbol_bias(&self) -> u64 {
+        match self.source {
+            Source::Guest { .. } => 0,
+            Source::File(_) => self.bias,
+        }
+    }
+
+    /// The address of an exported symbol.
+    pub fn exported(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
+        let symbol = self.symbols(memory)?.exported(name)?;
+        Some(symbol.address.wrapping_add(self.symbol_bias()))
+    }
+
+    /// The function that the one at `start` ends with calling, by a jump out of itself.
+    pub fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64> {
+        let image = self.image(memory)?;
+        let start = start.wrapping_sub(self.bias);
+        let range = start..search_table(image, start)?.1?;
+        let code = image.code_of(&range)?;
+        let mut instructions = Decoder::with_ip(64, code, start, DecoderOptions::NONE).into_iter();
+        let jump = instructions.find(|instruction| {
+            let target = instruction.near_branch_target();
+            instruction.flow_control() == FlowControl::UnconditionalBranch
+                && !range.contains(&target)
+        })?;
+        Some(jump.near_branch_target().wrapping_add(self.bias))
+    }
+
+    /// The function that holds `address`.
+    pub fn function(&self, memory: &dyn Memory, address: u64) -> Function {
+        let named = self.symbols(memory).and_then(|symbols| {
+            let (name, offset) = symbols.name_at(address.wrapping_sub(self.symbol_bias()))?;
+            Some((readable(&name), offset))
+        });
+        let start = self.function_start(memory, address);
+        match (named, start) {
+            // A symbol that another function begins behind is not this one's.
+            (Some((name, offset)), start)
+                if start.is_none_or(|start| address - start >= offset) =>
+            {
+                Function {
+                    name: Some(name),
+                    start: address - offset,
+                    offset,
+                }
+            }
+            (_, start) => {
+                let start = start.unwrap_or(self.range.start);
+                Function {
+                    name: None,
+                    start,
+                    offset: address - start,
+                }
+            }
+        }
+    }
+
+    /// What a function without a name does.
+    pub fn hints(&self, memory: &dyn Memory, start: u64) -> Hints {
+        let Some(image) = self.image(memory) else {
+            return Hints::default();
+        };
+        let start = start.wrapping_sub(self.bias);
+        let end = search_table(image, start)
+            .and_then(|(_, next)| next)
+            .unwrap_or(start + PAGE);
+        let imports = self.imports.get_or_init(|| Imports::of(image));
+        hints::of(image, imports, &(start..end))
+    }
+
+    /// Where the function that holds `address` begins, by the sorted table that the unwinder uses.
+    pub fn function_start(&self, memory: &dyn Memory, address: u64) -> Option<u64> {
+        let (start, _) = search_table(self.image(memory)?, address.wrapping_sub(self.bias))?;
+        Some(start.wrapping_add(self.bias))
+    }
+}
+
+/// In `.eh_frame_hdr` (LSB Core "Exception Frames"), whose table every linker writes as pairs of signed 32-bit distances
+/// from the header: the function at or before `address`, and where the next one begins.
+fn search_table(image: &Image, address: u64) -> Option<(u64, Option<u64>)> {
+    let header = image.headers().segment(elf::PT_GNU_EH_FRAME)?;
+    let bytes = image.rest(header.address)?;
+    if bytes.get(..4)? != [1, 0x1b, 0x03, 0x3b] {
+        return None;
+    }
+    let count = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?) as usize;
+    let entries = bytes.get(TABLE..)?.as_chunks::<8>().0;
+    let entries = &entries[..entries.len().min(count)];
+    let start = |entry: &[u8; 8]| {
+        let distance = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        header.address.wrapping_add_signed(i64::from(distance))
+    };
+    let after = entries.partition_point(|entry| start(entry) <= address);
+    let found = entries.get(after.checked_sub(1)?)?;
+    Some((start(found), entries.get(after).map(start)))
+}
+
+/// All files of a process, by rising address.
+#[derive(Debug)]
+pub struct Modules {
+    list: Vec<Loaded>,
+}
+
+impl Modules {
+    /// Those of a running process.
+    pub fn of_guest(pid: i32, maps: &Maps, memory: &dyn Memory) -> Result<Modules> {
+        let files = Arc::new(GuestFiles::of(pid));
+        let found = modules(&files, maps, memory)?;
+        let list = found.into_iter().map(|module| {
+            let source = Source::Guest {
+                files: Arc::clone(&files),
+                module: Box::new(module.clone()),
+            };
+            Loaded::new(module.path.clone(), module.range(), module.bias, source)
+        });
+        Ok(Modules {
+            list: list.collect(),
+        })
+    }
+
+    /// Those of a process that is only known by a list: path, first address, one past the last.
+    pub fn of_list(files: Vec<(PathBuf, Range<u64>)>) -> Modules {
+        let list = files.into_iter().map(|(path, range)| {
+            let headers = process::modules::open_regular(&path)
+                .ok()
+                .and_then(|file| process::elf::Headers::read(&file).ok());
+            let first = headers.map_or(0, |headers| headers.extent().start / PAGE * PAGE);
+            Loaded::new(
+                path.clone(),
+                range.clone(),
+                range.start.wrapping_sub(first),
+                Source::File(path),
+            )
+        });
+        let mut list: Vec<Loaded> = list.collect();
+        list.sort_by_key(|loaded| loaded.range.start);
+        Modules { list }
+    }
+
+    /// All.
+    pub fn iter(&self) -> impl Iterator<Item = &Loaded> {
+        self.list.iter()
+    }
+
+    /// The number of the file that `address` lies in.
+    pub fn number(&self, address: u64) -> Option<usize> {
+        let after = self
+            .list
+            .partition_point(|loaded| loaded.range.start <= address);
+        let last = after.checked_sub(1)?;
+        self.list[last].range.contains(&address).then_some(last)
+    }
+
+    /// The file that `address` lies in.
+    pub fn at(&self, address: u64) -> Option<&Loaded> {
+        self.number(address).map(|number| &self.list[number])
+    }
+
+    /// A file by its number.
+    pub fn get(&self, number: usize) -> Option<&Loaded> {
+        self.list.get(number)
+    }
+}

@@ -1,0 +1,144 @@
+//! One process, looked at: once, or again and again.
+
+use std::time::{Duration, Instant};
+
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::snapshot::{Overlay, Room, Snapshot, room};
+
+use super::loaded::Modules;
+use super::scripts::{self, Objects, Scripts};
+use super::stack::{self, Process, Stack};
+use super::unwind::Unwinder;
+use crate::Result;
+
+/// A process whose threads do not all stop is asked again for so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// See the module's text.
+pub struct Live {
+    pid: i32,
+    memory: GuestMemory,
+    maps: Maps,
+    modules: Modules,
+    vms: Vec<Box<dyn Scripts>>,
+    unwinder: Unwinder,
+}
+
+/// One look.
+#[derive(Debug)]
+pub struct Look {
+    /// Every thread's stack, the main one first.
+    pub stacks: Vec<Stack>,
+    /// The room each has.
+    pub rooms: Vec<Room>,
+    /// How long the process stood still.
+    pub stopped: Duration,
+    /// How many bytes were copied.
+    pub copied: u64,
+}
+
+impl Live {
+    /// Finds out what is mapped in process `pid` and which VMs run there. Nothing is stopped yet.
+    pub fn open(pid: i32) -> Result<Live> {
+        let memory = GuestMemory::open(pid)?;
+        let maps = Maps::read(pid).map_err(|_| process::Error::Gone(pid))?;
+        let modules = Modules::of_guest(pid, &maps, &memory)?;
+        let vms = scripts::find(&modules, &memory);
+        Ok(Live {
+            pid,
+            memory,
+            maps,
+            modules,
+            vms,
+            unwinder: Unwinder::default(),
+        })
+    }
+
+    /// Its files.
+    pub fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// Its memory as it is now.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// The languages it runs.
+    pub fn languages(&self) -> Vec<String> {
+        self.vms.iter().map(|vm| vm.language()).collect()
+    }
+
+    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted.
+    pub fn look(&mut self, count: bool) -> Result<Look> {
+        let deadline = Instant::now() + PATIENCE;
+        let snapshot = loop {
+            match self.stop_and_copy() {
+                // Where more wants to run than there are processors, a thread may get none for long.
+                Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
+                taken => break taken?,
+            }
+        };
+        // What was loaded since is in new maps only.
+        let elsewhere =
+            |thread: &process::snapshot::Thread| self.modules.number(thread.place.ip).is_none();
+        if snapshot.threads.iter().any(elsewhere) {
+            self.refresh();
+        }
+        let overlay = Overlay {
+            copies: &snapshot.copies,
+            rest: &self.memory,
+        };
+        let objects: Vec<Option<Objects>> = self
+            .vms
+            .iter()
+            .map(|vm| if count { vm.objects(&overlay) } else { None })
+            .collect();
+        let process = Process {
+            modules: &self.modules,
+            vms: &self.vms,
+            memory: &overlay,
+            copies: &snapshot.copies,
+        };
+        let mut stacks = Vec::new();
+        let mut rooms = Vec::new();
+        for thread in &snapshot.threads {
+            stacks.push(stack::read(&process, &mut self.unwinder, thread, &objects));
+            rooms.push(room(self.pid, &self.maps, &thread.mapping));
+        }
+        Ok(Look {
+            stacks,
+            rooms,
+            stopped: snapshot.stopped,
+            copied: snapshot.copies.size(),
+        })
+    }
+
+    fn stop_and_copy(&self) -> process::Result<Snapshot> {
+        let Live { vms, memory, .. } = self;
+        Snapshot::take(self.pid, &self.maps, &mut |thread, copied| {
+            let overlay = Overlay {
+                copies: copied,
+                rest: memory,
+            };
+            vms.iter()
+                .flat_map(|vm| vm.wanted(&overlay, thread, copied))
+                .collect()
+        })
+    }
+
+    /// Reads again what is mapped.
+    fn refresh(&mut self) {
+        let Ok(maps) = Maps::read(self.pid) else {
+            return;
+        };
+        if maps != self.maps
+            && let Ok(modules) = Modules::of_guest(self.pid, &maps, &self.memory)
+        {
+            self.maps = maps;
+            self.modules = modules;
+            self.unwinder = Unwinder::default();
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Names as people write them.
+
+/// The name of a symbol, demangled if it is C++'s or Rust's.
+pub fn readable(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        // Without the hash that tells versions of a crate apart.
+        return format!("{rust:#}");
+    }
+    // A part's name is the function's with an ending the compiler added.
+    let (symbol, ending) = match name.find('.') {
+        Some(at) if name.starts_with("_Z") => name.split_at(at),
+        _ => (name, ""),
+    };
+    let options = cpp_demangle::DemangleOptions::default().recursion_limit(64);
+    cpp_demangle::Symbol::new(symbol)
+        .ok()
+        .filter(|_| symbol.starts_with("_Z"))
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .map_or_else(|| name.to_owned(), |readable| format!("{readable}{ending}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn names_are_demangled() {
+        assert_eq!(readable("main"), "main");
+        assert_eq!(readable("_ZN2EM4PipeC1Ei"), "EM::Pipe::Pipe(int)");
+        assert_eq!(
+            readable("_ZN4core3fmt5write17h0123456789abcdefE"),
+            "core::fmt::write"
+        );
+        assert_eq!(readable("_Z3fooi.cold"), "foo(int).cold");
+        assert_eq!(readable("_Znonsense"), "_Znonsense");
+    }
+}

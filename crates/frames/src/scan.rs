@@ -1,0 +1,243 @@
+//! All frames of one file, ranked.
+//!
+//! Where call frame information tells the CFA by rsp throughout, it is exact and fast, and is believed.
+//! Everything else is decoded: functions with a frame pointer or a realigned frame, those without information, and
+//! those that have information that says nothing is on the stack, which in assembly is often only half
+//! true. With [`Decode::Everything`] all are decoded and both answers are kept.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use process::symbols::Symbols;
+
+use crate::Result;
+use crate::cfi::{self, Described};
+use crate::decode::{self, Depth};
+use crate::functions::{self, Function};
+use crate::hints::{self, Hints};
+use crate::image::Image;
+use crate::imports::Imports;
+use crate::names::readable;
+use crate::parts;
+use crate::variables::{Variable, Variables};
+
+/// What is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decode {
+    /// What call frame information leaves open.
+    #[default]
+    AsNeeded,
+    /// Every function, to hold one answer against the other.
+    Everything,
+}
+
+/// Where a frame's size comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// From call frame information.
+    Cfi,
+    /// From the code.
+    Code,
+}
+
+/// The frame of one function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its code.
+    pub range: Range<u64>,
+    /// Its size, the return address included; of a dynamic one the part that the code tells.
+    pub bytes: u64,
+    /// Where it is reached.
+    pub deepest_at: u64,
+    /// Where the size comes from.
+    pub how: How,
+    /// Grows by an amount decided at run time (`alloca`, an array of variable length).
+    pub dynamic: bool,
+    /// As many of `bytes` as are padding for an alignment to more than 16 bytes, at its largest.
+    pub padding: u64,
+    /// Keeps a frame pointer.
+    pub frame_pointer: bool,
+    /// What the other way said, where both were asked.
+    pub otherwise: Option<u64>,
+    /// The code was not clear: it held bytes that are no instruction, or the function is too long.
+    pub unclear: bool,
+    /// Other pieces that work in the same frame.
+    pub parts: Vec<Range<u64>>,
+}
+
+/// All frames of a file.
+#[derive(Debug)]
+pub struct Scan {
+    image: Image,
+    symbols: Option<Symbols>,
+    imports: std::cell::OnceCell<Imports>,
+    variables: std::cell::OnceCell<Variables>,
+    frames: Vec<Frame>,
+    damaged: usize,
+}
+
+impl Scan {
+    /// Reads the file at `path`.
+    pub fn path(path: &Path, decode: Decode) -> Result<Scan> {
+        let image = Image::open(path)?;
+        let symbols = Symbols::of_file(path).ok();
+        Ok(Scan::new(image, symbols, decode))
+    }
+
+    /// Reads a file that is open; `path` is what it is called.
+    pub fn file(path: &Path, file: File, decode: Decode) -> Result<Scan> {
+        let again = file.try_clone().ok();
+        let image = Image::read(path, file)?;
+        let symbols = again.and_then(|file| Symbols::of_open_file(path, file).ok());
+        Ok(Scan::new(image, symbols, decode))
+    }
+
+    fn new(image: Image, symbols: Option<Symbols>, decode: Decode) -> Scan {
+        let (described, damaged) = cfi::read(&image);
+        let all = functions::all(&image, described, symbols.as_ref());
+        let mut frames = frames(&image, all, decode);
+        frames.sort_by_key(|frame| (std::cmp::Reverse(frame.bytes), frame.range.start));
+        Scan {
+            image,
+            symbols,
+            imports: std::cell::OnceCell::new(),
+            variables: std::cell::OnceCell::new(),
+            frames,
+            damaged,
+        }
+    }
+
+    /// The file.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Every frame, the biggest first.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// How many entries of the call frame information were damaged; an unsound length ends the section.
+    pub fn damaged(&self) -> usize {
+        self.damaged
+    }
+
+    /// The function's name, as people write it.
+    pub fn name(&self, frame: &Frame) -> Option<String> {
+        self.symbol(frame).map(|name| readable(&name))
+    }
+
+    /// The function's name, as the linker knows it.
+    pub fn symbol(&self, frame: &Frame) -> Option<String> {
+        let (name, offset) = self.symbols.as_ref()?.name_at(frame.range.start)?;
+        (offset == 0).then(|| name.into_owned())
+    }
+
+    /// What the function calls and which texts it refers to.
+    pub fn hints(&self, frame: &Frame) -> Hints {
+        let imports = self.imports.get_or_init(|| Imports::of(&self.image));
+        hints::of(&self.image, imports, &frame.range)
+    }
+
+    /// The function's largest variable, where DWARF tells.
+    pub fn variable(&self, frame: &Frame) -> Option<Variable> {
+        let variables = self.variables.get_or_init(|| {
+            let separate = || self.symbols.as_ref()?.debug_file();
+            Variables::open(self.image.file(), separate)
+        });
+        variables.largest(frame.range.start)
+    }
+}
+
+fn frames(image: &Image, all: Vec<Function>, decode: Decode) -> Vec<Frame> {
+    let is_part = |function: &Function| {
+        function
+            .described
+            .as_ref()
+            .is_some_and(|described| !described.is_entry())
+    };
+    let (cut_off, whole): (Vec<_>, Vec<_>) = all.into_iter().partition(is_part);
+    let ranges = |functions: &[Function]| -> Vec<Range<u64>> {
+        functions
+            .iter()
+            .map(|function| function.range.clone())
+            .collect()
+    };
+    let owners = parts::owners(image, &ranges(&cut_off), &ranges(&whole));
+    let mut frames: Vec<Frame> = whole
+        .iter()
+        .map(|function| frame(image, function, decode))
+        .collect();
+    for (part, owner) in cut_off.iter().zip(owners) {
+        let part = frame(image, part, decode);
+        let owner = owner.and_then(|start| {
+            let owner =
+                frames[..whole.len()].binary_search_by_key(&start, |frame| frame.range.start);
+            frames.get_mut(owner.ok()?)
+        });
+        let Some(owner) = owner else {
+            // Nobody jumps to it by a plain jump: it stands for itself.
+            frames.push(part);
+            continue;
+        };
+        owner.otherwise = owner.otherwise.max(part.otherwise);
+        if part.bytes > owner.bytes {
+            owner.bytes = part.bytes;
+            owner.deepest_at = part.deepest_at;
+            owner.how = part.how;
+        }
+        owner.dynamic |= part.dynamic;
+        owner.parts.push(part.range);
+    }
+    frames
+}
+
+fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
+    let described = function.described.as_ref();
+    let depth = if decode == Decode::Everything || described.is_none_or(wants_decoding) {
+        depth(image, function)
+    } else {
+        None
+    };
+    let told = described.map_or((0, function.range.start), |described| {
+        (described.deepest, described.deepest_at)
+    });
+    let seen = depth.unwrap_or_default();
+    let whole_truth = described.is_some_and(|described| !described.partial);
+    // Exact information is believed where it tells of a frame at all; else the deeper answer counts.
+    let how = match described {
+        Some(described) if whole_truth && described.deepest > 8 => How::Cfi,
+        Some(_) if told.0 >= seen.bytes => How::Cfi,
+        _ => How::Code,
+    };
+    let ((bytes, deepest_at), other) = match how {
+        How::Cfi => (told, depth.map(|depth| depth.bytes)),
+        How::Code => (
+            (seen.bytes, seen.at),
+            described.map(|described| described.deepest),
+        ),
+    };
+    Frame {
+        range: function.range.clone(),
+        bytes,
+        deepest_at,
+        how,
+        dynamic: seen.dynamic,
+        padding: if how == How::Code { seen.padding } else { 0 },
+        frame_pointer: seen.frame_pointer,
+        otherwise: other.filter(|_| decode == Decode::Everything),
+        unclear: depth.is_some_and(|depth| depth.unclear)
+            || depth.is_none() && described.is_none_or(wants_decoding),
+        parts: Vec::new(),
+    }
+}
+
+fn wants_decoding(described: &Described) -> bool {
+    described.partial || described.deepest <= 8
+}
+
+fn depth(image: &Image, function: &Function) -> Option<Depth> {
+    let code = image.code_of(&function.range)?;
+    decode::depth(code, &function.range, function.described.as_ref())
+}

@@ -1,0 +1,117 @@
+//! What the stacks cost each garbage collection, and which frames are to blame.
+//!
+//! A conservative collector looks at every word of every stack, whatever the frame it lies in is for. Words that look
+//! like references cost about seven times as much as others, and keep alive what they point to.
+//!
+//! ```text
+//! ruby app.rb (PID 4242), Ruby 3.1.2: each collection, minor or full, takes about 1.07 ms for its stacks
+//!
+//!      time      bytes  references  thread
+//!   1.07 ms    802,816      98,411    4242 ruby
+//!   1.07 ms    786,816      98,346      bigframe.so: 0x1140+0x5a, calls rb_yield
+//! ```
+
+use std::io::Write;
+use std::time::Duration;
+
+use export::figures::{grouped, pause};
+use export::text::printable;
+use frames::live::stack::{Line, Stack};
+use serde_json::json;
+
+use super::listing::{Subject, place};
+use crate::cli::StackArgs;
+
+/// Frames below this share of their stack's cost are no one's fault.
+const SHARE: u32 = 20;
+/// So many of one stack are named.
+const NAMED: usize = 5;
+
+/// Writes it, for people or with `--json` for programs.
+pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow::Result<()> {
+    let scanned: Vec<(&Stack, Duration)> = subject
+        .look
+        .stacks
+        .iter()
+        .filter_map(|stack| Some((stack, cost(stack)?)))
+        .collect();
+    let total: Duration = scanned.iter().map(|(_, cost)| *cost).sum();
+    if scanned.is_empty() {
+        anyhow::bail!(
+            "process {}: no stack of it is scanned by a collector that lancet knows (Ruby's is); --gc has nothing to say",
+            subject.pid
+        );
+    }
+    if args.json {
+        for (stack, cost) in &scanned {
+            let line = json!({
+                "record": "scan",
+                "pid": subject.pid,
+                "tid": stack.thread.tid,
+                "bytes": stack.used(),
+                "objects": references(stack),
+                "predicted_us": cost.as_secs_f64() * 1e6,
+            });
+            writeln!(out, "{line}")?;
+        }
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} (PID {}), {}: each collection, minor or full, takes about {} for its stacks (predicted)\n\n\
+         {:>10} {:>10} {:>11}  thread",
+        printable(subject.command),
+        subject.pid,
+        subject.languages.join(", "),
+        pause(total),
+        "time",
+        "bytes",
+        "references"
+    )?;
+    for (stack, cost) in &scanned {
+        let thread = format!("{} {}", stack.thread.tid, printable(&stack.thread.name));
+        row(out, *cost, stack.used(), references(stack), &thread)?;
+        let mut blamed: Vec<(&Line, Duration)> = stack
+            .lines
+            .iter()
+            .filter_map(|line| Some((line, stack.scan_cost?.of(line.bytes(), line.objects?))))
+            .filter(|(_, own)| *own * SHARE >= *cost)
+            .collect();
+        blamed.sort_by_key(|(_, own)| std::cmp::Reverse(*own));
+        for (line, own) in blamed.into_iter().take(NAMED) {
+            row(
+                out,
+                own,
+                line.bytes(),
+                line.objects.unwrap_or(0),
+                &format!("  {}", place(subject, line)),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    out: &mut dyn Write,
+    time: Duration,
+    bytes: u64,
+    references: u64,
+    what: &str,
+) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:>10} {:>10} {:>11}  {what}",
+        pause(time),
+        grouped(bytes),
+        grouped(references)
+    )
+}
+
+fn references(stack: &Stack) -> u64 {
+    stack.lines.iter().filter_map(|line| line.objects).sum()
+}
+
+fn cost(stack: &Stack) -> Option<Duration> {
+    stack.scanned()?;
+    Some(stack.scan_cost?.of(stack.used(), references(stack)))
+}

@@ -1,0 +1,270 @@
+//! Stacks, written down: for people, and one object a line for programs.
+//!
+//! ```text
+//! ruby app.rb (PID 4242), Ruby 3.1.2; stood still for 38 µs while 24.1 KiB were copied
+//!
+//! thread 4242 ruby: 31 frames, 12.0 KiB in use, 136 KiB mapped, at most 31.9 KiB ever used
+//! the collector scans 12.0 KiB of it, with 211 words like references to objects
+//!
+//!   bytes      all  objects
+//!      64       64        0  libc.so.6: read+0x1a
+//!     …
+//!     240    1,904       11  libruby-3.1.so.3.1: rb_vm_exec+0x12f
+//!                              app.rb:12 in block in serve
+//! ```
+
+use std::io::Write;
+
+use export::figures::{grouped, pause, size};
+use export::text::printable;
+use frames::live::loaded::Modules;
+use frames::live::open::Look;
+use frames::live::stack::{Line, Stack};
+use frames::live::unwind::End;
+use process::snapshot::Room;
+use serde_json::json;
+
+/// A frame of this size is warned of: a few of them fill a fiber's stack, and each collection scans it.
+pub const BIG: u64 = 16 << 10;
+
+/// One look at one process.
+pub struct Subject<'a> {
+    /// The process.
+    pub pid: i32,
+    /// Its command line.
+    pub command: &'a str,
+    /// Its files.
+    pub modules: &'a Modules,
+    /// Its memory.
+    pub memory: &'a dyn vm::Memory,
+    /// What runs in it.
+    pub languages: Vec<String>,
+    /// It comes from a core file.
+    pub dead: bool,
+    /// What was seen.
+    pub look: &'a Look,
+}
+
+/// Writes it for people, at most `rows` frames of each stack.
+pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Result<()> {
+    let languages = &subject.languages;
+    let language = if languages.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", languages.join(", "))
+    };
+    let how = match subject.dead {
+        true => "as it was when the core was written".to_owned(),
+        false => {
+            let (stopped, copied) = (pause(subject.look.stopped), size(subject.look.copied));
+            format!("stood still for {stopped} while {copied} were copied")
+        }
+    };
+    writeln!(
+        out,
+        "{} (PID {}){language}; {how}",
+        printable(subject.command),
+        subject.pid
+    )?;
+    warnings(out, subject)?;
+    for (stack, room) in subject.look.stacks.iter().zip(&subject.look.rooms) {
+        writeln!(out)?;
+        head(out, stack, room)?;
+        frames(out, subject, stack, rows)?;
+    }
+    Ok(())
+}
+
+/// The biggest frames first, before everything else.
+fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
+    let all = subject
+        .look
+        .stacks
+        .iter()
+        .flat_map(|stack| stack.lines.iter().map(move |line| (stack, line)));
+    let mut big: Vec<(&Stack, &Line)> = all.filter(|(_, line)| line.bytes() >= BIG).collect();
+    big.sort_by_key(|(_, line)| std::cmp::Reverse(line.bytes()));
+    for (stack, line) in big {
+        let scanned = if line.objects.is_some() {
+            "; every collection scans it"
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "warning: {} has a frame of {} bytes on the stack of thread {}{scanned}",
+            place(subject, line),
+            grouped(line.bytes()),
+            stack.thread.tid
+        )?;
+    }
+    Ok(())
+}
+
+fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> {
+    let guard = if room.guard > 0 {
+        format!(", guard {}", size(room.guard))
+    } else {
+        String::new()
+    };
+    let high_water = match room.high_water {
+        0 => String::new(),
+        bytes => format!(", at most {} ever used", size(bytes)),
+    };
+    writeln!(
+        out,
+        "thread {} {}: {} frames, {} in use, {} mapped{guard}{high_water}",
+        stack.thread.tid,
+        printable(&stack.thread.name),
+        stack.lines.len(),
+        size(stack.used()),
+        size(room.mapped),
+    )?;
+    if let Some(scanned) = stack.scanned() {
+        let objects: u64 = stack.lines.iter().filter_map(|line| line.objects).sum();
+        writeln!(
+            out,
+            "the collector scans {} of it, with {} words like references to objects",
+            size(scanned),
+            grouped(objects)
+        )?;
+    }
+    Ok(())
+}
+
+fn frames(
+    out: &mut dyn Write,
+    subject: &Subject,
+    stack: &Stack,
+    rows: usize,
+) -> std::io::Result<()> {
+    let counted = stack.lines.iter().any(|line| line.objects.is_some());
+    writeln!(
+        out,
+        "\n{:>9} {:>10}{}",
+        "bytes",
+        "all",
+        if counted { "  objects" } else { "" }
+    )?;
+    let mut all = 0;
+    for line in stack.lines.iter().take(rows) {
+        all += line.bytes();
+        write!(out, "{:>9} {:>10}", grouped(line.bytes()), grouped(all))?;
+        if counted {
+            write!(out, " {:>8}", grouped(line.objects.unwrap_or(0)))?;
+        }
+        writeln!(out, "  {}", place(subject, line))?;
+        for script in &line.scripts {
+            let indent = if counted { 33 } else { 24 };
+            writeln!(
+                out,
+                "{:indent$}{}:{} in {}",
+                "",
+                printable(&script.path),
+                script.line,
+                printable(&script.name)
+            )?;
+        }
+    }
+    if stack.lines.len() > rows {
+        writeln!(
+            out,
+            "{:>9} … and {} frames more",
+            "",
+            stack.lines.len() - rows
+        )?;
+    }
+    for script in &stack.homeless {
+        writeln!(
+            out,
+            "      and {}:{} in {}, whose native frame was not found",
+            printable(&script.path),
+            script.line,
+            printable(&script.name)
+        )?;
+    }
+    if let End::Lost(at) = stack.end {
+        writeln!(
+            out,
+            "      the caller of {at:#x} could not be found; the rest is not known"
+        )?;
+    }
+    Ok(())
+}
+
+/// `libc.so.6: read+0x1a`, or what is known of a function without a name.
+pub fn place(subject: &Subject, line: &Line) -> String {
+    let Some(loaded) = line.module.and_then(|module| subject.modules.get(module)) else {
+        return format!("{:#x}, in no file", line.native.ip);
+    };
+    let Some(function) = &line.function else {
+        return loaded.name().to_owned();
+    };
+    let text = match &function.name {
+        Some(name) => format!("{}: {name}+{:#x}", loaded.name(), function.offset),
+        None => {
+            let hints = loaded.hints(subject.memory, function.start);
+            let calls = match hints.calls.is_empty() {
+                true => String::new(),
+                false => format!(", calls {}", hints.calls.join(", ")),
+            };
+            let address = function.start.wrapping_sub(loaded.bias);
+            format!(
+                "{}: {address:#x}+{:#x}{calls}",
+                loaded.name(),
+                function.offset
+            )
+        }
+    };
+    printable(&text).into_owned()
+}
+
+/// Writes it for programs: a `process`, and for each thread a `stack` and its `frame`s.
+pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
+    let line = json!({
+        "record": "process",
+        "pid": subject.pid,
+        "command": subject.command,
+        "languages": subject.languages,
+        "stopped_us": subject.look.stopped.as_secs_f64() * 1e6,
+        "copied": subject.look.copied,
+    });
+    writeln!(out, "{line}")?;
+    for (stack, room) in subject.look.stacks.iter().zip(&subject.look.rooms) {
+        let line = json!({
+            "record": "stack",
+            "pid": subject.pid,
+            "tid": stack.thread.tid,
+            "thread": stack.thread.name,
+            "language": stack.language,
+            "frames": stack.lines.len(),
+            "whole": stack.end == End::Whole && stack.homeless.is_empty(),
+            "used": stack.used(),
+            "mapped": room.mapped,
+            "guard": room.guard,
+            "high_water": room.high_water,
+            "scanned": stack.scanned(),
+        });
+        writeln!(out, "{line}")?;
+        for frame in &stack.lines {
+            let loaded = frame.module.and_then(|module| subject.modules.get(module));
+            let scripts = frame.scripts.iter().map(
+                |script| json!({ "path": script.path, "line": script.line, "name": script.name }),
+            );
+            let line = json!({
+                "record": "frame",
+                "tid": stack.thread.tid,
+                "ip": frame.native.ip,
+                "sp": frame.native.sp,
+                "bytes": frame.bytes(),
+                "module": loaded.map(|loaded| loaded.path.to_string_lossy()),
+                "function": frame.function.as_ref().and_then(|function| function.name.clone()),
+                "offset": frame.function.as_ref().map(|function| function.offset),
+                "objects": frame.objects,
+                "scripts": scripts.collect::<Vec<_>>(),
+            });
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The stacks of running processes.
+
+use export::figures::plural;
+use frames::live::core::Core;
+use frames::live::open::{Live, Look};
+use process::guest::{self, Status};
+
+use super::super::{EXCEEDED, LOST};
+use super::advice;
+use super::fold;
+use super::listing::{self, Subject};
+use crate::cli::StackArgs;
+use crate::ui::advice::explain;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Shows them. A single process that cannot be opened is an error; of several, those that can be are shown.
+pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    if let Some(interval) = args.interval() {
+        return fold::run(args, interval, &mut sink);
+    }
+    let (mut larger, mut lost) = (0, false);
+    for &pid in &args.pids {
+        let (live, look) = match open(pid) {
+            Ok(opened) => opened,
+            Err(error) if args.pids.len() == 1 => return Err(error),
+            Err(error) => {
+                eprintln!("lancet: {error:#}");
+                lost = true;
+                continue;
+            }
+        };
+        let command = guest::command_line(pid);
+        let subject = Subject {
+            pid,
+            command: &command,
+            modules: live.modules(),
+            memory: live.memory(),
+            languages: live.languages(),
+            dead: false,
+            look: &look,
+        };
+        larger += show(&mut sink, &subject, args)?;
+    }
+    verdict(args, larger, lost)
+}
+
+/// The stacks in core files.
+pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let (mut larger, mut lost) = (0, false);
+    for path in &args.files {
+        let mut core = Core::open(path)?;
+        let modules = core.modules();
+        let (look, languages) = core.look(&modules);
+        let command = core.command().to_owned();
+        let subject = Subject {
+            pid: core.pid(),
+            command: &command,
+            modules: &modules,
+            memory: &core,
+            languages,
+            dead: true,
+            look: &look,
+        };
+        larger += show(&mut sink, &subject, args)?;
+        for lack in core.lacks() {
+            eprintln!("lancet: {}: {lack}", path.display());
+            lost = true;
+        }
+    }
+    verdict(args, larger, lost)
+}
+
+/// Writes one; how many frames are larger than `--max`.
+fn show(sink: &mut Sink, subject: &Subject, args: &StackArgs) -> anyhow::Result<u64> {
+    match args.json {
+        _ if args.gc => advice::write(&mut sink.out, subject, args)?,
+        true => listing::json(&mut sink.out, subject)?,
+        false => listing::text(&mut sink.out, subject, args.rows_of_stack())?,
+    }
+    sink.out.flush()?;
+    let all = subject.look.stacks.iter().flat_map(|stack| &stack.lines);
+    Ok(all
+        .filter(|line| args.max.is_some_and(|max| line.bytes() > max))
+        .count() as u64)
+}
+
+fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
+    if let Some(max) = args.max
+        && larger > 0
+    {
+        eprintln!(
+            "lancet: {larger} {} larger than {max} bytes",
+            plural(larger, "frame is", "frames are")
+        );
+        return Ok(EXCEEDED);
+    }
+    Ok(if lost { LOST } else { 0 })
+}
+
+fn open(pid: i32) -> anyhow::Result<(Live, Look)> {
+    let mut live = attach(pid)?;
+    let look = live.look(true).map_err(plain)?;
+    Ok((live, look))
+}
+
+/// Finds out what there is to know before a stop.
+pub fn attach(pid: i32) -> anyhow::Result<Live> {
+    Status::read(pid)
+        .and_then(|status| status.check())
+        .map_err(explain)?;
+    Live::open(pid).map_err(plain)
+}
+
+/// The error with what to do about it.
+pub fn plain(error: frames::Error) -> anyhow::Error {
+    match error {
+        frames::Error::Process(error) => explain(error),
+        error => anyhow::Error::new(error),
+    }
+}

@@ -1,0 +1,69 @@
+//! Core files: the same stacks as of the living process, and what a core lacks.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::harness::{Guest, folder, records, stack};
+
+/// A Ruby with two threads, and a core of it.
+fn dumped(name: &str) -> (Guest, PathBuf) {
+    let script = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; Thread.new { sleep }; Thread.pass; \
+                  puts 'ready'; STDOUT.flush; deep(10)";
+    let guest = Guest::start(Command::new("ruby").args(["-e", script]));
+    let core = folder(name).join("core");
+    let made = Command::new("gcore")
+        .arg("-o")
+        .arg(&core)
+        .arg(guest.pid())
+        .output()
+        .expect("gcore, of gdb");
+    assert!(made.status.success(), "{made:?}");
+    let core = core.with_extension(guest.pid());
+    (guest, core)
+}
+
+#[test]
+fn a_core_tells_what_the_process_would() {
+    let (guest, core) = dumped("core");
+    let alive = stack(&["--json", "-p", &guest.pid()]);
+    let dead = stack(&["--json", core.to_str().expect("a path")]);
+    let frames = |output| -> Vec<[serde_json::Value; 6]> {
+        let frame = |frame: &serde_json::Value| {
+            ["tid", "ip", "bytes", "function", "scripts", "objects"]
+                .map(|field| frame[field].clone())
+        };
+        let mut all: Vec<_> = records(output, "frame").iter().map(frame).collect();
+        // The order of threads is the kernel's in one and ours in the other.
+        all.sort_by_key(|[tid, ..]| tid.as_u64());
+        all
+    };
+    let (alive, dead) = (frames(&alive), frames(&dead));
+    assert!(alive.len() > 80, "{}", alive.len());
+    assert_eq!(alive, dead);
+    assert!(guest.end());
+    std::fs::remove_file(core).expect("removed");
+}
+
+#[test]
+fn a_core_that_is_cut_short_says_so() {
+    let (guest, core) = dumped("cut");
+    drop(guest);
+    let whole = std::fs::metadata(&core).expect("a core").len();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&core)
+        .expect("ours");
+    file.set_len(whole / 2).expect("cut");
+    let output = stack(&[core.to_str().expect("a path")]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cut short"), "{said}");
+    assert!(matches!(output.status.code(), Some(1 | 4)), "{output:?}");
+    file.set_len(1000).expect("cut");
+    let output = stack(&[core.to_str().expect("a path")]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(1) && said.lines().count() == 1 && said.contains("cut short"),
+        "{said}"
+    );
+    std::fs::remove_file(core).expect("removed");
+}

@@ -1,0 +1,114 @@
+//! Files.
+
+use super::harness::{folder, records, stack, text};
+
+#[test]
+fn a_limit_is_a_check() {
+    let library = compile(
+        "limit",
+        "void use(char *); void f(void) { char b[5000]; use(b); } void g(void) { f(); }",
+    );
+    let fine = stack(&["--max", "6000", &library]);
+    assert_eq!(fine.status.code(), Some(0), "{fine:?}");
+    let exceeded = stack(&["--max", "4096", &library]);
+    assert_eq!(exceeded.status.code(), Some(3), "{exceeded:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&exceeded.stderr),
+        "lancet: 1 frame is larger than 4096 bytes\n"
+    );
+}
+
+#[test]
+fn the_variable_is_named() {
+    let library = compile(
+        "variable",
+        "void use(char *);\nvoid f(void) {\n  char buffer[5000];\n  use(buffer);\n}",
+    );
+    let said = text(&stack(&["--top", "1", &library]));
+    assert!(
+        said.contains("f: buffer, char [5000], 5,000 bytes at source.c:3"),
+        "{said}"
+    );
+    let frames = records(&stack(&["--json", &library]), "frame");
+    assert_eq!(frames[0]["variable"]["name"], "buffer");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_one_line() {
+    let folder = folder("refused");
+    let short = folder.join("short.so");
+    std::fs::write(&short, b"\x7fELF\x02\x01\x01").expect("written");
+    let cases = [
+        (
+            "/etc/passwd",
+            "lancet: /etc/passwd: not an x86-64 ELF file\n",
+        ),
+        (
+            "/nonexistent",
+            "lancet: /nonexistent: No such file or directory (os error 2)\n",
+        ),
+        ("/dev/null", "lancet: /dev/null: not a regular file\n"),
+        (
+            short.to_str().expect("a path"),
+            "too short for an ELF header\n",
+        ),
+    ];
+    for (path, says) in cases {
+        let output = stack(&[path]);
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.ends_with(says), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    // Of several the others are ranked.
+    let library = compile(
+        "refused",
+        "void use(char *); void f(void) { char b[5000]; use(b); }",
+    );
+    let output = stack(&["/etc/passwd", &library]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("5,0"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn everything_a_process_has_loaded() {
+    let output = stack(&["--json", "--process", &std::process::id().to_string()]);
+    let files = records(&output, "file");
+    let named = |name: &str| {
+        files
+            .iter()
+            .any(|file| file["file"].as_str().unwrap_or("").contains(name))
+    };
+    assert!(named("libc.so.6") && named("ld-linux"), "{files:#?}");
+}
+
+#[test]
+fn a_process_that_is_not_there() {
+    for option in ["-p", "--process"] {
+        let output = stack(&[option, "4194304"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.starts_with("lancet: there is no process 4194304"),
+            "{said}"
+        );
+    }
+}
+
+fn compile(name: &str, source: &str) -> String {
+    let folder = folder(name);
+    let (text, library) = (folder.join("source.c"), folder.join("library.so"));
+    std::fs::write(&text, source).expect("written");
+    let built = std::process::Command::new("gcc")
+        .args(["-shared", "-fPIC", "-g", "-O1"])
+        .arg(&text)
+        .arg("-o")
+        .arg(&library)
+        .output()
+        .expect("gcc");
+    assert!(built.status.success(), "{built:?}");
+    library.to_str().expect("a path").to_owned()
+}

@@ -1,0 +1,77 @@
+//! Many looks, folded.
+
+use std::process::Command;
+
+use super::harness::{Guest, folder, stack, text};
+
+const DEEP: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(2)";
+
+#[test]
+fn a_sleeping_guest_has_one_stack() {
+    let guest = Guest::start(Command::new("ruby").args(["-e", DEEP]));
+    let said = text(&stack(&[
+        "-p",
+        &guest.pid(),
+        "--for",
+        "300ms",
+        "--every",
+        "20ms",
+    ]));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    let (frames, count) = lines[0].rsplit_once(' ').expect("a count");
+    assert!(count.parse::<u64>().expect("a number") >= 1, "{said}");
+    let scripts: Vec<&str> = frames
+        .split(';')
+        .filter(|frame| frame.contains("(-e:"))
+        .collect();
+    let deep = ["deep (-e:1)", "block in deep (-e:1)"];
+    assert_eq!(scripts[0], "<main> (-e:1)");
+    assert_eq!(
+        scripts[1..],
+        [deep, deep]
+            .concat()
+            .into_iter()
+            .chain(["deep (-e:1)"])
+            .collect::<Vec<_>>()
+    );
+    // Innermost is the system call the guest waits in.
+    assert!(
+        frames.ends_with(";read") || frames.ends_with("__read"),
+        "{frames}"
+    );
+
+    let picture = folder("folded").join("flame.svg");
+    let path = picture.to_str().expect("a path");
+    let output = stack(&[
+        "-p",
+        &guest.pid(),
+        "--for",
+        "100ms",
+        "--format",
+        "svg",
+        "-o",
+        path,
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let picture = std::fs::read_to_string(&picture).expect("written");
+    assert!(
+        picture.starts_with("<svg ") && picture.contains("block in deep (-e:1)"),
+        "{picture}"
+    );
+    assert!(guest.end());
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for args in [
+        &["--format", "svg", "/bin/true"][..],
+        &["--every", "1s", "/bin/true"],
+        &["--check", "-p", "1"],
+        &["--max", "1", "--for", "1s", "-p", "1"],
+    ] {
+        assert_eq!(stack(args).status.code(), Some(2), "{args:?}");
+    }
+    let output = stack(&["--gc", "/bin/true"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}

@@ -1,0 +1,106 @@
+//! gdb as oracle: the same process, looked at by both while it waits.
+
+use std::process::Command;
+
+use super::harness::{Guest, records, stack};
+
+/// Per frame of the main thread: the place it executes at, and its CFA, as gdb computes them.
+fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
+    let script = "set pagination off\nset backtrace limit unlimited\nset backtrace past-main on\nset backtrace past-entry on\nset debuginfod enabled off\npython\n\
+        frame = gdb.newest_frame()\n\
+        while frame is not None:\n\
+        \x20 if frame.type() != gdb.INLINE_FRAME:\n\
+        \x20   print('FRAME', frame.pc(), int(frame.read_register('rsp')))\n\
+        \x20 frame = frame.older()\n\
+        end\n";
+    let path = super::harness::folder("gdb").join(format!("walk-{pid}"));
+    std::fs::write(&path, script).expect("written");
+    let output = Command::new("gdb")
+        .args(["-nx", "-batch", "-p", pid, "-x"])
+        .arg(&path)
+        .output()
+        .expect("gdb");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let frames = said.lines().filter_map(|line| line.strip_prefix("FRAME "));
+    frames
+        .map(|frame| {
+            let (pc, sp) = frame.split_once(' ').expect("two numbers");
+            (pc.parse().expect("a number"), sp.parse().expect("a number"))
+        })
+        .collect()
+}
+
+fn agree(guest: &Guest, least: usize) {
+    let theirs = by_gdb(&guest.pid());
+    let output = stack(&["--json", "-p", &guest.pid()]);
+    let main = guest.pid().parse::<u64>().expect("a number");
+    let ours: Vec<(u64, u64)> = records(&output, "frame")
+        .iter()
+        .filter(|frame| frame["tid"] == main)
+        .map(|frame| {
+            (
+                frame["ip"].as_u64().expect("an address"),
+                frame["sp"].as_u64().expect("an address"),
+            )
+        })
+        .collect();
+    assert!(theirs.len() >= least, "gdb saw {} frames", theirs.len());
+    let differs = ours
+        .iter()
+        .zip(&theirs)
+        .position(|(ours, theirs)| ours != theirs);
+    assert_eq!(
+        differs,
+        None,
+        "of {} and {}: {ours:x?} {theirs:x?}",
+        ours.len(),
+        theirs.len()
+    );
+    assert_eq!(
+        ours.len(),
+        theirs.len(),
+        "{:x?} {:x?}",
+        ours.last(),
+        theirs.last()
+    );
+}
+
+/// `ruby -e` code that waits 100 blocks deep.
+const DEEP: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(100)";
+
+#[test]
+fn ruby_600_frames_deep() {
+    let guest = Guest::start(Command::new("ruby").args(["-e", DEEP]));
+    agree(&guest, 600);
+    let output = stack(&["--json", "-p", &guest.pid()]);
+    let frames = records(&output, "frame");
+    let count = |name: &str| {
+        let scripts = frames
+            .iter()
+            .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
+        scripts.filter(|script| script["name"] == name).count()
+    };
+    assert_eq!(
+        (count("deep"), count("block in deep"), count("<main>")),
+        (101, 100, 1)
+    );
+    assert_eq!(records(&output, "stack")[0]["whole"], true);
+    assert!(guest.end());
+}
+
+#[test]
+fn native_frames_of_the_other_languages() {
+    let python = "def deep(n):\n  return input() if n == 0 else list(map(deep, [n - 1]))\n\
+        print('ready', flush=True)\ntry: deep(60)\nexcept EOFError: pass";
+    let perl = "$| = 1; sub deep { my $n = shift; return <STDIN> if !$n; my @l = sort { deep($n - 1); 0 } 1, 2 } print \"ready\\n\"; <STDIN>";
+    for (program, code, least) in [
+        ("python3", vec!["-c", python], 60),
+        ("perl", vec!["-e", perl], 8),
+    ] {
+        let mut command = Command::new(program);
+        command.args(code);
+        let guest = Guest::start(&mut command);
+        agree(&guest, least);
+        assert!(guest.end(), "{program}");
+    }
+}

@@ -1,0 +1,9 @@
+//! `lancet stack`, the program, on files and on running processes.
+
+mod bigframe;
+mod core;
+mod disk;
+mod folded;
+mod gdb;
+mod harness;
+mod hostile;

@@ -1,0 +1,319 @@
+//! A guest's stacks at one instant: every thread is stopped, its registers and its whole stack are copied,
+//! and it goes on; whatever takes time is done afterwards, on the copy.
+//!
+//! ```text
+//!   before   maps, room for the copies, touched so that no page of it is missing
+//!   stop     seize, interrupt, wait          ─┐
+//!            registers, process_vm_readv      │ `stopped`
+//!   go       detach                          ─┘
+//!   after    unwinding, names, script frames
+//! ```
+//!
+//! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
+//! written into the guest.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+
+use crate::error::{Error, Result};
+use crate::maps::{Maps, PAGE};
+use crate::ptrace;
+use crate::stop::Stop;
+
+/// The bytes below rsp that a function may use without moving it.
+const RED_ZONE: u64 = 128;
+/// No more of one mapping is taken for a stack: a thread's may be merged with what lies above it.
+const LARGEST_STACK: u64 = 64 << 20;
+/// Room that is touched before the stop. What does not fit is still copied, only slower.
+const ROOM: usize = 1 << 20;
+
+/// The registers that unwinding begins with, and where thread-local data are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Where it executes.
+    pub ip: u64,
+    /// Where its stack ends.
+    pub sp: u64,
+    /// The frame pointer, if it is one.
+    pub bp: u64,
+    /// The thread's own area: what `pthread_self` gives.
+    pub thread_area: u64,
+}
+
+/// One thread.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    /// Its id.
+    pub tid: i32,
+    /// Its name, from `comm`.
+    pub name: String,
+    /// It is the process's first, whose stack the kernel made.
+    pub main: bool,
+    /// Where it stood.
+    pub place: Place,
+    /// The mapping its stack lies in; empty if rsp was in none.
+    pub mapping: Range<u64>,
+}
+
+/// Copied pieces of memory. Reading what was not copied is a fault.
+#[derive(Debug, Default)]
+pub struct Copies {
+    bytes: Vec<u8>,
+    used: usize,
+    pieces: Vec<(Range<u64>, usize)>,
+}
+
+impl Copies {
+    /// Adds a piece that was read elsewhere, a core file for instance.
+    pub fn add(&mut self, at: u64, bytes: &[u8]) {
+        let start = self.used;
+        self.bytes.truncate(start);
+        self.bytes.extend_from_slice(bytes);
+        self.used = self.bytes.len();
+        self.pieces
+            .push((at..at.saturating_add(bytes.len() as u64), start));
+    }
+
+    /// The copied bytes of `range`, if all of it was copied in one piece.
+    pub fn slice(&self, range: Range<u64>) -> Option<&[u8]> {
+        let (piece, start) = self
+            .pieces
+            .iter()
+            .find(|(piece, _)| piece.start <= range.start && range.end <= piece.end)?;
+        let from = start + usize::try_from(range.start - piece.start).ok()?;
+        self.bytes
+            .get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
+    }
+
+    /// How many bytes.
+    pub fn size(&self) -> u64 {
+        self.used as u64
+    }
+}
+
+impl vm::Memory for Copies {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
+        let end = at.checked_add(into.len() as u64).ok_or(vm::Fault { at })?;
+        into.copy_from_slice(self.slice(at..end).ok_or(vm::Fault { at })?);
+        Ok(())
+    }
+}
+
+/// The copies first, then whatever is behind them.
+pub struct Overlay<'a> {
+    /// What was copied.
+    pub copies: &'a Copies,
+    /// Where the rest is read.
+    pub rest: &'a dyn vm::Memory,
+}
+
+impl vm::Memory for Overlay<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
+        self.copies
+            .read(at, into)
+            .or_else(|_| self.rest.read(at, into))
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The threads, the main one first.
+    pub threads: Vec<Thread>,
+    /// Their stacks, and what else was asked for.
+    pub copies: Copies,
+    /// How long the guest stood.
+    pub stopped: Duration,
+}
+
+impl Snapshot {
+    /// Takes one. While the guest stands, `more` is asked once per thread what else is to be copied with it,
+    /// and gets what has been copied by then. It must be quick.
+    pub fn take(
+        pid: i32,
+        maps: &Maps,
+        more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
+    ) -> Result<Snapshot> {
+        let mut copies = Copies {
+            // Ones, because zeros come as pages that are not there yet.
+            bytes: vec![1; ROOM],
+            used: 0,
+            pieces: Vec::with_capacity(64),
+        };
+        let mut threads = Vec::with_capacity(64);
+        let mut stop = Stop::one(pid, pid, false)?;
+        stop.rest()?;
+        let mut later = None;
+        for tid in stop.threads() {
+            let registers = match ptrace::registers(tid) {
+                Ok(registers) => registers,
+                // It was killed while it stood.
+                Err(nix::errno::Errno::ESRCH) => continue,
+                Err(errno) => {
+                    return Err(ptrace::explain(pid, "reading a thread's registers", errno));
+                }
+            };
+            let place = Place {
+                ip: registers.rip,
+                sp: registers.rsp,
+                bp: registers.rbp,
+                thread_area: registers.fs_base,
+            };
+            let mapping = match maps.find(place.sp) {
+                Some(mapping) => mapping.start..mapping.end,
+                // Made, or grown, since the maps were read.
+                None => later
+                    .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
+                    .find(place.sp)
+                    .map_or(0..0, |mapping| mapping.start..mapping.end),
+            };
+            let thread = Thread {
+                tid,
+                name: String::new(),
+                main: tid == pid,
+                place,
+                mapping,
+            };
+            if !thread.mapping.is_empty() {
+                let from = place.sp.saturating_sub(RED_ZONE).max(thread.mapping.start);
+                copy(
+                    pid,
+                    from..thread.mapping.end.min(from + LARGEST_STACK),
+                    &mut copies,
+                );
+            }
+            let wanted = more(&thread, &copies);
+            copy_all(pid, &wanted, &mut copies);
+            threads.push(thread);
+        }
+        let stopped = stop.release();
+        if threads.is_empty() {
+            return Err(Error::Gone(pid));
+        }
+        for thread in &mut threads {
+            let path = format!("/proc/{pid}/task/{}/comm", thread.tid);
+            thread.name = std::fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim_end()
+                .to_owned();
+        }
+        threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
+        Ok(Snapshot {
+            threads,
+            copies,
+            stopped,
+        })
+    }
+}
+
+/// Copies several ranges by one call, or one by one if not all of them are there.
+fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
+    let sizes = ranges
+        .iter()
+        .map(|range| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0));
+    let size: usize = sizes.clone().sum();
+    let start = copies.used;
+    if size == 0 {
+        return;
+    }
+    if copies.bytes.len() < start + size {
+        copies.bytes.resize(start + size, 0);
+    }
+    let from: Vec<RemoteIoVec> = ranges
+        .iter()
+        .zip(sizes.clone())
+        .map(|(range, len)| RemoteIoVec {
+            base: range.start as usize,
+            len,
+        })
+        .collect();
+    let mut into = [std::io::IoSliceMut::new(
+        &mut copies.bytes[start..start + size],
+    )];
+    if process_vm_readv(Pid::from_raw(pid), &mut into, &from) != Ok(size) {
+        for range in ranges {
+            copy(pid, range.clone(), copies);
+        }
+        return;
+    }
+    for (range, size) in ranges.iter().zip(sizes) {
+        copies.pieces.push((range.clone(), copies.used));
+        copies.used += size;
+    }
+}
+
+/// Copies what of `range` can be read, from its start.
+fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
+    let (Ok(base), Ok(size)) = (
+        usize::try_from(range.start),
+        usize::try_from(range.end.saturating_sub(range.start)),
+    ) else {
+        return;
+    };
+    if size == 0 {
+        return;
+    }
+    let start = copies.used;
+    if copies.bytes.len() < start + size {
+        copies.bytes.resize(start + size, 0);
+    }
+    let mut into = [std::io::IoSliceMut::new(
+        &mut copies.bytes[start..start + size],
+    )];
+    let from = [RemoteIoVec { base, len: size }];
+    let done = process_vm_readv(Pid::from_raw(pid), &mut into, &from).unwrap_or(0);
+    copies.used = start + done;
+    if done > 0 {
+        copies
+            .pieces
+            .push((range.start..range.start + done as u64, start));
+    }
+}
+
+/// What of a stack's mapping has ever been used, and what protects its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// The size of the mapping.
+    pub mapped: u64,
+    /// Unreadable addresses right below it, which a deeper stack would run into; 0 for a stack that the kernel lets grow.
+    pub guard: u64,
+    /// From the outer end to the furthest page that has ever been touched (and not been given back).
+    pub high_water: u64,
+}
+
+/// Looks at the mapping of a stack. Page by page through `/proc/PID/pagemap` (kernel
+/// `Documentation/admin-guide/mm/pagemap.rst`): bit 63 says present, bit 62 swapped out.
+pub fn room(pid: i32, maps: &Maps, mapping: &Range<u64>) -> Room {
+    let below = mapping
+        .start
+        .checked_sub(1)
+        .and_then(|below| maps.find(below));
+    let guard = below
+        .filter(|below| !below.permissions.read && !below.permissions.write)
+        .map_or(0, crate::maps::Mapping::size);
+    let mut room = Room {
+        mapped: mapping.end.saturating_sub(mapping.start),
+        guard,
+        high_water: 0,
+    };
+    let Ok(pagemap) = std::fs::File::open(format!("/proc/{pid}/pagemap")) else {
+        return room;
+    };
+    let pages = room.mapped / PAGE;
+    let mut entries = vec![0; usize::try_from(pages.min(LARGEST_STACK / PAGE) * 8).unwrap_or(0)];
+    let first = mapping.end / PAGE - entries.len() as u64 / 8;
+    if std::os::unix::fs::FileExt::read_exact_at(&pagemap, &mut entries, first * 8).is_ok() {
+        let touched = |entry: &[u8; 8]| u64::from_le_bytes(*entry) >> 62 != 0;
+        let untouched = entries
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .take_while(|entry| !touched(entry))
+            .count();
+        room.high_water = mapping.end - (first + untouched as u64) * PAGE;
+    }
+    room
+}
