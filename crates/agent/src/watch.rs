@@ -224,7 +224,10 @@ impl Agent {
         let last = &mut self.newborns[at.wrapping_sub(1) & (NEWBORNS - 1)];
         // SAFETY: as above.
         if last.object != 0 && unsafe { *((last.object + 8) as *const u64) } == 0 {
-            last.hidden = true;
+            // Not one that was freed meanwhile, in a collection that had begun before its birth: an empty
+            // slot's class word is the next one of its list, and 0 in the last.
+            // SAFETY: as above.
+            last.hidden = Type::of(unsafe { *(last.object as *const u64) }) != Type::None;
         }
         let mut key = Key {
             code: 0,

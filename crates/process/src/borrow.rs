@@ -26,6 +26,7 @@ mod home;
 use crate::error::{Error, Result};
 use crate::memory::GuestMemory;
 use crate::ptrace::{self, Event, Registers};
+use crate::stop::thread_state;
 use home::{UCONTEXT_SIZE, signal_xsave, ucontext};
 use nix::errno::Errno;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ pub struct Gadgets {
 const RED_ZONE: u64 = 128;
 /// Stack the called code may use: the agent's and the VM's signal-safe functions need well under this.
 const CALL_ROOM: u64 = 8 * 1024;
-/// A call that has not come back by then never will.
+/// A call that has not come back by then, and waits for something, never will.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for one that waits for the VM's lock and may collect garbage.
 const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
@@ -347,13 +348,21 @@ impl<'a> Borrowed<'a> {
                 .map_err(|errno| self.explain(errno))?
                 .1
             {
-                Event::Nothing if Instant::now() > deadline => {
+                Event::Nothing if Instant::now() > deadline && !self.comes_on(deadline) => {
                     return Err(Error::RemoteTimeout(self.pid));
                 }
                 Event::Nothing => std::thread::yield_now(),
                 event => return Ok(event),
             }
         }
+    }
+
+    /// Whether a thread that is late waits for a processor only, or for the kernel: on a machine that is
+    /// busy enough any call takes seconds. One that sleeps waits for somebody.
+    fn comes_on(&self, deadline: Instant) -> bool {
+        std::thread::sleep(LOOK);
+        Instant::now() < deadline + LONG_CALL_PATIENCE
+            && thread_state(self.pid, self.tid).is_some_and(|state| state != 'S')
     }
 
     /// Registers last: until then the thread's next instruction leads home by itself.

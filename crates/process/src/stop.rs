@@ -298,7 +298,7 @@ pub fn is_running(pid: i32, tid: i32) -> bool {
 }
 
 /// The letter of its state; `None` = it is gone.
-fn thread_state(pid: i32, tid: i32) -> Option<char> {
+pub(crate) fn thread_state(pid: i32, tid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }

@@ -192,7 +192,7 @@ impl Books {
             age: entry.age.wrapping_add(1),
             ..Entry::default()
         };
-        // A home is free for whoever lives there.
+        // A home is free for the next key that belongs there.
         if number > HOMES {
             self.free_entry = number;
         }

@@ -52,6 +52,9 @@ const fn state(script: &'static str, answer: &'static str, settled: char, limit:
     }
 }
 
+/// What lancet says of an attach, its limit, and where it stands.
+type Figure = (&'static str, f64, fn(&Opened) -> f64);
+
 fn attach_three_times(ruby: &Ruby, state: &State) -> Vec<String> {
     let guest = Guest::script(ruby, &format!("states/{}.rb", state.script), &[]);
     guest.expect("ready");
@@ -60,7 +63,7 @@ fn attach_three_times(ruby: &Ruby, state: &State) -> Vec<String> {
     let mut times: Vec<Opened> = Vec::new();
     let factor = if is_release() { 1.0 } else { DEBUG };
     let check = |times: &[Opened]| {
-        let figures: [(_, _, fn(&Opened) -> f64); 2] = [
+        let figures: [Figure; 2] = [
             ("opened in", state.limit, |opened| opened.milliseconds),
             ("stood still for", STOPPED, |opened| opened.stopped),
         ];
