@@ -1,7 +1,7 @@
 use utf8;
 use B;
 use List::Util;
-require DBI;
+eval { require DBI };
 # "sub", name, CV and function as B says them; "value", address of the scalar, text.
 for my $name (qw(utf8::is_utf8 List::Util::first DBI::dbh_init UNIVERSAL::isa DBI::db::do DBI::_new_handle Internals::SvREADONLY)) {
   no strict 'refs';
