@@ -11,6 +11,10 @@ use vm::ruby::{self, Ruby};
 use wire::calls::{Calls, LONGEST_NAME, Place, language};
 
 /// The reader of the guest's VM.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and no allocator to box it"
+)]
 pub enum Reader {
     /// There is none, or none that is known.
     None,

@@ -70,8 +70,13 @@ mod tests {
 
     #[test]
     fn what_is_ours_is_cut_out() {
-        assert_eq!(without(10..20, &[]), [10..20]);
-        assert_eq!(without(10..20, &[12..14, 18..30]), [10..12, 14..18]);
-        assert_eq!(without(10..20, &[0..40]), []);
+        let bounds = |ours: &[(u64, u64)]| {
+            let ours: Vec<_> = ours.iter().map(|(from, to)| *from..*to).collect();
+            let left = without(10..20, &ours).into_iter();
+            left.map(|part| (part.start, part.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(bounds(&[]), [(10, 20)]);
+        assert_eq!(bounds(&[(12, 14), (18, 30)]), [(10, 12), (14, 18)]);
+        assert_eq!(bounds(&[(0, 40)]), []);
     }
 }

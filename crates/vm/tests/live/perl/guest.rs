@@ -12,7 +12,7 @@ const VERSIONS: [&str; 3] = ["5.32", "5.36", "5.40"];
 const PRELUDE: &str = include_str!("prelude.pl");
 
 /// Runs `test` on a guest of this machine's Perl, of every version there is a root for, and of the program
-/// in `$LANCET_PERL`, if that is set (for a Perl without threads, of which Debian has none); says which
+/// in `$LANCET_PERL`, if that is set (a Perl without threads, of which Debian has none, was tried that way); says which
 /// versions were skipped.
 pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
     let mut seen = 0;

@@ -2,3 +2,4 @@
 
 mod frames;
 mod guest;
+mod values;

@@ -45,7 +45,6 @@ pub struct Guest {
     pub script: Script,
     pub memory: ProcessMemory,
     pub facts: Facts,
-    pub symbols: Symbols,
 }
 
 impl Guest {
@@ -75,7 +74,6 @@ impl Guest {
             script,
             memory,
             facts,
-            symbols,
         }
     }
 
