@@ -52,8 +52,9 @@ fn holds(mode: &str, rounds: u64, what: &[&str]) {
     let mut guest = start(&path, mode);
     guest.tell(&rounds);
     let truth = guest.find("answer ");
-    for show in [&["-o", "/dev/null"][..], &["-c", "-o", "/dev/null"]] {
-        let mut arguments = show.to_vec();
+    for show in [&["-T"][..], &["-c"]] {
+        let mut arguments = vec!["-o", "/dev/null", "--max-wait", "30s"];
+        arguments.extend(show);
         arguments.extend(what);
         let mut guest = start(&path, mode);
         let before = Snapshot::take(guest.pid);
