@@ -85,7 +85,10 @@ impl Descriptor {
 }
 
 /// The registers at the entry of a hooked function. What `enter` changes here, the original sees.
-#[repr(C, align(16))]
+///
+/// Aligned to 8 and no more: gcc calls functions of the same file on a stack that is not aligned to 16 where it knows
+/// that they do not mind (`-fipa-stack-alignment`, on by default).
+#[repr(C)]
 #[derive(Debug)]
 pub struct Frame {
     /// Low halves of xmm0–7; the rest of the vector registers is never touched.

@@ -197,6 +197,17 @@ impl Guest {
         );
     }
 
+    /// Ends well, without another line.
+    pub fn ends_with_nothing(self, what: &str) {
+        let complaints = self.complaints.clone();
+        let (lines, status) = self.end();
+        let heard = complaints.lock().expect("no holder panics").clone();
+        assert!(
+            lines.is_empty() && status.success() && heard.is_empty(),
+            "{what}: {status}: {lines:?} {heard}"
+        );
+    }
+
     /// A state of `fixtures/ruby/states` is ended and gives its answer.
     pub fn answers(self, wanted: &str) {
         self.signal(Signal::SIGUSR1);

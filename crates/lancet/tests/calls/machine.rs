@@ -1,0 +1,128 @@
+//! What machine code does to whoever stands in its calls: a C++ program computes what it computes without us.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::harness::{Guest, Snapshot, TempDir, beside, fixtures, installed, skip, soak};
+use crate::watch::{calls, hooked, left};
+
+/// A program of `fixtures/c`, compiled once.
+pub fn program(source: &str) -> Option<PathBuf> {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    if !installed("g++") {
+        skip(source, "no g++");
+        return None;
+    }
+    let folder = FOLDER.get_or_init(|| TempDir::new("calls"));
+    let number = std::thread::current().id();
+    let path = folder.join(&format!("{source}-{number:?}").replace(['(', ')'], ""));
+    let mut compiler = Command::new("g++");
+    compiler.args(["-O2", "-pthread", "-o"]).arg(&path);
+    let avx = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx "));
+    if avx {
+        compiler.arg("-mavx");
+    }
+    compiler.arg(fixtures().join("c").join(source)).arg("-ldl");
+    let output = compiler.output().expect("g++ runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(path)
+}
+
+/// A program of `fixtures/c` in one of its modes.
+pub fn start(path: &PathBuf, mode: &str) -> Guest {
+    let mut command = Command::new(path);
+    command.arg(mode);
+    let guest = Guest::start(mode, command);
+    guest.expect("ready");
+    guest
+}
+
+/// The same in all its modes: without us, hooked, counted; left in the middle and opened again.
+fn holds(mode: &str, rounds: u64, what: &[&str]) {
+    let _turn = beside();
+    let Some(path) = program("calls.cpp") else {
+        return;
+    };
+    let rounds = (rounds * if soak() { 10 } else { 1 }).to_string();
+    let mut guest = start(&path, mode);
+    guest.tell(&rounds);
+    let truth = guest.find("answer ");
+    for show in [&["-T"][..], &["-c"]] {
+        let mut arguments = vec!["-o", "/dev/null", "--max-wait", "30s"];
+        arguments.extend(show);
+        arguments.extend(what);
+        let mut guest = start(&path, mode);
+        let before = Snapshot::take(guest.pid);
+        let watch = hooked(calls(guest.pid, &arguments));
+        guest.tell(&rounds);
+        let answer = guest.find("answer ");
+        assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
+        left(watch, mode);
+        before.holds(guest.pid, mode);
+        guest.ends_with_nothing(mode);
+
+        let mut guest = start(&path, mode);
+        guest.tell(&rounds);
+        for _ in 0..3 {
+            let watch = hooked(calls(guest.pid, &arguments));
+            left(watch, mode);
+        }
+        let answer = guest.find("answer ");
+        assert_eq!(answer, truth, "{mode}, hooked and left, {show:?}");
+        guest.ends_with_nothing(mode);
+    }
+}
+
+/// Hooks on the fixture's own functions.
+const OWN: &[&str] = &["-x", "h_*"];
+
+#[test]
+fn exceptions_pass_through_hooked_functions() {
+    let all = &["-x", "h_*", "-x", "__cxa_*", "-x", "malloc", "-x", "free"];
+    holds("exceptions", 20_000, all);
+}
+
+#[test]
+fn longjmp_leaves_hooked_functions() {
+    holds("jumps", 200_000, &["-x", "h_*", "-x", "*longjmp*", "-x", "*setjmp*"]);
+}
+
+#[test]
+fn contexts_are_switched_in_hooked_functions() {
+    holds("ucontexts", 2_000, &["-x", "h_*", "-x", "*context"]);
+}
+
+#[test]
+fn handlers_call_hooked_functions() {
+    holds("signals", 1_000_000, OWN);
+}
+
+#[test]
+fn handlers_leave_hooked_functions_by_longjmp() {
+    holds("signal_jumps", 1_000_000, OWN);
+}
+
+#[test]
+fn children_compute_as_if_nothing_were_hooked() {
+    holds("forks", 300, &["-x", "h_*", "-x", "fork", "-x", "write", "-x", "_exit"]);
+}
+
+#[test]
+fn children_of_vfork_run_other_programs() {
+    holds("vforks", 200, &["-x", "h_*", "-x", "vfork", "-x", "exec*", "-x", "waitpid"]);
+}
+
+#[test]
+fn threads_come_and_go_and_are_cancelled() {
+    holds("threads", 300, &["-x", "h_*", "-x", "pthread_*", "-x", "read"]);
+}
+
+#[test]
+fn arguments_and_results_arrive_whatever_their_kind() {
+    holds("abi", 20_000, OWN);
+}

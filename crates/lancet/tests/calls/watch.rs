@@ -1,0 +1,32 @@
+//! lancet at work on a guest's calls.
+
+use std::process::Command;
+
+use crate::harness::{Output, Watch, lancet};
+
+/// What it says when the hooks are set.
+const HOOKED: &str = "lancet: process ";
+
+/// `lancet calls` for a process.
+pub fn calls(pid: i32, arguments: &[&str]) -> Command {
+    let mut command = lancet();
+    command
+        .arg("calls")
+        .args(arguments)
+        .args(["-p", &pid.to_string()]);
+    command
+}
+
+/// Starts it and waits until its hooks are set.
+pub fn hooked(command: Command) -> Watch {
+    let mut watch = Watch::start(command);
+    watch.until(HOOKED);
+    watch
+}
+
+/// Ctrl-C, and a good end.
+pub fn left(watch: Watch, what: &str) -> Output {
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{what}: {}", output.stderr);
+    output
+}
