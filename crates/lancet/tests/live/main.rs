@@ -30,6 +30,7 @@ mod blocked;
 mod cycles;
 mod elsewhere;
 mod family;
+#[allow(dead_code, reason = "`tests/calls` shares it and uses other parts")]
 mod harness;
 mod killed;
 mod nasty;
