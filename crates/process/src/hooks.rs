@@ -62,7 +62,7 @@ pub struct Options {
 pub struct Wanted {
     /// Which.
     pub function: Function,
-    /// [`calls::want`].
+    /// [`wire::calls::want`].
     pub want: u64,
     /// Bytes of stack arguments that its prototype has; `None` = not known.
     pub stack: Option<u32>,
@@ -380,7 +380,7 @@ impl Tracing {
     }
 
     /// Takes all hooks out. What the lanes hold can still be read afterwards. Whether all of them are out: the
-    /// unwinder's stays where frames of ours are parked ([`parked`]).
+    /// unwinder's stays where frames of ours are parked (`parked`).
     pub fn leave(&mut self) -> Result<bool> {
         self.open = false;
         self.close()?;

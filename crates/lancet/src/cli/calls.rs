@@ -17,12 +17,12 @@ pub struct CallsArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
-    /// Functions to hook at their entry, wherever they are called from: [+-]NAME[@LIBRARY], with globs and
+    /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
     /// /regular expressions/; the last rule that matches a name decides
     #[arg(short = 'x', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
     pub x: Vec<Filter>,
 
-    /// Functions whose calls from LIBRARY (MAIN: the program itself) are shown: [+-]NAME[@LIBRARY]
+    /// Functions whose calls from LIBRARY (MAIN: the program itself) are shown: `[+-]NAME[@LIBRARY]`
     #[arg(short = 'e', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
     pub e: Vec<Filter>,
 
@@ -52,7 +52,7 @@ pub struct CallsArgs {
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
 
-    /// Show how long each call took: <seconds>
+    /// Show how long each call took, in seconds
     #[arg(short = 'T', help_heading = SHOW)]
     pub durations: bool,
 
