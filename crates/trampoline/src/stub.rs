@@ -51,7 +51,7 @@ pub struct Stub {
     pub at: u64,
     /// The code.
     pub bytes: Vec<u8>,
-    /// What [`Descriptor::original`] must be: the function as it was.
+    /// What [`routine::Descriptor::original`] must be: the function as it was.
     pub original: u64,
     /// For each stolen instruction, where it stood and where it stands: a thread stopped in between is moved by these. The
     /// first of an entry hook leads to the beginning of the function: a thread that stands there has not been counted as a call yet, and

@@ -16,8 +16,24 @@ const MORE: u32 = 8;
 /// What is hooked.
 const EVERYTHING: &[&str] = &["-x", "*@libruby*"];
 const ITERATORS: &[&str] = &[
-    "-x", "rb_yield", "-x", "rb_vm_exec", "-x", "rb_ensure", "-x", "rb_raise", "-x", "rb_block_call",
-    "-x", "rb_protect", "-x", "rb_iterate", "-x", "rb_rescue2", "-x", "rb_catch_obj",
+    "-x",
+    "rb_yield",
+    "-x",
+    "rb_vm_exec",
+    "-x",
+    "rb_ensure",
+    "-x",
+    "rb_raise",
+    "-x",
+    "rb_block_call",
+    "-x",
+    "rb_protect",
+    "-x",
+    "rb_iterate",
+    "-x",
+    "rb_rescue2",
+    "-x",
+    "rb_catch_obj",
 ];
 
 fn start(ruby: &Ruby, script: &str) -> Guest {
