@@ -51,6 +51,7 @@ mod tests {
 
         Commands:
           mem    Which file:line:Type holds the memory of a running Ruby?
+          calls  Which line calls this C function, with what, and how long does it take?
           stack  What is on the stack, and how many bytes is each frame?
           tune   Is this machine set up for this process?
 

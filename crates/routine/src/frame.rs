@@ -27,7 +27,7 @@
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Address of [`Stub::original`], where the relocated instructions begin.
+    /// Address of `trampoline::Stub::original`, where the relocated instructions begin.
     pub original: u64,
     /// Of [`flags`].
     pub flags: u32,

@@ -1,4 +1,4 @@
-//! Where the number of the heap slot at an address stands, starting from [`Ledger::slot_roots`].
+//! Where the number of the heap slot at an address stands, starting from `Ledger::slot_roots`.
 //!
 //! ```text
 //!   address   47            30 29         14 (or 16)        0
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Ruby's heap pages are aligned to their size, so a page is found by the upper bits of any of its
-//! objects. Every slot size is a multiple of 40 bytes ([`GRAIN`]), and slots lie a whole number of
+//! objects. Every slot size is a multiple of 40 bytes (`GRAIN`), and slots lie a whole number of
 //! slot sizes apart, so `grain = offset / 40` differs for any two objects of a page whatever size the
 //! page is used for: a page that is given back and comes again with other slots needs no care.
 //!
