@@ -63,7 +63,7 @@ fn holds(mode: &str, rounds: u64, what: &[&str]) {
         let answer = guest.find("answer ");
         assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
         left(watch, mode);
-        before.holds(guest.pid, mode);
+        before.text_holds(guest.pid, mode);
         guest.ends_with_nothing(mode);
 
         let mut guest = start(&path, mode);
@@ -89,7 +89,11 @@ fn exceptions_pass_through_hooked_functions() {
 
 #[test]
 fn longjmp_leaves_hooked_functions() {
-    holds("jumps", 200_000, &["-x", "h_*", "-x", "*longjmp*", "-x", "*setjmp*"]);
+    holds(
+        "jumps",
+        200_000,
+        &["-x", "h_*", "-x", "*longjmp*", "-x", "*setjmp*"],
+    );
 }
 
 #[test]
@@ -109,17 +113,29 @@ fn handlers_leave_hooked_functions_by_longjmp() {
 
 #[test]
 fn children_compute_as_if_nothing_were_hooked() {
-    holds("forks", 300, &["-x", "h_*", "-x", "fork", "-x", "write", "-x", "_exit"]);
+    holds(
+        "forks",
+        300,
+        &["-x", "h_*", "-x", "fork", "-x", "write", "-x", "_exit"],
+    );
 }
 
 #[test]
 fn children_of_vfork_run_other_programs() {
-    holds("vforks", 200, &["-x", "h_*", "-x", "vfork", "-x", "exec*", "-x", "waitpid"]);
+    holds(
+        "vforks",
+        200,
+        &["-x", "h_*", "-x", "vfork", "-x", "exec*", "-x", "waitpid"],
+    );
 }
 
 #[test]
 fn threads_come_and_go_and_are_cancelled() {
-    holds("threads", 300, &["-x", "h_*", "-x", "pthread_*", "-x", "read"]);
+    holds(
+        "threads",
+        300,
+        &["-x", "h_*", "-x", "pthread_*", "-x", "read"],
+    );
 }
 
 #[test]

@@ -16,8 +16,24 @@ const MORE: u32 = 8;
 /// What is hooked.
 const EVERYTHING: &[&str] = &["-x", "*@libruby*"];
 const ITERATORS: &[&str] = &[
-    "-x", "rb_yield", "-x", "rb_vm_exec", "-x", "rb_ensure", "-x", "rb_raise", "-x", "rb_block_call",
-    "-x", "rb_protect", "-x", "rb_iterate", "-x", "rb_rescue2", "-x", "rb_catch_obj",
+    "-x",
+    "rb_yield",
+    "-x",
+    "rb_vm_exec",
+    "-x",
+    "rb_ensure",
+    "-x",
+    "rb_raise",
+    "-x",
+    "rb_block_call",
+    "-x",
+    "rb_protect",
+    "-x",
+    "rb_iterate",
+    "-x",
+    "rb_rescue2",
+    "-x",
+    "rb_catch_obj",
 ];
 
 fn start(ruby: &Ruby, script: &str) -> Guest {
@@ -58,7 +74,7 @@ fn whole(ruby: &Ruby, script: &str, rounds: u32, what: &[&str]) -> (String, Opti
     guest.tell(&rounds.to_string());
     let answer = guest.find("answer ");
     left(watch, script);
-    before.holds(guest.pid, script);
+    before.text_holds(guest.pid, script);
     (answer, ended(guest))
 }
 
@@ -81,7 +97,7 @@ fn often(
         attaches += 1;
     }
     let answer = guest.find("answer ");
-    before.holds(guest.pid, script);
+    before.text_holds(guest.pid, script);
     (answer, ended(guest))
 }
 
