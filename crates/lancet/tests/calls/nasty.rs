@@ -9,7 +9,7 @@ use crate::harness::{Guest, Random, Ruby, Snapshot, Watch, beside, rubies, say, 
 use crate::watch::{calls, hooked, left};
 
 /// Scripts, with rounds for some hundred thousand calls of hooked functions. What takes time is printing them.
-const SCRIPTS: [(&str, u32); 4] = [("fib", 12), ("fib2", 5), ("exc", 12), ("raise", 12)];
+const SCRIPTS: [(&str, u32); 4] = [("fib", 6), ("fib2", 2), ("exc", 4), ("raise", 4)];
 /// So many times more where few functions are hooked.
 const MORE: u32 = 8;
 
