@@ -9,6 +9,7 @@ mod lane;
 mod languages;
 mod loader;
 mod places;
+mod pulse;
 
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +100,9 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     if wanted & want::COUNT != 0 && hook.flags & ENTRY_ONLY != 0 {
         counts::add(lane, hook.number as u32, place, 0);
     }
-    frame.ticket[2] = sys::ticks();
+    let now = sys::ticks();
+    pulse::look(board, now);
+    frame.ticket[2] = now;
     wanted & (want::RETURN | want::COUNT)
 }
 

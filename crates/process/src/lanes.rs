@@ -5,6 +5,7 @@ use crate::memory::GuestMemory;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use wire::calls::{self, Calls, Lane, kind};
 
 /// What a lane tells.
@@ -117,13 +118,15 @@ struct Known {
     places: HashMap<u32, usize>,
     /// Losses of sessions before this.
     lost_before: u64,
-    /// How often the next record was found unfinished while others followed it.
-    stuck: u32,
+    /// Since when the next record is unfinished while others follow it.
+    stuck: Option<Instant>,
+    /// Records that were given up for that.
+    abandoned: u64,
 }
 
-/// Looks at an unfinished record with more behind it before it is given up: its writer was a signal
-/// handler that left by longjmp.
-const STUCK: u32 = 2000;
+/// How long an unfinished record with more behind it is waited for: its writer is a signal handler's victim, and the
+/// handler may have left by longjmp.
+const STUCK: Duration = Duration::from_secs(1);
 
 impl Lanes {
     /// Begins with whatever is told from now on.
@@ -180,7 +183,8 @@ impl Lanes {
                 tid: 0,
                 places: HashMap::new(),
                 lost_before: 0,
-                stuck: 0,
+                stuck: None,
+                abandoned: 0,
             });
         }
         Ok(())
@@ -236,28 +240,31 @@ impl Lanes {
         let mut position = from;
         while position < reserved {
             let rest = &words[(position - from) as usize..];
-            let Some((length, what)) = calls::open(rest[0], position) else {
-                break;
-            };
-            if length as usize > rest.len() {
-                break;
-            }
-            if what == kind::BEGUN {
-                let lane = &mut self.known[at];
-                lane.stuck += u32::from(position + length < reserved);
-                if lane.stuck < STUCK {
+            let opened = calls::open(rest[0], position)
+                .filter(|(length, what)| *length as usize <= rest.len() && *what != kind::BEGUN);
+            let Some((length, what)) = opened else {
+                // At the end it is merely being written.
+                let Some(skipped) = behind(rest, position) else {
+                    break;
+                };
+                let since = *self.known[at].stuck.get_or_insert_with(Instant::now);
+                if since.elapsed() < STUCK {
                     break;
                 }
-                lane.stuck = 0;
-            }
+                let lane = &mut self.known[at];
+                (lane.stuck, lane.abandoned) = (None, lane.abandoned + 1);
+                position += skipped;
+                continue;
+            };
             self.record(at, what, &rest[1..length as usize], tell);
             position += length;
+            self.known[at].stuck = None;
         }
         if position == from {
             return Ok(false);
         }
         let lane = &mut self.known[at];
-        (lane.taken, lane.stuck) = (position, 0);
+        lane.taken = position;
         self.give_back(at)?;
         Ok(true)
     }
@@ -367,7 +374,7 @@ impl Lanes {
         };
         for at in 0..self.known.len() {
             let lane = &self.known[at];
-            losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before);
+            losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before) + lane.abandoned;
             if self
                 .memory
                 .half(lane.address + offset_of!(Lane, session) as u64)?
@@ -384,6 +391,22 @@ impl Lanes {
     }
 }
 
+/// How many words an unfinished record has, if others follow it. Where not even its first word was written, the next that
+/// begins one is looked for: it tells where it stands, so it is not taken for one by chance.
+fn behind(words: &[u64], position: u64) -> Option<u64> {
+    let begins = |at: usize| {
+        let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
+        let known = matches!(what, kind::GAP..=kind::THREAD | kind::BEGUN);
+        (known && at + length as usize <= words.len()).then_some(length as usize)
+    };
+    match begins(0) {
+        Some(length) => begins(length).map(|_| length as u64),
+        None => (1..words.len())
+            .find(|at| begins(*at).is_some())
+            .map(|at| at as u64),
+    }
+}
+
 /// A ring that is longer is none.
 const MOST_RING: u64 = 1 << 30;
 
@@ -391,4 +414,34 @@ const MOST_RING: u64 = 1 << 30;
 fn string(words: &[u64], length: usize) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     String::from_utf8_lossy(&bytes[..length.min(bytes.len())]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_behind_an_unfinished_one_is_found() {
+        let header = |words, kind, at| calls::header(words, kind, at);
+        let begun = [
+            header(3, kind::BEGUN, 64),
+            1,
+            2,
+            header(2, kind::THREAD, 67),
+            9,
+        ];
+        assert_eq!(behind(&begun, 64), Some(3));
+        // Nothing behind it: its writer is at work.
+        assert_eq!(behind(&begun[..3], 64), None);
+        // Left before its first word was written; what stands there is of the lap before.
+        let left = [
+            header(3, kind::ENTRY, 32),
+            1,
+            2,
+            header(2, kind::THREAD, 67),
+            9,
+        ];
+        assert_eq!(behind(&left, 64), Some(3));
+        assert_eq!(behind(&left[..3], 64), None);
+    }
 }

@@ -27,6 +27,8 @@ const CALLER: Treatment = EntryOnly("its answer depends on which library calls i
 const LOADER: Treatment =
     Never("the loader enters it with values in registers that calls do not keep");
 const REGISTERS: Treatment = Never("it is entered by other rules than those of calls");
+const PART: Treatment =
+    Never("it is a part of a function, which jumps into it with its own frame on the stack");
 const KERNEL: Treatment = Never("the kernel enters it, and there is no return address");
 
 /// Names, in groups. A star at the end stands for any end.
@@ -160,6 +162,10 @@ const TABLE: &[(&str, Treatment)] = &[
 /// How a function of this name may be hooked. A version (`@GLIBC_2.2.5`) counts for nothing.
 pub fn treatment(symbol: &str) -> Treatment {
     let name = symbol.split('@').next().unwrap_or(symbol);
+    // gcc's `-freorder-blocks-and-partition` gives the unlikely blocks of a function a symbol, and calls it a function.
+    if name.ends_with(".cold") || name.contains(".cold.") {
+        return PART;
+    }
     let found = TABLE.iter().find(|(pattern, _)| {
         pattern
             .strip_suffix('*')
@@ -190,6 +196,8 @@ mod tests {
             "_dl_runtime_resolve_xsavec",
             "_start",
             "mcount",
+            "rb_raise.cold",
+            "parse.cold.12",
         ] {
             assert!(matches!(treatment(name), Never(_)), "{name}");
         }
@@ -199,6 +207,8 @@ mod tests {
             "exit_group",
             "setjmper",
             "rb_yield",
+            "cold",
+            "parse.part.0",
             "qsort",
             "",
         ] {

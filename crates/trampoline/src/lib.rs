@@ -17,6 +17,7 @@
 //! | `plan`, `refusal` | the decision, by decoding |
 //! | `targets`, `pads` | what a module's code jumps to; padding between functions |
 //! | `relocate`, `stub` | the stolen instructions at their new address |
+//! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `exempt` | functions that get no frame, or no hook |
 //! | `caller` | calls made from one module: operands and GOT slots rewritten |
 //! | `usdt` | static probes |
@@ -25,6 +26,7 @@
 
 extern crate alloc;
 
+mod arguments;
 pub mod caller;
 pub mod exempt;
 mod pads;
@@ -37,6 +39,7 @@ pub mod usdt;
 
 pub use routine::{Descriptor, Frame, ProbeFrame, Results};
 
+pub use arguments::{Stack, stack};
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};
 pub use refusal::Refusal;

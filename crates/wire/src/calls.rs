@@ -233,8 +233,9 @@ pub struct Place {
     pub number: u64,
 }
 
-/// Entries of a lane's table of counts; a power of two.
-pub const COUNTS: usize = 1024;
+/// Entries of a lane's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
+/// taken only where something is counted.
+pub const COUNTS: usize = 8192;
 
 /// Buckets of a histogram: 4 for each power of two of cycles.
 pub const BUCKETS: usize = 168;
@@ -251,7 +252,7 @@ pub struct Count {
     pub total: u64,
     /// The longest.
     pub longest: u64,
-    /// The shortest.
+    /// The shortest; 0 = none yet.
     pub shortest: u64,
     /// Calls by duration: [`bucket`].
     pub buckets: [u32; BUCKETS],

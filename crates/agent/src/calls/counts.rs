@@ -1,10 +1,15 @@
 //! Counting instead of telling: how often, how long, by function and script line, in tables of the
 //! thread's own that the command reads.
+//!
+//! A handler may come in between any two instructions and count too, in the same table. So a row is taken, and each
+//! figure changed, by one instruction that an interrupt cannot split.
 
+use super::lane::exchange;
 use crate::store::mix;
 use crate::sys;
-use core::sync::atomic::Ordering;
-use wire::calls::{self, BUCKETS, COUNTS, Count, Lane};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+use wire::calls::{BUCKETS, COUNTS, Count, Lane};
 
 /// Adds a call of hook `hook` from line `place` that took `ticks`.
 #[inline]
@@ -21,24 +26,51 @@ pub fn add(lane: &Lane, hook: u32, place: u32, ticks: u64) {
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;
         // SAFETY: within the table, which is this thread's and never unmapped.
-        let count = unsafe { &mut *(table as *mut Count).add(at) };
-        if count.key == 0 {
-            // A handler that comes in between here may take the place; then the next one is tried.
-            count.shortest = u64::MAX;
-            count.key = key;
+        let count = unsafe { (table as *mut Count).add(at) };
+        // SAFETY: words of that row, aligned.
+        let word = |word: *mut u64| unsafe { AtomicU64::from_ptr(word) };
+        // SAFETY: as above; only addresses are made.
+        let (row, calls, total, longest, shortest) = unsafe {
+            (
+                word(&raw mut (*count).key),
+                &raw mut (*count).calls,
+                &raw mut (*count).total,
+                word(&raw mut (*count).longest),
+                word(&raw mut (*count).shortest),
+            )
+        };
+        let mut known = row.load(Ordering::Relaxed);
+        if known == 0 {
+            // A handler that came in between may have taken the row.
+            exchange(row, 0, key);
+            known = row.load(Ordering::Relaxed);
         }
-        if count.key == key {
-            count.calls += 1;
-            count.total += ticks;
-            count.longest = count.longest.max(ticks);
-            count.shortest = count.shortest.min(ticks);
-            if let Some(bucket) = count.buckets.get_mut(calls::bucket(ticks)) {
-                *bucket += 1;
-            }
+        if known != key {
+            continue;
+        }
+        let bucket = wire::calls::bucket(ticks).min(BUCKETS - 1);
+        // SAFETY: within the row.
+        unsafe {
+            asm!("add qword ptr [{}], 1", in(reg) calls, options(nostack));
+            asm!("add [{}], {}", in(reg) total, in(reg) ticks, options(nostack));
+            let bucket = (&raw mut (*count).buckets).cast::<u32>().add(bucket);
+            asm!("add dword ptr [{}], 1", in(reg) bucket, options(nostack));
+        }
+        replace(longest, ticks, |known| known < ticks);
+        replace(shortest, ticks, |known| known == 0 || known > ticks);
+        return;
+    }
+    lose(lane)
+}
+
+#[inline]
+fn replace(figure: &AtomicU64, by: u64, worse: impl Fn(u64) -> bool) {
+    loop {
+        let known = figure.load(Ordering::Relaxed);
+        if !worse(known) || exchange(figure, known, by) {
             return;
         }
     }
-    lose(lane)
 }
 
 #[cold]
@@ -57,16 +89,12 @@ fn make(lane: &Lane) -> Option<u64> {
 pub fn forget(lane: &Lane) {
     let table = lane.counts.load(Ordering::Relaxed);
     for at in 0..if table == 0 { 0 } else { COUNTS } {
-        // SAFETY: as in `add`.
+        // SAFETY: as in `add`. Pages that nothing was counted in stay untouched.
         unsafe {
-            (table as *mut Count).add(at).write(Count {
-                key: 0,
-                calls: 0,
-                total: 0,
-                longest: 0,
-                shortest: 0,
-                buckets: [0; BUCKETS],
-            });
+            let count = (table as *mut Count).add(at);
+            if (*count).key != 0 {
+                core::ptr::write_bytes(count, 0, 1);
+            }
         }
     }
     lane.uncounted.store(0, Ordering::Relaxed);

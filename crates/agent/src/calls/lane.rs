@@ -6,6 +6,7 @@
 //! follow is whole before the reader goes past it. A handler that leaves by longjmp leaves a record
 //! behind that is never whole; its first word tells how long it would have been.
 
+use super::pulse;
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
@@ -14,9 +15,6 @@ use wire::{Board, PAGE};
 
 /// Pauses of a thread that waits for room, in nanoseconds: about what the reader needs for a turn.
 const PAUSE: u64 = 50_000;
-
-/// Without a beat for this many waits in a row, nobody reads any more.
-const PATIENCE: u32 = 16;
 
 /// The thread pointer. glibc and musl keep it at its own address (`struct pthread`, first word).
 #[inline]
@@ -261,7 +259,7 @@ fn store(at: u64, word: u64) {
 
 /// Compares and exchanges, against interrupts of this thread only.
 #[inline]
-fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
+pub fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
     let same: u8;
     // SAFETY: the word is alive; one instruction, which an interrupt comes before or after.
     unsafe {
@@ -283,30 +281,21 @@ fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
 #[inline(never)]
 fn wait(lane: &Lane, calls: &Calls, board: &Board, until: u64) -> bool {
     let began = sys::ticks();
-    let beat = board.beat.load(Ordering::Relaxed);
+    let session = board.calls.load(Ordering::Relaxed);
     let roomy = || lane.taken.0.load(Ordering::Acquire) >= until;
+    let heard = || board.calls.load(Ordering::Relaxed) == session;
     let mut waited = 0;
-    while !roomy() && waited < calls.most_wait && board.calls.load(Ordering::Relaxed) != 0 {
+    while !roomy() && waited < calls.most_wait && heard() && pulse::beats(board) {
         sys::pause(PAUSE);
         waited = sys::ticks().wrapping_sub(began);
     }
-    lane.waited.store(
-        lane.waited.load(Ordering::Relaxed) + waited,
-        Ordering::Relaxed,
-    );
+    lane.waited.fetch_add(waited, Ordering::Relaxed);
     if roomy() {
         return true;
     }
-    lane.lost
-        .store(lane.lost.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    // A reader that lives beats; one that is gone must not cost the guest more than this.
-    if board.beat.load(Ordering::Relaxed) != beat {
-        STILL.store(0, Ordering::Relaxed);
-    } else if STILL.fetch_add(1, Ordering::Relaxed) >= u64::from(PATIENCE) {
-        board.calls.store(0, Ordering::Relaxed);
+    // Where the gate was closed meanwhile, nobody asks for this any more.
+    if heard() {
+        lane.lost.fetch_add(1, Ordering::Relaxed);
     }
     false
 }
-
-/// Waits in a row without a beat.
-static STILL: AtomicU64 = AtomicU64::new(0);

@@ -2,6 +2,7 @@
 //! each change. That function is hooked, and the thread waits in it until the command has hooked what it wants of a
 //! new library, before any function of that library has run.
 
+use super::pulse;
 use crate::sys;
 use core::sync::atomic::Ordering;
 use wire::Board;
@@ -31,6 +32,7 @@ pub fn changed(calls: &Calls, board: &Board) {
             .wrapping_sub(number) as i32)
             < 0
         && sys::now().wrapping_sub(began) < MOST
+        && pulse::beats(board)
     {
         sys::pause(PAUSE);
     }

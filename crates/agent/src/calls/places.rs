@@ -54,10 +54,11 @@ fn learn(
     place: Place,
     into: &mut Place,
 ) -> u32 {
-    let number = lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
-    if number as usize > PLACES / 2 {
+    // Asked first: the number would come round.
+    if lane.last_place.load(Ordering::Relaxed) as usize >= PLACES / 2 {
         return 0;
     }
+    let number = lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
     let mut path = [0; LONGEST_NAME];
     let mut name = [0; LONGEST_NAME];
     let words = reader.describe(place, &mut path, &mut name);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::harness::{Guest, Snapshot, TempDir, beside, fixtures, installed, skip, soak};
-use crate::watch::{calls, hooked, left};
+use crate::watch::{calls, hooked, left, left_with_losses};
 
 /// A program of `fixtures/c`, compiled once.
 pub fn program(source: &str) -> Option<PathBuf> {
@@ -44,6 +44,10 @@ pub fn start(path: &PathBuf, mode: &str) -> Guest {
 
 /// The same in all its modes: without us, hooked, counted; left in the middle and opened again.
 fn holds(mode: &str, rounds: u64, what: &[&str]) {
+    let leave = match mode {
+        "signal_jumps" => left_with_losses,
+        _ => left,
+    };
     let _turn = beside();
     let Some(path) = program("calls.cpp") else {
         return;
@@ -62,15 +66,15 @@ fn holds(mode: &str, rounds: u64, what: &[&str]) {
         guest.tell(&rounds);
         let answer = guest.find("answer ");
         assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
-        left(watch, mode);
-        before.holds(guest.pid, mode);
+        leave(watch, mode);
+        before.text_holds(guest.pid, mode);
         guest.ends_with_nothing(mode);
 
         let mut guest = start(&path, mode);
         guest.tell(&rounds);
         for _ in 0..3 {
             let watch = hooked(calls(guest.pid, &arguments));
-            left(watch, mode);
+            leave(watch, mode);
         }
         let answer = guest.find("answer ");
         assert_eq!(answer, truth, "{mode}, hooked and left, {show:?}");

@@ -18,6 +18,8 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod exact;
+mod killed;
 mod machine;
 mod nasty;
 mod watch;

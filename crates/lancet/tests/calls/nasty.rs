@@ -9,7 +9,7 @@ use crate::harness::{Guest, Random, Ruby, Snapshot, Watch, beside, rubies, say, 
 use crate::watch::{calls, hooked, left};
 
 /// Scripts, with rounds for some hundred thousand calls of hooked functions. What takes time is printing them.
-const SCRIPTS: [(&str, u32); 4] = [("fib", 12), ("fib2", 5), ("exc", 12), ("raise", 12)];
+const SCRIPTS: [(&str, u32); 4] = [("fib", 6), ("fib2", 2), ("exc", 4), ("raise", 4)];
 /// So many times more where few functions are hooked.
 const MORE: u32 = 8;
 
@@ -74,7 +74,7 @@ fn whole(ruby: &Ruby, script: &str, rounds: u32, what: &[&str]) -> (String, Opti
     guest.tell(&rounds.to_string());
     let answer = guest.find("answer ");
     left(watch, script);
-    before.holds(guest.pid, script);
+    before.text_holds(guest.pid, script);
     (answer, ended(guest))
 }
 
@@ -97,7 +97,7 @@ fn often(
         attaches += 1;
     }
     let answer = guest.find("answer ");
-    before.holds(guest.pid, script);
+    before.text_holds(guest.pid, script);
     (answer, ended(guest))
 }
 

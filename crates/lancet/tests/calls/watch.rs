@@ -30,3 +30,12 @@ pub fn left(watch: Watch, what: &str) -> Output {
     assert_eq!(output.code(), 0, "{what}: {}", output.stderr);
     output
 }
+
+/// The same where a signal handler leaves hooks by longjmp: what they had begun to say is lost, and that is said.
+pub fn left_with_losses(watch: Watch, what: &str) -> Output {
+    let output = watch.interrupt();
+    let lost = output.stderr.contains(" lost: ");
+    let expected = if lost { 4 } else { 0 };
+    assert_eq!(output.code(), expected, "{what}: {}", output.stderr);
+    output
+}

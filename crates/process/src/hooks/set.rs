@@ -8,7 +8,7 @@ use crate::borrow::Borrowed;
 use crate::error::Result;
 use crate::memory::Record;
 use crate::stop::Stop;
-use routine::frame::{COPIED, MOST_COPIED, flags};
+use routine::frame::{MOST_COPIED, flags};
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Plan, Stub};
 use wire::calls::{self, Hook, area, want};
@@ -22,8 +22,8 @@ const LANDING: u64 = 4;
 pub(super) enum Step {
     /// It was hooked at an earlier attach, or is now: by its place.
     Again(u64, Wanted),
-    /// With what stands there now.
-    New(Wanted, Box<Plan>, u64),
+    /// With what stands there now, and how many bytes of stack arguments its code may read.
+    New(Wanted, Box<Plan>, u64, u32),
 }
 
 /// A hook whose record and stub are written, or will be.
@@ -60,7 +60,7 @@ impl Tracing {
                 return Ok(Step::Again(place, wanted.clone()));
             }
         }
-        let plan = texts.plan(&self.functions, &self.memory, function)?;
+        let (plan, copied) = texts.plan(&self.functions, &self.memory, function)?;
         let mut was = vec![0; plan.stolen];
         self.memory
             .read_bytes(plan.patch_at, &mut was)
@@ -69,6 +69,7 @@ impl Tracing {
             wanted.clone(),
             Box::new(plan),
             calls::fingerprint(&was),
+            copied,
         ))
     }
 
@@ -87,13 +88,14 @@ impl Tracing {
                 Step::Again(place, wanted) => {
                     let mut known = self.hooks[place];
                     known.hook.want = wanted.want;
+                    known.hook.copied = known.hook.copied.max(described(wanted));
                     (known.hook.at_entry, known.hook.at_return) =
                         self.programs(borrowed, &mut writes, wanted)?;
                     (wanted, Ok(Prepared { known, stub: None }))
                 }
-                Step::New(wanted, plan, was) => (
+                Step::New(wanted, plan, was, copied) => (
                     wanted,
-                    self.prepare(borrowed, &mut writes, wanted, plan, *was)?,
+                    self.prepare(borrowed, &mut writes, wanted, plan, (*was, *copied))?,
                 ),
             };
             match made {
@@ -176,7 +178,7 @@ impl Tracing {
         writes: &mut Writes,
         wanted: &Wanted,
         plan: &Plan,
-        was: u64,
+        (was, copied): (u64, u32),
     ) -> Result<std::result::Result<Prepared, String>> {
         let code = plan.patch_at..plan.patch_at + plan.stolen as u64;
         let size = (plan.most() as u64).next_multiple_of(16);
@@ -202,10 +204,7 @@ impl Tracing {
             at_return,
             original: stub.original,
             flags: if entry_only { flags::ENTRY_ONLY } else { 0 },
-            copied: match wanted.stack {
-                Some(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
-                None => COPIED,
-            },
+            copied: copied.max(described(wanted)),
             number: self.next_number,
             place: plan.patch_at,
             want: wanted.want,
@@ -267,4 +266,11 @@ impl Tracing {
         let [entry, exit] = places;
         Ok((entry, exit))
     }
+}
+
+/// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it: what
+/// the code reads counts too.
+fn described(wanted: &Wanted) -> u32 {
+    let bytes = wanted.stack.unwrap_or(0);
+    bytes.min(MOST_COPIED).next_multiple_of(16)
 }

@@ -3,12 +3,16 @@
 use crate::functions::{Function, Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
+use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
-use trampoline::{Options, Pads, Plan, Targets, plan};
+use trampoline::{Options, Pads, Plan, Stack, Targets, plan, stack};
 use vm::Memory;
 
 /// Code longer than this is not decoded (the largest libraries known have 200 MB).
 const MOST_CODE: u64 = 1 << 29;
+
+/// Stack arguments given to a function that takes their address: 128 words.
+const UNBOUNDED: u32 = 1024;
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -27,13 +31,14 @@ struct Text {
 }
 
 impl Texts {
-    /// Plans the hook of a function, or says why there can be none.
+    /// Plans the hook of a function, and says how many bytes of stack arguments it must be given; or why there can be
+    /// no hook.
     pub fn plan(
         &mut self,
         functions: &Functions,
         memory: &GuestMemory,
         function: &Function,
-    ) -> Result<Plan, String> {
+    ) -> Result<(Plan, u32), String> {
         let place = functions
             .module_of(function.address)
             .ok_or("the library it is in was unloaded")?;
@@ -54,6 +59,16 @@ impl Texts {
         let end = text.at + text.code.len() as u64;
         let end = text.starts.get(next).copied().unwrap_or(end);
         let code = &text.code[(function.address - text.at) as usize..(end - text.at) as usize];
+        let own = match function.size {
+            0 => code.len() as u64,
+            size => size.min(code.len() as u64),
+        };
+        let range = function.address..function.address + own;
+        let copied = match stack(&text.code, text.at, range) {
+            Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
+            Stack::Unproven => COPIED,
+            Stack::All => UNBOUNDED,
+        };
         plan(
             &trampoline::Function {
                 entry: function.address,
@@ -64,6 +79,7 @@ impl Texts {
             &mut text.pads,
             Options::default(),
         )
+        .map(|plan| (plan, copied))
         .map_err(|refusal| refusal.to_string())
     }
 }

@@ -112,6 +112,20 @@ impl Snapshot {
         }
     }
 
+    /// The text is as it was, byte for byte, and nothing of it has moved. For guests that change the rest themselves.
+    pub fn text_holds(&self, pid: i32, what: &str) {
+        let now = Snapshot::look(pid);
+        for (place, bytes) in &self.text {
+            let other = now.text.get(place);
+            let other = other.unwrap_or_else(|| panic!("{what}: text {place} is gone"));
+            let at = bytes.iter().zip(other).position(|(a, b)| a != b);
+            assert!(
+                at.is_none(),
+                "{what}: text {place} differs from byte {at:x?}"
+            );
+        }
+    }
+
     fn differences(&self, now: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (place, bytes) in &self.text {

@@ -1,0 +1,88 @@
+//! Every call is counted, and every call is told: nothing twice, nothing lost, nothing of another.
+
+use std::collections::HashMap;
+
+use crate::harness::{Snapshot, TempDir, beside};
+use crate::machine::{program, start};
+use crate::watch::{calls, hooked, left};
+
+const THREADS: usize = 4;
+const EACH: u64 = 250_000;
+
+#[test]
+fn a_million_calls_of_four_threads_are_counted() {
+    let _turn = beside();
+    let Some(path) = program("calls.cpp") else {
+        return;
+    };
+    let mut guest = start(&path, "many");
+    let before = Snapshot::take(guest.pid);
+    let watch = hooked(calls(guest.pid, &["-c", "-x", "h_numbered"]));
+    guest.tell(&EACH.to_string());
+    guest.find("answer ");
+    let output = left(watch, "count");
+    let row = output
+        .stdout
+        .lines()
+        .find(|line| line.ends_with(" h_numbered"))
+        .unwrap_or_else(|| panic!("no row: {}", output.stdout));
+    let count = row.split_whitespace().rev().nth(1);
+    assert_eq!(count, Some("1000000"), "{row}");
+    before.text_holds(guest.pid, "count");
+    guest.ends_with_nothing("count");
+}
+
+/// Each thread's calls come in its own order, each with its arguments and its result.
+#[test]
+fn a_million_calls_are_told_each_once_and_in_order() {
+    let _turn = beside();
+    let Some(path) = program("calls.cpp") else {
+        return;
+    };
+    let folder = TempDir::new("exact");
+    let (conf, out) = (folder.join("exact.conf"), folder.join("out"));
+    std::fs::write(&conf, "long h_numbered(int, long, double);\n").expect("a .conf");
+    let mut guest = start(&path, "many");
+    let (conf, out) = (conf.display().to_string(), out.display().to_string());
+    let what = [
+        "-x",
+        "h_numbered",
+        "-F",
+        &conf,
+        "-o",
+        &out,
+        "--max-wait",
+        "30s",
+    ];
+    let watch = hooked(calls(guest.pid, &what));
+    guest.tell(&EACH.to_string());
+    guest.find("answer ");
+    left(watch, "told");
+    guest.ends_with_nothing("told");
+    let text = std::fs::read_to_string(&out).expect("what was told");
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    let mut results = 0;
+    for line in text.lines() {
+        if line.contains("h_numbered(") {
+            let (_, arguments) = line.split_once("h_numbered(").expect("it is there");
+            let numbers: Vec<&str> = arguments
+                .split([',', ')', ' '])
+                .filter(|word| !word.is_empty())
+                .collect();
+            let thread: u64 = numbers[0].parse().unwrap_or_else(|_| panic!("{line}"));
+            let number: u64 = numbers[1].parse().unwrap_or_else(|_| panic!("{line}"));
+            let half: f64 = numbers[2].parse().unwrap_or_else(|_| panic!("{line}"));
+            let expected = next.entry(thread).or_default();
+            assert_eq!(number, *expected, "thread {thread}: {line}");
+            assert!((half - number as f64 / 2.0).abs() < 0.6, "{line}");
+            *expected += 1;
+            if let Some((_, result)) = line.rsplit_once(" = ") {
+                assert_eq!(result.trim(), (number * 3 + thread).to_string(), "{line}");
+            }
+        }
+        results += u64::from(line.contains(" = "));
+    }
+    assert_eq!(next.len(), THREADS, "threads");
+    assert!(next.values().all(|count| *count == EACH), "{next:?}");
+    assert_eq!(results, THREADS as u64 * EACH, "results");
+}

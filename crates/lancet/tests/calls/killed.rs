@@ -1,0 +1,80 @@
+//! `kill -9` of lancet at random instants while hooks fire: the guest goes on, at its pace, and the next attach works.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Guest, LIMIT, Random, Snapshot, Watch, beside, rubies, run, say, soak};
+use crate::watch::{calls, hooked, left};
+
+/// A guest that lost its reader is on its way again after so long, whatever it waited for.
+const SLOWED: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_kill_at_any_instant_leaves_the_guest_computing() {
+    let _turn = beside();
+    let count = if soak() { 300 } else { 30 };
+    for ruby in rubies("calls killed") {
+        let mut random = Random::new("calls killed");
+        let mut kills = 0;
+        while kills < count {
+            let mut guest = Guest::script(&ruby, "live/churn.rb", &[]);
+            guest.expect("ready");
+            let before = Snapshot::take(guest.pid);
+            for _ in 0..6.min(count - kills) {
+                let counted = random.below(2) == 0;
+                let mut arguments = vec![
+                    "-x",
+                    "rb_*",
+                    "-x",
+                    "malloc",
+                    "-x",
+                    "free",
+                    "-o",
+                    "/dev/null",
+                ];
+                arguments.extend(counted.then_some("-c"));
+                let watch = Watch::start(calls(guest.pid, &arguments));
+                std::thread::sleep(Duration::from_micros(random.below(600_000)));
+                watch.kill();
+                kills += 1;
+                assert!(
+                    !matches!(guest.state(), None | Some('Z' | 't' | 'T')),
+                    "{ruby}, kill {kills}: the guest is {:?}: {}",
+                    guest.state(),
+                    guest.complaints()
+                );
+                if random.below(3) == 0 {
+                    let again = hooked(calls(guest.pid, &["-c", "-x", "rb_*"]));
+                    left(again, "after a kill");
+                    before.text_holds(guest.pid, "after a kill");
+                }
+            }
+            // Killed last: it must come to its end by itself, and soon.
+            let began = Instant::now();
+            guest.tell("");
+            guest.ends_with("answer right");
+            assert!(began.elapsed() < SLOWED, "{ruby}: {:?}", began.elapsed());
+        }
+        say(format_args!("{ruby}: {kills} kills"));
+    }
+}
+
+/// What the killed one hooked is lifted by the next, whichever command that is.
+#[test]
+fn the_next_attach_lifts_what_was_left() {
+    let _turn = beside();
+    for ruby in rubies("calls lifted") {
+        let mut guest = Guest::script(&ruby, "live/churn.rb", &[]);
+        guest.expect("ready");
+        let before = Snapshot::take(guest.pid);
+        let watch = hooked(calls(guest.pid, &["-c", "-x", "rb_*"]));
+        watch.kill();
+        let output = run(
+            &mut calls(guest.pid, &["-c", "-x", "rb_yield", "--for", "10ms"]),
+            LIMIT,
+        );
+        assert_eq!(output.code(), 0, "{output:?}");
+        before.text_holds(guest.pid, "lifted");
+        guest.tell("");
+        guest.ends_with("answer right");
+    }
+}

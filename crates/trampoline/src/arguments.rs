@@ -1,0 +1,354 @@
+//! How many bytes of stack arguments a function may read.
+//!
+//! The routine hands the original a copy of the stack arguments (`routine::code`), so it must know how many there are, and
+//! where there is no prototype only the function's own code can tell. The code is followed from its entry, with what is known
+//! of rsp and of registers that were copied from it, in bytes from the return address:
+//!
+//! ```text
+//!   push rbp             rsp = -8
+//!   mov rbp, rsp         rbp = -8
+//!   sub rsp, 64          rsp = -72
+//!   mov rax, [rbp+24]    reads 16..24: the second word behind the return address → 16 bytes of arguments
+//!   lea rax, [rbp+16]    the address of the first: `va_start`, a structure that is passed on → all of them may be read
+//! ```
+//!
+//! A direct jump out of the function is followed: a tail call reads the same arguments, a cold part is the same function.
+//! What cannot be followed (a jump through a pointer on the entry's stack) is [`Stack::Unproven`].
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use core::ops::Range;
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
+};
+
+/// What a function does with its stack arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stack {
+    /// It reads at most so many bytes.
+    Reads(u32),
+    /// It ends by a jump to a function that could not be followed, which may read some.
+    Unproven,
+    /// It takes their address, and may read any number.
+    All,
+}
+
+/// Instructions followed of one function, those it jumps to included.
+const MOST_STEPS: usize = 20_000;
+/// Registers by their number; more than this are none.
+const REGISTERS: usize = 16;
+
+/// What is known at an instruction: for each general register how far above the return address it points.
+type Known = [Option<i64>; REGISTERS];
+
+/// Follows the function in the text `code`, which stands at `at`; it begins and ends with `function`.
+pub fn stack(code: &[u8], at: u64, function: Range<u64>) -> Stack {
+    let mut walk = Walk {
+        code,
+        at,
+        end: function.end,
+        factory: InstructionInfoFactory::new(),
+        seen: BTreeSet::new(),
+        pending: Vec::new(),
+        most: Stack::Reads(0),
+        tables: Vec::new(),
+    };
+    let mut known = [None; REGISTERS];
+    known[Register::RSP.number()] = Some(0);
+    walk.pending.push((function.start, known));
+    let (mut steps, mut swept) = (0, BTreeSet::new());
+    loop {
+        while let Some((ip, known)) = walk.pending.pop() {
+            walk.block(ip, known, &mut steps);
+            if steps > MOST_STEPS || walk.most == Stack::All {
+                return if steps > MOST_STEPS {
+                    Stack::All
+                } else {
+                    walk.most
+                };
+            }
+        }
+        // What a jump table leads to is not read from the table: everything around the jump is followed with what was known there.
+        let Some((jump, known)) = walk.tables.pop() else {
+            return walk.most;
+        };
+        if swept.insert(jump) {
+            walk.around(jump, known);
+        }
+    }
+}
+
+struct Walk<'a> {
+    code: &'a [u8],
+    at: u64,
+    end: u64,
+    factory: InstructionInfoFactory,
+    /// Instructions, each with where rsp and rbp pointed: code behind a call that does not return seems to be reached
+    /// with another stack, and is followed for both.
+    seen: BTreeSet<(u64, Option<i64>, Option<i64>)>,
+    pending: Vec<(u64, Known)>,
+    most: Stack,
+    tables: Vec<(u64, Known)>,
+}
+
+fn number(register: Register) -> Option<usize> {
+    let full = register.full_register();
+    full.is_gpr64().then(|| full.number())
+}
+
+impl Walk<'_> {
+    fn bytes(&self, ip: u64) -> Option<&[u8]> {
+        self.code
+            .get(usize::try_from(ip.checked_sub(self.at)?).ok()?..)
+    }
+
+    /// Reads on from `ip` to where the path ends or meets one that was followed.
+    fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize) {
+        loop {
+            let pointers = (known[Register::RSP.number()], known[Register::RBP.number()]);
+            if !self.seen.insert((ip, pointers.0, pointers.1)) {
+                return;
+            }
+            *steps += 1;
+            let Some(bytes) = self.bytes(ip).filter(|bytes| !bytes.is_empty()) else {
+                self.most = self.most.max(Stack::Unproven);
+                return;
+            };
+            let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
+            if instruction.is_invalid() || *steps > MOST_STEPS || self.most == Stack::All {
+                return;
+            }
+            self.reads(&instruction, &known);
+            let moved = self.moved(&instruction, &known);
+            match instruction.flow_control() {
+                FlowControl::ConditionalBranch => {
+                    self.pending.push((instruction.near_branch_target(), moved));
+                }
+                FlowControl::UnconditionalBranch => {
+                    self.pending.push((instruction.near_branch_target(), moved));
+                    return;
+                }
+                FlowControl::IndirectBranch => {
+                    let through_memory = instruction.op0_kind() == OpKind::Memory
+                        && instruction.memory_index() == Register::None;
+                    match known[Register::RSP.number()] {
+                        // On the entry's stack: a tail call.
+                        Some(0) if through_memory => self.most = self.most.max(Stack::Unproven),
+                        at => {
+                            if at == Some(0) {
+                                self.most = self.most.max(Stack::Unproven);
+                            }
+                            self.tables.push((ip, moved));
+                        }
+                    }
+                    return;
+                }
+                FlowControl::Return | FlowControl::Exception | FlowControl::Interrupt => return,
+                _ => {}
+            }
+            known = moved;
+            ip = instruction.next_ip();
+        }
+    }
+
+    /// Notes what an instruction reads above the return address.
+    fn reads(&mut self, instruction: &Instruction, known: &Known) {
+        let memory = (0..instruction.op_count())
+            .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+        let Some(base) = number(instruction.memory_base()).filter(|_| memory) else {
+            return;
+        };
+        let Some(from) = known[base] else { return };
+        let place = from.wrapping_add(instruction.memory_displacement64() as i64);
+        if place < 8 {
+            return;
+        }
+        if instruction.mnemonic() == Mnemonic::Nop {
+            return;
+        }
+        if instruction.mnemonic() == Mnemonic::Lea || instruction.memory_index() != Register::None {
+            // rsp and rbp are set right by it when a frame is taken down.
+            let own = matches!(instruction.op0_register(), Register::RSP);
+            if !(own && instruction.mnemonic() == Mnemonic::Lea) {
+                self.most = Stack::All;
+            }
+            return;
+        }
+        let size = instruction.memory_size().size().max(8) as i64;
+        let bytes = u32::try_from(place - 8 + size).unwrap_or(u32::MAX);
+        self.most = self.most.max(Stack::Reads(bytes.next_multiple_of(8)));
+    }
+
+    /// What is known behind an instruction.
+    fn moved(&mut self, instruction: &Instruction, known: &Known) -> Known {
+        let mut after = *known;
+        let rsp = Register::RSP.number();
+        let value = |operand: u32| match instruction.op_kind(operand) {
+            OpKind::Register => number(instruction.op_register(operand)).and_then(|n| known[n]),
+            _ => None,
+        };
+        let is64 =
+            instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_gpr64();
+        let target = number(instruction.op0_register()).filter(|_| is64);
+        let stack = known[rsp];
+        let calls = matches!(
+            instruction.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall
+        ) && instruction.mnemonic() == Mnemonic::Call;
+        for register in self.factory.info(instruction).used_registers() {
+            if matches!(
+                register.access(),
+                OpAccess::Write
+                    | OpAccess::CondWrite
+                    | OpAccess::ReadWrite
+                    | OpAccess::ReadCondWrite
+            ) && let Some(number) = number(register.register())
+            {
+                after[number] = None;
+            }
+        }
+        if calls {
+            // What the ABI lets a call change.
+            for register in [
+                Register::RAX,
+                Register::RCX,
+                Register::RDX,
+                Register::RSI,
+                Register::RDI,
+                Register::R8,
+                Register::R9,
+                Register::R10,
+                Register::R11,
+            ] {
+                after[register.number()] = None;
+            }
+            after[rsp] = stack;
+            return after;
+        }
+        let (code, immediate) = (instruction.mnemonic(), instruction.try_immediate(1).ok());
+        match (code, target) {
+            (Mnemonic::Mov, Some(to)) => after[to] = value(1),
+            (Mnemonic::Add, Some(to)) => {
+                after[to] = known[to]
+                    .zip(immediate)
+                    .map(|(at, by)| at.wrapping_add(by as i64));
+            }
+            (Mnemonic::Sub, Some(to)) => {
+                after[to] = known[to]
+                    .zip(immediate)
+                    .map(|(at, by)| at.wrapping_sub(by as i64));
+            }
+            // It only goes down: what is found above is no further than it would be.
+            (Mnemonic::And, Some(to)) if to == rsp => after[to] = None,
+            (Mnemonic::Lea, Some(to)) if instruction.memory_index() == Register::None => {
+                let base = number(instruction.memory_base()).and_then(|base| known[base]);
+                let by = instruction.memory_displacement64() as i64;
+                after[to] = base.map(|at| at.wrapping_add(by));
+            }
+            (Mnemonic::Leave, _) => {
+                after[rsp] = known[Register::RBP.number()].map(|at| at.wrapping_add(8));
+            }
+            (Mnemonic::Enter, _) | (Mnemonic::Xchg, _) => after[rsp] = None,
+            _ if instruction.is_stack_instruction() => {
+                let by = i64::from(instruction.stack_pointer_increment());
+                after[rsp] = stack.map(|at| at.wrapping_add(by));
+            }
+            _ => {}
+        }
+        after
+    }
+
+    /// The rest of the function behind a jump by table: each place that nothing falls into may be reached by it.
+    fn around(&mut self, jump: u64, known: Known) {
+        let Some(bytes) = self.bytes(jump) else {
+            return;
+        };
+        let length = usize::try_from(self.end.saturating_sub(jump)).unwrap_or(usize::MAX);
+        let bytes = &bytes[..length.min(bytes.len())];
+        let mut decoder = Decoder::with_ip(64, bytes, jump, DecoderOptions::NONE);
+        let mut reached = Vec::new();
+        let mut falls = false;
+        while decoder.can_decode() {
+            let ip = decoder.ip();
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                break;
+            }
+            if !falls && ip != jump {
+                reached.push((ip, known));
+            }
+            falls = !crate::plan::ends(&instruction);
+        }
+        self.pending.append(&mut reached);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: &[u8]) -> Stack {
+        stack(code, 0x1000, 0x1000..0x1000 + code.len() as u64)
+    }
+
+    #[test]
+    fn a_function_without_stack_arguments_reads_none() {
+        // push rbp; mov rbp,rsp; sub rsp,32; mov [rbp-8],rdi; lea rax,[rbp-8]; leave; ret
+        let code = [
+            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20, 0x48, 0x89, 0x7d, 0xf8, 0x48, 0x8d,
+            0x45, 0xf8, 0xc9, 0xc3,
+        ];
+        assert_eq!(of(&code), Stack::Reads(0));
+    }
+
+    #[test]
+    fn words_behind_the_return_address_are_counted() {
+        // mov rax,[rsp+8]; ret
+        assert_eq!(of(&[0x48, 0x8b, 0x44, 0x24, 0x08, 0xc3]), Stack::Reads(8));
+        // push rbp; mov rbp,rsp; sub rsp,64; mov rax,[rbp+24]; leave; ret
+        let framed = [
+            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x40, 0x48, 0x8b, 0x45, 0x18, 0xc9, 0xc3,
+        ];
+        assert_eq!(of(&framed), Stack::Reads(16));
+        // sub rsp,24; movups xmm0,[rsp+40]; add rsp,24; ret
+        let wide = [
+            0x48, 0x83, 0xec, 0x18, 0x0f, 0x10, 0x44, 0x24, 0x28, 0x48, 0x83, 0xc4, 0x18, 0xc3,
+        ];
+        assert_eq!(of(&wide), Stack::Reads(24));
+    }
+
+    #[test]
+    fn a_branch_and_a_tail_call_are_followed() {
+        // test edi,edi; je +1; ret; mov rax,[rsp+16]; ret
+        let branch = [
+            0x85, 0xff, 0x74, 0x01, 0xc3, 0x48, 0x8b, 0x44, 0x24, 0x10, 0xc3,
+        ];
+        assert_eq!(of(&branch), Stack::Reads(16));
+        // jmp +1; int3; mov rax,[rsp+24]; ret, the second being another function
+        let tail = [0xeb, 0x01, 0xcc, 0x48, 0x8b, 0x44, 0x24, 0x18, 0xc3];
+        assert_eq!(stack(&tail, 0x1000, 0x1000..0x1002), Stack::Reads(24));
+        // jmp [rip+0]
+        assert_eq!(of(&[0xff, 0x25, 0, 0, 0, 0]), Stack::Unproven);
+    }
+
+    #[test]
+    fn an_address_of_arguments_may_be_used_for_all_of_them() {
+        // lea rax,[rsp+8]; ret
+        assert_eq!(of(&[0x48, 0x8d, 0x44, 0x24, 0x08, 0xc3]), Stack::All);
+        // movsx eax,byte [rsp+rdi+8]; ret
+        assert_eq!(of(&[0x0f, 0xbe, 0x44, 0x3c, 0x08, 0xc3]), Stack::All);
+    }
+
+    #[test]
+    fn code_behind_a_jump_by_table_is_followed() {
+        // sub rsp,8; jmp rax; mov rax,[rsp+16]; add rsp,8; ret
+        let code = [
+            0x48, 0x83, 0xec, 0x08, 0xff, 0xe0, 0x48, 0x8b, 0x44, 0x24, 0x10, 0x48, 0x83, 0xc4,
+            0x08, 0xc3,
+        ];
+        assert_eq!(of(&code), Stack::Reads(8));
+    }
+}
