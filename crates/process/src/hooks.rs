@@ -242,7 +242,7 @@ impl Tracing {
         }
         match left.is_empty() {
             true => Ok(()),
-            false => self.lift(&left),
+            false => self.lift(&left).map(drop),
         }
     }
 
@@ -290,10 +290,11 @@ impl Tracing {
     }
 
     /// Puts back what stood at these places.
-    fn lift(&mut self, places: &[u64]) -> Result<()> {
+    /// Where each thread's stack ended meanwhile.
+    fn lift(&mut self, places: &[u64]) -> Result<Vec<u64>> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
         let mut timing = self.timing;
-        let lifted = stopped(&status, &memory, gadgets, &mut timing, |_, _| {
+        let lifted = stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
             for place in places {
                 let Some(known) = self.hooks.get_mut(place) else {
                     continue;
@@ -310,7 +311,9 @@ impl Tracing {
                 }
                 known.set = false;
             }
-            Ok(())
+            let others = stop.threads().filter(|tid| *tid != status.pid);
+            let others = others.filter_map(|tid| Some(crate::ptrace::registers(tid).ok()?.rsp));
+            Ok(others.chain([borrowed.registers().rsp]).collect())
         });
         self.timing = timing;
         lifted
@@ -391,11 +394,11 @@ impl Tracing {
             .filter(|(place, known)| known.set && !unwinder.contains(place))
             .map(|(place, _)| *place)
             .collect();
-        let mut lifted = match set.is_empty() {
-            true => Ok(()),
-            false => self.lift(&set),
+        let mut lifted = self.lift(&set);
+        let parked = match &lifted {
+            Ok(stacks) => self.has_parked_frames(stacks),
+            Err(_) => true,
         };
-        let parked = self.has_parked_frames();
         if lifted.is_ok() && !unwinder.is_empty() && !parked {
             lifted = self.lift(&unwinder);
         }
@@ -406,7 +409,7 @@ impl Tracing {
         }
         self.resident
             .set_board(&self.memory, offset_of!(Board, state), 0u32)?;
-        lifted.map(|()| !parked || unwinder.is_empty())
+        lifted.map(|_| !parked || unwinder.is_empty())
     }
 
     /// Where the unwinder is hooked.
@@ -418,7 +421,7 @@ impl Tracing {
             .collect()
     }
 
-    fn has_parked_frames(&self) -> bool {
+    fn has_parked_frames(&self, stacks: &[u64]) -> bool {
         let [routine, end, _] = self.resident.header.routines;
         let Ok(maps) = Maps::read(self.status.pid) else {
             return false;
@@ -426,7 +429,7 @@ impl Tracing {
         let agent = self.resident.base..self.resident.base + self.resident.header.size;
         let mut ours = self.lanes.ranges();
         ours.push(agent);
-        parked::may_be(&self.memory, &maps, routine..end, &ours)
+        parked::may_be(&self.memory, &maps, routine..end, &ours, stacks)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::harness::{Snapshot, TempDir, beside};
 use crate::machine::{program, start};
-use crate::watch::{calls, hooked, left};
+use crate::watch::{calls, hooked, left, text_holds};
 
 const THREADS: usize = 4;
 const EACH: u64 = 250_000;
@@ -28,7 +28,7 @@ fn a_million_calls_of_four_threads_are_counted() {
         .unwrap_or_else(|| panic!("no row: {}", output.stdout));
     let count = row.split_whitespace().rev().nth(1);
     assert_eq!(count, Some("1000000"), "{row}");
-    before.text_holds(guest.pid, "count");
+    text_holds(&before, guest.pid, "count", &output);
     guest.ends_with_nothing("count");
 }
 

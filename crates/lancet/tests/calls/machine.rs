@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::harness::{Guest, Snapshot, TempDir, beside, fixtures, installed, skip, soak};
-use crate::watch::{calls, hooked, left, left_with_losses};
+use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
 /// A program of `fixtures/c`, compiled once.
 pub fn program(source: &str) -> Option<PathBuf> {
@@ -66,8 +66,8 @@ fn holds(mode: &str, rounds: u64, what: &[&str]) {
         guest.tell(&rounds);
         let answer = guest.find("answer ");
         assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
-        leave(watch, mode);
-        before.text_holds(guest.pid, mode);
+        let output = leave(watch, mode);
+        text_holds(&before, guest.pid, mode, &output);
         guest.ends_with_nothing(mode);
 
         let mut guest = start(&path, mode);

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Guest, Random, Ruby, Snapshot, Watch, beside, rubies, say, soak};
-use crate::watch::{calls, hooked, left};
+use crate::watch::{calls, hooked, left, text_holds};
 
 /// Scripts, with rounds for some hundred thousand calls of hooked functions. What takes time is printing them.
 const SCRIPTS: [(&str, u32); 4] = [("fib", 6), ("fib2", 2), ("exc", 4), ("raise", 4)];
@@ -73,8 +73,8 @@ fn whole(ruby: &Ruby, script: &str, rounds: u32, what: &[&str]) -> (String, Opti
     let watch = open(&guest, what);
     guest.tell(&rounds.to_string());
     let answer = guest.find("answer ");
-    left(watch, script);
-    before.text_holds(guest.pid, script);
+    let output = left(watch, script);
+    text_holds(&before, guest.pid, script, &output);
     (answer, ended(guest))
 }
 
@@ -89,15 +89,16 @@ fn often(
     let mut guest = start(ruby, script);
     let before = Snapshot::take(guest.pid);
     guest.tell(&rounds.to_string());
-    let mut attaches = 0;
-    while attaches < 3 {
+    let mut attach = || {
         let watch = open(&guest, what);
         std::thread::sleep(Duration::from_millis(random.below(60)));
-        left(watch, script);
-        attaches += 1;
-    }
+        left(watch, script)
+    };
+    attach();
+    attach();
+    let output = attach();
     let answer = guest.find("answer ");
-    before.text_holds(guest.pid, script);
+    text_holds(&before, guest.pid, script, &output);
     (answer, ended(guest))
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Output, Watch, lancet};
+use crate::harness::{Output, Snapshot, Watch, lancet};
 
 /// What it says when the hooks are set.
 const HOOKED: &str = "lancet: process ";
@@ -38,4 +38,10 @@ pub fn left_with_losses(watch: Watch, what: &str) -> Output {
     let expected = if lost { 4 } else { 0 };
     assert_eq!(output.code(), expected, "{what}: {}", output.stderr);
     output
+}
+
+/// The text is as it was. Where it said that its hook on the unwinder stays for frames that are parked, that one is.
+pub fn text_holds(before: &Snapshot, pid: i32, what: &str, output: &Output) {
+    let stays = output.stderr.contains("the unwinder's hook stays");
+    before.text_holds_but(pid, what, stays.then_some("libgcc_s"));
 }

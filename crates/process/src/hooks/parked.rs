@@ -14,14 +14,25 @@ const MOST: u64 = 1 << 30;
 const PIECE: u64 = 1 << 20;
 
 /// Whether a word anywhere in the guest's own memory is an address within `routine`. `true` also where there is too
-/// much to look through. `ours` is left out.
-pub fn may_be(memory: &GuestMemory, maps: &Maps, routine: Range<u64>, ours: &[Range<u64>]) -> bool {
+/// much to look through, and where a stack that nobody uses any more still holds what stood there. Left out are `ours`,
+/// and of a stack that a thread stands on what lies below its pointer in `stacks`: that is over.
+pub fn may_be(
+    memory: &GuestMemory,
+    maps: &Maps,
+    routine: Range<u64>,
+    ours: &[Range<u64>],
+    stacks: &[u64],
+) -> bool {
     let own = maps.iter().filter(|mapping| {
         let p = mapping.permissions;
         p.read && p.write && !p.shared && !mapping.is_file()
     });
     let parts: Vec<Range<u64>> = own
-        .flat_map(|mapping| without(mapping.start..mapping.end, ours))
+        .flat_map(|mapping| {
+            let here = stacks.iter().filter(|pointer| mapping.contains(**pointer));
+            let start = here.min().copied().unwrap_or(mapping.start) & !7;
+            without(start..mapping.end, ours)
+        })
         .collect();
     let all: u64 = parts.iter().map(|part| part.end - part.start).sum();
     all > MOST || parts.into_iter().any(|part| holds(memory, part, &routine))
