@@ -118,8 +118,9 @@ struct Known {
     places: HashMap<u32, usize>,
     /// Losses of sessions before this.
     lost_before: u64,
-    /// Since when the next record is unfinished while others follow it.
-    stuck: Option<Instant>,
+    /// Since when the next record is unfinished while others follow it, and how far the lane was written then: what is
+    /// unfinished before that is as old.
+    stuck: Option<(Instant, u64)>,
     /// Records that were given up for that.
     abandoned: u64,
 }
@@ -127,6 +128,8 @@ struct Known {
 /// How long an unfinished record with more behind it is waited for: its writer is a signal handler's victim, and the
 /// handler may have left by longjmp.
 const STUCK: Duration = Duration::from_secs(1);
+/// The same where so much follows that the ring fills up, and the thread would soon wait for us.
+const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 impl Lanes {
     /// Begins with whatever is told from now on.
@@ -247,24 +250,33 @@ impl Lanes {
                 let Some(skipped) = behind(rest, position) else {
                     break;
                 };
-                let since = *self.known[at].stuck.get_or_insert_with(Instant::now);
-                if since.elapsed() < STUCK {
+                let lane = &mut self.known[at];
+                let now = || (Instant::now(), reserved);
+                let (since, written) = *lane.stuck.get_or_insert_with(now);
+                if position >= written {
+                    lane.stuck = Some(now());
                     break;
                 }
-                let lane = &mut self.known[at];
-                (lane.stuck, lane.abandoned) = (None, lane.abandoned + 1);
+                let full = reserved - position > ring / 2;
+                let patience = if full { STUCK_AND_FULL } else { STUCK };
+                if since.elapsed() < patience {
+                    break;
+                }
+                lane.abandoned += 1;
                 position += skipped;
                 continue;
             };
             self.record(at, what, &rest[1..length as usize], tell);
             position += length;
-            self.known[at].stuck = None;
         }
         if position == from {
             return Ok(false);
         }
         let lane = &mut self.known[at];
         lane.taken = position;
+        if lane.stuck.is_some_and(|(_, written)| position >= written) {
+            lane.stuck = None;
+        }
         self.give_back(at)?;
         Ok(true)
     }
