@@ -239,6 +239,23 @@ impl<'a> Borrowed<'a> {
         &self.saved
     }
 
+    /// The registers it will have again.
+    pub fn own_registers(&self) -> &Registers {
+        &self.saved
+    }
+
+    /// Lets it go on at another place than it stood, by our hand or by its frame.
+    pub fn go_on_at(&mut self, pc: u64) -> Result<()> {
+        self.saved.rip = pc;
+        let area = (self.saved.rsp - RED_ZONE - (self.saved_state.len() as u64 + 4)) & !63;
+        self.memory
+            .write(self.frame, &ucontext(&self.saved, self.saved_mask, area))?;
+        if !self.away {
+            ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
+        }
+        Ok(())
+    }
+
     /// Puts the thread back where it was.
     pub fn give_back(mut self) -> Result<()> {
         self.restore()

@@ -264,8 +264,30 @@ impl Tracing {
             .set_board(&self.memory, offset_of!(Board, calls), session)
     }
 
-    /// Hooks functions, in one stop; those that cannot be hooked, and why.
+    /// Hooks functions, in one stop; those that cannot be hooked, and why. Where a thread stands in the way of some, these
+    /// are tried again a moment later.
     pub fn set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let mut refused = self.try_set(wanted.clone())?;
+        for _ in 0..guest::TRIES {
+            let busy = |refused: &Refused| refused.reason == set::IN_THE_WAY;
+            let again: Vec<u64> = refused
+                .iter()
+                .filter(|refused| busy(refused))
+                .map(|refused| refused.function.address)
+                .collect();
+            if again.is_empty() {
+                break;
+            }
+            std::thread::sleep(guest::PAUSE);
+            refused.retain(|refused| !busy(refused));
+            let wanted = wanted.iter();
+            let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
+            refused.extend(self.try_set(wanted.cloned().collect())?);
+        }
+        Ok(refused)
+    }
+
+    fn try_set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
         let mut texts = Texts::default();
         for wanted in wanted {
@@ -289,12 +311,18 @@ impl Tracing {
         set.map(|()| refused)
     }
 
-    /// Puts back what stood at these places.
-    /// Where each thread's stack ended meanwhile.
+    /// Puts back what stood at these places; where each thread's stack ended meanwhile.
     fn lift(&mut self, places: &[u64]) -> Result<Vec<u64>> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
         let mut timing = self.timing;
+        let pads: Vec<(u64, u64)> = places
+            .iter()
+            .filter_map(|place| self.hooks.get(place))
+            .filter(|known| patches(&known.hook).len() > 1)
+            .map(|known| (known.hook.patches[0].at, known.hook.stub))
+            .collect();
         let lifted = stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
+            threads::take_jumps(borrowed, &stop.threads().collect::<Vec<_>>(), &pads)?;
             for place in places {
                 let Some(known) = self.hooks.get_mut(place) else {
                     continue;

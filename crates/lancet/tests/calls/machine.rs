@@ -107,12 +107,12 @@ fn contexts_are_switched_in_hooked_functions() {
 
 #[test]
 fn handlers_call_hooked_functions() {
-    holds("signals", 1_000_000, OWN);
+    holds("signals", 300_000, OWN);
 }
 
 #[test]
 fn handlers_leave_hooked_functions_by_longjmp() {
-    holds("signal_jumps", 1_000_000, OWN);
+    holds("signal_jumps", 60_000, OWN);
 }
 
 #[test]
@@ -140,6 +140,30 @@ fn threads_come_and_go_and_are_cancelled() {
         300,
         &["-x", "h_*", "-x", "pthread_*", "-x", "read"],
     );
+}
+
+/// Its only thread is the one that works for us while the hook is set.
+#[test]
+fn a_thread_within_the_first_instructions_is_moved() {
+    let _turn = beside();
+    let Some(path) = program("calls.cpp") else {
+        return;
+    };
+    let mut guest = start(&path, "slow");
+    let before = Snapshot::take(guest.pid);
+    let rounds: u64 = 100_000_000;
+    guest.tell(&rounds.to_string());
+    for attach in 0..25 {
+        let watch = hooked(calls(guest.pid, &["-c", "-x", "h_slow", "-o", "/dev/null"]));
+        let output = left(watch, "slow");
+        assert!(
+            output.stderr.contains(" 1 of 1 functions hooked"),
+            "attach {attach}: {}",
+            output.stderr
+        );
+        before.text_holds(guest.pid, "slow");
+    }
+    assert_ne!(guest.state(), None, "it still runs: {}", guest.complaints());
 }
 
 #[test]

@@ -6,10 +6,6 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `killed` | `kill -9` of lancet at random instants |
-//! | `cycles` | attach and leave under malloc load; nothing grows |
-//! | `loader` | libraries that come and go while we look |
-//! | `company` | two lancets, `lancet mem` beside, a closed pipe, a guest that dies |
-//! | `refused` | what cannot be opened or understood: one line |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
 //! The environment variables are those of the tests in `live`, whose harness this shares.

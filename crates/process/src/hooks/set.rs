@@ -15,6 +15,8 @@ use wire::calls::{self, Hook, area, want};
 
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
+/// Why a function is not hooked now.
+pub(super) const IN_THE_WAY: &str = "a thread is about to go on in its first instructions";
 /// Bytes of an `endbr64`, behind which a hook begins.
 const LANDING: u64 = 4;
 
@@ -120,7 +122,7 @@ impl Tracing {
             self.hooks.insert(made.known.hook.place, made.known);
         }
         writes.write(&memory)?;
-        self.clear_the_way(stop, &mut prepared, refused)?;
+        self.clear_the_way(stop, borrowed, &mut prepared, refused)?;
         for made in prepared.iter().filter(|made| !made.known.set) {
             for patch in patches(&made.known.hook) {
                 memory.write(patch.at, &patch.is[..patch.length as usize])?;
@@ -135,6 +137,7 @@ impl Tracing {
     fn clear_the_way(
         &mut self,
         stop: &Stop,
+        borrowed: &mut Borrowed,
         prepared: &mut Vec<Prepared>,
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
@@ -148,12 +151,8 @@ impl Tracing {
                     moves: made.stub.as_ref().map_or(&[], |stub| &stub.moves),
                 })
                 .collect();
-            let blocked = threads::move_out(
-                self.status.pid,
-                &stop.threads().collect::<Vec<_>>(),
-                &self.memory,
-                &changes,
-            )?;
+            let standing: Vec<i32> = stop.threads().collect();
+            let blocked = threads::move_out(borrowed, &standing, &self.memory, &changes)?;
             let Some(index) = blocked else {
                 return Ok(());
             };
@@ -166,7 +165,7 @@ impl Tracing {
             let function = self.names.remove(&(known.hook.number as u32));
             refused.extend(function.map(|function| Refused {
                 function,
-                reason: "a thread is about to return from a signal handler into its first instructions".into(),
+                reason: IN_THE_WAY.into(),
             }));
         }
     }

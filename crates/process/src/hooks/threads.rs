@@ -1,5 +1,6 @@
 //! Where the threads of a stopped guest stand, and moving them out of bytes that are about to change.
 
+use crate::borrow::Borrowed;
 use crate::error::Result;
 use crate::memory::GuestMemory;
 use crate::ptrace;
@@ -24,11 +25,12 @@ pub struct Changed<'a> {
 /// A thread at the first byte needs no care: it runs the jump. Only instructions behind the first can be
 /// in the way. `changes` are by rising address.
 pub fn move_out(
-    pid: i32,
+    borrowed: &mut Borrowed,
     tids: &[i32],
     memory: &GuestMemory,
     changes: &[Changed],
 ) -> Result<Option<usize>> {
+    let pid = memory.pid();
     let explain = |errno| ptrace::explain(pid, "moving a thread out of the way", errno);
     let inside = |pc: u64| {
         let next = changes.partition_point(|change| change.at <= pc);
@@ -37,7 +39,11 @@ pub fn move_out(
     };
     let mut moves = Vec::new();
     for tid in tids {
-        let registers = ptrace::registers(*tid).map_err(explain)?;
+        // The borrowed thread stands where we sent it, not where it will go on.
+        let registers = match *tid == pid {
+            true => *borrowed.own_registers(),
+            false => ptrace::registers(*tid).map_err(explain)?,
+        };
         if let Some(index) = inside(registers.rip) {
             let known = changes[index].moves.iter();
             match known.into_iter().find(|(from, _)| *from == registers.rip) {
@@ -51,9 +57,34 @@ pub fn move_out(
     }
     for (tid, mut registers, to) in moves {
         registers.rip = to;
-        ptrace::set_registers(tid, &registers).map_err(explain)?;
+        match tid == pid {
+            true => borrowed.go_on_at(to)?,
+            false => ptrace::set_registers(tid, &registers).map_err(explain)?,
+        }
     }
     Ok(None)
+}
+
+/// Sends threads on that stand at the first byte of what is about to be put back, where that is a jump in padding: what
+/// stood there before is no code. `jumps` are such places, each with where the jump leads.
+pub fn take_jumps(borrowed: &mut Borrowed, tids: &[i32], jumps: &[(u64, u64)]) -> Result<()> {
+    let pid = borrowed.pid();
+    let explain = |errno| ptrace::explain(pid, "moving a thread out of the way", errno);
+    for tid in tids {
+        let mut registers = match *tid == pid {
+            true => *borrowed.own_registers(),
+            false => ptrace::registers(*tid).map_err(explain)?,
+        };
+        let Some((_, to)) = jumps.iter().find(|(at, _)| *at == registers.rip) else {
+            continue;
+        };
+        registers.rip = *to;
+        match *tid == pid {
+            true => borrowed.go_on_at(*to)?,
+            false => ptrace::set_registers(*tid, &registers).map_err(explain)?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether a word on the stack looks like an instruction pointer, saved by a signal's delivery, within a
