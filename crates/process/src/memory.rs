@@ -142,6 +142,5 @@ records!(
     wire::Kind,
     wire::Counts,
     wire::Entry,
-    wire::Segments,
-    wire::HeapShape
+    wire::Segments
 );
