@@ -28,10 +28,6 @@ use owners::{Link, Owner};
 pub use records::site_at;
 use wire::{Entry, Frame, Kind, Ledger, Site};
 
-/// Entries that lie where their key's hash says, so that most births are booked with one look at one cache
-/// line. A key whose place is taken has its entry further on, found by the index.
-const HOMES: u32 = 2048;
-
 /// Most frames of a call path.
 pub const DEEPEST: usize = 512;
 
@@ -68,12 +64,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// The number of the entry that this key has if nobody was there before; never 0.
-    #[inline]
-    fn home(hash: u64) -> u32 {
-        1 + (hash >> 32) as u32 % HOMES
-    }
-
     #[inline]
     fn hash(self) -> u64 {
         // One multiplication: keys of one pc have one code, and differ by their class alone.
@@ -127,7 +117,7 @@ impl Books {
 
     /// Makes ready: number 0 of everything is taken.
     pub fn open(&mut self, ledger: &mut Ledger) -> Option<()> {
-        self.entries.resize(1 + HOMES)?;
+        self.entries.push(Entry::default())?;
         self.owners.push(Owner::of(0, 0))?;
         self.links.push(Link::NONE)?;
         store::append(&mut ledger.sites, Site::default())?;
@@ -153,26 +143,11 @@ impl Books {
     /// Books a birth; the number of its site. `None`: this key is new.
     #[inline]
     pub fn count(&mut self, key: Key) -> Option<u32> {
-        let hash = key.hash();
-        if self.entries.len() <= HOMES {
-            return None;
-        }
-        // SAFETY: the list is longer than all homes, and no other reference is alive.
-        let home = unsafe { &mut *self.entries.get(Key::home(hash)) };
-        if key.is_of(home) {
-            home.born += 1;
-            return Some(home.site);
-        }
-        self.count_away(key, hash)
-    }
-
-    #[inline(never)]
-    fn count_away(&mut self, key: Key, hash: u64) -> Option<u32> {
         let entries = &self.entries;
         // SAFETY: the index holds numbers of entries only.
-        let found = self
-            .by_key
-            .find(hash, |number| key.is_of(unsafe { &*entries.get(number) }))?;
+        let found = self.by_key.find(key.hash(), |number| {
+            key.is_of(unsafe { &*entries.get(number) })
+        })?;
         // SAFETY: as above, and no other reference is alive.
         let entry = unsafe { &mut *self.entries.get(found) };
         entry.born += 1;
@@ -190,9 +165,15 @@ impl Books {
         let kind = self.kind_of(desk, key.class)?;
         let place = self.place(desk, frames, paths)?;
         let site = self.site(desk.ledger, place, kind)?;
-        let number = self.free_place(key)?;
+        let number = match self.free_entry {
+            0 => self.entries.push(Entry::default())?,
+            free => free,
+        };
         // SAFETY: the number is one of the list's, and no other reference is alive.
         let entry = unsafe { &mut *self.entries.get(number) };
+        if number == self.free_entry {
+            self.free_entry = entry.site;
+        }
         *entry = Entry {
             code: key.code,
             pc: key.pc,
@@ -200,7 +181,6 @@ impl Books {
             born: 1,
             site,
             age: entry.age,
-            reserved: [0; 3],
         };
         let age = entry.age;
         let entries = &self.entries;
@@ -213,23 +193,6 @@ impl Books {
             self.link(*code, 0, number, age)?;
         }
         Some(site)
-    }
-
-    /// The number of an unused entry: the key's home, or one that was used before, or a new one.
-    fn free_place(&mut self, key: Key) -> Option<u32> {
-        let home = Key::home(key.hash());
-        // SAFETY: `open` made the list longer than all homes; copied. A used entry's class is never 0.
-        if unsafe { (*self.entries.get(home)).class } == 0 {
-            return Some(home);
-        }
-        match self.free_entry {
-            0 => self.entries.push(Entry::default()),
-            free => {
-                // SAFETY: free entries are in the list; copied.
-                self.free_entry = unsafe { (*self.entries.get(free)).site };
-                Some(free)
-            }
-        }
     }
 
     /// Calls `of` with the site and the births of each entry.

@@ -40,7 +40,7 @@ mod watch;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use wire::board::enter::{LOCK, REGISTER, WAKE};
-use wire::{Board, Config, HeapShape, Ledger, Reply, Request, Segments, State, ledger};
+use wire::{Board, Config, Ledger, Reply, Request, Segments, State, ledger};
 
 /// The page that a fork wipes.
 #[unsafe(no_mangle)]
@@ -61,7 +61,7 @@ static mut LEDGER: Ledger = Ledger {
     entries: 0,
     entry_count: 0,
     slot_roots: 0,
-    heap_shape: HeapShape::new(1 << 16, 1),
+    page_shift: 0,
     site_counts: 0,
     site_count: 0,
     kind_counts: 0,

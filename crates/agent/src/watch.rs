@@ -17,7 +17,7 @@ pub use newborns::NEWBORNS;
 use newborns::{NOBODY, Newborn};
 use vm::ruby::frames::trace_arg;
 use vm::ruby::{Imemo, Type};
-use wire::{Board, Config, Farewell, HeapShape, Ledger, Reply, State};
+use wire::{Board, Config, Farewell, Ledger, Reply, State};
 
 /// Births between two looks at the command's beat.
 const LOOK_EVERY: u32 = 1024;
@@ -85,22 +85,19 @@ impl Agent {
         if self.names.open(&config.facts).is_err() {
             return Reply::Refused;
         }
-        let shape = match self.names.ruby() {
-            Some(ruby) => {
-                let heap = &ruby.layout().heap;
-                HeapShape::new(
-                    heap.align,
-                    heap.pools.as_ref().map_or(1, |pools| pools.count),
-                )
-            }
-            None => return Reply::Refused,
+        let Some(ruby) = self.names.ruby() else {
+            return Reply::Refused;
         };
-        if self.slots.open(shape).is_none() || self.books.open(ledger).is_none() {
+        let heap = &ruby.layout().heap;
+        let page_shift = heap.align.trailing_zeros();
+        let sizes = heap.pools.as_ref().map_or(1, |pools| pools.count);
+        if self.slots.open(page_shift, sizes as u32).is_none() || self.books.open(ledger).is_none()
+        {
             self.forget(ledger);
             return Reply::NoMemory;
         }
         ledger.slot_roots = self.slots.address();
-        ledger.heap_shape = self.slots.shape();
+        ledger.page_shift = u64::from(self.slots.page_shift());
         self.farewell = None;
         self.newborns = [NOBODY; NEWBORNS];
         self.beat_seen = 0;
@@ -137,7 +134,7 @@ impl Agent {
 
     fn forget(&mut self, ledger: &mut Ledger) {
         self.slots.free();
-        ledger.slot_roots = 0;
+        (ledger.slot_roots, ledger.page_shift) = (0, 0);
         self.books.free(ledger);
         crate::census::free(ledger);
     }

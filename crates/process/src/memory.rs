@@ -143,7 +143,6 @@ records!(
     wire::Counts,
     wire::Entry,
     wire::Segments,
-    wire::HeapShape,
     wire::calls::Area,
     wire::calls::Hook,
     wire::calls::Count

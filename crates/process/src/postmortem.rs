@@ -12,8 +12,8 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Instant;
 use vm::ruby::{Facts, Ruby, Slot, Type};
-use wire::slots::ROOTS;
-use wire::{Counts, Entry, HeapShape, Ledger, Segments, Site};
+use wire::slots::{ROOTS, Table};
+use wire::{Counts, Entry, Ledger, Segments, Site, SlotPath};
 
 /// What was seen.
 pub struct Seen {
@@ -87,59 +87,60 @@ impl Before {
 struct Slots<'a> {
     memory: &'a GuestMemory,
     roots: u64,
-    shape: HeapShape,
+    page_shift: u32,
 }
 
-/// The numbers of one page.
+/// The numbers of one page; none of them if nothing was born there.
 struct Numbers {
-    shape: HeapShape,
-    /// By plane; an empty one where nothing was born.
-    tables: Vec<Vec<u32>>,
+    page_shift: u32,
+    table: Table,
+    numbers: Vec<u32>,
 }
 
 impl<'a> Slots<'a> {
     fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
-        let shape: HeapShape = memory.record(ledger + offset_of!(Ledger, heap_shape) as u64)?;
+        let page_shift = memory.half(ledger + offset_of!(Ledger, page_shift) as u64)?;
         Ok(Slots {
             memory,
             roots: memory.word(ledger + offset_of!(Ledger, slot_roots) as u64)?,
-            shape: shape.checked(),
+            // What was read from a guest must not lead us astray.
+            page_shift: page_shift.clamp(12, 24),
         })
     }
 
     /// All numbers of the page that `address` lies in.
     fn numbers(&self, address: u64) -> Result<Numbers> {
-        let mut numbers = Numbers {
-            shape: self.shape,
-            tables: Vec::new(),
-        };
-        let root = self.shape.path(address).root;
-        if self.roots == 0 || root >= ROOTS {
-            return Ok(numbers);
-        }
-        let tables = self.memory.word(self.roots + u64::from(root) * 8)?;
-        if tables == 0 {
-            return Ok(numbers);
-        }
-        for table in self.shape.tables(address) {
-            let count = self.shape.numbers(table) as usize;
-            let at = self.memory.word(tables + u64::from(table) * 8)?;
-            numbers.tables.push(match at {
+        let table = self.table(SlotPath::of(address, self.page_shift))?;
+        let count = Table::numbers(table.step(), self.page_shift) as usize;
+        Ok(Numbers {
+            page_shift: self.page_shift,
+            table,
+            numbers: match table.address() {
                 0 => Vec::new(),
                 at => self.memory.records(at, count)?,
-            });
+            },
+        })
+    }
+
+    fn table(&self, path: SlotPath) -> Result<Table> {
+        if self.roots == 0 || path.root >= ROOTS {
+            return Ok(Table::NONE);
         }
-        Ok(numbers)
+        match self.memory.word(self.roots + u64::from(path.root) * 8)? {
+            0 => Ok(Table::NONE),
+            tables => Ok(Table::from_word(
+                self.memory.word(tables + u64::from(path.page) * 8)?,
+            )),
+        }
     }
 }
 
 impl Numbers {
     /// That of the object at `address`, which lies in this page; 0 if it was born before we came.
     fn of(&self, address: u64) -> u32 {
-        let path = self.shape.path(address);
-        let plane = path.table - self.shape.tables(address).start;
-        let table = self.tables.get(plane as usize);
-        let number = table.and_then(|numbers| numbers.get(path.slot as usize));
+        let path = SlotPath::of(address, self.page_shift);
+        let index = self.table.index(path.grain);
+        let number = index.and_then(|index| self.numbers.get(index as usize));
         number.copied().unwrap_or(0)
     }
 }

@@ -11,8 +11,6 @@
 //! *segments*, pieces of equal length that never move, so that the command can read them while the
 //! guest goes on; text once written never changes.
 
-use crate::slots::HeapShape;
-
 /// Most pieces a [`Segments`] can have.
 pub const PIECES: usize = 1024;
 
@@ -70,8 +68,8 @@ pub struct Ledger {
     pub entry_count: u64,
     /// Address of the table of roots that leads to the number of each heap slot; see [`crate::slots`].
     pub slot_roots: u64,
-    /// How it leads there.
-    pub heap_shape: HeapShape,
+    /// A heap page has 2 to this power bytes.
+    pub page_shift: u64,
     /// Address of [`Counts`] per site, made by a census.
     pub site_counts: u64,
     /// How many: sites made later are not among them.
@@ -151,8 +149,7 @@ pub struct Kind {
     pub address: u64,
 }
 
-/// What the agent keeps per (code, pc, class): births not yet booked at their site. It fills a cache line,
-/// because one is looked at for each birth.
+/// What the agent keeps per (code, pc, class): births not yet booked at their site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
@@ -168,8 +165,6 @@ pub struct Entry {
     pub site: u32,
     /// Changes when the entry is used for something else.
     pub age: u32,
-    /// Fills up.
-    pub reserved: [u64; 3],
 }
 
 /// [`Kind::flags`]: the VM's own.

@@ -1,7 +1,7 @@
 //! What entries rest on: code and classes, by their address, until something else is born there.
 
 use super::records::{kind_at, set_site, site_at};
-use super::{Books, HOMES, key_of};
+use super::{Books, key_of};
 use crate::store::mix;
 use wire::ledger::ANONYMOUS;
 use wire::{Entry, Ledger};
@@ -192,10 +192,7 @@ impl Books {
             age: entry.age.wrapping_add(1),
             ..Entry::default()
         };
-        // A home is free for the next key that belongs there.
-        if number > HOMES {
-            self.free_entry = number;
-        }
+        self.free_entry = number;
     }
 
     /// Objects have been moved: no address means what it did. What was counted stays in the sites.
