@@ -19,6 +19,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod limits;
 mod memory;
 pub mod python;
 pub mod ruby;

@@ -6,8 +6,10 @@
 
 mod classes;
 mod frames;
+mod functions;
 mod guest;
 mod heap;
 mod lines;
 mod python;
 mod ractors;
+mod show;
