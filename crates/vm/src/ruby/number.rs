@@ -2,7 +2,7 @@
 //!
 //! A Float is in the value itself (flonum: the exponent's upper bits are cut, the rest rotated;
 //! `internal/numeric.h`, 2.7 `internal.h`: `rb_float_flonum_value`) or an object. An Integer of more than 62 bits
-//! is an object with 64-bit digits, the lowest first, up to three in its slot (`struct RBignum`,
+//! is an object with 32-bit digits (`BDIGIT`), the lowest first, up to six in its slot (`struct RBignum`,
 //! `internal/bignum.h`; 2.7 `internal.h`).
 
 use core::fmt::{self, Write};
@@ -22,8 +22,8 @@ const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
 const LEN: u64 = 16;
 const DIGITS: u64 = 24;
 
-/// Integers of more 64-bit digits are shown by their size.
-const MOST_DIGITS: usize = 20;
+/// Integers of more digits (of 32 bits) are shown by their size.
+const MOST_DIGITS: usize = 40;
 /// So many groups of nine decimal digits they make at most.
 const GROUPS: usize = 43;
 const GROUP: u64 = 1_000_000_000;
@@ -59,20 +59,20 @@ impl<M: Memory> Ruby<'_, M> {
         let sign = if flags & POSITIVE != 0 { "" } else { "-" };
         let mut digits = [0; MOST_DIGITS];
         let Some(digits) = digits.get_mut(..usize::try_from(len).unwrap_or(usize::MAX)) else {
-            let bits = len.saturating_mul(64);
+            let bits = len.saturating_mul(32);
             return Ok(write!(out, "#<Integer {sign}2**{bits} or less>")?);
         };
         for (place, digit) in digits.iter_mut().enumerate() {
-            *digit = self.memory.u64(at.wrapping_add(place as u64 * 8))?;
+            *digit = self.memory.u32(at.wrapping_add(place as u64 * 4))?;
         }
         let mut groups = [0; GROUPS];
         let mut count = 0;
         while digits.iter().any(|&digit| digit != 0) && count < GROUPS {
             let mut rest = 0;
             for digit in digits.iter_mut().rev() {
-                let value = u128::from(rest) << 64 | u128::from(*digit);
-                *digit = (value / u128::from(GROUP)) as u64;
-                rest = (value % u128::from(GROUP)) as u64;
+                let value = rest << 32 | u64::from(*digit);
+                *digit = (value / GROUP) as u32;
+                rest = value % GROUP;
             }
             groups[count] = rest;
             count += 1;

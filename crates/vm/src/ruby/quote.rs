@@ -2,7 +2,8 @@
 //! (`symbol.c`).
 //!
 //! Characters are shown where the encoding is UTF-8 (or the text ASCII); in any other, bytes that are not ASCII
-//! are `\xE9`. What Unicode calls unprintable or combining is escaped, so that what is shown stays what it is.
+//! are `\xE9`. Beyond what Ruby escapes, invisible and combining characters are, so that what is shown stays what
+//! it is.
 
 use core::fmt::Write;
 
@@ -186,7 +187,6 @@ fn write_character(character: char, unicode: bool, out: &mut dyn Write) -> Resul
         '\x1b' => out.write_str("\\e")?,
         ' '..='~' => out.write_char(character)?,
         _ if character > '\x7f' && is_shown(character) => out.write_char(character)?,
-        '\x7f' => out.write_str("\\x7F")?,
         _ if !unicode => write!(out, "\\x{code:02X}")?,
         _ if code < 0x1_0000 => write!(out, "\\u{code:04X}")?,
         _ => write!(out, "\\u{{{code:X}}}")?,

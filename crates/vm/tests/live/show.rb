@@ -14,7 +14,7 @@ end
 GC.disable
 [nil, true, false, 0, 1, -1, 42, 2**61, 2**62 - 1, -2**62, 2**62, -2**62 - 1, 2**63, 2**64 - 1, 2**64, -2**64, 10**9, 10**18, 10**27 + 7, 2**128, 2**191 - 1,
  2**192, -2**192 - 1, 3**200, -7**300, 10**360, 2**1280 - 1].each { |value| show(value) }
-show(2**1280, "#<Integer 2**1344 or less>")
+show(2**1280, "#<Integer 2**1312 or less>")
 show(-2**3000, "#<Integer -2**3008 or less>")
 [0.0, -0.0, 1.0, -1.5, 0.1, 1e14, 1e15, 1e16, 123456789012345678.0, 1234567890123456.0, 1234567890123456.7, 999999999999999.0, 9007199254740993.0, 1e-3, 1e-4, 1e-5,
  9.999e-5, 0.00012345, 1e22, 1e100, 1.5e300, 5e-324, 1.7976931348623157e308, Float::INFINITY, -Float::INFINITY, Float::NAN, 1 / 3.0, 2.5e-7, 1e-77, 1e77, 100.0, 3.0e-200,
@@ -22,12 +22,14 @@ show(-2**3000, "#<Integer -2**3008 or less>")
 ["", "abc", "it's", 'say "hi"', "tab\tnl\ncr\r\\", "\f\v\b\a\e", "\0\x01\x1f", "é", "\u0080\u009f\u00ff", "Ā", "日本語", "𝄞 music", "\u2028", "mixed é 日 𝄞", "\#{x} \#$y \#@z # #a ##",
  "#", "\xff\xfe", "a\xe6\x97", "\xe6\x97a\xff日", "\xed\xa0\x80", "a" * 199, "é" * 100, "日" * 66, "x" * 23, "x" * 24, "x" * 25,
  "abc\xff\0".b, "caf\xe9".force_encoding("ISO-8859-1"), "plain".encode("US-ASCII"), "\u{10ffff}", "SELECT * FROM t WHERE a = 'b'"].each { |value| show(value) }
-show("\x7f", '"\x7F"')
+show("\x7f")
+show("\x7f".b)
+# Ruby shows these as they are, which nobody could see.
+show("a\u200b\u0301\u{e0001}", '"a\u200B\u0301\u{E0001}"')
 show("a" * 1000, ("a" * 200).inspect + "…")
 show("日" * 67, ("日" * 66).inspect + "…")
 show("x" + "é" * 100, ("x" + "é" * 99).inspect + "…")
 show("\xff" * 150 + "日" * 50, ("\xff" * 150 + "日" * 16).inspect + "…")
-long = "é" * 2000
 [:a, :foo, :foo?, :foo!, :foo=, :Foo, :Foo=, :+, :-@, :[], :[]=, :<=>, :===, :!, :!=, :!~, :"foo bar", :"", :"9a", :@a, :@@b, :$c, :$1, :$~, :"$-w", :"@", :"@1", :"$", :"foo?=", :"a-b",
  :é, :日本, :"é è", :"a\nb", :"=", :"[]?", :"a=b", :`, :%, :nil, :"$12a", :_x, :"&&"].each { |value| show(value) }
 100.times { |i| show("dynamic_#{i}".to_sym) if i % 20 == 0 }
@@ -50,13 +52,14 @@ show(circle, "[[[…]]]")
 small = {a: 1, b: 2, c: 3}
 small.delete(:b)
 show(small)
-small.delete(:a)
-small.delete(:c)
-show(small)
+emptied = {a: 1, b: 2}
+emptied.delete(:a)
+emptied.delete(:b)
+show(emptied)
 large = (1..40).to_h { |i| [i, i] }
 (1..30).each { |i| large.delete(i) }
 show(large)
-pair = 1.0.respond_to?(:nan?) && {1 => 2}.inspect[2..-3]
+pair = {1 => 2}.inspect[2..-3]
 show((1..300).to_h { |i| [i, i] }, "{" + (1..16).map { |i| "#{i}#{pair}#{i}" }.join(", ") + ", …}")
 show([{x: {}}, {x: {y: 1}}][1, 1], [{x: 1}].inspect.sub("1", "{…}"))
 
