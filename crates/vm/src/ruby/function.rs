@@ -177,16 +177,18 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     fn constant_by(&self, path: &str, left: &mut u32) -> Result<u64, Error> {
-        let (mut value, mut known) = (self.facts.object(), 0);
-        for part in path.strip_prefix("::").unwrap_or(path).split("::") {
+        let mut value = self.facts.object();
+        let mut known = 0;
+        let mut begin = path.len() - path.strip_prefix("::").unwrap_or(path).len();
+        for part in path[begin..].split("::") {
             if !matches!(self.type_of(value)?, Type::Class | Type::Module) {
                 return Err(Error::NotAModule { value });
             }
             value = self
                 .constant_of(value, part, left)?
                 .ok_or(Error::NoConstant { known })?;
-            // Where the part ends in the path; parts are pieces of it.
-            known = part.as_ptr().addr() + part.len() - path.as_ptr().addr();
+            known = begin + part.len();
+            begin = known + 2;
             if value == self.undefined() {
                 return Err(Error::NotLoaded { known });
             }

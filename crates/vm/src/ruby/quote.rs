@@ -174,7 +174,7 @@ fn without_begun(piece: &[u8]) -> &[u8] {
 
 fn write_character(character: char, unicode: bool, out: &mut dyn Write) -> Result<(), Error> {
     let code = u32::from(character);
-    Ok(match character {
+    match character {
         '"' => out.write_str("\\\"")?,
         '\\' => out.write_str("\\\\")?,
         '\n' => out.write_str("\\n")?,
@@ -190,7 +190,8 @@ fn write_character(character: char, unicode: bool, out: &mut dyn Write) -> Resul
         _ if !unicode => write!(out, "\\x{code:02X}")?,
         _ if code < 0x1_0000 => write!(out, "\\u{code:04X}")?,
         _ => write!(out, "\\u{{{code:X}}}")?,
-    })
+    }
+    Ok(())
 }
 
 /// Whether Rust would print it as it is.

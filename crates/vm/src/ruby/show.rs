@@ -155,9 +155,10 @@ impl<M: Memory> Ruby<'_, M> {
 
 /// That there are more.
 fn write_rest(more: bool, shown: u64, out: &mut dyn Write) -> Result<(), Error> {
-    Ok(match (more, shown) {
-        (false, _) => (),
+    match (more, shown) {
+        (false, _) => {}
         (true, 0) => out.write_char('…')?,
         (true, _) => out.write_str(", …")?,
-    })
+    }
+    Ok(())
 }

@@ -1,4 +1,6 @@
-# Values and what inspect says of them.
+# Values and what inspect says of them, after every object that can move has moved.
+ready
+GC.compact
 $kept = []
 
 # An Array of one element has it in its slot, whatever it is.

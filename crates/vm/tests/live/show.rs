@@ -21,6 +21,9 @@ const ELEMENT: u64 = 16;
 #[test]
 fn values_are_shown_as_inspect_shows_them() {
     each_version(include_str!("show.rb"), |version, guest| {
+        let symbols = guest.facts.symbols();
+        guest.resume();
+        assert_eq!(guest.facts.symbols(), symbols, "ruby {version}: it moved");
         let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
         let limits = Limits::default();
         let (mut values, mut calls) = (0, 0);
@@ -87,6 +90,7 @@ impl Memory for Damaged<'_> {
 #[test]
 fn damage_is_survived() {
     each_version(include_str!("show.rb"), |version, guest| {
+        guest.resume();
         let still = Still::new(&guest.memory);
         let places: Vec<u64> = guest
             .lines
