@@ -159,6 +159,10 @@ impl Facts {
         self.symbols
     }
 
+    pub(super) const fn with_symbols(self, symbols: u64) -> Facts {
+        Facts { symbols, ..self }
+    }
+
     /// The ID of `__classpath__`; 0 where it is not used.
     pub const fn path_id(&self) -> u64 {
         self.path_id

@@ -153,17 +153,18 @@ impl<M: Memory> Ruby<'_, M> {
         if path.is_empty() || method.is_empty() {
             return Err(Error::NoMethodName);
         }
-        let value = self.constant_by(path, &mut left)?;
-        let class = self.class_for(value, of)?;
-        match self.method_in(class, method, &mut left)? {
-            Some((definition, owner)) => self.c_function(definition, owner),
+        let ruby = self.with_symbols()?;
+        let value = ruby.constant_by(path, &mut left)?;
+        let class = ruby.class_for(value, of)?;
+        match ruby.method_in(class, method, &mut left)? {
+            Some((definition, owner)) => ruby.c_function(definition, owner),
             None => {
                 let other = match of {
                     Of::Instances => Of::Itself,
                     Of::Itself => Of::Instances,
                 };
-                let other_kind = match self.class_for(value, other) {
-                    Ok(class) => self.method_in(class, method, &mut left)?.is_some(),
+                let other_kind = match ruby.class_for(value, other) {
+                    Ok(class) => ruby.method_in(class, method, &mut left)?.is_some(),
                     Err(_) => false,
                 };
                 Err(Error::NoMethod { class, other_kind })
@@ -173,7 +174,7 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// The value of a constant by its path: `Mysql2::Client`.
     pub fn constant(&self, path: &str) -> Result<u64, Error> {
-        self.constant_by(path, &mut { MOST_NAMES })
+        self.with_symbols()?.constant_by(path, &mut { MOST_NAMES })
     }
 
     fn constant_by(&self, path: &str, left: &mut u32) -> Result<u64, Error> {

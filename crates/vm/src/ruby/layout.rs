@@ -13,6 +13,9 @@
 //! | 3.3 | v3_3_8 | Debian trixie |
 //! | 3.4 | v3_4_5 | Debian experimental |
 //!
+//! `m_tbl` and what concerns Arrays and Hashes was printed in a program that included the headers of the same
+//! releases (`method.h`, `constant.h`, `symbol.h`, `internal/*.h`) with the `config.h` of 3.1.
+//!
 //! What is the same in all six is a constant beside the code that uses it, so that the hot path is
 //! loads at immediate offsets.
 

@@ -104,6 +104,18 @@ impl<M: Memory> Ruby<'_, M> {
         Ok((self.type_of(name)? == Type::String).then_some(name))
     }
 
+    /// The same reader, which has looked for the symbol table once more if it was not found: the process may have
+    /// run when its facts were taken.
+    pub(super) fn with_symbols(self) -> Result<Self, Error> {
+        Ok(match self.facts.symbols() {
+            0 => Ruby {
+                facts: self.facts.with_symbols(self.find_symbols()?),
+                ..self
+            },
+            _ => self,
+        })
+    }
+
     /// The Array `ids`.
     pub(super) fn find_symbols(&self) -> Result<u64, Error> {
         if let Ok(Some(name)) = self.class_path(self.facts.object())
