@@ -19,6 +19,7 @@ use core::fmt;
 use super::class::{LONGEST_LINE, SUPER};
 use super::object::{Imemo, Type, is_object};
 use super::table::IdTable;
+use super::thread::DATA;
 use super::{Error, Ruby};
 use crate::Memory;
 
@@ -30,6 +31,11 @@ const OWNER: u64 = 32;
 const TYPE: u64 = 0;
 const BODY: u64 = 8;
 const ARGC: u64 = 24;
+
+/// In `rb_proc_t`, which begins with a `struct rb_block` (`vm_core.h`): `as.captured.code.iseq`, and `type`, 0
+/// where that is compiled code.
+const BLOCK_CODE: u64 = 16;
+const BLOCK_TYPE: u64 = 24;
 
 /// `value` in `rb_const_entry_t`.
 const CONSTANT_VALUE: u64 = 8;
@@ -91,7 +97,7 @@ pub enum Kind {
     Reader,
     /// `VM_METHOD_TYPE_ATTRSET`.
     Writer,
-    /// `VM_METHOD_TYPE_BMETHOD`.
+    /// `VM_METHOD_TYPE_BMETHOD` of a block that is not written in Ruby.
     Block,
     /// `VM_METHOD_TYPE_NOTIMPLEMENTED`.
     NotImplemented,
@@ -106,7 +112,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Reader => "it is an attribute's reader, which the VM does itself",
             Kind::Writer => "it is an attribute's writer, which the VM does itself",
-            Kind::Block => "it is a block, made a method by define_method",
+            Kind::Block => "it is a Proc made of something else, which define_method made a method",
             Kind::NotImplemented => "it is not implemented on this system",
             Kind::Optimized => "the VM does it itself",
             Kind::Missing => "it stands for method_missing",
@@ -314,7 +320,10 @@ impl<M: Memory> Ruby<'_, M> {
             code::ISEQ => Error::WrittenInRuby { iseq: body },
             code::IVAR => Error::NotInC(Kind::Reader),
             code::ATTRSET => Error::NotInC(Kind::Writer),
-            code::BMETHOD => Error::NotInC(Kind::Block),
+            code::BMETHOD => match self.block_code(body)? {
+                Some(iseq) => Error::WrittenInRuby { iseq },
+                None => Error::NotInC(Kind::Block),
+            },
             code::NOTIMPLEMENTED => Error::NotInC(Kind::NotImplemented),
             code::OPTIMIZED => Error::NotInC(Kind::Optimized),
             code::MISSING => Error::NotInC(Kind::Missing),
@@ -328,6 +337,21 @@ impl<M: Memory> Ruby<'_, M> {
 
     fn body_of(&self, definition: u64) -> Result<u64, Error> {
         Ok(self.memory.u64(definition.wrapping_add(BODY))?)
+    }
+
+    /// The code of a Proc that is a block written in Ruby.
+    fn block_code(&self, proc: u64) -> Result<Option<u64>, Error> {
+        if self.type_of(proc)? != Type::Data {
+            return Err(Error::garbled("Proc", proc));
+        }
+        let block = self.memory.u64(proc.wrapping_add(DATA))?;
+        if self.memory.u32(block.wrapping_add(BLOCK_TYPE))? != 0 {
+            return Ok(None);
+        }
+        let iseq = self.memory.u64(block.wrapping_add(BLOCK_CODE))?;
+        let flags = self.flags(iseq)?;
+        let code = Type::of(flags) == Type::Imemo && Imemo::of(flags) == Imemo::Iseq;
+        Ok(code.then_some(iseq))
     }
 
     /// How many of the arguments are at hand, where, and how many there are.

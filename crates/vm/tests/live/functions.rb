@@ -13,6 +13,7 @@ class Quiet < String; private :upcase; undef_method :chomp; end
 class Holder
   attr_accessor :value
   define_method(:block) { 1 }
+  define_method(:made, &:to_s)
   define_method(:taken, String.instance_method(:upcase)) rescue nil
   autoload :Later, "/nowhere/later.rb"
 end
@@ -62,8 +63,9 @@ none = "the class or module has no method of this name"
  ["Louder#upcase", "the method is written in Ruby"], ["Includes.help", "the method is written in Ruby"],
  ["Holder#value", "the method has no C function: it is an attribute's reader, which the VM does itself"],
  ["Holder#value=", "the method has no C function: it is an attribute's writer, which the VM does itself"],
- ["Holder#block", "the method has no C function: it is a block, made a method by define_method"],
- ["Quiet.own", "the method has no C function: it is a block, made a method by define_method"],
+ ["Holder#block", "the method is written in Ruby"],
+ ["Holder#made", "the method has no C function: it is a Proc made of something else, which define_method made a method"],
+ ["Quiet.own", "the method is written in Ruby"],
  ["Kernel#send", "the method has no C function: the VM does it itself"],
  ["Proc#call", "the method has no C function: the VM does it itself"],
  ["", "a method is named as Class#method or Module.method"], ["#x", "a method is named as Class#method or Module.method"],
