@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod limits;
 mod memory;
 pub mod perl;
 pub mod php;

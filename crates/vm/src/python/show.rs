@@ -10,6 +10,7 @@ use super::object::{Builtin, DIGIT_BITS, Int, OB_SIZE};
 use super::string::Text;
 use super::{Convention, Error, Python};
 use crate::Memory;
+pub use crate::limits::Limits;
 
 /// `ob_sval`, `ob_fval`, `ob_item` of a list, `ob_start` of a bytearray.
 const BYTES: u64 = 32;
@@ -25,36 +26,6 @@ const GROUP: u64 = 1_000_000_000;
 
 /// Set in the number of arguments of a fast call: `PY_VECTORCALL_ARGUMENTS_OFFSET`.
 const ARGUMENTS_OFFSET: u64 = 1 << 63;
-
-/// How much of an object is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Characters of a str, bytes of bytes; `…` is put after what is cut.
-    pub text: u64,
-    /// Items of a container, and arguments of a call.
-    pub items: u64,
-    /// Containers within containers; deeper ones are `[…]`.
-    pub depth: u8,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            text: 200,
-            items: 16,
-            depth: 2,
-        }
-    }
-}
-
-impl Limits {
-    fn deeper(&self) -> Option<Limits> {
-        Some(Limits {
-            depth: self.depth.checked_sub(1)?,
-            ..*self
-        })
-    }
-}
 
 impl<M: Memory> Python<'_, M> {
     /// Writes an object as `repr` would. What cannot be read is an error only if it is the object itself;

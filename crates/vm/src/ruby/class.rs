@@ -15,10 +15,10 @@ use super::{Error, Ruby};
 use crate::{Fault, Memory};
 
 /// `super` in `struct RClass`.
-const SUPER: u64 = 16;
+pub(super) const SUPER: u64 = 16;
 
 /// More ancestors than any class has.
-const LONGEST_LINE: u32 = 1 << 16;
+pub(super) const LONGEST_LINE: u32 = 1 << 16;
 
 /// A singleton class of a singleton class of …, or an anonymous module of an anonymous class of …
 const DEEPEST_NAME: u32 = 8;

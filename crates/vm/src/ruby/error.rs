@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::function::Kind;
 use super::version::Unsupported;
 use crate::Fault;
 
@@ -21,6 +22,40 @@ pub enum Error {
     Symbol(&'static str),
     /// A Ruby whose memory is not known.
     Unsupported(Unsupported),
+    /// The VM's table of symbols was not found, so that nothing can be known by its name.
+    NoSymbols,
+    /// This is no name of a method: `Class#method`, `Module.method`, or `method` alone for one of every
+    /// object's.
+    NoMethodName,
+    /// No constant of this name. What is known of it ends after so many bytes.
+    NoConstant {
+        /// So many bytes of the name lead to something.
+        known: usize,
+    },
+    /// The constant is set to load a file when it is first used, and was not used yet.
+    NotLoaded {
+        /// So many bytes of the name are that constant's.
+        known: usize,
+    },
+    /// The constant is no class or module, and methods are looked for in these.
+    NotAModule {
+        /// What it is.
+        value: u64,
+    },
+    /// The class or module, its ancestors included, has no such method.
+    NoMethod {
+        /// The class.
+        class: u64,
+        /// Whether there is one of this name if `#` and `.` are exchanged.
+        other_kind: bool,
+    },
+    /// The method has no C function to find: it is written in Ruby.
+    WrittenInRuby {
+        /// Its code, for [`Ruby::path`](super::Ruby::path) and [`Ruby::first_line`](super::Ruby::first_line).
+        iseq: u64,
+    },
+    /// The method has no C function of its own.
+    NotInC(Kind),
     /// The writer handed in refused.
     Write,
 }
@@ -38,6 +73,23 @@ impl fmt::Display for Error {
             Error::Garbled { what, at } => write!(f, "no {what} at {at:#x}"),
             Error::Symbol(name) => write!(f, "this Ruby does not export {name}"),
             Error::Unsupported(why) => why.fmt(f),
+            Error::NoSymbols => f.write_str("this Ruby's table of symbols was not found"),
+            Error::NoMethodName => {
+                f.write_str("a method is named as Class#method or Module.method")
+            }
+            Error::NoConstant { .. } => f.write_str("no class or module of this name is loaded"),
+            Error::NotLoaded { .. } => {
+                f.write_str("the constant is loaded when it is first used, which was not yet")
+            }
+            Error::NotAModule { .. } => f.write_str("the constant is no class or module"),
+            Error::NoMethod {
+                other_kind: false, ..
+            } => f.write_str("the class or module has no method of this name"),
+            Error::NoMethod { .. } => f.write_str(
+                "no method of this name, but one of the other kind (# is of instances, . of the class itself)",
+            ),
+            Error::WrittenInRuby { .. } => f.write_str("the method is written in Ruby"),
+            Error::NotInC(kind) => write!(f, "the method has no C function: {kind}"),
             Error::Write => f.write_str("the text could not be written"),
         }
     }

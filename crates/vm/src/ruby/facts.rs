@@ -31,11 +31,12 @@ pub struct Facts {
     attached_id: u64,
     shapes: u64,
     objspace: u64,
+    symbols: u64,
 }
 
 impl Facts {
     /// How many words they are.
-    pub const WORDS: usize = 9;
+    pub const WORDS: usize = 10;
 
     /// Finds them. `symbol` gives the address in the guest of a symbol libruby exports.
     pub fn find(
@@ -68,6 +69,8 @@ impl Facts {
             ruby(facts).id_of_variable(facts.object, |value| ruby(facts).says(value, "Object"))?;
         facts.attached_id = ruby(facts).id_of_variable(metaclass, |value| value == facts.object)?;
         facts.objspace = ruby(facts).find_objspace()?;
+        // Whoever wants no names of methods and no Symbols needs none.
+        facts.symbols = ruby(facts).find_symbols().unwrap_or(0);
 
         let mut name = Expect("Object");
         ruby(facts).write_class_name(facts.object, &mut name)?;
@@ -89,6 +92,7 @@ impl Facts {
             self.attached_id,
             self.shapes,
             self.objspace,
+            self.symbols,
         ]
     }
 
@@ -104,6 +108,7 @@ impl Facts {
             attached_id,
             shapes,
             objspace,
+            symbols,
         ] = words;
         Facts {
             version,
@@ -115,6 +120,7 @@ impl Facts {
             attached_id,
             shapes,
             objspace,
+            symbols,
         }
     }
 
@@ -146,6 +152,15 @@ impl Facts {
     /// The `rb_objspace_t`.
     pub const fn objspace(&self) -> u64 {
         self.objspace
+    }
+
+    /// The Array of all IDs' names; 0 if it was not found.
+    pub const fn symbols(&self) -> u64 {
+        self.symbols
+    }
+
+    pub(super) const fn with_symbols(self, symbols: u64) -> Facts {
+        Facts { symbols, ..self }
     }
 
     /// The ID of `__classpath__`; 0 where it is not used.

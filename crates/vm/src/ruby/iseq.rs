@@ -29,11 +29,6 @@ const FIRST_LINE: u64 = 88;
 const ENTRIES: u64 = 16;
 const INDEX: u64 = 24;
 
-/// `struct RArray`: `RARRAY_EMBED_FLAG`, `as.ary`, `as.heap.ptr`.
-const ARRAY_EMBEDDED: u64 = 1 << 13;
-const ARRAY_ELEMENTS: u64 = 16;
-const ARRAY_POINTER: u64 = 32;
-
 impl<M: Memory> Ruby<'_, M> {
     /// The line of `pc` in `iseq`, as `rb_tracearg_lineno` and `caller_locations` would say it.
     ///
@@ -167,11 +162,7 @@ impl<M: Memory> Ruby<'_, M> {
         if Type::of(flags) != Type::Array {
             return Ok((paths, paths));
         }
-        let elements = if flags & ARRAY_EMBEDDED != 0 {
-            paths.wrapping_add(ARRAY_ELEMENTS)
-        } else {
-            self.memory.u64(paths.wrapping_add(ARRAY_POINTER))?
-        };
+        let elements = self.elements(paths)?.address;
         Ok((
             self.memory.u64(elements)?,
             self.memory.u64(elements.wrapping_add(8))?,

@@ -13,6 +13,9 @@
 //! | 3.3 | v3_3_8 | Debian trixie |
 //! | 3.4 | v3_4_5 | Debian experimental |
 //!
+//! `m_tbl` and what concerns Arrays and Hashes was printed in a program that included the headers of the same
+//! releases (`method.h`, `constant.h`, `symbol.h`, `internal/*.h`) with the `config.h` of 3.1.
+//!
 //! What is the same in all six is a constant beside the code that uses it, so that the hot path is
 //! loads at immediate offsets.
 
@@ -48,6 +51,8 @@ pub struct Layout {
     pub string: Strings,
     /// Classes and their names.
     pub class: Classes,
+    /// Arrays and Hashes.
+    pub collection: Collections,
     /// The object heap.
     pub heap: Heap,
 }
@@ -83,10 +88,21 @@ pub struct Classes {
     pub extension: u64,
     /// `const_tbl` in `rb_classext_t`.
     pub constants: u64,
+    /// `m_tbl`.
+    pub methods: Methods,
     /// `tLAST_OP_ID`: `id.h`. IDs above it carry four scope bits.
     pub last_operator: u64,
     /// Where a class keeps its name and, if it is a singleton class, its object.
     pub naming: Naming,
+}
+
+/// Where a class keeps its table of methods, `m_tbl`: `internal/class.h` (2.7: `internal.h`).
+#[derive(Clone, Copy, Debug)]
+pub enum Methods {
+    /// Up to 3.1: at this offset of `rb_classext_t`, because `class_serial` takes its place in `RClass`.
+    Extension(u64),
+    /// Since 3.2: at this offset of `struct RClass`.
+    Class(u64),
 }
 
 /// Where the name and the attached object of a class are.
@@ -104,6 +120,25 @@ pub enum Naming {
         /// `as.singleton_class.attached_object`.
         attached: u64,
     },
+}
+
+/// `struct RArray` (`include/ruby/internal/core/rarray.h`) and `struct RHash` (`internal/hash.h`); 2.7:
+/// `include/ruby/ruby.h` and `internal.h`.
+#[derive(Debug)]
+pub struct Collections {
+    /// `RARRAY_EMBED_LEN_MASK`, moved down by `RARRAY_EMBED_LEN_SHIFT`.
+    pub embedded_len: u64,
+    /// Where a Hash has its table.
+    pub hash: Hashes,
+}
+
+/// Where the `ar_table` or `st_table` of a Hash is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hashes {
+    /// Up to 3.2: behind the pointer at 16, `as`. An `ar_table` is its pairs.
+    Pointer,
+    /// Since 3.3: at 24, behind `struct RHash`. An `ar_table` has eight hints before its pairs.
+    InSlot,
 }
 
 /// `struct heap_page` and `rb_objspace_t`: `gc.c` (3.4: `gc/default/default.c`).

@@ -11,21 +11,29 @@
 //! | `iseq`, `succinct` | which file, line and method is that? |
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
 //! | `class` | what is its class called? |
-//! | `string`, `table`, `shape` | the containers those answers are kept in |
+//! | `function` | which C function is behind a method's name? |
+//! | `show`, `quote`, `number` | how does a value look, as text? |
+//! | `string`, `symbol`, `collection`, `table`, `shape` | the containers those answers are kept in |
 //! | `heap` | which objects are there? |
 //! | `thread` | where are the VM and its threads? |
 
 mod class;
+mod collection;
 mod error;
 mod facts;
 pub mod frames;
+mod function;
 mod heap;
 mod iseq;
 mod layout;
+mod number;
 mod object;
+mod quote;
 mod shape;
+mod show;
 mod string;
 mod succinct;
+mod symbol;
 mod table;
 mod thread;
 mod version;
@@ -33,6 +41,7 @@ mod version;
 pub use error::Error;
 pub use facts::Facts;
 pub use frames::{Frame, Frames};
+pub use function::{Convention, Function, Kind};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
 pub use object::{Imemo, Type};
@@ -41,6 +50,7 @@ pub use table::{IdTable, StTable};
 pub use version::{Unsupported, Version};
 
 use crate::Memory;
+pub use crate::limits::Limits;
 
 /// One Ruby process, readable.
 #[derive(Debug)]

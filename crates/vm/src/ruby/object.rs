@@ -13,7 +13,7 @@ pub(super) const FLAGS: u64 = 0;
 pub(super) const KLASS: u64 = 8;
 
 /// `FL_USHIFT`.
-const USER_SHIFT: u32 = 12;
+pub(super) const USER_SHIFT: u32 = 12;
 
 macro_rules! types {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {

@@ -3,12 +3,13 @@
 //! `struct st_table` (`include/ruby/st.h`, `st.c`, the same in all six versions) keeps entries in an
 //! array in order of insertion; an entry whose hash is all ones is deleted. Tables searched here are
 //! small (a class's hidden instance variables), so a walk does for a lookup and needs no knowledge of
-//! the hash function.
+//! the hash function. A large Hash of the program's is shown only by its first entries.
 //!
 //! `struct rb_id_table` (`id_table.c`) is an open table from IDs to values. Its keys are not IDs but
 //! their serial numbers (`rb_id_to_serial`, `symbol.h`): an ID that names an identifier has four
 //! scope bits below the serial number, an operator's ID is its own serial number.
 
+use super::layout::Methods;
 use super::{Error, Ruby};
 use crate::{Fault, Memory};
 
@@ -24,6 +25,9 @@ const ST_DELETED: u64 = u64::MAX;
 const ID_CAPACITY: u64 = 0;
 const ID_ITEMS: u64 = 16;
 const ID_ITEM: u64 = 16;
+
+/// So many entries of a Hash, deleted ones included, are looked at.
+const MOST_HASH_ENTRIES: u64 = 1 << 12;
 
 /// Tables with more places than this are taken for garbage: no class has so many instance variables,
 /// none so many constants.
@@ -53,10 +57,32 @@ impl<'a, M: Memory> StTable<'a, M> {
         let start = memory.u64(table.wrapping_add(ST_START))?;
         let bound = memory.u64(table.wrapping_add(ST_BOUND))?;
         let entries = memory.u64(table.wrapping_add(ST_ENTRIES))?;
-        if start > bound || bound > MOST_ST_ENTRIES {
+        if bound > MOST_ST_ENTRIES {
             return Err(Error::garbled("st_table", table));
         }
-        let entry = entries.wrapping_add(start * ST_ENTRY);
+        StTable::between(memory, table, start, bound, entries)
+    }
+
+    /// The first entries of a Hash's table.
+    pub(super) fn of_hash(memory: &'a M, table: u64) -> Result<StTable<'a, M>, Error> {
+        let start = memory.u64(table.wrapping_add(ST_START))?;
+        let bound = memory.u64(table.wrapping_add(ST_BOUND))?;
+        let entries = memory.u64(table.wrapping_add(ST_ENTRIES))?;
+        let bound = bound.min(start.saturating_add(MOST_HASH_ENTRIES));
+        StTable::between(memory, table, start, bound, entries)
+    }
+
+    fn between(
+        memory: &'a M,
+        table: u64,
+        start: u64,
+        bound: u64,
+        entries: u64,
+    ) -> Result<StTable<'a, M>, Error> {
+        if start > bound {
+            return Err(Error::garbled("st_table", table));
+        }
+        let entry = entries.wrapping_add(start.wrapping_mul(ST_ENTRY));
         Ok(StTable {
             memory,
             entry,
@@ -155,6 +181,15 @@ impl<M: Memory> Ruby<'_, M> {
         } else {
             id as u32
         }
+    }
+
+    /// The methods of a class, module or iclass alone: serial number of the name, `rb_method_entry_t *`.
+    pub fn methods(&self, class: u64) -> Result<IdTable<'_, M>, Error> {
+        let at = match self.layout.class.methods {
+            Methods::Class(at) => class.wrapping_add(at),
+            Methods::Extension(at) => self.extension(class)?.wrapping_add(at),
+        };
+        IdTable::new(self.memory, self.memory.u64(at)?)
     }
 
     /// The constants of a class or module: serial number of the name, `rb_const_entry_t *`.

@@ -8,7 +8,7 @@ use super::{Error, Ruby};
 use crate::{Fault, Memory};
 
 /// `data` in `struct RTypedData` (`include/ruby/internal/core/rtypeddata.h`).
-const DATA: u64 = 32;
+pub(super) const DATA: u64 = 32;
 
 /// `self` in `rb_thread_t`: the Thread object.
 const THREAD_SELF: u64 = 16;

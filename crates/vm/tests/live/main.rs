@@ -6,6 +6,7 @@
 
 mod classes;
 mod frames;
+mod functions;
 mod guest;
 mod heap;
 mod lines;
@@ -14,3 +15,4 @@ mod php;
 mod process;
 mod python;
 mod ractors;
+mod show;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vm::Memory;
-use vm::ruby::{Facts, IdTable, Layout, Page, Ruby, StTable, Text, Version};
+use vm::ruby::{Convention, Facts, IdTable, Layout, Limits, Page, Ruby, StTable, Text, Version};
 
 use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
@@ -74,6 +74,26 @@ fn ask_everything<M: Memory>(
         for page in pages.take(100).flatten() {
             ruby.slots(page).for_each(drop);
         }
+    }
+    if let Ok(methods) = ruby.methods(at) {
+        methods.take(1000).for_each(drop);
+    }
+    for name in ["A::B#m", "A.m", "m", "::A#m", "", "#", "A::"] {
+        let _ = ruby.function(name);
+        let _ = ruby.constant(name);
+    }
+    for value in [at, at | 1, at | 2, at << 8 | 0xc] {
+        let _ = ruby.write_value(value, &Limits::default(), out);
+        let _ = ruby.symbol_text(value);
+        let _ = ruby.id_text(value);
+    }
+    for convention in [
+        Convention::Fixed(3),
+        Convention::Fixed(15),
+        Convention::Arguments,
+        Convention::Array,
+    ] {
+        let _ = ruby.write_arguments(convention, [at; 6], &Limits::default(), out);
     }
     let _ = ruby.vm();
     let _ = ruby.vm_of(at).map(|vm| ruby.ractor_count(vm));
@@ -227,4 +247,17 @@ fn long_text_is_cut_between_pieces_not_within_characters() {
     let mut buffer = [0; 10];
     let copied = ruby.copy(text, &mut buffer).expect("its bytes");
     assert!(copied.truncated && copied.len == 10 && buffer == long.as_bytes()[..10]);
+}
+
+#[test]
+fn a_name_that_is_none_is_refused_by_name() {
+    let facts = [Version::new(3, 3, 8).packed(); Facts::WORDS];
+    let ruby = Ruby::new(&Nothing, Facts::from_words(facts)).expect("3.3");
+    for name in ["", "#", "A#", "#m", ".", "A.", "A::B"] {
+        let why = ruby.function(name).expect_err("no name of a method");
+        assert_eq!(
+            why.to_string(),
+            "a method is named as Class#method or Module.method"
+        );
+    }
 }

@@ -1,6 +1,8 @@
 //! The tables. Sources and field meanings: [`super`].
 
-use super::{Classes, Heap, Iseq, Layout, Naming, PageCount, Pools, Strings};
+use super::{
+    Classes, Collections, Hashes, Heap, Iseq, Layout, Methods, Naming, PageCount, Pools, Strings,
+};
 
 pub(super) static ALL: [Layout; 6] = [RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUBY_3_3, RUBY_3_4];
 
@@ -25,8 +27,13 @@ const RUBY_2_7: Layout = Layout {
         extension_is_pointer: true,
         extension: 24,
         constants: 24,
+        methods: Methods::Extension(16),
         last_operator: 168,
         naming: Naming::Table(8),
+    },
+    collection: Collections {
+        embedded_len: 3,
+        hash: Hashes::Pointer,
     },
     heap: Heap {
         align: 1 << 14,
@@ -101,8 +108,13 @@ const RUBY_3_2: Layout = Layout {
         extension_is_pointer: false,
         extension: 32,
         constants: 8,
+        methods: Methods::Class(24),
         naming: Naming::Shape(376),
         ..RUBY_3_1.class
+    },
+    collection: Collections {
+        embedded_len: 0x7f,
+        hash: Hashes::Pointer,
     },
     heap: Heap {
         align: 1 << 16,
@@ -131,6 +143,10 @@ const RUBY_3_3: Layout = Layout {
             attached: 96,
         },
         ..RUBY_3_2.class
+    },
+    collection: Collections {
+        hash: Hashes::InSlot,
+        ..RUBY_3_2.collection
     },
     heap: Heap {
         pools: Some(Pools {

@@ -1,0 +1,31 @@
+//! How much of an object is shown as text.
+
+/// How much of an object is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Characters of a text, bytes of bytes; `…` is put after what is cut.
+    pub text: u64,
+    /// Items of a container, and arguments of a call.
+    pub items: u64,
+    /// Containers within containers; deeper ones are `[…]`.
+    pub depth: u8,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            text: 200,
+            items: 16,
+            depth: 2,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn deeper(&self) -> Option<Limits> {
+        Some(Limits {
+            depth: self.depth.checked_sub(1)?,
+            ..*self
+        })
+    }
+}

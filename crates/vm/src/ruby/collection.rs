@@ -1,0 +1,136 @@
+//! Arrays and Hashes: `struct RArray` (`include/ruby/internal/core/rarray.h`; 2.7: `include/ruby/ruby.h`)
+//! and `struct RHash` (`internal/hash.h`; 2.7: `internal.h`).
+//!
+//! ```text
+//!   0       8       16       24       32
+//!   ├───────┼───────┼────────┼────────┼──────┤
+//!   │ flags │ klass │ len    │ capa   │ ptr ────▶ elements   Array
+//!   │ flags │ klass │ elements …                            Array, embedded (len in flags)
+//!   │ flags │ klass │ table ──▶ …                            Hash, to 3.2
+//!   │ flags │ klass │ ifnone │ table …                       Hash, since 3.3
+//! ```
+//!
+//! A Hash of at most eight pairs is an `ar_table` (`hash.c`): an array of them, in which a deleted one has
+//! `Qundef` for its key, and how many places are in use stands in the flags. A larger one is an `st_table`.
+
+use super::layout::Hashes;
+use super::object::{Type, USER_SHIFT};
+use super::{Error, Ruby, StTable};
+use crate::{Fault, Memory};
+
+/// `RARRAY_EMBED_FLAG`, `RARRAY_EMBED_LEN_SHIFT`; `as.ary`, `as.heap.len`, `as.heap.ptr`.
+const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
+const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
+const ELEMENTS: u64 = 16;
+const LEN: u64 = 16;
+const POINTER: u64 = 32;
+
+/// `RHASH_ST_TABLE_FLAG`, `RHASH_AR_TABLE_SIZE_SHIFT`, `RHASH_AR_TABLE_BOUND_SHIFT`.
+const IS_ST: u64 = 1 << (USER_SHIFT + 3);
+const AR_SIZE: u32 = USER_SHIFT + 4;
+const AR_BOUND: u32 = USER_SHIFT + 8;
+/// `RHASH_AR_TABLE_MAX_SIZE`; the size of the hints before the pairs since 3.3.
+const AR_MOST: u64 = 8;
+const AR_HINTS: u64 = 8;
+
+/// `as` up to 3.2; what follows `struct RHash` since.
+const HASH_POINTER: u64 = 16;
+const HASH_TABLE: u64 = 24;
+
+/// `num_entries` in `struct st_table`.
+const ST_COUNT: u64 = 16;
+
+/// The elements of an Array: where, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Elements {
+    pub address: u64,
+    pub len: u64,
+}
+
+/// Pairs of a Hash; made by [`Ruby::pairs`].
+pub(super) enum Pairs<'a, M> {
+    Small {
+        memory: &'a M,
+        next: u64,
+        left: u64,
+        deleted: u64,
+    },
+    Large(StTable<'a, M>),
+}
+
+impl<M: Memory> Iterator for Pairs<'_, M> {
+    type Item = Result<(u64, u64), Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Pairs::Large(table) => table.next(),
+            Pairs::Small {
+                memory,
+                next,
+                left,
+                deleted,
+            } => {
+                while *left > 0 {
+                    let at = *next;
+                    *next = at.wrapping_add(16);
+                    *left -= 1;
+                    let pair = memory
+                        .u64(at)
+                        .and_then(|key| Ok((key, memory.u64(at.wrapping_add(8))?)));
+                    if !matches!(pair, Ok((key, _)) if key == *deleted) {
+                        return Some(pair);
+                    }
+                }
+                None
+            }
+        }
+    }
+}
+
+impl<'a, M: Memory> Ruby<'a, M> {
+    /// Where the elements of an Array are.
+    pub(super) fn elements(&self, array: u64) -> Result<Elements, Error> {
+        let flags = self.flags(array)?;
+        if Type::of(flags) != Type::Array {
+            return Err(Error::garbled("Array", array));
+        }
+        Ok(if flags & EMBEDDED != 0 {
+            Elements {
+                address: array.wrapping_add(ELEMENTS),
+                len: flags >> EMBEDDED_LEN & self.layout.collection.embedded_len,
+            }
+        } else {
+            Elements {
+                address: self.memory.u64(array.wrapping_add(POINTER))?,
+                len: self.memory.u64(array.wrapping_add(LEN))?,
+            }
+        })
+    }
+
+    /// How many pairs a Hash has, and the first of them.
+    pub(super) fn pairs(&self, hash: u64) -> Result<(u64, Pairs<'a, M>), Error> {
+        let flags = self.flags(hash)?;
+        if Type::of(flags) != Type::Hash {
+            return Err(Error::garbled("Hash", hash));
+        }
+        let (table, hints) = match self.layout.collection.hash {
+            Hashes::Pointer => (self.memory.u64(hash.wrapping_add(HASH_POINTER))?, 0),
+            Hashes::InSlot => (hash.wrapping_add(HASH_TABLE), AR_HINTS),
+        };
+        if flags & IS_ST != 0 {
+            let count = self.memory.u64(table.wrapping_add(ST_COUNT))?;
+            return Ok((count, Pairs::Large(StTable::of_hash(self.memory, table)?)));
+        }
+        let (size, bound) = (flags >> AR_SIZE & 0xf, flags >> AR_BOUND & 0xf);
+        if size > bound || bound > AR_MOST {
+            return Err(Error::garbled("Hash", hash));
+        }
+        let pairs = Pairs::Small {
+            memory: self.memory,
+            next: table.wrapping_add(hints),
+            left: if table == 0 { 0 } else { bound },
+            deleted: self.undefined(),
+        };
+        Ok((size, pairs))
+    }
+}

@@ -1,0 +1,165 @@
+//! From IDs and Symbols to their names.
+//!
+//! An ID is a number; what it is called stands in the VM's symbol table (`rb_symbols_t`, `symbol.h`), a
+//! variable no symbol of libruby leads to. Its Array `ids` is an object though, hidden and never moved
+//! (`rb_gc_register_mark_object`), so it can be found in the heap and known by what is in it:
+//!
+//! ```text
+//!   ids ─▶ Array ─▶ Array of 2 × 512, for IDs of serial 0 to 511:   … 86: "+"  87: :+ or 0   88: …
+//!                   Array of 2 × 512, for IDs of serial 512 to 1023
+//! ```
+//!
+//! The serial number of an operator of one character is that character, so `"+"` stands at 2 × 43. The Array
+//! is made a moment before class Object, and looked for first in the page that the name of Object is in.
+//! `set_id_entry`, `get_id_serial_entry` (`symbol.c`), alike from v2_7_4 to v3_4_5.
+
+use super::object::Type;
+use super::string::Text;
+use super::{Error, Page, Ruby};
+use crate::Memory;
+
+/// `ID_ENTRY_UNIT` IDs to an Array, `ID_ENTRY_SIZE` words to each ID.
+const UNIT: u64 = 512;
+const WORDS: u64 = 2;
+
+/// The lowest byte of a static Symbol, `RUBY_SYMBOL_FLAG`, and where its ID begins, `RUBY_SPECIAL_SHIFT`.
+const STATIC: u64 = 0x0c;
+const STATIC_SHIFT: u32 = 8;
+
+/// `fstr` in `struct RSymbol` (`symbol.h`).
+const DYNAMIC_NAME: u64 = 24;
+
+/// IDs whose names tell the Array.
+const KNOWN: [(u32, &[u8]); 3] = [
+    (b'+' as u32, b"+"),
+    (b'<' as u32, b"<"),
+    (b'!' as u32, b"!"),
+];
+
+impl<M: Memory> Ruby<'_, M> {
+    /// What an ID is called. IDs of the VM's own have no name.
+    pub fn id_text(&self, id: u64) -> Result<Option<Text>, Error> {
+        self.serial_text(self.serial(id))
+    }
+
+    /// The same by serial number, the key in an [`IdTable`](super::IdTable).
+    pub fn serial_text(&self, serial: u32) -> Result<Option<Text>, Error> {
+        match self.facts.symbols() {
+            0 => Err(Error::NoSymbols),
+            ids => self.name_in(ids, serial),
+        }
+    }
+
+    /// The name of a Symbol; `None` if the value is none.
+    pub fn symbol_text(&self, value: u64) -> Result<Option<Text>, Error> {
+        if value & 0xff == STATIC {
+            let text = self.id_text(value >> STATIC_SHIFT)?;
+            return text.map(Some).ok_or(Error::garbled("Symbol", value));
+        }
+        Ok(match self.type_of(value)? {
+            Type::Symbol => {
+                let name = self.memory.u64(value.wrapping_add(DYNAMIC_NAME))?;
+                Some(self.text(name)?)
+            }
+            _ => None,
+        })
+    }
+
+    /// The String that is a Symbol's name, which knows its encoding.
+    pub(super) fn symbol_name(&self, value: u64) -> Result<Option<u64>, Error> {
+        if value & 0xff == STATIC {
+            return match self.facts.symbols() {
+                0 => Err(Error::NoSymbols),
+                ids => self.entry_in(ids, self.serial(value >> STATIC_SHIFT)),
+            };
+        }
+        Ok(match self.type_of(value)? {
+            Type::Symbol => Some(self.memory.u64(value.wrapping_add(DYNAMIC_NAME))?),
+            _ => None,
+        })
+    }
+
+    fn name_in(&self, ids: u64, serial: u32) -> Result<Option<Text>, Error> {
+        match self.entry_in(ids, serial)? {
+            Some(name) => Ok(Some(self.text(name)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn entry_in(&self, ids: u64, serial: u32) -> Result<Option<u64>, Error> {
+        let (array, place) = (u64::from(serial) / UNIT, u64::from(serial) % UNIT * WORDS);
+        let arrays = self.elements(ids)?;
+        if array >= arrays.len {
+            return Ok(None);
+        }
+        let array = self.memory.u64(arrays.address.wrapping_add(array * 8))?;
+        if self.type_of(array)? != Type::Array {
+            return Ok(None);
+        }
+        let entries = self.elements(array)?;
+        if place >= entries.len {
+            return Ok(None);
+        }
+        let name = self.memory.u64(entries.address.wrapping_add(place * 8))?;
+        Ok((self.type_of(name)? == Type::String).then_some(name))
+    }
+
+    /// The same reader, which has looked for the symbol table once more if it was not found: the process may have
+    /// run when its facts were taken.
+    pub(super) fn with_symbols(self) -> Result<Self, Error> {
+        Ok(match self.facts.symbols() {
+            0 => Ruby {
+                facts: self.facts.with_symbols(self.find_symbols()?),
+                ..self
+            },
+            _ => self,
+        })
+    }
+
+    /// The Array `ids`.
+    pub(super) fn find_symbols(&self) -> Result<u64, Error> {
+        if let Ok(Some(name)) = self.class_path(self.facts.object())
+            && let Some(found) = self.symbols_in(self.page_of(name)?)
+        {
+            return Ok(found);
+        }
+        self.pages()?
+            .filter_map(Result::ok)
+            .find_map(|page| self.symbols_in(page))
+            .ok_or(Error::NoSymbols)
+    }
+
+    fn symbols_in(&self, page: Page) -> Option<u64> {
+        self.slots(page)
+            .filter_map(Result::ok)
+            .filter(|slot| slot.klass == 0 && Type::of(slot.flags) == Type::Array)
+            .map(|slot| slot.address)
+            .find(|&array| self.lists_symbols(array).unwrap_or(false))
+    }
+
+    fn lists_symbols(&self, array: u64) -> Result<bool, Error> {
+        for (serial, name) in KNOWN {
+            match self.name_in(array, serial)? {
+                Some(text) if self.is_text(text, name)? => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a text has these bytes.
+    pub(super) fn is_text(&self, text: Text, wanted: &[u8]) -> Result<bool, Error> {
+        if text.len != wanted.len() as u64 {
+            return Ok(false);
+        }
+        let mut buffer = [0; 64];
+        for (at, piece) in (0_u64..).step_by(64).zip(wanted.chunks(64)) {
+            let found = &mut buffer[..piece.len()];
+            self.memory.read(text.address.wrapping_add(at), found)?;
+            if found != piece {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
