@@ -57,6 +57,17 @@ const CALLS: [Call; 9] = [
     call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
 ];
 
+/// What hooks call besides: they wait for room, ask whether a page can be read, and who their thread is.
+pub const OF_HOOKS: [Call; 3] = [
+    call("nanosleep", libc::SYS_nanosleep, [0; 6]),
+    call(
+        "rt_sigprocmask",
+        libc::SYS_rt_sigprocmask,
+        [0x7fff_ffff, 0, 0, 8, 0, 0],
+    ),
+    call("gettid", libc::SYS_gettid, [0; 6]),
+];
+
 const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {
     Call {
         name,
@@ -73,8 +84,8 @@ const LOG: u32 = 0x7ffc_0000;
 /// More filters than the kernel lets one thread have in all (`MAX_INSNS_PER_PATH` / 1 is more still).
 const MOST_FILTERS: usize = 1024;
 
-/// Checks a stopped thread under filters.
-pub fn check(pid: i32, tid: i32) -> Result<()> {
+/// Checks a stopped thread under filters, for what every agent calls and for `more`.
+pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
     let refuse = |reason: String| Err(Error::Seccomp { pid, reason });
     for index in 0..MOST_FILTERS {
         let program = match ptrace::seccomp_filter(tid, index) {
@@ -87,7 +98,7 @@ pub fn check(pid: i32, tid: i32) -> Result<()> {
                 );
             }
         };
-        for call in CALLS {
+        for call in CALLS.iter().chain(more) {
             match run(&program, &call.data()) {
                 Some(verdict) if matches!(verdict & ACTION, ALLOW | LOG) => {}
                 _ => return refuse(format!("its filter does not allow {}", call.name)),

@@ -193,7 +193,7 @@ impl Session {
         let memory = self.memory.clone();
         self.visit(|session, borrowed| {
             if session.status.seccomp != 0 {
-                seccomp::check(pid, pid)?;
+                seccomp::check(pid, pid, &[])?;
             }
             // Again, now that nobody else can be at work in it.
             let found = match found {

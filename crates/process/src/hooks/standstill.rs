@@ -49,7 +49,7 @@ fn once<T>(
         return Err(Error::Gone(pid));
     }
     if status.seccomp != 0 {
-        seccomp::check(pid, pid)?;
+        seccomp::check(pid, pid, &seccomp::OF_HOOKS)?;
     }
     let low = |sp| maps.find(sp).map(|mapping| mapping.start);
     let mut borrowed = Borrowed::new(pid, memory, gadgets, low)?;
