@@ -314,6 +314,7 @@ impl Session {
         };
         let mut again = started + pause;
         while !self.answered()? {
+            crate::stop::tend_stragglers();
             if let Some(tracee) = &mut self.tracee {
                 tend(tracee)?;
             }
