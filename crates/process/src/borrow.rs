@@ -26,7 +26,7 @@ mod home;
 use crate::error::{Error, Result};
 use crate::memory::GuestMemory;
 use crate::ptrace::{self, Event, Registers};
-use crate::stop::thread_state;
+use crate::stop::{self, thread_state};
 use home::{UCONTEXT_SIZE, signal_xsave, ucontext};
 use nix::errno::Errno;
 use std::time::{Duration, Instant};
@@ -180,6 +180,8 @@ impl<'a> Borrowed<'a> {
                 {
                     Event::Nothing if Instant::now() > give_up => return self.abandon(done()),
                     Event::Nothing => {
+                        // One of them may hold the lock that this thread is waiting for.
+                        stop::tend_stragglers();
                         if !noticed && done() {
                             noticed = true;
                             give_up = Instant::now() + HOMECOMING;
@@ -209,7 +211,7 @@ impl<'a> Borrowed<'a> {
         self.catch()?;
         match done {
             true => Ok(()),
-            false => Err(Error::RemoteTimeout(self.pid)),
+            false => Err(self.timeout()),
         }
     }
 
@@ -366,11 +368,21 @@ impl<'a> Borrowed<'a> {
                 .1
             {
                 Event::Nothing if Instant::now() > deadline && !self.comes_on(deadline) => {
-                    return Err(Error::RemoteTimeout(self.pid));
+                    return Err(self.timeout());
                 }
-                Event::Nothing => std::thread::yield_now(),
+                Event::Nothing => {
+                    stop::tend_stragglers();
+                    std::thread::yield_now();
+                }
                 event => return Ok(event),
             }
+        }
+    }
+
+    fn timeout(&self) -> Error {
+        Error::RemoteTimeout {
+            pid: self.pid,
+            place: stop::place(self.pid, self.tid),
         }
     }
 

@@ -98,8 +98,15 @@ pub enum Error {
         address: u64,
     },
     /// A call into the guest did not come back in time.
-    #[error("a call into process {0} did not return in time; the thread was put back where it was")]
-    RemoteTimeout(i32),
+    #[error(
+        "a call into process {pid} did not return in time ({place}); the thread was put back where it was"
+    )]
+    RemoteTimeout {
+        /// The guest.
+        pid: i32,
+        /// Where the thread was then.
+        place: String,
+    },
     /// The guest's memory could not be read or written.
     #[error("memory of process {pid} at {at:#x}: {error}")]
     Memory {

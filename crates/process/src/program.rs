@@ -128,6 +128,7 @@ impl Program {
 
     /// Sees to every process once, without waiting; what has come to pass.
     pub fn tend(&mut self) -> Vec<News> {
+        crate::stop::tend_stragglers();
         for pid in self.stages.keys().copied().collect::<Vec<_>>() {
             let happening = match self.stages.get_mut(&pid).and_then(Stage::tracee) {
                 Some(tracee) => tracee.tend(),

@@ -303,6 +303,13 @@ pub(crate) fn thread_state(pid: i32, tid: i32) -> Option<char> {
     stat.rsplit(") ").next()?.chars().next()
 }
 
+/// Where a thread is, for a message: its state and what it waits for in the kernel.
+pub(crate) fn place(pid: i32, tid: i32) -> String {
+    let state =
+        thread_state(pid, tid).map_or_else(|| "gone".into(), |state| format!("state {state}"));
+    state + &wait_channel(pid, tid)
+}
+
 fn wait_channel(pid: i32, tid: i32) -> String {
     match fs::read_to_string(format!("/proc/{pid}/task/{tid}/wchan")) {
         Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),

@@ -309,6 +309,7 @@ impl Session {
         };
         let mut again = started + pause;
         while !self.answered()? {
+            crate::stop::tend_stragglers();
             if let Some(tracee) = &mut self.tracee {
                 tend(tracee)?;
             }
