@@ -90,7 +90,9 @@
 //!   a *panic* of its own unwound it aborts.
 //! - A [`RawStack`] whose memory is not as its constructor demands.
 //! - `fork` in a signal handler that interrupted this crate in the middle of making or giving back a
-//!   stack: the pool stays locked in the child. (Any other fork is fine, whatever other threads do.)
+//!   stack, or another fork: it returns, but pools may stay locked in the child. (Any other fork is fine
+//!   for pools, whatever other threads do. Only the overflow report must not be installed or uninstalled
+//!   in the child if another thread was just doing so.)
 //! - Shadow stacks (CET): recognised, and refused with [`Error::ShadowStack`]. They could not be tested
 //!   on the machines at hand.
 //!

@@ -77,26 +77,32 @@ fn a_channel_keeps_order_and_capacity() {
 
 #[test]
 fn sleepers_wake_in_the_order_of_their_times() {
-    let start = Instant::now();
-    let woken = run(|| {
-        let woken = Rc::new(RefCell::new(Vec::new()));
-        let handles: Vec<_> = [30, 10, 20]
-            .into_iter()
-            .map(|time| {
-                let woken = woken.clone();
-                spawn(move || {
-                    sleep(Duration::from_millis(time));
-                    woken.borrow_mut().push(time);
+    // Their times count from where each went to sleep: an attempt where that was drawn out, because this
+    // thread did not get its turn, says nothing.
+    let woken = (0..1000).find_map(|_| {
+        let start = Instant::now();
+        let (woken, all_asleep) = run(move || {
+            let woken = Rc::new(RefCell::new(Vec::new()));
+            let handles: Vec<_> = [30, 10, 20]
+                .into_iter()
+                .map(|time| {
+                    let woken = woken.clone();
+                    spawn(move || {
+                        sleep(Duration::from_millis(time));
+                        woken.borrow_mut().push(time);
+                    })
                 })
-            })
-            .collect();
-        for handle in handles {
-            handle.join().expect("no panic");
-        }
-        woken.take()
+                .collect();
+            let all_asleep = spawn(move || start.elapsed()).join().expect("no panic");
+            for handle in handles {
+                handle.join().expect("no panic");
+            }
+            (woken.take(), all_asleep)
+        });
+        assert!(start.elapsed() >= Duration::from_millis(30));
+        (all_asleep < Duration::from_millis(10)).then_some(woken)
     });
-    assert_eq!(woken, [10, 20, 30]);
-    assert!(start.elapsed() >= Duration::from_millis(30));
+    assert_eq!(woken.expect("a turn of 10 ms"), [10, 20, 30]);
 }
 
 #[test]

@@ -1,50 +1,137 @@
 //! fork while other threads are inside of a pool: the child has their locks, but not the threads.
 //!
 //! So whoever forks holds the lock of every pool meanwhile, as malloc does with its own
-//! (`pthread_atfork`). One that cannot be had for a long time is let go: fork was then called in a
-//! signal handler that interrupted the pool itself, and waiting would be for ever.
+//! (`pthread_atfork`). It waits for them as long as it takes: a thread inside of a pool waits for nothing
+//! but memory and the kernel, yet on a loaded machine it can be off its processor for seconds.
+//!
+//! One thread must not wait so: one that forks in a signal handler that interrupted this module, for the
+//! lock may be its own. Every thread notes that it is inside; such a one tries for a while, and lets go
+//! what it cannot have.
+//!
+//! The handlers allocate nothing: that signal handler may have interrupted malloc as well.
 
-use core::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak};
+use core::cell::Cell;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::vec::Vec;
 
 use super::{Shared, State};
 
-/// Attempts to have a lock, each with a turn for other threads.
-const ATTEMPTS: usize = 100_000;
+/// Attempts to have a lock that may be the thread's own, each with a turn for other threads: with many of
+/// them that is a time slice each.
+const ATTEMPTS: usize = 1000;
 
-/// All pools; some are gone already.
-static POOLS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+/// All pools.
+static POOLS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-/// What the thread that forks holds. The guards come first: they are dropped before their pools.
-struct Held {
-    _states: Vec<MutexGuard<'static, State>>,
-    _pools: MutexGuard<'static, Vec<Weak<Shared>>>,
-    _alive: Vec<Arc<Shared>>,
+struct Entry {
+    /// Valid while the entry is in the table: see [`leave`].
+    pool: NonNull<Shared>,
+    /// The pool's lock, from [`before`] to [`after`].
+    held: Option<MutexGuard<'static, State>>,
 }
+
+// SAFETY: `Shared` may be used from any thread. A guard must be dropped by the thread that locked:
+// `held` is filled and emptied during one hold of POOLS, whose own guard is bound to the thread.
+unsafe impl Send for Entry {}
 
 std::thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// How many locks of this module the thread holds, or is about to, or has just let go.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+    /// Forks of this thread between [`before`] and [`after`]: two if a handler interrupted the first.
+    static FORKS: Cell<usize> = const { Cell::new(0) };
+    /// The table, held from `before` to `after`. Without a destructor, as registering one allocates.
+    static HELD: Cell<Option<ManuallyDrop<MutexGuard<'static, Vec<Entry>>>>> = const { Cell::new(None) };
 }
 
-/// A new pool.
-pub fn enter(pool: &Arc<Shared>) {
-    static HANDLERS: Once = Once::new();
-    // SAFETY: the three functions live as long as the program (or the library: glibc takes the handlers
-    // of a library out when it is closed).
-    HANDLERS.call_once(|| unsafe {
-        libc::pthread_atfork(Some(before), Some(after), Some(after));
-    });
-    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-    pools.retain(|pool| pool.strong_count() > 0);
-    // A pool that cannot be noted for want of memory does without.
-    if pools.try_reserve(1).is_ok() {
-        pools.push(Arc::downgrade(pool));
+/// A lock held by a thread that is noted to be inside.
+pub struct Inside<'a, T> {
+    // First, so that it is let go before the note is taken back.
+    guard: MutexGuard<'a, T>,
+    _note: Note,
+}
+
+struct Note;
+
+impl Note {
+    fn new() -> Note {
+        INSIDE.set(INSIDE.get() + 1);
+        // Only a signal handler of this thread reads it.
+        compiler_fence(Ordering::SeqCst);
+        Note
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+impl Drop for Note {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        INSIDE.set(INSIDE.get() - 1);
+    }
+}
+
+impl<T> Deref for Inside<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for Inside<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// Locks, so that a fork of another thread waits. A panic while the lock was held leaves the counts as
+/// they were at that moment: usable.
+pub fn lock<T>(mutex: &Mutex<T>) -> Inside<'_, T> {
+    let note = Note::new();
+    Inside {
+        guard: mutex.lock().unwrap_or_else(PoisonError::into_inner),
+        _note: note,
+    }
+}
+
+/// A new pool.
+pub fn enter(pool: &Shared) {
+    // Not a `Once`: the child of a fork in the middle of that would wait for ever. Handlers that two
+    // threads registered do no harm, they are counted.
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.load(Ordering::Acquire) {
+        // SAFETY: the three functions live as long as the program (or the library: glibc takes the
+        // handlers of a library out when it is closed).
+        unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+        REGISTERED.store(true, Ordering::Release);
+    }
+    let mut pools = lock(&POOLS);
+    // A pool that cannot be noted for want of memory does without.
+    if pools.try_reserve(1).is_ok() {
+        pools.push(Entry {
+            pool: NonNull::from(pool),
+            held: None,
+        });
+    }
+}
+
+/// A pool that goes. Waits for a fork that holds its lock.
+pub fn leave(pool: &Shared) {
+    let this = NonNull::from(pool);
+    let mut pools = lock(&POOLS);
+    if let Some(index) = pools.iter().position(|entry| entry.pool == this) {
+        pools.swap_remove(index);
+    }
+}
+
+/// The lock; `None` if this thread is `inside` and it could not be had.
+fn lock_to_fork<T>(mutex: &Mutex<T>, inside: bool) -> Option<MutexGuard<'_, T>> {
+    if !inside {
+        return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
+    }
     for _ in 0..ATTEMPTS {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
@@ -56,28 +143,35 @@ fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 unsafe extern "C" fn before() {
-    let Some(pools) = lock(&POOLS) else { return };
-    let alive: Vec<_> = pools.iter().filter_map(Weak::upgrade).collect();
-    let states = alive
-        .iter()
-        .filter_map(|pool| {
-            let guard = lock(&pool.state)?;
-            // SAFETY: `alive` keeps the mutex at its address longer than `Held` keeps the guard.
-            Some(unsafe {
-                core::mem::transmute::<MutexGuard<'_, State>, MutexGuard<'static, State>>(guard)
-            })
-        })
-        .collect();
-    let held = Held {
-        _states: states,
-        _pools: pools,
-        _alive: alive,
+    let inside = INSIDE.get() != 0;
+    let forks = FORKS.get();
+    FORKS.set(forks + 1);
+    compiler_fence(Ordering::SeqCst);
+    if forks != 0 {
+        return;
+    }
+    let Some(mut pools) = lock_to_fork(&POOLS, inside) else {
+        return;
     };
-    // Where thread-local data is gone already, the locks are let go.
-    let _ = HELD.try_with(|place| place.replace(Some(held)));
+    for entry in pools.iter_mut() {
+        // SAFETY: pools leave the table, under its lock, before they go; and this thread keeps that lock
+        // until `after` has emptied `held`. So the pool outlives the guard.
+        let pool: &'static Shared = unsafe { entry.pool.as_ref() };
+        entry.held = lock_to_fork(&pool.state, inside);
+    }
+    HELD.set(Some(ManuallyDrop::new(pools)));
 }
 
 /// In both processes.
 unsafe extern "C" fn after() {
-    let _ = HELD.try_with(RefCell::take);
+    if FORKS.get() == 1
+        && let Some(pools) = HELD.take()
+    {
+        let mut pools = ManuallyDrop::into_inner(pools);
+        for entry in pools.iter_mut() {
+            entry.held = None;
+        }
+    }
+    compiler_fence(Ordering::SeqCst);
+    FORKS.set(FORKS.get() - 1);
 }

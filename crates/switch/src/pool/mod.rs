@@ -18,15 +18,17 @@
 
 mod class;
 mod fork;
+mod once;
 mod registry;
 mod settings;
 mod sys;
 
 use core::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 use class::Class;
+pub(crate) use once::Once;
 pub use registry::{Slot, find};
 pub use settings::{Config, DEFAULT_GUARD_SIZE, DEFAULT_STACK_SIZE, MIN_STACK_SIZE};
 pub use sys::{Guard, PAGE, Reuse, high_water_mark};
@@ -117,8 +119,8 @@ impl Pool {
     /// The pool of this process, with the defaults and what the environment says: see
     /// [`Config::from_env`].
     pub fn global() -> &'static Pool {
-        static GLOBAL: OnceLock<Pool> = OnceLock::new();
-        GLOBAL.get_or_init(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
+        static GLOBAL: Once<Pool> = Once::new();
+        GLOBAL.get_or_make(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
     }
 
     /// A pool with settings that were checked.
@@ -127,6 +129,7 @@ impl Pool {
             config,
             state: Mutex::default(),
         });
+        // By its address, which the Arc keeps.
         fork::enter(&shared);
         Pool(shared)
     }
@@ -192,9 +195,14 @@ impl Pool {
         }
     }
 
-    /// A panic while the lock is held leaves the counts as they were at that moment: usable.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> fork::Inside<'_, State> {
+        fork::lock(&self.0.state)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        fork::leave(self);
     }
 }
 

@@ -33,10 +33,10 @@ use core::cell::RefCell;
 use core::mem::MaybeUninit;
 use core::ptr;
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
-use crate::pool::{Config, Pool, PoolStack};
+use crate::pool::{Config, Once, Pool, PoolStack};
 use crate::stack::Stack;
 
 /// Bytes of an alternate stack: the handler, the unwinder and this crate's buffers take under
@@ -72,6 +72,7 @@ pub fn install() -> io::Result<()> {
         }
         *installed = true;
     }
+    drop(installed);
     cover_thread()
 }
 
@@ -120,8 +121,8 @@ pub fn cover_thread() -> io::Result<()> {
 
 impl Cover {
     fn new() -> io::Result<Cover> {
-        static STACKS: OnceLock<Result<Pool, Error>> = OnceLock::new();
-        let stacks = STACKS.get_or_init(|| {
+        static STACKS: Once<Result<Pool, Error>> = Once::new();
+        let stacks = STACKS.get_or_make(|| {
             Pool::new(Config {
                 stack_size: ALTERNATE,
                 guard_size: crate::pool::PAGE,
