@@ -144,8 +144,8 @@ impl Books {
     #[inline]
     pub fn count(&mut self, key: Key) -> Option<u32> {
         let entries = &self.entries;
-        // SAFETY: the index holds numbers of entries only.
         let found = self.by_key.find(key.hash(), |number| {
+            // SAFETY: the index holds numbers of entries only.
             key.is_of(unsafe { &*entries.get(number) })
         })?;
         // SAFETY: as above, and no other reference is alive.
