@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Guest, LIMIT, Random, Snapshot, Watch, beside, rubies, run, say, soak};
-use crate::watch::{calls, hooked, left};
+use crate::watch::{calls, hooked, left, text_holds};
 
 /// A guest that lost its reader is on its way again after so long, whatever it waited for.
 const SLOWED: Duration = Duration::from_secs(20);
@@ -44,8 +44,8 @@ fn a_kill_at_any_instant_leaves_the_guest_computing() {
                 );
                 if random.below(3) == 0 {
                     let again = hooked(calls(guest.pid, &["-c", "-x", "rb_*"]));
-                    left(again, "after a kill");
-                    before.text_holds(guest.pid, "after a kill");
+                    let output = left(again, "after a kill");
+                    text_holds(&before, guest.pid, "after a kill", &output);
                 }
             }
             // Killed last: it must come to its end by itself, and soon.
@@ -73,7 +73,7 @@ fn the_next_attach_lifts_what_was_left() {
             LIMIT,
         );
         assert_eq!(output.code(), 0, "{output:?}");
-        before.text_holds(guest.pid, "lifted");
+        text_holds(&before, guest.pid, "lifted", &output);
         guest.tell("");
         guest.ends_with("answer right");
     }

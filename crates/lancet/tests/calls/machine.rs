@@ -161,7 +161,7 @@ fn a_thread_within_the_first_instructions_is_moved() {
             "attach {attach}: {}",
             output.stderr
         );
-        before.text_holds(guest.pid, "slow");
+        text_holds(&before, guest.pid, "slow", &output);
     }
     assert_ne!(guest.state(), None, "it still runs: {}", guest.complaints());
 }
