@@ -122,7 +122,7 @@ impl Table {
 
     /// How many numbers a table of this step has.
     pub const fn numbers(step: u32, page_shift: u32) -> u32 {
-        (((1u32 << page_shift) - 1) / GRAIN >> step) + 1
+        ((((1u32 << page_shift) - 1) / GRAIN) >> step) + 1
     }
 }
 
