@@ -29,18 +29,27 @@ const SIGNALS: [&str; 3] = ["SigCgt:", "SigIgn:", "SigBlk:"];
 
 impl Snapshot {
     /// Looks until two looks agree: a thread that is just being made has all signals blocked for a
-    /// moment, and its descriptors come one by one.
+    /// moment, and its descriptors come one by one. On a busy machine that moment may be long.
     pub fn take(pid: i32) -> Self {
         let deadline = Instant::now() + SETTLE;
         let mut last = Snapshot::look(pid);
         loop {
             std::thread::sleep(PAUSE);
             let now = Snapshot::look(pid);
-            if now == last || Instant::now() > deadline {
+            if (now == last && !now.has_nascent_threads()) || Instant::now() > deadline {
                 return now;
             }
             last = now;
         }
+    }
+
+    /// Whether a thread has blocked all signals that libc lets it block, as at its birth.
+    fn has_nascent_threads(&self) -> bool {
+        self.signals.values().flatten().any(|line| {
+            let mask = line.strip_prefix("SigBlk:").map(str::trim);
+            let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok());
+            mask.is_some_and(|mask| mask.count_ones() > 56)
+        })
     }
 
     fn look(pid: i32) -> Self {
