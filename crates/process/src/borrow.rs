@@ -236,13 +236,8 @@ impl<'a> Borrowed<'a> {
         self.pid
     }
 
-    /// Its registers as they were.
+    /// Its registers as they were, and as it will have them again.
     pub fn registers(&self) -> &Registers {
-        &self.saved
-    }
-
-    /// The registers it will have again.
-    pub fn own_registers(&self) -> &Registers {
         &self.saved
     }
 

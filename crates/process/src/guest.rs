@@ -4,9 +4,12 @@
 //! guest which cannot be opened is not even stopped.
 
 use crate::error::{Error, Result};
+use crate::maps::Maps;
+use crate::memory::GuestMemory;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Tries to find a guest's threads where they can be borrowed and stopped.
@@ -132,9 +135,22 @@ impl Status {
     }
 }
 
+/// What opening a process begins with: who it is, its memory, its mappings; or what stands against it, before it is
+/// stopped for the first time.
+pub(crate) fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
+    let status = openable(pid)?;
+    let memory = GuestMemory::open(pid).map_err(|error| match error {
+        Error::NotAllowed { .. } => why_not_allowed(pid),
+        error => error,
+    })?;
+    crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
+    let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+    Ok((status, Arc::new(memory), maps))
+}
+
 /// The process, if it can be opened. Another lancet may be about to say that it is occupied, which is
 /// the better answer than that it is traced.
-pub(crate) fn openable(pid: i32) -> Result<Status> {
+fn openable(pid: i32) -> Result<Status> {
     let mut tries = 0;
     loop {
         let status = Status::read(pid)?;

@@ -26,7 +26,7 @@ mod text;
 mod threads;
 
 use crate::borrow::Gadgets;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::functions::{Function, Functions};
 use crate::guest::{self, Status};
 use crate::heart::Heart;
@@ -101,11 +101,9 @@ pub struct Timing {
 #[derive(Debug)]
 pub struct Tracing {
     status: Status,
-    command: String,
     memory: Arc<GuestMemory>,
     gadgets: Gadgets,
     resident: Resident,
-    session: u32,
     _heart: Heart,
     areas: Areas,
     lanes: Lanes,
@@ -139,13 +137,7 @@ struct Known {
 impl Tracing {
     /// Opens a process; nothing is hooked yet.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        let status = guest::openable(pid)?;
-        let memory = Arc::new(GuestMemory::open(pid).map_err(|error| match error {
-            Error::NotAllowed { .. } => guest::why_not_allowed(pid),
-            error => error,
-        })?);
-        crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
-        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let (status, memory, maps) = guest::reach(pid)?;
         let gadgets = ruby::find_gadgets(pid, &memory, &maps)?;
         let found = Resident::find(&memory, &maps, image);
         if let Some(resident) = &found {
@@ -195,11 +187,9 @@ impl Tracing {
         areas.forget_programs();
         let lanes = Lanes::open(memory.clone(), resident.header.calls, session)?;
         let mut tracing = Tracing {
-            command: guest::command_line(pid),
             status,
             gadgets,
             resident,
-            session,
             _heart: heart,
             areas,
             lanes,
@@ -372,32 +362,14 @@ impl Tracing {
         self.no_lines.as_deref()
     }
 
-    /// The guest's memory.
-    pub fn memory(&self) -> &GuestMemory {
-        &self.memory
-    }
-
     /// The guest's id.
     pub fn pid(&self) -> i32 {
         self.status.pid
     }
 
-    /// Its command line.
-    pub fn command(&self) -> &str {
-        &self.command
-    }
-
     /// Whether the guest still runs.
     pub fn is_alive(&self) -> bool {
         self.status.is_current()
-    }
-
-    /// The hooks fell silent by themselves, because they heard nothing from us.
-    pub fn is_deserted(&self) -> Result<bool> {
-        let gate = self
-            .resident
-            .board_half(&self.memory, offset_of!(Board, calls))?;
-        Ok(gate != self.session)
     }
 
     /// How long the guest stood still.

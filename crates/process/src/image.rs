@@ -99,7 +99,7 @@ impl Image {
                 symbol("trampoline_probe")?,
                 symbol("trampoline_find_fde")?,
             ],
-            build: fingerprint(file),
+            build: wire::calls::fingerprint(file),
         })
     }
 
@@ -182,13 +182,6 @@ fn relocations(parsed: &ElfFile64, file: &[u8]) -> Result<Vec<(u64, u64)>> {
         }
     }
     Ok(found)
-}
-
-/// FNV-1a, 64 bits: two builds must differ, nothing more.
-fn fingerprint(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 fn page_down(address: u64) -> u64 {

@@ -83,13 +83,7 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        let status = guest::openable(pid)?;
-        let memory = Arc::new(GuestMemory::open(pid).map_err(|error| match error {
-            Error::NotAllowed { .. } => guest::why_not_allowed(pid),
-            error => error,
-        })?);
-        crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
-        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
         let found = Resident::find(&memory, &maps, image);
         if let Some(resident) = &found {

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod errors;
 mod limits;
 mod memory;
 pub mod perl;

@@ -347,9 +347,6 @@ pub struct NewPlace {
 /// Bytes kept of a path or a name.
 pub const LONGEST_NAME: usize = 512;
 
-/// Longest record, in words.
-pub const LONGEST: u64 = 2048;
-
 /// The first word of a record.
 #[inline]
 pub const fn header(words: u64, kind: u64, position: u64) -> u64 {

@@ -1,9 +1,10 @@
 //! Where the threads of a stopped guest stand, and moving them out of bytes that are about to change.
 
 use crate::borrow::Borrowed;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::GuestMemory;
-use crate::ptrace;
+use crate::ptrace::{self, Registers};
+use nix::errno::Errno;
 
 /// How far up from a stack pointer a saved instruction pointer is looked for.
 const DEPTH: usize = 64 * 1024;
@@ -30,8 +31,6 @@ pub fn move_out(
     memory: &GuestMemory,
     changes: &[Changed],
 ) -> Result<Option<usize>> {
-    let pid = memory.pid();
-    let explain = |errno| ptrace::explain(pid, "moving a thread out of the way", errno);
     let inside = |pc: u64| {
         let next = changes.partition_point(|change| change.at <= pc);
         let index = next.checked_sub(1)?;
@@ -39,15 +38,11 @@ pub fn move_out(
     };
     let mut moves = Vec::new();
     for tid in tids {
-        // The borrowed thread stands where we sent it, not where it will go on.
-        let registers = match *tid == pid {
-            true => *borrowed.own_registers(),
-            false => ptrace::registers(*tid).map_err(explain)?,
-        };
+        let registers = own_registers(borrowed, *tid)?;
         if let Some(index) = inside(registers.rip) {
             let known = changes[index].moves.iter();
             match known.into_iter().find(|(from, _)| *from == registers.rip) {
-                Some((_, to)) => moves.push((*tid, registers, *to)),
+                Some((_, to)) => moves.push((*tid, *to)),
                 None => return Ok(Some(index)),
             }
         }
@@ -55,12 +50,8 @@ pub fn move_out(
             return Ok(Some(index));
         }
     }
-    for (tid, mut registers, to) in moves {
-        registers.rip = to;
-        match tid == pid {
-            true => borrowed.go_on_at(to)?,
-            false => ptrace::set_registers(tid, &registers).map_err(explain)?,
-        }
+    for (tid, to) in moves {
+        go_on_at(borrowed, tid, to)?;
     }
     Ok(None)
 }
@@ -68,23 +59,35 @@ pub fn move_out(
 /// Sends threads on that stand at the first byte of what is about to be put back, where that is a jump in padding: what
 /// stood there before is no code. `jumps` are such places, each with where the jump leads.
 pub fn take_jumps(borrowed: &mut Borrowed, tids: &[i32], jumps: &[(u64, u64)]) -> Result<()> {
-    let pid = borrowed.pid();
-    let explain = |errno| ptrace::explain(pid, "moving a thread out of the way", errno);
     for tid in tids {
-        let mut registers = match *tid == pid {
-            true => *borrowed.own_registers(),
-            false => ptrace::registers(*tid).map_err(explain)?,
-        };
-        let Some((_, to)) = jumps.iter().find(|(at, _)| *at == registers.rip) else {
-            continue;
-        };
-        registers.rip = *to;
-        match *tid == pid {
-            true => borrowed.go_on_at(*to)?,
-            false => ptrace::set_registers(*tid, &registers).map_err(explain)?,
+        let at = own_registers(borrowed, *tid)?.rip;
+        if let Some((_, to)) = jumps.iter().find(|(jump, _)| *jump == at) {
+            go_on_at(borrowed, *tid, *to)?;
         }
     }
     Ok(())
+}
+
+/// The registers that a thread goes on with. The borrowed one stands where we sent it.
+fn own_registers(borrowed: &Borrowed, tid: i32) -> Result<Registers> {
+    match tid == borrowed.pid() {
+        true => Ok(*borrowed.registers()),
+        false => ptrace::registers(tid).map_err(|errno| explain(borrowed, errno)),
+    }
+}
+
+/// Has a thread go on elsewhere.
+fn go_on_at(borrowed: &mut Borrowed, tid: i32, pc: u64) -> Result<()> {
+    let mut registers = own_registers(borrowed, tid)?;
+    registers.rip = pc;
+    match tid == borrowed.pid() {
+        true => borrowed.go_on_at(pc),
+        false => ptrace::set_registers(tid, &registers).map_err(|errno| explain(borrowed, errno)),
+    }
+}
+
+fn explain(borrowed: &Borrowed, errno: Errno) -> Error {
+    ptrace::explain(borrowed.pid(), "moving a thread out of the way", errno)
 }
 
 /// Whether a word on the stack looks like an instruction pointer, saved by a signal's delivery, within a

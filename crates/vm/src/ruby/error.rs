@@ -5,6 +5,7 @@ use core::fmt;
 use super::function::Kind;
 use super::version::Unsupported;
 use crate::Fault;
+use crate::errors::reading_error;
 
 /// Why something could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +61,7 @@ pub enum Error {
     Write,
 }
 
-impl Error {
-    pub(super) fn garbled(what: &'static str, at: u64) -> Error {
-        Error::Garbled { what, at }
-    }
-}
+reading_error!(Error, Unsupported);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,26 +89,5 @@ impl fmt::Display for Error {
             Error::NotInC(kind) => write!(f, "the method has no C function: {kind}"),
             Error::Write => f.write_str("the text could not be written"),
         }
-    }
-}
-
-impl core::error::Error for Error {}
-
-impl From<Fault> for Error {
-    #[inline]
-    fn from(fault: Fault) -> Error {
-        Error::Memory(fault)
-    }
-}
-
-impl From<Unsupported> for Error {
-    fn from(why: Unsupported) -> Error {
-        Error::Unsupported(why)
-    }
-}
-
-impl From<fmt::Error> for Error {
-    fn from(_: fmt::Error) -> Error {
-        Error::Write
     }
 }

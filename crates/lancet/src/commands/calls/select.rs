@@ -2,6 +2,7 @@
 
 use process::functions::{Function, Functions, Place};
 use prototypes::{Filter, Where, filter::any_matches};
+use strsim::levenshtein;
 
 /// What the command line asks for.
 pub struct Selection {
@@ -95,7 +96,7 @@ fn like(name: &str, all: &[Function]) -> Vec<String> {
         .iter()
         .map(|function| function.name.as_str())
         .filter_map(|known| {
-            let distance = distance(name, known);
+            let distance = levenshtein(name, known);
             let holds = name.len() > 3 && known.contains(name);
             (holds || distance * 3 <= name.len().max(3) + 1).then_some((distance, known))
         })
@@ -106,25 +107,9 @@ fn like(name: &str, all: &[Function]) -> Vec<String> {
     near.into_iter().map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Letters to be inserted, deleted or changed (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<u8> = b.bytes().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = before + usize::from(x != *y);
-            before = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(before + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use super::levenshtein as distance;
 
     #[test]
     fn letters_are_counted() {
