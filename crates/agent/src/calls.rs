@@ -8,6 +8,7 @@ mod counts;
 mod lane;
 mod languages;
 mod loader;
+mod notices;
 mod places;
 mod pulse;
 
@@ -30,6 +31,10 @@ static mut CALLS: Calls = Calls {
     facts: [0; wire::calls::FACTS],
     room: 0,
     r_debug: 0,
+    pid: 0,
+    follow: 0,
+    patience: 0,
+    late: AtomicU64::new(0),
     unlaned: AtomicU64::new(0),
     areas: [Area {
         at: 0,
@@ -71,7 +76,6 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         let hook = (*frame).descriptor.cast::<Hook>();
         (&mut *frame, &*hook)
     };
-    let board = &crate::BOARD;
     // SAFETY: the command changes it while threads run; an aligned word is read whole.
     let wanted = unsafe { (&raw const hook.want).read_volatile() };
     if wanted == 0 {
@@ -79,10 +83,31 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     }
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const CALLS) };
+    if wanted & want::OWN != 0 {
+        return enter_own(calls, hook, frame, wanted);
+    }
+    tell_enter(calls, hook, frame, wanted)
+}
+
+/// Into a function that is hooked for ourselves, and perhaps for the user too.
+#[cold]
+#[inline(never)]
+fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
+    let board = &crate::BOARD;
     if wanted & want::LOADER != 0 {
         loader::changed(calls, board);
-        return 0;
     }
+    frame.ticket = [u64::from(board.calls.load(Ordering::Relaxed)), 0, 0];
+    let told = match wanted & want::TOLD {
+        0 => 0,
+        _ => tell_enter(calls, hook, frame, wanted),
+    };
+    told | notices::at_call(calls, board, frame, wanted)
+}
+
+#[inline]
+fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
+    let board = &crate::BOARD;
     let Some(lane) = lane::mine(calls, board) else {
         return 0;
     };
@@ -170,18 +195,17 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     };
     let [ticket, lane, began] = frame.ticket;
     let board = &crate::BOARD;
-    // Of a session before this one, or told to a fork's parent.
-    if ticket as u32 != board.calls.load(Ordering::Relaxed) {
+    // SAFETY: as in `enter`.
+    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
+    if wanted & want::NOTICES != 0 {
+        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+    }
+    // Of a session before this one, or told to a fork's parent; or the frame was not `tell_enter`'s.
+    if ticket as u32 != board.calls.load(Ordering::Relaxed) || lane == 0 {
         return;
     }
-    // SAFETY: as in `enter`; and `enter` put the lane there, which is never unmapped.
-    let (calls, lane, wanted) = unsafe {
-        (
-            &*(&raw const CALLS),
-            &*(lane as *const Lane),
-            (&raw const hook.want).read_volatile(),
-        )
-    };
+    // SAFETY: `enter` put it there, and lanes are never unmapped.
+    let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
     let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread_pointer() {
         true => (lane, (ticket >> 32) as u32),

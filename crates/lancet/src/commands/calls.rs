@@ -1,8 +1,10 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+mod family;
 mod guest;
 mod printer;
 mod select;
+mod signals;
 mod signatures;
 mod stacks;
 mod summary;
@@ -12,151 +14,94 @@ use crate::cli::CallsArgs;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
-use guest::Guest;
-use printer::Printer;
+use family::Family;
+use process::tracee::wait_for_any;
 use signatures::Signatures;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-use summary::Summary;
 
-/// Between two looks at lanes that were empty.
-const LOOK: Duration = Duration::from_millis(1);
+/// Ctrl-C reaches the program that we started too; it has this long to end by it.
+const GRACE: Duration = Duration::from_secs(2);
+/// As shells say "ended by SIGINT".
+const INTERRUPTED: u8 = 130;
+/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
+const LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the guests, prints what they call, leaves.
+/// Opens the guests, or starts a program, prints what they call, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     interrupt::catch();
     let signatures = Signatures::read(&args.prototypes)?;
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
-    let mut guests = Vec::new();
-    let mut lost = false;
+    let starts = !args.program.is_empty();
+    let stream = match starts {
+        // Standard output is the program's.
+        true => Stream::Stderr,
+        false => Stream::Stdout,
+    };
+    let sink = Sink::open(args.output.as_deref(), stream)?;
+    let mut family = Family::new(&args, &signatures, sink)?;
+    if starts {
+        family.start()?;
+    }
     for pid in &args.pids {
-        match Guest::open(*pid, &args, &signatures) {
-            Ok(guest) => guests.push(guest),
-            Err(error) if args.pids.len() == 1 => return Err(error),
+        match family.open(*pid) {
+            Ok(()) => {}
+            Err(error) if args.pids.len() == 1 && !starts => return Err(error),
             Err(error) => {
                 eprintln!("lancet: {error:#}");
-                lost = true;
+                family.note_loss();
             }
         }
     }
-    if guests.is_empty() {
+    if family.is_empty() {
         anyhow::bail!("none of the processes could be opened");
     }
-    let mut printer = Printer::new(&args, &signatures);
-    if guests.len() > 1 {
-        printer.say_threads();
-    }
-    let started = Instant::now();
-    let printed = watch(
-        &args,
-        &signatures,
-        &mut guests,
-        &mut printer,
-        &mut sink,
-        started,
-    );
-    for guest in &mut guests {
-        if guest.is_alive()
-            && let Err(error) = guest.leave()
-        {
-            eprintln!("lancet: {error}");
-            lost = true;
-        }
-    }
-    printed?;
-    // What was told while we left.
-    read(&mut guests, &mut printer, &mut sink)?;
-    printer.finish(&mut sink.out)?;
-    if args.count {
-        summarise(&mut guests, &mut sink)?;
-    }
-    sink.out.flush()?;
-    for guest in &mut guests {
-        lost |= say_losses(guest);
-    }
-    Ok(if lost { LOST } else { 0 })
-}
-
-/// Reads until it is over.
-fn watch(
-    args: &CallsArgs,
-    signatures: &Signatures,
-    guests: &mut [Guest],
-    printer: &mut Printer,
-    sink: &mut Sink,
-    started: Instant,
-) -> anyhow::Result<()> {
-    loop {
-        let alive: Vec<bool> = guests.iter().map(Guest::is_alive).collect();
-        for guest in guests.iter_mut().filter(|guest| guest.is_alive()) {
-            if let Err(error) = guest.follow(signatures) {
-                eprintln!("lancet: {error}");
-            }
-        }
-        let any = read(guests, printer, sink)?;
-        let over = args
-            .watch_for
-            .is_some_and(|length| started.elapsed() >= length);
-        if over || interrupt::asked() || !alive.contains(&true) {
-            return Ok(());
-        }
-        if !any {
-            sink.out.flush()?;
-            sleep(LOOK);
-        }
-    }
-}
-
-/// Prints what the lanes hold; whether they held anything.
-fn read(guests: &mut [Guest], printer: &mut Printer, sink: &mut Sink) -> anyhow::Result<bool> {
-    let mut any = false;
-    for guest in guests {
-        let mut told = Vec::new();
-        any |= guest.read(&mut |one| told.push(one));
-        if guest.has_threads() {
-            printer.say_threads();
-        }
-        for one in told {
-            printer.print(&mut sink.out, one)?;
-        }
-    }
-    Ok(any)
-}
-
-fn summarise(guests: &mut [Guest], sink: &mut Sink) -> anyhow::Result<()> {
-    let mut summary = Summary::default();
-    let mut period = 1.0;
-    for guest in guests {
-        match guest.counted() {
-            Ok((rows, of_guest)) => {
-                period = of_guest;
-                for (function, line, counted) in rows {
-                    summary.add(function, line, &counted);
-                }
-            }
-            Err(error) => eprintln!(
-                "lancet: what process {} had counted is lost: {error}",
-                guest.pid()
-            ),
-        }
-    }
-    Ok(summary.print(&mut sink.out, period)?)
-}
-
-/// Says what got lost; whether anything did.
-fn say_losses(guest: &mut Guest) -> bool {
-    let Ok(losses) = guest.losses() else {
-        return false;
+    let watched = watch(&args, &mut family, starts);
+    let left = family.leave();
+    let interrupted = watched?;
+    left?;
+    let code = match (starts, interrupted) {
+        (false, _) => 0,
+        (true, true) => family.code().map_or(INTERRUPTED, |code| code as u8),
+        (true, false) => await_end(&mut family),
     };
-    if losses.sum() == 0 {
-        return false;
+    Ok(match (code, family.has_lost()) {
+        (0, true) => LOST,
+        (code, _) => code,
+    })
+}
+
+/// Reads until it is over; whether by Ctrl-C.
+fn watch(args: &CallsArgs, family: &mut Family, starts: bool) -> anyhow::Result<bool> {
+    let started = Instant::now();
+    let mut asked: Option<Instant> = None;
+    loop {
+        family.turn()?;
+        if family.is_empty() {
+            return Ok(false);
+        }
+        if args
+            .watch_for
+            .is_some_and(|length| started.elapsed() >= length)
+        {
+            return Ok(false);
+        }
+        if interrupt::asked() {
+            let since = *asked.get_or_insert_with(Instant::now);
+            if !starts || since.elapsed() > GRACE {
+                return Ok(true);
+            }
+        }
     }
-    eprintln!(
-        "lancet: process {}: lost: {} records that found no room in time, {} calls of threads without a lane, {} counts",
-        guest.pid(),
-        losses.records,
-        losses.unlaned,
-        losses.uncounted
-    );
-    true
+}
+
+/// The exit code of the program, which goes on alone.
+fn await_end(family: &mut Family) -> u8 {
+    loop {
+        if let Some(code) = family.code() {
+            return code as u8;
+        }
+        if interrupt::asked() {
+            return INTERRUPTED;
+        }
+        wait_for_any(LOOK);
+    }
 }

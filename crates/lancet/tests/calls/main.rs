@@ -5,6 +5,9 @@
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `ends` | a guest that ends takes nothing along |
+//! | `started` | programs that we start, from before their first instruction |
+//! | `family` | children, and programs that they run; several guests |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
@@ -14,8 +17,11 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod ends;
 mod exact;
+mod family;
 mod killed;
 mod machine;
 mod nasty;
+mod started;
 mod watch;

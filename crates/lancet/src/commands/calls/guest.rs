@@ -1,14 +1,18 @@
 //! One traced process: hooked as the selection says, read, left.
 
+mod life;
+
+pub use life::{End, Step};
+
 use super::select::Selection;
 use super::signatures::Signatures;
 use crate::cli::CallsArgs;
-use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
-use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Counted, Line, Losses, What};
+use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
+use process::lanes::{Counted, Line, What};
+use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
@@ -65,6 +69,31 @@ pub enum Told {
         /// What that and late arguments point to.
         pieces: Vec<(u64, Vec<u8>)>,
     },
+    /// A signal came for a program that we started.
+    Signal {
+        /// The process.
+        pid: i32,
+        /// Since 1970.
+        time: Duration,
+        /// Its number.
+        signal: i32,
+    },
+    /// It has a child, with a copy of its open calls.
+    Forked {
+        /// The process.
+        pid: i32,
+        /// The child.
+        child: i32,
+    },
+    /// The process has ended.
+    Ended {
+        /// The process.
+        pid: i32,
+        /// Since 1970.
+        time: Duration,
+        /// How.
+        end: End,
+    },
 }
 
 /// See the module's text.
@@ -73,7 +102,9 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
-    threads: Vec<u32>,
+    /// We stay its tracer.
+    tracee: Option<Tracee>,
+    life: life::Life,
     /// Its lanes are no more.
     gone: bool,
 }
@@ -111,18 +142,46 @@ impl Plan {
 
 impl Guest {
     /// Opens and hooks a process; says on standard error how that went.
-    pub fn open(pid: i32, args: &CallsArgs, signatures: &Signatures) -> anyhow::Result<Self> {
-        let image = Image::parse(AGENT)?;
+    pub fn open(
+        pid: i32,
+        args: &CallsArgs,
+        image: &Image,
+        signatures: &Signatures,
+    ) -> anyhow::Result<Self> {
         let began = Instant::now();
-        let options = Options {
-            ring: RING,
-            most_wait: args.max_wait,
-            room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
-        };
-        let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
-        let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
-        let functions = selection.functions(tracing.functions());
-        for (name, like) in selection.unknown(tracing.functions(), &functions) {
+        let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
+        let mut guest = Guest::new(tracing, args);
+        let (asked, functions) = guest.asked();
+        let wanted = guest.plan.all(signatures, functions);
+        let refused = guest.tracing.set(wanted).map_err(explain)?;
+        announce(&guest.tracing, asked, &refused, began.elapsed());
+        Ok(guest)
+    }
+
+    fn new(tracing: Tracing, args: &CallsArgs) -> Self {
+        Guest {
+            tracing,
+            clock: Clock::start(),
+            selection: Selection::new(args.x.clone(), args.callers(), args.l.clone()),
+            plan: Plan {
+                want: wanted_of(args),
+                detail: Detail {
+                    strings: args.strings,
+                    array: args.array,
+                },
+                copies: !args.count,
+            },
+            tracee: None,
+            life: life::Life::default(),
+            gone: false,
+        }
+    }
+
+    /// The functions that are asked for, and how many; says which are not there.
+    fn asked(&self) -> (usize, Vec<Function>) {
+        let pid = self.tracing.pid();
+        let functions = self.selection.functions(self.tracing.functions());
+        for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
@@ -131,38 +190,23 @@ impl Guest {
                 "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
             );
         }
-        let asked = functions.len();
-        let plan = Plan {
-            want: wanted_of(args),
-            detail: Detail {
-                strings: args.strings,
-                array: args.array,
-            },
-            copies: !args.count,
-        };
-        let wanted = plan.all(signatures, functions);
-        let refused = tracing.set(wanted).map_err(explain)?;
-        announce(&tracing, asked, &refused, began.elapsed());
-        Ok(Guest {
-            tracing,
-            clock: Clock::start(),
-            selection,
-            plan,
-            threads: Vec::new(),
-            gone: false,
-        })
+        (functions.len(), functions)
     }
 
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
-    pub fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
-        if !self.tracing.has_news()? {
-            return Ok(());
-        }
+    fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
+        let first = self.tracing.arrives() != Arrives::Now;
+        let began = Instant::now();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
             .tracing
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+        if first {
+            let (asked, _) = self.asked();
+            announce(&self.tracing, asked, &refused, began.elapsed());
+            return Ok(());
+        }
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
         if more != 0 {
@@ -174,7 +218,7 @@ impl Guest {
 
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, tell: &mut impl FnMut(Told)) -> bool {
+    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
         if self.gone {
             return false;
         }
@@ -186,17 +230,12 @@ impl Guest {
         self.tell(told, tell);
         any.unwrap_or_else(|_| {
             self.gone = true;
-            let how = match self.tracing.is_alive() {
-                true => "runs another program now (exec)",
-                false => "ended",
-            };
-            eprintln!("lancet: process {} {how}", self.tracing.pid());
             false
         })
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut impl FnMut(Told)) {
+    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut dyn FnMut(Told)) {
         let pid = self.tracing.pid();
         told.sort_by_key(|one| one.ticks);
         let period = match told.is_empty() {
@@ -204,9 +243,6 @@ impl Guest {
             false => self.clock.period(),
         };
         for one in told {
-            if !self.threads.contains(&one.tid) {
-                self.threads.push(one.tid);
-            }
             let time = self.clock.wall(one.ticks, period);
             match one.what {
                 What::Call {
@@ -249,6 +285,10 @@ impl Guest {
                         line: line.map(|line| line_text(&line)),
                     });
                 }
+                What::Forked { child } => tell(Told::Forked {
+                    pid,
+                    child: self.tracing.process_here(child),
+                }),
                 What::Return {
                     frame,
                     registers,
@@ -275,50 +315,18 @@ impl Guest {
         }
     }
 
-    /// Whether calls of more than one thread were seen.
-    pub fn has_threads(&self) -> bool {
-        self.threads.len() > 1
-    }
-
-    /// What was counted, by function and line, with nanoseconds for a cycle.
-    pub fn counted(&mut self) -> Result<(Vec<Row>, f64), Error> {
-        let counted = self.tracing.lanes().counted()?;
-        let named = counted
-            .into_iter()
-            .filter_map(|count| {
-                let name = self.tracing.function(count.hook)?.name.clone();
-                let places = self.tracing.lanes().places();
-                let line = count.place.map(|place| line_text(&places[place]));
-                Some((name, line.unwrap_or_default(), count))
-            })
-            .collect();
-        Ok((named, self.clock.period()))
-    }
-
-    /// What got lost.
-    pub fn losses(&mut self) -> Result<Losses, Error> {
-        self.tracing.lanes().losses()
-    }
-
-    /// Whether it still runs.
-    pub fn is_alive(&self) -> bool {
-        !self.gone && self.tracing.is_alive()
-    }
-
     /// Its id.
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
     }
+}
 
-    /// Takes the hooks out; what was told before can still be read.
-    pub fn leave(&mut self) -> Result<(), Error> {
-        if !self.tracing.leave()? {
-            eprintln!(
-                "lancet: process {}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them",
-                self.tracing.pid()
-            );
-        }
-        Ok(())
+fn options(args: &CallsArgs) -> Options {
+    Options {
+        ring: RING,
+        most_wait: args.max_wait,
+        room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+        follow: args.follow,
     }
 }
 
@@ -376,7 +384,14 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
-    if let Some(reason) = tracing.no_lines() {
+    say_no_lines(tracing);
+}
+
+/// Why no script lines will be told; a program that has just begun may still make a VM.
+fn say_no_lines(tracing: &Tracing) {
+    if let Some(reason) = tracing.no_lines()
+        && !tracing.awaits_script()
+    {
         eprintln!("lancet: no script lines: {reason}");
     }
 }

@@ -1,6 +1,7 @@
 //! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
 
-use super::guest::Told;
+use super::guest::{End, Told};
+use super::signals::{signal_name, signal_text};
 use super::signatures::Signatures;
 use super::stacks::Stacks;
 use crate::cli::CallsArgs;
@@ -10,6 +11,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 /// A call that has not returned.
+#[derive(Clone)]
 struct Open {
     name: String,
     prototype: Prototype,
@@ -31,6 +33,8 @@ pub struct Printer<'a> {
     unfinished: Option<(u64, usize)>,
     lines: u64,
     last: Option<Duration>,
+    /// The first thread that told something.
+    first: Option<u32>,
     /// Lines say which thread they are of.
     many: bool,
 }
@@ -45,6 +49,7 @@ impl<'a> Printer<'a> {
             unfinished: None,
             lines: 0,
             last: None,
+            first: None,
             many: false,
         }
     }
@@ -78,6 +83,9 @@ impl<'a> Printer<'a> {
 
     /// Prints what a guest told.
     pub fn print(&mut self, out: &mut dyn Write, told: Told) -> io::Result<()> {
+        if let Told::Call { tid, .. } | Told::Return { tid, .. } = &told {
+            self.many |= self.first.get_or_insert(*tid) != tid;
+        }
         match told {
             Told::Call {
                 pid,
@@ -145,6 +153,58 @@ impl<'a> Printer<'a> {
                 }
                 self.returned(out, tid, time, depth, &open, &returned)
             }
+            Told::Signal { pid, time, signal } => {
+                let name = signal_name(signal);
+                let text = format!("--- {name} ({}) ---", signal_text(signal));
+                match self.args.no_signals {
+                    true => Ok(()),
+                    false => self.note(out, pid, time, &text),
+                }
+            }
+            Told::Forked { pid, child } => {
+                self.forked(pid, child);
+                Ok(())
+            }
+            Told::Ended { pid, time, end } => {
+                self.stacks.retain(|(known, _)| *known != pid);
+                match end {
+                    End::Exited(code) => {
+                        let text = format!("+++ exited (status {code}) +++");
+                        self.note(out, pid, time, &text)
+                    }
+                    End::Killed(signal) => {
+                        let text = format!("+++ killed by {} +++", signal_name(signal));
+                        self.note(out, pid, time, &text)
+                    }
+                    End::Unknown | End::Replaced => self.break_line(out),
+                }
+            }
+        }
+    }
+
+    /// A line that is no call.
+    fn note(
+        &mut self,
+        out: &mut dyn Write,
+        pid: i32,
+        time: Duration,
+        text: &str,
+    ) -> io::Result<()> {
+        if self.args.count {
+            return Ok(());
+        }
+        self.break_line(out)?;
+        let prefix = self.prefix(pid as u32, time, None, 0);
+        self.lines += 1;
+        writeln!(out, "{prefix}{text}")
+    }
+
+    /// A child has its parent's open calls, and returns from them too.
+    fn forked(&mut self, parent: i32, child: i32) {
+        let of_parent = self.stacks.iter().find(|(known, _)| *known == parent);
+        if let Some((_, stacks)) = of_parent {
+            let stacks = stacks.of_child(child);
+            self.stacks.push((child, stacks));
         }
     }
 

@@ -36,6 +36,18 @@ impl<T> Stacks<T> {
         }
     }
 
+    /// The same for a child, which has a copy of them all.
+    pub fn of_child(&self, pid: i32) -> Self
+    where
+        T: Clone,
+    {
+        Stacks {
+            pid,
+            known: self.known.clone(),
+            open: self.open.clone(),
+        }
+    }
+
     /// The stack that holds a frame: the start of its mapping.
     fn stack(&mut self, frame: u64) -> u64 {
         if let Some(known) = self.known.iter().find(|range| range.contains(&frame)) {
