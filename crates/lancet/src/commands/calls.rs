@@ -1,5 +1,6 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+pub mod debug;
 mod family;
 mod guest;
 mod printer;
@@ -14,6 +15,7 @@ use crate::cli::CallsArgs;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
+use debug::Debug;
 use family::Family;
 use process::tracee::wait_for_any;
 use signatures::Signatures;
@@ -28,6 +30,10 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Opens the guests, or starts a program, prints what they call, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
+    if args.debug == Some(Debug::Help) {
+        print!("{}", debug::HELP);
+        return Ok(0);
+    }
     interrupt::catch();
     let signatures = Signatures::read(&args.prototypes)?;
     let starts = !args.program.is_empty();
@@ -50,6 +56,9 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
                 family.note_loss();
             }
         }
+    }
+    if args.pids.is_empty() && !starts {
+        anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
     }
     if family.is_empty() {
         anyhow::bail!("none of the processes could be opened");

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::harness::{LIMIT, Output, TempDir, beside, lancet, run, rubies};
+use crate::harness::{LIMIT, Output, TempDir, beside, lancet, rubies, run};
 use crate::machine::{built, program};
 use crate::watch::counted;
 

@@ -1,6 +1,7 @@
 //! Everybody who is traced: processes that were opened, a program that was started, their children and what they run
 //! next.
 
+use super::debug::{self, say};
 use super::guest::{End, Guest, Step, Told};
 use super::printer::Printer;
 use super::signatures::Signatures;
@@ -162,13 +163,25 @@ impl<'a> Family<'a> {
         let any = guest.tend(self.args, self.signatures, &mut tell, &mut steps);
         for step in steps {
             match step {
-                Step::Seized(seized) => self.seized.push(seized),
+                Step::Seized(seized) => {
+                    say(
+                        self.args.debug,
+                        debug::PROCESS,
+                        format_args!("thread {} is seized for its exec", seized.tid()),
+                    );
+                    self.seized.push(seized);
+                }
                 Step::NoExec(tid) => {
                     if let Some(at) = self.seized.iter().position(|one| one.tid() == tid) {
                         self.seized.swap_remove(at).let_go();
                     }
                 }
                 Step::Child(child) => {
+                    say(
+                        self.args.debug,
+                        debug::PROCESS,
+                        format_args!("process {}, a child of {pid}, is opened", child.pid()),
+                    );
                     self.printer.say_threads();
                     self.guests.push(*child);
                 }
@@ -210,6 +223,11 @@ impl<'a> Family<'a> {
     /// Another program stands at its first instruction.
     fn begin(&mut self, tracee: Tracee, keep: bool) {
         let pid = tracee.pid();
+        say(
+            self.args.debug,
+            debug::PROCESS,
+            format_args!("process {pid} runs another program: it is followed"),
+        );
         self.seized.retain(|seized| seized.pid() != pid);
         // What the last one held is read and over.
         while let Some(at) = self.guests.iter().position(|guest| guest.pid() == pid) {
@@ -239,6 +257,11 @@ impl<'a> Family<'a> {
 
     /// Nothing comes of a guest any more: keeps what is needed of it.
     fn retire(&mut self, mut guest: Guest) {
+        say(
+            self.args.debug,
+            debug::GENERAL,
+            format_args!("process {} is over: {:?}", guest.pid(), guest.ended()),
+        );
         if let (Some(program), Some(end)) = (&mut self.program, guest.ended())
             && program.pid == guest.pid()
         {

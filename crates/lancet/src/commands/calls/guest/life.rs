@@ -2,6 +2,7 @@
 
 use super::{Guest, Row, Told, line_text, options, say_no_lines};
 use crate::cli::CallsArgs;
+use crate::commands::calls::debug::{self, say};
 use crate::commands::calls::signatures::Signatures;
 use crate::ui::advice::explain;
 use process::hooks::{Arrives, Notice, Says, Tracing};
@@ -94,7 +95,7 @@ impl Guest {
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
     ) -> bool {
-        let mut any = self.tend_tracee(signatures, tell, steps);
+        let mut any = self.tend_tracee(args, signatures, tell, steps);
         if self.is_over() {
             return any;
         }
@@ -114,6 +115,7 @@ impl Guest {
     /// What stops it as its tracer.
     fn tend_tracee(
         &mut self,
+        args: &CallsArgs,
         signatures: &Signatures,
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
@@ -123,6 +125,9 @@ impl Guest {
             let Some(tracee) = &mut self.tracee else {
                 return any;
             };
+            for signal in tracee.handed_on() {
+                tell(signal_of(tracee.pid(), signal));
+            }
             let happening = match tracee.tend() {
                 Ok(None) => return any,
                 Ok(Some(happening)) => happening,
@@ -133,6 +138,11 @@ impl Guest {
                 }
             };
             any = true;
+            say(
+                args.debug,
+                debug::EVENT,
+                format_args!("process {} stands at {happening:?}", tracee.pid()),
+            );
             match happening {
                 Happening::Ended(_) => {
                     let end = tracee.end().map_or(End::Unknown, |end| match end {
@@ -151,11 +161,7 @@ impl Guest {
                 }
                 Happening::Signal(signal) => {
                     self.read(tell);
-                    tell(Told::Signal {
-                        pid: self.pid(),
-                        time: now(),
-                        signal,
-                    });
+                    tell(signal_of(self.pid(), signal));
                 }
                 Happening::Ending => self.read_all(tell),
                 Happening::Syscall => {}
@@ -204,6 +210,14 @@ impl Guest {
         let notices = self.tracing.notices()?;
         for notice in &notices {
             let ours = notice.pid == self.pid();
+            say(
+                args.debug,
+                debug::EVENT,
+                format_args!(
+                    "thread {} of process {} says: {:?}",
+                    notice.tid, notice.pid, notice.says
+                ),
+            );
             match notice.says {
                 Says::Ends(code) => {
                     self.life.says = Some(code);
@@ -393,6 +407,14 @@ impl Guest {
     /// The tracer's part of a program that goes on alone: its end is still told to us.
     pub fn take_tracee(&mut self) -> Option<Tracee> {
         self.tracee.take()
+    }
+}
+
+fn signal_of(pid: i32, signal: i32) -> Told {
+    Told::Signal {
+        pid,
+        time: now(),
+        signal,
     }
 }
 
