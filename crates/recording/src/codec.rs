@@ -383,6 +383,7 @@ impl State {
                 put_text(out, &module.path);
                 put_text(out, &module.name);
                 out.push(module.main.into());
+                put(out, module.bias);
                 return self.define(1);
             }
             Item::Function(function) => {
@@ -438,6 +439,7 @@ impl State {
                         path: take.text()?,
                         name: take.text()?,
                         main: take.byte()? != 0,
+                        bias: take.number()?,
                     })
                 }
                 kind::FUNCTION => {

@@ -31,6 +31,8 @@ pub struct Module {
     pub name: String,
     /// It is the program itself.
     pub main: bool,
+    /// What is added to its addresses.
+    pub bias: u64,
 }
 
 /// A function that was hooked.

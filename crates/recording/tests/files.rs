@@ -45,6 +45,7 @@ fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
             path: "/lib/libc.so.6".into(),
             name: "libc.so.6".into(),
             main: number == 1,
+            bias: 0x5555_5555_4000,
         };
         said.push(format!("{:?}", Item::Module(module.clone())));
         assert_eq!(writer.module(module).unwrap(), number);

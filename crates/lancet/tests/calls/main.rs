@@ -5,6 +5,7 @@
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
@@ -18,4 +19,5 @@ mod exact;
 mod killed;
 mod machine;
 mod nasty;
+mod recorded;
 mod watch;

@@ -1,25 +1,22 @@
 //! One traced process: hooked as the selection says, read, left.
 
+use super::known::Known;
 use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::Count;
-use super::told::{At, Call, Return, Told, What};
+use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
 use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Line, Losses};
-use process::maps::Maps;
+use process::lanes::Losses;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
-use std::collections::HashMap;
 use std::io;
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -34,11 +31,9 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
-    /// Functions by the number of their hook, and lines by theirs, to be shared.
-    functions: HashMap<u32, Arc<Function>>,
-    lines: Vec<Arc<Line>>,
-    /// Mappings that were seen to hold stacks.
-    stacks: Vec<Range<u64>>,
+    known: Known,
+    /// It was said what it is.
+    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
 }
@@ -82,7 +77,7 @@ impl Guest {
         let options = Options {
             ring: RING,
             most_wait: args.max_wait,
-            room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+            room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
         let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
@@ -100,10 +95,10 @@ impl Guest {
         let plan = Plan {
             want: wanted_of(args),
             detail: Detail {
-                strings: args.strings,
+                strings: args.kept_of_strings(),
                 array: args.array,
             },
-            copies: !args.count,
+            copies: !args.counts_there(),
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
@@ -113,9 +108,8 @@ impl Guest {
             clock: Clock::start(),
             selection,
             plan,
-            functions: HashMap::new(),
-            lines: Vec::new(),
-            stacks: Vec::new(),
+            known: Known::default(),
+            introduced: false,
             gone: false,
         })
     }
@@ -125,6 +119,7 @@ impl Guest {
         if !self.tracing.has_news()? {
             return Ok(());
         }
+        self.known.forget_modules();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
@@ -145,6 +140,7 @@ impl Guest {
         if self.gone {
             return Ok(false);
         }
+        self.introduce(sink)?;
         let mut told = Vec::new();
         let lanes = self.tracing.lanes();
         let any = lanes
@@ -160,6 +156,34 @@ impl Guest {
             eprintln!("lancet: process {} {how}", self.tracing.pid());
             false
         }))
+    }
+
+    /// Says what it is, once.
+    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        if std::mem::replace(&mut self.introduced, true) {
+            return Ok(());
+        }
+        let pid = self.tracing.pid();
+        let at = At {
+            pid,
+            tid: pid as u32,
+            ..At::default()
+        };
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = command.split(|byte| *byte == 0);
+        let mut command: Vec<String> = words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        // A NUL ends each.
+        command.pop();
+        let opened = Opened {
+            command,
+            vm: self.tracing.vm().to_owned(),
+        };
+        sink.take(Told {
+            at,
+            what: What::Opened(opened),
+        })
     }
 
     /// Hands on what lanes told, in the order of time.
@@ -180,11 +204,14 @@ impl Guest {
                     registers,
                     rest,
                 } => {
-                    let Some(function) = self.function(hook) else {
+                    let Some((function, module)) = self.known.function(&self.tracing, hook) else {
                         continue;
                     };
-                    let functions = self.tracing.functions();
-                    if !self.selection.shows(functions, &function, caller) {
+                    let from = self.known.module(self.tracing.functions(), caller);
+                    if !self
+                        .selection
+                        .shows(&function.name, &module, from.as_deref())
+                    {
                         continue;
                     }
                     let (sse, copies) = halves::<8>(&rest);
@@ -195,14 +222,16 @@ impl Guest {
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function,
+                        module,
                         caller,
+                        from,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
                             sse,
                             stack: frame,
                         },
                         pieces,
-                        line: place.and_then(|place| self.line(place)),
+                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                     };
                     (frame, What::Call(call))
                 }
@@ -229,7 +258,7 @@ impl Guest {
                 pid: self.tracing.pid(),
                 tid: one.tid,
                 lane: one.lane,
-                stack: self.stack(frame),
+                stack: self.known.stack(self.tracing.pid(), frame),
                 frame,
                 time,
             };
@@ -238,49 +267,16 @@ impl Guest {
         Ok(())
     }
 
-    /// The function with this hook.
-    fn function(&mut self, hook: u32) -> Option<Arc<Function>> {
-        if let Some(known) = self.functions.get(&hook) {
-            return Some(known.clone());
-        }
-        let found = Arc::new(self.tracing.function(hook)?.clone());
-        self.functions.insert(hook, found.clone());
-        Some(found)
-    }
-
-    /// The line with this number.
-    fn line(&mut self, place: usize) -> Option<Arc<Line>> {
-        let known = self.lines.len();
-        let more = self.tracing.lanes().places().get(known..)?;
-        self.lines.extend(more.iter().cloned().map(Arc::new));
-        self.lines.get(place).cloned()
-    }
-
-    /// The stack that holds a frame: the start of its mapping.
-    fn stack(&mut self, frame: u64) -> u64 {
-        if let Some(known) = self.stacks.iter().find(|range| range.contains(&frame)) {
-            return known.start;
-        }
-        // A mapping that grew or came: what is known may be no more.
-        let found = Maps::read(self.tracing.pid())
-            .ok()
-            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
-        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
-        self.stacks
-            .retain(|known| known.end <= range.start || known.start >= range.end);
-        let start = range.start;
-        self.stacks.push(range);
-        start
-    }
-
     /// What was counted.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.lanes().counted()?;
         let period = self.clock.period();
         let named = counted.into_iter().filter_map(|counted| {
             Some(Count {
-                function: self.function(counted.hook)?,
-                line: counted.place.and_then(|place| self.line(place)),
+                function: self.known.function(&self.tracing, counted.hook)?.0,
+                line: counted
+                    .place
+                    .and_then(|place| self.known.line(&mut self.tracing, place)),
                 counted,
                 period,
             })
@@ -317,7 +313,7 @@ impl Guest {
 
 fn wanted_of(args: &CallsArgs) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.count {
+    match args.counts_there() {
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }

@@ -1,8 +1,7 @@
 //! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
 
 use super::signatures::Signatures;
-use super::sink::Sink;
-use super::source::Count;
+use super::sink::{End, Sink};
 use super::stacks::Stacks;
 use super::told::{At, Call as Began, Return, Told, What};
 use crate::cli::CallsArgs;
@@ -76,6 +75,7 @@ impl<'a> Printer<'a> {
             registers,
             pieces,
             line,
+            ..
         } = began;
         let known = self.signatures.of(&function.module, &function.name);
         let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
@@ -231,6 +231,7 @@ impl Sink for Printer<'_> {
         let thread = (told.at.pid, told.at.tid);
         self.many |= *self.first.get_or_insert(thread) != thread;
         match told.what {
+            What::Opened(_) => Ok(()),
             What::Call(began) => self.called(told.at, began),
             What::Return(back) => self.came_back(told.at, back),
         }
@@ -240,7 +241,7 @@ impl Sink for Printer<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Vec<Count>) -> io::Result<()> {
+    fn finish(&mut self, _: End) -> io::Result<()> {
         self.break_line()?;
         self.out.flush()
     }

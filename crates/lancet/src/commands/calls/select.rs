@@ -1,7 +1,10 @@
 //! From the filters to the functions that are hooked, and back: whether a call that was told is to be shown.
 
+use super::told::Module;
+use crate::cli::CallsArgs;
 use process::functions::{Function, Functions, Place};
 use prototypes::{Filter, Where, filter::any_matches};
+use std::collections::HashSet;
 use strsim::levenshtein;
 
 /// What the command line asks for.
@@ -35,6 +38,24 @@ impl Selection {
         Selection { x, e, l }
     }
 
+    /// What is shown of a recording: all of it, unless something is asked for.
+    pub fn recorded(args: &CallsArgs) -> Self {
+        let mut x = args.x.clone();
+        if x.is_empty() && args.e.is_empty() && args.l.is_empty() {
+            x.push(Filter::parse("*").expect("it is right"));
+        }
+        Selection::new(x, args.e.clone(), args.l.clone())
+    }
+
+    /// Names that were asked for by `-x` and `-e` and are not among these.
+    pub fn missing<'s>(&'s self, known: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+        let known: HashSet<&str> = known.collect();
+        let wanted = self.x.iter().chain(&self.e).flat_map(Filter::names);
+        wanted
+            .filter(|name| *name != "*" && !known.contains(name))
+            .collect()
+    }
+
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
         let mut found = functions.find(true, |name, place| matches(&self.x, name, place));
@@ -52,20 +73,17 @@ impl Selection {
         found
     }
 
-    /// Whether a call of `function` that returns to `caller` is to be shown.
-    pub fn shows(&self, functions: &Functions, function: &Function, caller: u64) -> bool {
-        let name = &function.name;
-        let Some(callee) = functions.module_of(function.address) else {
-            return true;
-        };
-        if matches(&self.x, name, callee) {
+    /// Whether a call of a function in `callee` by code in `from` is to be shown.
+    pub fn shows(&self, name: &str, callee: &Module, from: Option<&Module>) -> bool {
+        if any_matches(&self.x, name, callee.place()) {
             return true;
         }
-        let Some(from) = functions.module_of(caller) else {
+        let Some(from) = from else {
             return false;
         };
-        let outside = from.module.bias != callee.module.bias;
-        outside && (matches(&self.e, name, from) || matches(&self.l, name, callee))
+        from.bias != callee.bias
+            && (any_matches(&self.e, name, from.place())
+                || any_matches(&self.l, name, callee.place()))
     }
 
     /// Names that were asked for by `-x` and that no module has, each with names like it.

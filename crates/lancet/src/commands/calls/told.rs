@@ -3,13 +3,13 @@
 //! ```text
 //!   live guests ─┐                          ┌─► printer
 //!                ├─► Source ─► Told ─► Sink ─┼─► summary
-//!   a recording ─┘                          └─► …
+//!   a recording ─┘                          └─► recorder
 //! ```
 
 use process::functions::Function;
 use process::lanes::Line;
-use prototypes::Pieces;
 use prototypes::capture::{Registers, Returned};
+use prototypes::{Pieces, Where};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Told {
 }
 
 /// Where and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At {
     /// The process.
     pub pid: i32,
@@ -42,10 +42,21 @@ pub struct At {
 /// See [`Told`].
 #[derive(Debug)]
 pub enum What {
+    /// A process was opened: comes before all else of it.
+    Opened(Opened),
     /// A function was called.
     Call(Call),
     /// It returned.
     Return(Return),
+}
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Its command line.
+    pub command: Vec<String>,
+    /// The language whose lines are told; empty = none.
+    pub vm: String,
 }
 
 /// A call.
@@ -53,14 +64,42 @@ pub enum What {
 pub struct Call {
     /// The function.
     pub function: Arc<Function>,
+    /// The module it is in.
+    pub module: Arc<Module>,
     /// The return address.
     pub caller: u64,
+    /// The module that holds it.
+    pub from: Option<Arc<Module>>,
     /// Its arguments.
     pub registers: Registers,
     /// What they point to.
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+}
+
+/// A file that is mapped in a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Module {
+    /// Its path as the process sees it.
+    pub path: String,
+    /// Its name: SONAME or the file's.
+    pub name: Arc<str>,
+    /// It is the program itself.
+    pub main: bool,
+    /// What is added to its addresses: tells those apart that are mapped at the same time.
+    pub bias: u64,
+}
+
+impl Module {
+    /// As filters ask for it.
+    pub fn place(&self) -> Where<'_> {
+        Where {
+            path: &self.path,
+            soname: &self.name,
+            is_main: self.main,
+        }
+    }
 }
 
 /// A return.
