@@ -7,3 +7,4 @@ mod folded;
 mod gdb;
 mod harness;
 mod hostile;
+mod languages;
