@@ -134,3 +134,110 @@ fn holding(lines: &[Line], address: u64) -> Option<usize> {
     let at = after.checked_sub(1)?;
     (address < lines[at].native.cfa).then_some(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::loaded::Function;
+    use crate::live::unwind::Native;
+
+    /// Where the function that runs scripts lies, and others.
+    const RUNNER: Range<u64> = 100..200;
+    const PART: Range<u64> = 900..950;
+    const OTHER: u64 = 300;
+
+    /// Frames of 16 bytes from 1000 up, by where they execute.
+    fn lines(places: &[u64]) -> Vec<Line> {
+        let line = |(number, &at): (u64, &u64)| Line {
+            native: Native {
+                ip: at,
+                lookup: at,
+                sp: 1000 + number * 16,
+                cfa: 1016 + number * 16,
+            },
+            module: None,
+            function: Some(Function {
+                name: None,
+                start: at / 100 * 100,
+                offset: at % 100,
+            }),
+            scripts: Vec::new(),
+            objects: None,
+        };
+        (0..).zip(places).map(line).collect()
+    }
+
+    fn scripts(homes: &[Home]) -> Vec<Script> {
+        let script = |(number, &home): (u32, &Home)| Script {
+            path: "x".to_owned(),
+            line: number,
+            name: String::new(),
+            home,
+        };
+        (0..).zip(homes).map(script).collect()
+    }
+
+    /// The numbers of the scripts of each line, then of those without.
+    fn merged(places: &[u64], homes: &[Home], whole: bool) -> Vec<Vec<u32>> {
+        let mut lines = lines(places);
+        let homeless = merge(&mut lines, scripts(homes), &[RUNNER, PART], whole);
+        let mut all: Vec<Vec<Script>> = lines.into_iter().map(|line| line.scripts).collect();
+        all.push(homeless);
+        let numbers = all
+            .iter()
+            .map(|scripts| scripts.iter().map(|script| script.line));
+        numbers.map(Iterator::collect).collect()
+    }
+
+    const NONE: Vec<u32> = Vec::new();
+
+    #[test]
+    fn runs_are_counted_parts_of_the_function_too() {
+        let homes = [Home::Run, Home::End, Home::End, Home::Run];
+        assert_eq!(
+            merged(&[OTHER, 150, 910, OTHER, 199], &homes, true),
+            [NONE, vec![0, 1], vec![2], NONE, vec![3], NONE]
+        );
+    }
+
+    #[test]
+    fn what_does_not_match_is_at_the_inner_end() {
+        let homes = [Home::End, Home::End];
+        assert_eq!(merged(&[150], &homes, true), [vec![1], vec![0]]);
+        assert_eq!(
+            merged(&[150, 150, 150], &homes, true),
+            [NONE, vec![0], vec![1], NONE]
+        );
+        // Of a stack whose outer end is not known it is the other way round.
+        assert_eq!(merged(&[150], &homes, false), [vec![0], vec![1]]);
+        assert_eq!(merged(&[], &homes, true), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn an_address_says_more_than_counting() {
+        let homes = [Home::Around(1035), Home::Around(999), Home::Around(1048)];
+        assert_eq!(
+            merged(&[150, 150, OTHER], &homes, true),
+            [NONE, NONE, vec![0], vec![1, 2]]
+        );
+    }
+
+    #[test]
+    fn functions_of_c_stand_between_runs() {
+        let homes = [
+            Home::Function(OTHER),
+            Home::End,
+            Home::Function(OTHER),
+            Home::Function(OTHER),
+            Home::End,
+        ];
+        assert_eq!(
+            merged(&[OTHER, 150, 50, OTHER, 150], &homes, true),
+            [vec![0], vec![1], NONE, vec![2], vec![3, 4], NONE]
+        );
+        assert_eq!(
+            merged(&[150], &[Home::End, Home::Function(OTHER)], true),
+            [vec![0], vec![1]]
+        );
+    }
+}

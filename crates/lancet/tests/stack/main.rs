@@ -8,3 +8,4 @@ mod gdb;
 mod harness;
 mod hostile;
 mod languages;
+mod rivals;
