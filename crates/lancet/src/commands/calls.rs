@@ -74,9 +74,13 @@ fn sink<'a>(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<B
     let shown: Option<Box<dyn Sink>> = match shows {
         false => None,
         true => {
-            let out = Output::open(args.output.as_deref(), Stream::Stdout)?.out;
+            let stream = match args.ltrace {
+                true => Stream::Stderr,
+                false => Stream::Stdout,
+            };
+            let out = Output::open(args.output.as_deref(), stream)?.out;
             Some(match args.count {
-                true => Box::new(Summary::new(out)),
+                true => Box::new(Summary::new(args, out)),
                 false => Box::new(Printer::new(args, signatures, out)),
             })
         }

@@ -36,6 +36,8 @@ pub struct Guest {
     introduced: bool,
     /// Its lanes are no more.
     gone: bool,
+    /// Says nothing but what went wrong, as ltrace does.
+    quiet: bool,
 }
 
 /// How functions are hooked.
@@ -87,13 +89,15 @@ impl Guest {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !args.ltrace {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
         let asked = functions.len();
         let plan = Plan {
-            want: wanted_of(args),
+            want: wanted_of(args, &selection),
             detail: Detail {
                 strings: args.kept_of_strings(),
                 array: args.array,
@@ -102,7 +106,9 @@ impl Guest {
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
-        announce(&tracing, asked, &refused, began.elapsed());
+        if !args.ltrace {
+            announce(&tracing, asked, &refused, began.elapsed());
+        }
         Ok(Guest {
             tracing,
             clock: Clock::start(),
@@ -111,6 +117,7 @@ impl Guest {
             known: Known::default(),
             introduced: false,
             gone: false,
+            quiet: args.ltrace,
         })
     }
 
@@ -119,7 +126,7 @@ impl Guest {
         if !self.tracing.has_news()? {
             return Ok(());
         }
-        self.known.forget_modules();
+        self.known.forget_ways();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
@@ -127,6 +134,9 @@ impl Guest {
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
+        if self.quiet {
+            return Ok(());
+        }
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
         }
@@ -153,7 +163,9 @@ impl Guest {
                 true => "runs another program now (exec)",
                 false => "ended",
             };
-            eprintln!("lancet: process {} {how}", self.tracing.pid());
+            if !self.quiet {
+                eprintln!("lancet: process {} {how}", self.tracing.pid());
+            }
             false
         }))
     }
@@ -204,16 +216,10 @@ impl Guest {
                     registers,
                     rest,
                 } => {
-                    let Some((function, module)) = self.known.function(&self.tracing, hook) else {
+                    let known = self.known.way(&self.tracing, &self.selection, hook, caller);
+                    let Some((way, shown)) = known else {
                         continue;
                     };
-                    let from = self.known.module(self.tracing.functions(), caller);
-                    if !self
-                        .selection
-                        .shows(&function.name, &module, from.as_deref())
-                    {
-                        continue;
-                    }
                     let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
@@ -221,10 +227,10 @@ impl Guest {
                     }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
-                        function,
-                        module,
+                        function: way.function.clone(),
+                        way,
+                        shown,
                         caller,
-                        from,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
                             sse,
@@ -273,7 +279,7 @@ impl Guest {
         let period = self.clock.period();
         let named = counted.into_iter().filter_map(|counted| {
             Some(Count {
-                function: self.known.function(&self.tracing, counted.hook)?.0,
+                function: self.known.function(&self.tracing, counted.hook)?,
                 line: counted
                     .place
                     .and_then(|place| self.known.line(&mut self.tracing, place)),
@@ -311,9 +317,11 @@ impl Guest {
     }
 }
 
-fn wanted_of(args: &CallsArgs) -> u64 {
+fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
     match args.counts_there() {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }

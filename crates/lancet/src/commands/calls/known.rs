@@ -1,45 +1,137 @@
-//! What numbers and addresses that a guest's lanes tell mean: functions, lines, modules, stacks. Each is looked up once.
+//! What numbers and addresses that a guest's lanes tell mean: functions, lines, ways, stacks. Each is looked up once.
 
-use super::told::Module;
-use process::functions::{Function, Functions};
+use super::select::{Selection, calls};
+use super::told::{Module, Shown, Way};
+use process::functions::{Function, Place};
 use process::hooks::Tracing;
 use process::lanes::Line;
 use process::maps::Maps;
+use process::symbols::Kind;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A function, and the module it is in.
-pub type Named = (Arc<Function>, Arc<Module>);
+/// A way, and as what calls that go it are shown, if they are.
+type Shows = (Arc<Way>, Option<Arc<Shown>>);
 
 /// See the module's text.
 #[derive(Default)]
 pub struct Known {
     /// By the number of their hook.
-    functions: HashMap<u32, Option<Named>>,
+    functions: HashMap<u32, Option<Arc<Function>>>,
     /// By their number.
     lines: Vec<Arc<Line>>,
     /// By the address where their file is mapped.
     modules: HashMap<u64, Arc<Module>>,
-    /// Modules by addresses in them.
-    holders: HashMap<u64, Option<Arc<Module>>>,
+    /// All names of a function, by its address.
+    names: HashMap<u64, Arc<[String]>>,
+    /// By hook, and by the address that is returned to.
+    calls: HashMap<(u32, u64), Option<Shows>>,
+    /// By hook, and by the module that holds that address.
+    ways: HashMap<(u32, Option<u64>), Shows>,
     /// Mappings that were seen to hold stacks.
     stacks: Vec<Range<u64>>,
 }
 
 impl Known {
     /// The function with this hook.
-    pub fn function(&mut self, tracing: &Tracing, hook: u32) -> Option<Named> {
-        if let Some(known) = self.functions.get(&hook) {
-            return known.clone();
+    pub fn function(&mut self, tracing: &Tracing, hook: u32) -> Option<Arc<Function>> {
+        let find = || tracing.function(hook).cloned().map(Arc::new);
+        self.functions.entry(hook).or_insert_with(find).clone()
+    }
+
+    /// The way of a call, and as what it is shown; `None` if it is not.
+    pub fn way(
+        &mut self,
+        tracing: &Tracing,
+        selection: &Selection,
+        hook: u32,
+        caller: u64,
+    ) -> Option<(Arc<Way>, Arc<Shown>)> {
+        let known = match self.calls.get(&(hook, caller)) {
+            Some(known) => known,
+            None => {
+                let found = self.find(tracing, selection, hook, caller);
+                self.calls.entry((hook, caller)).or_insert(found)
+            }
+        };
+        let (way, shown) = known.as_ref()?;
+        Some((way.clone(), shown.clone()?))
+    }
+
+    fn find(
+        &mut self,
+        tracing: &Tracing,
+        selection: &Selection,
+        hook: u32,
+        caller: u64,
+    ) -> Option<Shows> {
+        let function = self.function(tracing, hook)?;
+        let functions = tracing.functions();
+        let from = functions.module_of(caller);
+        let key = (hook, from.map(|from| from.module.bias));
+        if let Some(known) = self.ways.get(&key) {
+            return Some(known.clone());
         }
-        let found = tracing.function(hook).cloned().map(|function| {
-            let module = self.module(tracing.functions(), function.address);
-            let module = module.unwrap_or_default();
-            (Arc::new(function), module)
-        });
-        self.functions.insert(hook, found.clone());
-        found
+        let way = match functions.module_of(function.address) {
+            // It was unloaded meanwhile.
+            None => Way {
+                names: [function.name.clone()].into(),
+                function,
+                ..Way::default()
+            },
+            Some(module) => {
+                let names = self.names(&function, module);
+                let slot = |name: &String| from.is_some_and(|from| calls(from, name));
+                let slots = names.iter().take(64).enumerate();
+                Way {
+                    function,
+                    module: self.module(module),
+                    from: from.map(|from| self.module(from)),
+                    slots: slots.fold(0, |all, (at, name)| all | u64::from(slot(name)) << at),
+                    names,
+                }
+            }
+        };
+        let shown = selection.shows(&way).map(Arc::new);
+        let found = (Arc::new(way), shown);
+        self.ways.insert(key, found.clone());
+        Some(found)
+    }
+
+    fn names(&mut self, function: &Function, of: &Place) -> Arc<[String]> {
+        let find = || {
+            let mut names = vec![function.name.clone()];
+            for named in of.symbols.every() {
+                let symbol = named.symbol;
+                if symbol.address == function.address
+                    && matches!(symbol.kind, Kind::Function | Kind::Indirect)
+                    && !names.iter().any(|known| *known == named.name)
+                {
+                    names.push(named.name.into_owned());
+                }
+            }
+            names.into()
+        };
+        self.names
+            .entry(function.address)
+            .or_insert_with(find)
+            .clone()
+    }
+
+    fn module(&mut self, place: &Place) -> Arc<Module> {
+        let make = || {
+            Arc::new(Module {
+                path: place.module.path.to_string_lossy().into_owned(),
+                name: place.name.clone(),
+                main: place.module.main,
+                bias: place.module.bias,
+            })
+        };
+        self.modules
+            .entry(place.module.bias)
+            .or_insert_with(make)
+            .clone()
     }
 
     /// The line with this number.
@@ -49,30 +141,12 @@ impl Known {
         self.lines.get(place).cloned()
     }
 
-    /// The module that holds an address.
-    pub fn module(&mut self, functions: &Functions, address: u64) -> Option<Arc<Module>> {
-        if let Some(known) = self.holders.get(&address) {
-            return known.clone();
-        }
-        let found = functions.module_of(address).map(|place| {
-            let module = self.modules.entry(place.module.bias).or_insert_with(|| {
-                Arc::new(Module {
-                    path: place.module.path.to_string_lossy().into_owned(),
-                    name: place.name.clone(),
-                    main: place.module.main,
-                    bias: place.module.bias,
-                })
-            });
-            module.clone()
-        });
-        self.holders.insert(address, found.clone());
-        found
-    }
-
     /// Libraries have come or gone.
-    pub fn forget_modules(&mut self) {
+    pub fn forget_ways(&mut self) {
         self.modules.clear();
-        self.holders.clear();
+        self.names.clear();
+        self.calls.clear();
+        self.ways.clear();
     }
 
     /// The stack that holds a frame: the start of its mapping.

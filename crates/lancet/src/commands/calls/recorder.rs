@@ -2,7 +2,7 @@
 
 use super::signatures::Signatures;
 use super::sink::{End, Sink};
-use super::told::{Call, Module, Opened, Return, Told, What};
+use super::told::{Call, Module, Opened, Return, Told, Way, What};
 use process::functions::Function;
 use process::lanes::Line;
 use recording::{At, Head, Losses, Writer};
@@ -28,6 +28,7 @@ pub struct Recorder<'a> {
     guests: HashMap<i32, u32>,
     functions: Written<Function>,
     modules: Written<Module>,
+    ways: Written<Way>,
     lines: Written<Line>,
     flushed: Instant,
     next: Option<Box<dyn Sink + 'a>>,
@@ -57,6 +58,7 @@ impl<'a> Recorder<'a> {
             guests: HashMap::new(),
             functions: HashMap::new(),
             modules: HashMap::new(),
+            ways: HashMap::new(),
             lines: HashMap::new(),
             flushed: Instant::now(),
             next,
@@ -93,21 +95,39 @@ impl<'a> Recorder<'a> {
         Ok(number)
     }
 
-    fn function(&mut self, function: &Arc<Function>, module: &Arc<Module>) -> io::Result<u32> {
+    fn function(&mut self, way: &Way) -> io::Result<u32> {
+        let function = &way.function;
         let key = Arc::as_ptr(function).addr();
         if let Some((_, number)) = self.functions.get(&key) {
             return Ok(*number);
         }
-        let module = self.module(module)?;
+        let module = self.module(&way.module)?;
         let prototype = self.signatures.text(&function.module, &function.name);
         let number = self.writer()?.function(recording::Function {
             module,
-            name: function.name.clone(),
+            names: way.names.to_vec(),
             address: function.address,
             size: function.size,
             prototype: prototype.unwrap_or_default(),
         })?;
         self.functions.insert(key, (function.clone(), number));
+        Ok(number)
+    }
+
+    fn way(&mut self, way: &Arc<Way>) -> io::Result<u32> {
+        let key = Arc::as_ptr(way).addr();
+        if let Some((_, number)) = self.ways.get(&key) {
+            return Ok(*number);
+        }
+        let function = self.function(way)?;
+        let from = way.from.as_ref();
+        let from = from.map(|from| self.module(from)).transpose()?;
+        let number = self.writer()?.way(recording::Way {
+            function,
+            from,
+            slots: way.slots,
+        })?;
+        self.ways.insert(key, (way.clone(), number));
         Ok(number)
     }
 
@@ -126,18 +146,12 @@ impl<'a> Recorder<'a> {
     }
 
     fn call(&mut self, at: At, call: &Call) -> io::Result<()> {
-        let function = self.function(&call.function, &call.module)?;
-        let from = call
-            .from
-            .as_ref()
-            .map(|from| self.module(from))
-            .transpose()?;
+        let way = self.way(&call.way)?;
         let line = call.line.as_ref().map(|line| self.line(line)).transpose()?;
         self.writer()?.call(&recording::Call {
             at,
-            function,
+            way,
             caller: call.caller,
-            from,
             line,
             gp: call.registers.gp,
             sse: call.registers.sse,

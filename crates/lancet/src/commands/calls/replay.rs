@@ -4,7 +4,7 @@ use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::{Count, Flow, Source};
-use super::told::{At, Call, Module, Opened, Return, Told, What};
+use super::told::{At, Call, Module, Opened, Return, Shown, Told, Way, What};
 use crate::cli::CallsArgs;
 use anyhow::Context;
 use process::functions::Function;
@@ -28,7 +28,10 @@ pub struct Replay<'a> {
     selection: Selection,
     pids: Vec<i32>,
     modules: Vec<Arc<Module>>,
-    functions: Vec<(Arc<Function>, Arc<Module>)>,
+    /// Each as a way from nowhere.
+    functions: Vec<Way>,
+    /// Each with what its calls are shown as.
+    ways: Vec<(Arc<Way>, Option<Arc<Shown>>)>,
     lines: Vec<Arc<Line>>,
     losses: Vec<(i32, Losses)>,
     /// It was read up to its end.
@@ -53,6 +56,7 @@ impl<'a> Replay<'a> {
             pids: Vec::new(),
             modules: Vec::new(),
             functions: Vec::new(),
+            ways: Vec::new(),
             lines: Vec::new(),
             losses: Vec::new(),
             whole: false,
@@ -60,9 +64,48 @@ impl<'a> Replay<'a> {
         })
     }
 
+    fn function(&mut self, function: recording::Function) {
+        let module = self.modules[function.module as usize].clone();
+        let name = function.names.first().cloned().unwrap_or_default();
+        if !function.prototype.is_empty() {
+            let text = &function.prototype;
+            self.signatures.learn(&module.name, &name, text);
+        }
+        let names = function.names.into();
+        let function = Function {
+            name,
+            module: module.name.clone(),
+            address: function.address,
+            size: function.size,
+            picks: false,
+        };
+        self.functions.push(Way {
+            function: Arc::new(function),
+            names,
+            module,
+            ..Way::default()
+        });
+    }
+
+    fn way(&mut self, way: recording::Way) {
+        let of = &self.functions[way.function as usize];
+        let way = Way {
+            function: of.function.clone(),
+            names: of.names.clone(),
+            module: of.module.clone(),
+            from: way.from.map(|from| self.modules[from as usize].clone()),
+            slots: way.slots,
+        };
+        let shown = self.selection.shows(&way).map(Arc::new);
+        self.ways.push((Arc::new(way), shown));
+    }
+
     fn end(&mut self) {
         self.over = true;
-        let names = self.functions.iter().map(|(function, _)| &*function.name);
+        let names = self
+            .functions
+            .iter()
+            .flat_map(|of| of.names.iter().map(|name| &**name));
         for name in self.selection.missing(names) {
             eprintln!("lancet: {} holds no call of {name}", self.path.display());
         }
@@ -124,44 +167,26 @@ impl Source for Replay<'_> {
                     main: module.main,
                     bias: module.bias,
                 })),
-                Item::Function(function) => {
-                    let module = self.modules[function.module as usize].clone();
-                    if !function.prototype.is_empty() {
-                        let text = &function.prototype;
-                        self.signatures.learn(&module.name, &function.name, text);
-                    }
-                    let function = Function {
-                        name: function.name,
-                        module: module.name.clone(),
-                        address: function.address,
-                        size: function.size,
-                        picks: false,
-                    };
-                    self.functions.push((Arc::new(function), module));
-                }
+                Item::Function(function) => self.function(function),
+                Item::Way(way) => self.way(way),
                 Item::Line(line) => self.lines.push(Arc::new(Line {
                     path: line.path,
                     line: line.line,
                     name: line.name,
                 })),
                 Item::Call(call) => {
-                    let (function, module) = &self.functions[call.function as usize];
-                    let from = call.from.map(|from| self.modules[from as usize].clone());
-                    if !self
-                        .selection
-                        .shows(&function.name, module, from.as_deref())
-                    {
+                    let (way, Some(shown)) = &self.ways[call.way as usize] else {
                         continue;
-                    }
+                    };
                     let mut pieces = Pieces::new();
                     for (at, bytes) in call.pieces {
                         pieces.add(at, bytes);
                     }
                     let told = Call {
-                        function: function.clone(),
-                        module: module.clone(),
+                        function: way.function.clone(),
+                        way: way.clone(),
+                        shown: shown.clone(),
                         caller: call.caller,
-                        from,
                         registers: Registers {
                             gp: call.gp,
                             sse: call.sse,

@@ -64,18 +64,33 @@ pub struct Opened {
 pub struct Call {
     /// The function.
     pub function: Arc<Function>,
-    /// The module it is in.
-    pub module: Arc<Module>,
+    /// The way it goes.
+    pub way: Arc<Way>,
+    /// As what it is shown.
+    pub shown: Arc<Shown>,
     /// The return address.
     pub caller: u64,
-    /// The module that holds it.
-    pub from: Option<Arc<Module>>,
     /// Its arguments.
     pub registers: Registers,
     /// What they point to.
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+}
+
+/// From where to where calls go: all that filters ask for.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// The function.
+    pub function: Arc<Function>,
+    /// All its names; first the one that it is hooked by.
+    pub names: Arc<[String]>,
+    /// The module it is in.
+    pub module: Arc<Module>,
+    /// The module that calls.
+    pub from: Option<Arc<Module>>,
+    /// For which of the names that has a slot to call through: a bit for each.
+    pub slots: u64,
 }
 
 /// A file that is mapped in a process.
@@ -100,6 +115,33 @@ impl Module {
             is_main: self.main,
         }
     }
+}
+
+/// As what a call is shown. One that both `-e` and `-x` name is two to ltrace: the second inside the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// As made by a module (`-e`, `-l`).
+    pub made: Option<Made>,
+    /// As entering a function (`-x`).
+    pub entered: Option<Entered>,
+}
+
+/// See [`Shown::made`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The module.
+    pub by: Arc<str>,
+    /// The name it calls the function by.
+    pub name: String,
+}
+
+/// See [`Shown::entered`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// The name that was asked for.
+    pub name: String,
+    /// The library; `None` = it is the program's.
+    pub of: Option<Arc<str>>,
 }
 
 /// A return.
