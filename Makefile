@@ -39,6 +39,9 @@ deps:
 deps-test: deps
 	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma ruby-eventmachine \
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli
+# A database and each language's driver for it; coroutines.
+	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
+		python3-greenlet python3-gevent
 # Headers that the bundled prototypes are held against.
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
