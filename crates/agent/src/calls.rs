@@ -11,6 +11,8 @@ mod loader;
 mod notices;
 mod places;
 mod pulse;
+mod scripted;
+mod values;
 
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +71,12 @@ const _: () = {
 const ENTRY_WORDS: u64 = (size_of::<Entry>() / 8) as u64;
 const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
 
+/// In the first word of a frame's ticket: the session, from bit 32 on the line, from here on what is kept of a call of
+/// the VM's own.
+const KEPT_AT: u32 = 64 - values::KEPT;
+const PLACE: u32 = (1 << (KEPT_AT - 32)) - 1;
+const _: () = assert!(wire::calls::PLACES / 2 <= PLACE as usize);
+
 /// A function is called: tells it, if that is wanted; whether its return is wanted too.
 ///
 /// # Safety
@@ -101,6 +109,9 @@ fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 
         loader::changed(calls, board);
     }
     frame.ticket = [u64::from(board.calls.load(Ordering::Relaxed)), 0, 0];
+    if wanted & want::DEFINES != 0 {
+        return want::RETURN;
+    }
     let told = match wanted & want::TOLD {
         0 => 0,
         _ => tell_enter(calls, hook, frame, wanted),
@@ -111,6 +122,13 @@ fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 
 #[inline]
 fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
     let board = &crate::BOARD;
+    let (mut number, mut kept) = (hook.number, 0);
+    if wanted & want::SCRIPTED != 0 {
+        match scripted::called(hook, frame) {
+            Some(called) => (number, kept) = called,
+            None => return 0,
+        }
+    }
     let Some(lane) = lane::mine(calls, board) else {
         return 0;
     };
@@ -120,13 +138,13 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
     };
     let at = u64::from(place) << 32;
     let session = u64::from(board.calls.load(Ordering::Relaxed));
-    frame.ticket[0] = session | at;
+    frame.ticket[0] = session | at | kept << KEPT_AT;
     frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
     if wanted & want::ENTRY != 0 {
-        tell_call(lane, calls, hook, frame, hook.number | at, wanted);
+        tell_call(lane, calls, hook, frame, number | at, wanted);
     }
     if wanted & want::COUNT != 0 && hook.flags & ENTRY_ONLY != 0 {
-        counts::add(lane, hook.number as u32, place, 0);
+        counts::add(lane, number as u32, place, 0);
     }
     let now = sys::ticks();
     pulse::look(board, now);
@@ -178,7 +196,7 @@ fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64,
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
         if hook.at_entry[1] != 0 {
-            let end = captures::copy(hook.at_entry, frame, None, &record, fixed);
+            let end = captures::copy(hook.at_entry, frame, None, &record, fixed, 0);
             record.shorten(lane, end);
         }
     }
@@ -203,22 +221,33 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     if wanted & want::NOTICES != 0 {
         notices::at_return(calls, board, wanted, ticket as u32, results.rax);
     }
-    // Of a session before this one, or told to a fork's parent; or the frame was not `tell_enter`'s.
-    if ticket as u32 != board.calls.load(Ordering::Relaxed) || lane == 0 {
+    // Of a session before this one, or told to a fork's parent.
+    if ticket as u32 != board.calls.load(Ordering::Relaxed) {
         return;
     }
+    if wanted & want::DEFINES != 0 {
+        return loader::wait(calls, board);
+    }
+    // The user did not ask for it.
+    if lane == 0 {
+        return;
+    }
+    let number = match wanted & want::SCRIPTED {
+        0 => hook.number,
+        _ => scripted::number(hook, frame).unwrap_or(hook.number),
+    };
     // SAFETY: `enter` put it there, and lanes are never unmapped.
     let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
     let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread_pointer() {
-        true => (lane, (ticket >> 32) as u32),
+        true => (lane, (ticket >> 32) as u32 & PLACE),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
             None => return,
         },
     };
     if wanted & want::COUNT != 0 {
-        return counts::add(lane, hook.number as u32, place, now.wrapping_sub(began));
+        return counts::add(lane, number as u32, place, now.wrapping_sub(began));
     }
     if wanted & want::RETURN == 0 {
         return;
@@ -231,7 +260,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     };
     let told = Return {
-        hook: hook.number,
+        hook: number,
         ticks: now,
         frame: Frame::stack_arguments(frame).addr() as u64,
         registers: [results.rax, results.rdx],
@@ -247,7 +276,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             look_at_st0(record.address(RETURN_WORDS + floats));
         }
         if hook.at_return[1] != 0 {
-            let end = captures::copy(hook.at_return, frame, Some(results), &record, fixed);
+            let end = captures::copy(
+                hook.at_return,
+                frame,
+                Some(results),
+                &record,
+                fixed,
+                ticket >> KEPT_AT,
+            );
             record.shorten(lane, end);
         }
     }

@@ -95,7 +95,7 @@ pub mod area {
     pub const STUBS: u64 = 1;
     /// [`Hook`](super::Hook)s.
     pub const HOOKS: u64 = 2;
-    /// Programs of what to copy; written anew by each session.
+    /// Programs of what to copy, and [`Name`](super::Name)s; written anew by each session.
     pub const PROGRAMS: u64 = 3;
 }
 
@@ -134,6 +134,9 @@ pub struct Hook {
     pub at_entry: [u64; 2],
     /// The same for its return.
     pub at_return: [u64; 2],
+    /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
+    /// names are not told. 0 = by this one.
+    pub names: [u64; 2],
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.
@@ -148,6 +151,16 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+}
+
+/// One of several functions of a script's language that have their code in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Name {
+    /// What tells it from the others: of Perl the `CV`, of PHP name and class.
+    pub identity: u64,
+    /// Its number for the reader, instead of [`Hook::number`].
+    pub number: u64,
 }
 
 /// Bytes that are others while a function is hooked.
@@ -191,6 +204,10 @@ pub mod want {
     pub const X87: u64 = 32;
     /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
+    /// The guest's VM calls it, in a convention of its own.
+    pub const SCRIPTED: u64 = 128;
+    /// It defines functions of the script's language: wait at its return until the command has seen them.
+    pub const DEFINES: u64 = 256;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -202,7 +219,7 @@ pub mod want {
     /// What the user may want.
     pub const TOLD: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
-    pub const OWN: u64 = LOADER | NOTICES;
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
     /// What is said by a notice.
     pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
 }

@@ -24,6 +24,11 @@ pub fn changed(calls: &Calls, board: &Board) {
             return;
         }
     }
+    wait(calls, board);
+}
+
+/// Something has come: waits until the command has looked at it.
+pub fn wait(calls: &Calls, board: &Board) {
     let number = board.loads.fetch_add(1, Ordering::AcqRel) + 1;
     let began = sys::ticks();
     while board.calls.load(Ordering::Relaxed) != 0

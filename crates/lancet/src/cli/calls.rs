@@ -1,7 +1,7 @@
 //! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, ArgGroup, Args};
@@ -13,8 +13,8 @@ use crate::commands::calls::debug::Debug;
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program", "debug"]),
-    override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...",
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "words", "debug"]),
+    override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
     after_help = EXAMPLES,
 )]
 pub struct CallsArgs {
@@ -23,16 +23,17 @@ pub struct CallsArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
-    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end
+    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or, if it is a file that
+    /// --record has written, show what was recorded in it
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
-    pub program: Vec<OsString>,
+    words: Vec<OsString>,
 
     /// Follow children that are made from now on, and the programs that they run
     #[arg(short = 'f', help_heading = TARGET)]
     pub follow: bool,
 
     /// Run PROGRAM as this user
-    #[arg(short = 'u', value_name = "USER", requires = "program", help_heading = TARGET)]
+    #[arg(short = 'u', value_name = "USER", requires = "words", help_heading = TARGET)]
     pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
@@ -70,13 +71,13 @@ pub struct CallsArgs {
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
 
-    /// Say on standard error what lancet does; MASK is octal, -Dh lists it
-    #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
-    pub debug: Option<Debug>,
-
     /// Do not show the signals that PROGRAM gets
     #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
     pub no_signals: bool,
+
+    /// Say on standard error what lancet does; MASK is octal, -Dh lists it
+    #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
+    pub debug: Option<Debug>,
 
     /// Show how long each call took, in seconds
     #[arg(short = 'T', help_heading = SHOW)]
@@ -98,9 +99,13 @@ pub struct CallsArgs {
     #[arg(short = 'n', long = "indent", value_name = "N", default_value_t = 0, help_heading = SHOW)]
     pub indent: usize,
 
-    /// Align the results to column N
-    #[arg(short = 'a', long = "align", value_name = "N", default_value_t = 50, help_heading = SHOW)]
-    pub align: usize,
+    /// Align the results to column N (5/8 of the terminal's width)
+    #[arg(short = 'a', long = "align", value_name = "N", help_heading = SHOW)]
+    pub align: Option<usize>,
+
+    /// Show the names of C++ and Rust functions as they stand in the source
+    #[arg(short = 'C', long = "demangle", help_heading = SHOW)]
+    pub demangle: bool,
 
     /// Show at most N characters of a string
     #[arg(short = 's', value_name = "N", default_value_t = 32, help_heading = SHOW)]
@@ -114,10 +119,18 @@ pub struct CallsArgs {
     #[arg(short, long, value_name = "FILE", help_heading = SHOW)]
     pub output: Option<PathBuf>,
 
+    /// Record the calls in FILE, readable by you alone (mode 0600), for `lancet calls FILE`; lines are printed only
+    /// where -o says
+    #[arg(long, value_name = "FILE", help_heading = SHOW)]
+    pub record: Option<PathBuf>,
+
     /// Lines as ltrace prints them, without the script's line
     #[arg(long, help_heading = SHOW)]
     pub ltrace: bool,
 }
+
+/// Characters that are recorded of a string.
+const RECORDED_STRINGS: u32 = 512;
 
 const TARGET: &str = "What to open";
 const WHICH: &str = "Which calls";
@@ -129,10 +142,41 @@ Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
+  lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
+  lancet calls -T -x mysql_real_query q.lancet     … and from it, as often as you like
 
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
 impl CallsArgs {
+    /// The recording that is to be shown.
+    pub fn recording(&self) -> Option<&Path> {
+        match &self.words[..] {
+            [file] if recording::is_one(file.as_ref()) => Some(file.as_ref()),
+            _ => None,
+        }
+    }
+
+    /// The program that is to be started, with its arguments.
+    pub fn program(&self) -> &[OsString] {
+        match self.recording() {
+            Some(_) => &[],
+            None => &self.words,
+        }
+    }
+
+    /// The guests count for themselves, because nobody wants to be told of each call.
+    pub fn counts_there(&self) -> bool {
+        self.count && self.record.is_none()
+    }
+
+    /// How much of a string is told; what is recorded may be looked at with a larger `-s`.
+    pub fn kept_of_strings(&self) -> u32 {
+        match self.record {
+            Some(_) => self.strings.max(RECORDED_STRINGS),
+            None => self.strings,
+        }
+    }
+
     /// What is called from where is shown unless something else was asked for.
     pub fn callers(&self) -> Vec<Filter> {
         let asked = self.only || !(self.x.is_empty() && self.l.is_empty()) || !self.e.is_empty();

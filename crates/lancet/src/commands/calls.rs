@@ -3,114 +3,151 @@
 pub mod debug;
 mod family;
 mod guest;
+mod known;
 mod printer;
+mod recorder;
+mod replay;
 mod select;
 mod signals;
 mod signatures;
+mod sink;
+mod source;
 mod stacks;
 mod summary;
+mod told;
 
 use super::LOST;
 use crate::cli::CallsArgs;
 use crate::ui::interrupt;
-use crate::ui::sink::Sink;
+use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
 use debug::Debug;
 use family::Family;
+use printer::Printer;
+use process::lanes::Losses;
 use process::tracee::wait_for_any;
+use recorder::Recorder;
+use replay::Replay;
 use signatures::Signatures;
+use sink::{End, Sink};
+use source::{Flow, Source};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+use summary::Summary;
+
+/// Between two looks at lanes that were empty.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Ctrl-C reaches the program that we started too; it has this long to end by it.
 const GRACE: Duration = Duration::from_secs(2);
-/// As shells say "ended by SIGINT".
-const INTERRUPTED: u8 = 130;
-/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
-const LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the guests, or starts a program, prints what they call, leaves.
+/// Opens the guests or the recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     if args.debug == Some(Debug::Help) {
         print!("{}", debug::HELP);
         return Ok(0);
     }
     interrupt::catch();
+    let file = args.recording();
+    if let (Some(read), Some(written)) = (file, &args.record)
+        && read.canonicalize().ok() == written.canonicalize().ok()
+    {
+        anyhow::bail!(
+            "{} is what is read: record into another file",
+            written.display()
+        );
+    }
     let signatures = Signatures::read(&args.prototypes)?;
-    let starts = !args.program.is_empty();
-    let stream = match starts {
-        // Standard output is the program's.
-        true => Stream::Stderr,
-        false => Stream::Stdout,
+    let mut sink = sink(&args, &signatures)?;
+    let mut source: Box<dyn Source> = match file {
+        Some(path) => Box::new(Replay::open(path, &args, &signatures)?),
+        None => Box::new(Family::open(&args, &signatures)?),
     };
-    let sink = Sink::open(args.output.as_deref(), stream)?;
-    let mut family = Family::new(&args, &signatures, sink)?;
-    if starts {
-        family.start()?;
+    let starts = !args.program().is_empty();
+    let watched = watch(&args, starts, &mut *source, &mut *sink);
+    let mut lost = !source.leave();
+    watched?;
+    if file.is_none() {
+        // What was told while we left.
+        source.read(&mut *sink)?;
     }
-    for pid in &args.pids {
-        match family.open(*pid) {
-            Ok(()) => {}
-            Err(error) if args.pids.len() == 1 && !starts => return Err(error),
-            Err(error) => {
-                eprintln!("lancet: {error:#}");
-                family.note_loss();
-            }
-        }
+    let losses = source.losses();
+    for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {
+        say(*pid, losses);
+        lost = true;
     }
-    if args.pids.is_empty() && !starts {
-        anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
-    }
-    if family.is_empty() {
-        anyhow::bail!("none of the processes could be opened");
-    }
-    let watched = watch(&args, &mut family, starts);
-    let left = family.leave();
-    let interrupted = watched?;
-    left?;
-    let code = match (starts, interrupted) {
-        (false, _) => 0,
-        (true, true) => family.code().map_or(INTERRUPTED, |code| code as u8),
-        (true, false) => await_end(&mut family),
-    };
-    Ok(match (code, family.has_lost()) {
-        (0, true) => LOST,
-        (code, _) => code,
+    sink.finish(End {
+        counted: source.counted(),
+        losses,
+    })?;
+    Ok(match source.code() {
+        None | Some(0) if lost => LOST,
+        code => code.unwrap_or(0),
     })
 }
 
-/// Reads until it is over; whether by Ctrl-C.
-fn watch(args: &CallsArgs, family: &mut Family, starts: bool) -> anyhow::Result<bool> {
+/// Who takes what is told.
+fn sink<'a>(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<Box<dyn Sink + 'a>> {
+    let shows = args.record.is_none() || args.count || args.output.is_some();
+    let shown: Option<Box<dyn Sink>> = match shows {
+        false => None,
+        true => {
+            // Standard output is the program's.
+            let stream = match args.ltrace || !args.program().is_empty() {
+                true => Stream::Stderr,
+                false => Stream::Stdout,
+            };
+            let out = Output::open(args.output.as_deref(), stream)?.out;
+            Some(match args.count {
+                true => Box::new(Summary::new(args, out)),
+                false => Box::new(Printer::new(args, signatures, out)),
+            })
+        }
+    };
+    Ok(match (&args.record, shown) {
+        (Some(path), shown) => Box::new(Recorder::create(path, signatures, shown)?),
+        (None, Some(shown)) => shown,
+        (None, None) => unreachable!("what is not recorded is shown"),
+    })
+}
+
+/// Says what got lost.
+fn say(pid: i32, losses: &Losses) {
+    eprintln!(
+        "lancet: process {pid}: lost: {} records that found no room in time, {} calls of threads without a lane, {} counts",
+        losses.records, losses.unlaned, losses.uncounted
+    );
+}
+
+/// Reads until it is over.
+fn watch(
+    args: &CallsArgs,
+    starts: bool,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut asked: Option<Instant> = None;
     loop {
-        family.turn()?;
-        if family.is_empty() {
-            return Ok(false);
-        }
-        if args
+        let flow = source.read(sink)?;
+        let over = args
             .watch_for
-            .is_some_and(|length| started.elapsed() >= length)
-        {
-            return Ok(false);
+            .is_some_and(|length| started.elapsed() >= length);
+        if over || flow == Flow::Over {
+            return Ok(());
         }
         if interrupt::asked() {
             let since = *asked.get_or_insert_with(Instant::now);
             if !starts || since.elapsed() > GRACE {
-                return Ok(true);
+                return Ok(());
             }
         }
-    }
-}
-
-/// The exit code of the program, which goes on alone.
-fn await_end(family: &mut Family) -> u8 {
-    loop {
-        if let Some(code) = family.code() {
-            return code as u8;
+        if flow == Flow::Idle {
+            sink.rest()?;
+            match starts {
+                false => sleep(LOOK),
+                true => wait_for_any(LOOK),
+            }
         }
-        if interrupt::asked() {
-            return INTERRUPTED;
-        }
-        wait_for_any(LOOK);
     }
 }

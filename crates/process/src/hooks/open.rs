@@ -203,6 +203,7 @@ impl Tracing {
             },
         );
         self.timing = timing;
+        self.vm = script.name();
         self.no_lines = learnt?;
         Ok(())
     }
@@ -272,6 +273,7 @@ impl Tracing {
             names: HashMap::new(),
             texts: Texts::default(),
             timing,
+            vm: script.map_or("", Script::name),
             no_lines,
             ties,
             arrives: Arrives::Now,

@@ -2,23 +2,25 @@
 //! next.
 
 use super::debug::{self, say};
-use super::guest::{End, Guest, Step, Told};
-use super::printer::Printer;
+use super::guest::{Guest, Step};
 use super::signatures::Signatures;
-use super::summary::Summary;
+use super::sink::Sink;
+use super::source::{Count, Flow, Source};
+use super::told::Ended;
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
-use crate::ui::sink::Sink;
+use crate::ui::interrupt;
 use process::Image;
+use process::lanes::Losses;
 use process::seized::{Became, Seized};
 use process::tracee::{Happening, Tracee, User, wait_for_any};
-use std::io;
-use std::thread::sleep;
 use std::time::Duration;
 
-/// Between two looks at lanes that were empty.
-const LOOK: Duration = Duration::from_millis(1);
+/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// As shells say "ended by SIGINT".
+const INTERRUPTED: u8 = 130;
 
 /// See the module's text.
 pub struct Family<'a> {
@@ -30,48 +32,64 @@ pub struct Family<'a> {
     seized: Vec<Seized>,
     /// The program that was started.
     program: Option<Program>,
-    printer: Printer<'a>,
-    sink: Sink,
-    summary: Summary,
-    /// Nanoseconds of a cycle.
-    period: f64,
-    /// Something was lost or refused.
-    lost: bool,
+    /// What those had counted and lost of whom nothing comes any more.
+    counted: Vec<Count>,
+    losses: Vec<(i32, Losses)>,
+    /// Something was refused or not seen.
+    missed: bool,
+    /// They go on alone.
+    left: bool,
 }
 
 /// A program that was started.
 struct Program {
     pid: i32,
-    /// Nobody traces what it calls: before its exec, or when we have left it.
+    /// Nobody traces what it calls any more.
     alone: Option<Tracee>,
     /// As a shell says it.
     code: Option<i32>,
 }
 
 impl<'a> Family<'a> {
-    /// Nobody is traced yet.
-    pub fn new(
-        args: &'a CallsArgs,
-        signatures: &'a Signatures,
-        sink: Sink,
-    ) -> anyhow::Result<Self> {
-        Ok(Family {
+    /// Starts the program, and opens and hooks the processes.
+    pub fn open(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<Self> {
+        let mut family = Family {
             args,
             signatures,
             image: Image::parse(AGENT)?,
             guests: Vec::new(),
             seized: Vec::new(),
             program: None,
-            printer: Printer::new(args, signatures),
-            sink,
-            summary: Summary::default(),
-            period: 1.0,
-            lost: false,
-        })
+            counted: Vec::new(),
+            losses: Vec::new(),
+            missed: false,
+            left: false,
+        };
+        let starts = !args.program().is_empty();
+        if starts {
+            family.start()?;
+        }
+        for pid in &args.pids {
+            match Guest::open(*pid, args, &family.image, signatures) {
+                Ok(guest) => family.guests.push(guest),
+                Err(error) if args.pids.len() == 1 && !starts => return Err(error),
+                Err(error) => {
+                    eprintln!("lancet: {error:#}");
+                    family.missed = true;
+                }
+            }
+        }
+        if args.pids.is_empty() && !starts {
+            anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
+        }
+        if family.guests.is_empty() {
+            anyhow::bail!("none of the processes could be opened");
+        }
+        Ok(family)
     }
 
     /// Starts the program; it stands at its first instruction, with what is needed to hook it before its own code runs.
-    pub fn start(&mut self) -> anyhow::Result<()> {
+    fn start(&mut self) -> anyhow::Result<()> {
         let user = match &self.args.user {
             None => None,
             Some(name) => {
@@ -79,7 +97,7 @@ impl<'a> Family<'a> {
             }
         };
         let mut tracee =
-            Tracee::launch(&self.args.program, false, user.as_ref()).map_err(explain)?;
+            Tracee::launch(self.args.program(), false, user.as_ref()).map_err(explain)?;
         let pid = tracee.pid();
         loop {
             match tracee.wait().map_err(explain)? {
@@ -105,96 +123,42 @@ impl<'a> Family<'a> {
         Ok(())
     }
 
-    /// Opens a running process.
-    pub fn open(&mut self, pid: i32) -> anyhow::Result<()> {
-        let guest = Guest::open(pid, self.args, &self.image, self.signatures)?;
-        self.guests.push(guest);
-        if self.guests.len() > 1 {
-            self.printer.say_threads();
-        }
-        Ok(())
-    }
-
-    /// Something was lost or refused.
-    pub fn note_loss(&mut self) {
-        self.lost = true;
-    }
-
-    /// Whether anybody is traced.
-    pub fn is_empty(&self) -> bool {
-        self.guests.is_empty() && self.seized.is_empty()
-    }
-
-    /// Sees to everybody once; rests for a moment if nobody had anything.
-    pub fn turn(&mut self) -> anyhow::Result<()> {
-        process::stop::tend_stragglers();
-        let mut any = self.tend_seized();
-        let mut at = 0;
-        while at < self.guests.len() {
-            any |= self.tend(at)?;
-            match self.guests[at].is_over() {
-                true => {
-                    let guest = self.guests.remove(at);
-                    self.retire(guest);
-                }
-                false => at += 1,
-            }
-        }
-        if !any {
-            self.sink.out.flush()?;
-            match self.program {
-                Some(_) => wait_for_any(LOOK),
-                None => sleep(LOOK),
-            }
-        }
-        Ok(())
-    }
-
-    fn tend(&mut self, at: usize) -> anyhow::Result<bool> {
-        let (mut steps, mut printed) = (Vec::new(), Ok(()));
-        let (printer, sink) = (&mut self.printer, &mut self.sink);
+    fn tend(&mut self, at: usize, sink: &mut dyn Sink) -> anyhow::Result<bool> {
+        let mut steps = Vec::new();
         let guest = &mut self.guests[at];
         let pid = guest.pid();
-        let mut tell = |told: Told| {
-            if printed.is_ok() {
-                printed = printer.print(&mut sink.out, told);
-            }
-        };
-        let any = guest.tend(self.args, self.signatures, &mut tell, &mut steps);
+        let any = guest.tend(self.args, self.signatures, sink, &mut steps);
         for step in steps {
-            match step {
-                Step::Seized(seized) => {
-                    say(
-                        self.args.debug,
-                        debug::PROCESS,
-                        format_args!("thread {} is seized for its exec", seized.tid()),
-                    );
-                    self.seized.push(seized);
-                }
-                Step::NoExec(tid) => {
-                    if let Some(at) = self.seized.iter().position(|one| one.tid() == tid) {
-                        self.seized.swap_remove(at).let_go();
-                    }
-                }
-                Step::Child(child) => {
-                    say(
-                        self.args.debug,
-                        debug::PROCESS,
-                        format_args!("process {}, a child of {pid}, is opened", child.pid()),
-                    );
-                    self.printer.say_threads();
-                    self.guests.push(*child);
-                }
-                Step::Exec(tracee) => {
-                    let keep = self
-                        .program
-                        .as_ref()
-                        .is_some_and(|program| program.pid == pid);
-                    self.begin(tracee, keep);
+            self.step(pid, step);
+        }
+        Ok(any?)
+    }
+
+    /// What process `pid` did concerns others.
+    fn step(&mut self, pid: i32, step: Step) {
+        let debug = |text| say(self.args.debug, debug::PROCESS, text);
+        match step {
+            Step::Seized(seized) => {
+                debug(format_args!(
+                    "thread {} is seized for its exec",
+                    seized.tid()
+                ));
+                self.seized.push(seized);
+            }
+            Step::NoExec(tid) => {
+                if let Some(at) = self.seized.iter().position(|one| one.tid() == tid) {
+                    self.seized.swap_remove(at).let_go();
                 }
             }
+            Step::Child(child) => {
+                debug(format_args!(
+                    "process {}, a child of {pid}, is opened",
+                    child.pid()
+                ));
+                self.guests.push(*child);
+            }
+            Step::Exec(tracee) => self.begin(tracee),
         }
-        Ok(printed.map(|()| any)?)
     }
 
     /// Threads that were on their way to another program.
@@ -210,19 +174,17 @@ impl<'a> Family<'a> {
             any = true;
             self.seized.swap_remove(at);
             if let Became::There(tracee) = became {
-                let keep = self
-                    .program
-                    .as_ref()
-                    .is_some_and(|program| program.pid == tracee.pid());
-                self.begin(tracee, keep);
+                self.begin(tracee);
             }
         }
         any
     }
 
     /// Another program stands at its first instruction.
-    fn begin(&mut self, tracee: Tracee, keep: bool) {
+    fn begin(&mut self, tracee: Tracee) {
         let pid = tracee.pid();
+        let program = self.program.as_ref();
+        let keep = program.is_some_and(|program| program.pid == pid);
         say(
             self.args.debug,
             debug::PROCESS,
@@ -235,15 +197,10 @@ impl<'a> Family<'a> {
             self.retire(guest);
         }
         match Guest::begin(tracee, keep, self.args, &self.image) {
-            Ok(guest) => {
-                if !keep {
-                    self.printer.say_threads();
-                }
-                self.guests.push(guest);
-            }
+            Ok(guest) => self.guests.push(guest),
             Err((mut tracee, error)) => {
                 eprintln!("lancet: {:#}", explain(error));
-                self.lost = true;
+                self.missed = true;
                 match &mut self.program {
                     Some(program) if program.pid == pid => {
                         let _ = tracee.go_on(false);
@@ -257,115 +214,120 @@ impl<'a> Family<'a> {
 
     /// Nothing comes of a guest any more: keeps what is needed of it.
     fn retire(&mut self, mut guest: Guest) {
-        say(
-            self.args.debug,
-            debug::GENERAL,
-            format_args!("process {} is over: {:?}", guest.pid(), guest.ended()),
-        );
-        if let (Some(program), Some(end)) = (&mut self.program, guest.ended())
-            && program.pid == guest.pid()
+        let pid = guest.pid();
+        let text = format_args!("process {pid} is over: {:?}", guest.ended());
+        say(self.args.debug, debug::GENERAL, text);
+        if let Some(program) = &mut self.program
+            && program.pid == pid
         {
-            match end {
-                End::Exited(code) => program.code = Some(code),
-                End::Killed(signal) => program.code = Some(128 + signal),
-                End::Unknown | End::Replaced => {}
-            }
+            program.code = match guest.ended() {
+                Some(Ended::Exited(code)) => Some(code),
+                Some(Ended::Killed(signal)) => Some(128 + signal),
+                _ => program.code,
+            };
         }
-        self.lost |= guest.has_missed();
-        if self.args.count {
+        self.missed |= guest.has_missed();
+        if self.args.counts_there() {
             match guest.counted() {
-                Ok((rows, period)) => {
-                    self.period = period;
-                    for (function, line, counted) in rows {
-                        self.summary.add(function, line, &counted);
-                    }
-                }
+                Ok(counts) => self.counted.extend(counts),
                 Err(error) => {
-                    eprintln!(
-                        "lancet: what process {} had counted is lost: {error}",
-                        guest.pid()
-                    );
-                    self.lost = true;
+                    eprintln!("lancet: what process {pid} had counted is lost: {error}");
+                    self.missed = true;
                 }
             }
         }
-        self.lost |= say_losses(&mut guest);
+        if let Ok(losses) = guest.losses()
+            && losses.sum() != 0
+        {
+            self.losses.push((pid, losses));
+        }
     }
 
-    /// Leaves everybody; they go on alone. Then prints what is left to print.
-    pub fn leave(&mut self) -> anyhow::Result<()> {
+    fn is_over(&self) -> bool {
+        self.guests.is_empty() && self.seized.is_empty()
+    }
+}
+
+impl Source for Family<'_> {
+    fn read(&mut self, sink: &mut dyn Sink) -> anyhow::Result<Flow> {
+        if self.left {
+            for guest in &mut self.guests {
+                guest.read(sink)?;
+            }
+            return Ok(Flow::Over);
+        }
+        process::stop::tend_stragglers();
+        let mut any = self.tend_seized();
+        let mut at = 0;
+        while at < self.guests.len() {
+            any |= self.tend(at, sink)?;
+            match self.guests[at].is_over() {
+                true => {
+                    let guest = self.guests.remove(at);
+                    self.retire(guest);
+                }
+                false => at += 1,
+            }
+        }
+        Ok(match any {
+            _ if self.is_over() => Flow::Over,
+            true => Flow::More,
+            false => Flow::Idle,
+        })
+    }
+
+    /// They go on alone. Of the program that was started the end is still waited for.
+    fn leave(&mut self) -> bool {
+        self.left = true;
         for seized in self.seized.drain(..) {
             seized.let_go();
         }
-        let mut printed: io::Result<()> = Ok(());
-        for mut guest in std::mem::take(&mut self.guests) {
+        for guest in &mut self.guests {
             if let Err(error) = guest.leave()
                 && !matches!(error, process::Error::Gone(_))
             {
                 eprintln!("lancet: {error}");
-                self.lost = true;
+                self.missed = true;
             }
-            // What was told while we left.
-            let (printer, sink) = (&mut self.printer, &mut self.sink);
-            guest.read(&mut |told| {
-                if printed.is_ok() {
-                    printed = printer.print(&mut sink.out, told);
-                }
-            });
-            self.retire_left(guest);
+            if let (Some(program), Some(tracee)) = (&mut self.program, guest.take_tracee())
+                && program.pid == tracee.pid()
+            {
+                program.alone = Some(tracee);
+            }
         }
-        printed?;
-        self.printer.finish(&mut self.sink.out)?;
-        if self.args.count {
-            self.summary.print(&mut self.sink.out, self.period)?;
-        }
-        Ok(self.sink.out.flush()?)
+        !self.missed
     }
 
-    fn retire_left(&mut self, mut guest: Guest) {
-        let tracee = guest.take_tracee();
-        if let (Some(program), Some(tracee)) = (&mut self.program, tracee)
-            && program.pid == tracee.pid()
-        {
-            program.alone = Some(tracee);
+    fn counted(&mut self) -> Vec<Count> {
+        for guest in std::mem::take(&mut self.guests) {
+            self.retire(guest);
         }
-        self.retire(guest);
+        std::mem::take(&mut self.counted)
     }
 
-    /// The exit code of the program that was started, if it has ended.
-    pub fn code(&mut self) -> Option<i32> {
+    fn losses(&mut self) -> Vec<(i32, Losses)> {
+        for guest in std::mem::take(&mut self.guests) {
+            self.retire(guest);
+        }
+        std::mem::take(&mut self.losses)
+    }
+
+    fn code(&mut self) -> Option<u8> {
         let program = self.program.as_mut()?;
-        if let (None, Some(tracee)) = (program.code, &mut program.alone) {
-            match tracee.tend() {
-                Ok(None) => {}
-                Ok(Some(Happening::Ended(code))) => program.code = Some(code),
-                Ok(Some(_)) => drop(tracee.go_on(false)),
-                Err(_) => program.code = Some(1),
+        loop {
+            if let (None, Some(tracee)) = (program.code, &mut program.alone) {
+                match tracee.tend() {
+                    Ok(None) => {}
+                    Ok(Some(Happening::Ended(code))) => program.code = Some(code),
+                    Ok(Some(_)) => drop(tracee.go_on(false)),
+                    Err(_) => program.code = Some(1),
+                }
+            }
+            match program.code {
+                Some(code) => return Some(code as u8),
+                None if interrupt::asked() || program.alone.is_none() => return Some(INTERRUPTED),
+                None => wait_for_any(LOOK),
             }
         }
-        program.code
     }
-
-    /// Whether something was lost or refused.
-    pub fn has_lost(&self) -> bool {
-        self.lost
-    }
-}
-
-/// Says what got lost; whether anything did.
-fn say_losses(guest: &mut Guest) -> bool {
-    let Ok(losses) = guest.losses() else {
-        return false;
-    };
-    if losses.sum() == 0 {
-        return false;
-    }
-    eprintln!(
-        "lancet: process {}: lost: {} records that found no room in time, {} calls of threads without a lane, {} counts",
-        guest.pid(),
-        losses.records,
-        losses.unlaned,
-        losses.uncounted
-    );
-    true
 }

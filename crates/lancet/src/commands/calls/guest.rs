@@ -2,99 +2,30 @@
 
 mod life;
 
-pub use life::{End, Step};
+pub use life::Step;
 
+use super::known::Known;
 use super::select::Selection;
 use super::signatures::Signatures;
+use super::sink::Sink;
+use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
 use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Counted, Line, What};
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
+use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
-
-/// A function, a line, and what was counted of both.
-pub type Row = (String, String, Counted);
 
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
 /// Words of a record for copies, at least, and for each character that is wanted of a string.
 const LEAST_ROOM: u64 = 512;
-
-/// What happened, as it is printed.
-pub enum Told {
-    /// A call.
-    Call {
-        /// The process.
-        pid: i32,
-        /// The thread.
-        tid: u32,
-        /// Which of the reader's lanes.
-        lane: u32,
-        /// Names the call until it returns.
-        frame: u64,
-        /// Since 1970.
-        time: Duration,
-        /// The function.
-        function: Function,
-        /// The return address.
-        caller: u64,
-        /// Its arguments.
-        registers: Registers,
-        /// What they point to.
-        pieces: Pieces,
-        /// The script's line.
-        line: Option<String>,
-    },
-    /// A return.
-    Return {
-        /// The process.
-        pid: i32,
-        /// The thread.
-        tid: u32,
-        /// Which of the reader's lanes.
-        lane: u32,
-        /// See `Call`.
-        frame: u64,
-        /// Since 1970.
-        time: Duration,
-        /// What it returns.
-        returned: Returned,
-        /// What that and late arguments point to.
-        pieces: Vec<(u64, Vec<u8>)>,
-    },
-    /// A signal came for a program that we started.
-    Signal {
-        /// The process.
-        pid: i32,
-        /// Since 1970.
-        time: Duration,
-        /// Its number.
-        signal: i32,
-    },
-    /// It has a child, with a copy of its open calls.
-    Forked {
-        /// The process.
-        pid: i32,
-        /// The child.
-        child: i32,
-    },
-    /// The process has ended.
-    Ended {
-        /// The process.
-        pid: i32,
-        /// Since 1970.
-        time: Duration,
-        /// How.
-        end: End,
-    },
-}
 
 /// See the module's text.
 pub struct Guest {
@@ -102,11 +33,16 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
+    known: Known,
     /// We stay its tracer.
     tracee: Option<Tracee>,
     life: life::Life,
+    /// It was said what it is.
+    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
+    /// Says nothing but what went wrong, as ltrace does.
+    quiet: bool,
 }
 
 /// How functions are hooked.
@@ -151,36 +87,44 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
         let mut guest = Guest::new(tracing, args);
-        let (asked, functions) = guest.asked();
+        let functions = guest.asked();
+        let asked = functions.len();
         let wanted = guest.plan.all(signatures, functions);
         let refused = guest.tracing.set(wanted).map_err(explain)?;
-        announce(&guest.tracing, asked, &refused, began.elapsed());
+        guest.announce(asked, &refused, began.elapsed());
         Ok(guest)
     }
 
     fn new(tracing: Tracing, args: &CallsArgs) -> Self {
+        let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
         Guest {
             tracing,
             clock: Clock::start(),
-            selection: Selection::new(args.x.clone(), args.callers(), args.l.clone()),
             plan: Plan {
-                want: wanted_of(args),
+                want: wanted_of(args, &selection),
                 detail: Detail {
-                    strings: args.strings,
+                    strings: args.kept_of_strings(),
                     array: args.array,
                 },
-                copies: !args.count,
+                copies: !args.counts_there(),
             },
+            selection,
+            known: Known::default(),
             tracee: None,
             life: life::Life::default(),
+            introduced: false,
             gone: false,
+            quiet: args.ltrace,
         }
     }
 
-    /// The functions that are asked for, and how many; says which are not there.
-    fn asked(&self) -> (usize, Vec<Function>) {
+    /// The functions that are asked for; says which are not there.
+    fn asked(&self) -> Vec<Function> {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
+        if self.quiet {
+            return functions;
+        }
         for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
@@ -190,25 +134,30 @@ impl Guest {
                 "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
             );
         }
-        (functions.len(), functions)
+        functions
     }
 
-    /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
+    /// Hooks what is wanted of a library that was loaded, while its loader waits for us; or of a program that has come
+    /// so far that it can be hooked.
     fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
+        self.known.forget_ways();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
             .tracing
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         if first {
-            let (asked, _) = self.asked();
-            announce(&self.tracing, asked, &refused, began.elapsed());
+            let asked = self.asked().len();
+            self.announce(asked, &refused, began.elapsed());
             return Ok(());
         }
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
+        if self.quiet {
+            return Ok(());
+        }
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
         }
@@ -216,27 +165,80 @@ impl Guest {
         Ok(())
     }
 
+    fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
+        if self.quiet {
+            return;
+        }
+        eprintln!(
+            "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+            self.tracing.pid(),
+            self.tracing.hooked(),
+            took.as_secs_f64() * 1e3,
+            self.tracing.timing().longest_stop.as_secs_f64() * 1e3,
+        );
+        say_refused(refused);
+        self.say_no_lines();
+    }
+
+    /// Why no script lines will be told; a program that has just begun may still make a VM.
+    fn say_no_lines(&self) {
+        if let Some(reason) = self.tracing.no_lines()
+            && !self.tracing.awaits_script()
+            && !self.quiet
+        {
+            eprintln!("lancet: no script lines: {reason}");
+        }
+    }
+
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
+    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
         if self.gone {
-            return false;
+            return Ok(false);
         }
+        self.introduce(sink)?;
         let mut told = Vec::new();
         let lanes = self.tracing.lanes();
         let any = lanes
             .look()
             .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, tell);
-        any.unwrap_or_else(|_| {
+        self.tell(told, sink)?;
+        Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             false
+        }))
+    }
+
+    /// Says what it is, once.
+    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        if std::mem::replace(&mut self.introduced, true) {
+            return Ok(());
+        }
+        let pid = self.tracing.pid();
+        let at = At {
+            pid,
+            tid: pid as u32,
+            ..At::default()
+        };
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = command.split(|byte| *byte == 0);
+        let mut command: Vec<String> = words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        // A NUL ends each.
+        command.pop();
+        let opened = Opened {
+            command,
+            vm: self.tracing.vm().to_owned(),
+        };
+        sink.take(Told {
+            at,
+            what: What::Opened(opened),
         })
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut dyn FnMut(Told)) {
-        let pid = self.tracing.pid();
+    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
         told.sort_by_key(|one| one.ticks);
         let period = match told.is_empty() {
             true => 0.0,
@@ -244,8 +246,9 @@ impl Guest {
         };
         for one in told {
             let time = self.clock.wall(one.ticks, period);
-            match one.what {
-                What::Call {
+            let pid = self.tracing.pid();
+            let (frame, what) = match one.what {
+                process::lanes::What::Call {
                     hook,
                     place,
                     frame,
@@ -253,28 +256,20 @@ impl Guest {
                     registers,
                     rest,
                 } => {
-                    let functions = self.tracing.functions();
-                    let Some(function) = self.tracing.function(hook) else {
+                    let known = self.known.way(&self.tracing, &self.selection, hook, caller);
+                    let Some((way, shown)) = known else {
                         continue;
                     };
-                    if !self.selection.shows(functions, function, caller) {
-                        continue;
-                    }
-                    let function = function.clone();
                     let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
                         pieces.add(at, &bytes);
                     }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
-                    let line = place.map(|place| self.tracing.lanes().places()[place].clone());
-                    tell(Told::Call {
-                        pid,
-                        tid: one.tid,
-                        lane: one.lane,
-                        frame,
-                        time,
-                        function,
+                    let call = Call {
+                        function: way.function.clone(),
+                        way,
+                        shown,
                         caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
@@ -282,26 +277,21 @@ impl Guest {
                             stack: frame,
                         },
                         pieces,
-                        line: line.map(|line| line_text(&line)),
-                    });
+                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                    };
+                    (frame, What::Call(call))
                 }
-                What::Forked { child } => tell(Told::Forked {
-                    pid,
-                    child: self.tracing.process_here(child),
-                }),
-                What::Return {
+                process::lanes::What::Forked { child } => {
+                    (0, What::Forked(self.tracing.process_here(child)))
+                }
+                process::lanes::What::Return {
                     frame,
                     registers,
                     rest,
                     ..
                 } => {
                     let (sse, copies) = halves::<2>(&rest);
-                    tell(Told::Return {
-                        pid,
-                        tid: one.tid,
-                        lane: one.lane,
-                        frame,
-                        time,
+                    let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
@@ -309,10 +299,21 @@ impl Guest {
                             ..Returned::default()
                         },
                         pieces: copied(copies),
-                    });
+                    };
+                    (frame, What::Return(back))
                 }
-            }
+            };
+            let at = At {
+                pid,
+                tid: one.tid,
+                lane: one.lane,
+                stack: self.known.stack(pid, frame),
+                frame,
+                time,
+            };
+            sink.take(Told { at, what })?;
         }
+        Ok(())
     }
 
     /// Its id.
@@ -325,14 +326,16 @@ fn options(args: &CallsArgs) -> Options {
     Options {
         ring: RING,
         most_wait: args.max_wait,
-        room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+        room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
         follow: args.follow,
     }
 }
 
-fn wanted_of(args: &CallsArgs) -> u64 {
+fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.count {
+    match args.counts_there() {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }
@@ -362,39 +365,8 @@ fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
     pieces
 }
 
-/// `app.rb:12 in 'show'`.
-fn line_text(line: &Line) -> String {
-    match line {
-        // The empty frame in which the VM calls a library's `Init_`.
-        Line { line: 0, path, .. } => path.clone(),
-        Line { name, path, line } if name.is_empty() => format!("{path}:{line}"),
-        Line { name, path, line } => format!("{path}:{line} in '{name}'"),
-    }
-}
-
 /// How many refusals are said one by one.
 const MOST_SAID: usize = 5;
-
-fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
-    eprintln!(
-        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
-        tracing.pid(),
-        tracing.hooked(),
-        took.as_secs_f64() * 1e3,
-        tracing.timing().longest_stop.as_secs_f64() * 1e3,
-    );
-    say_refused(refused);
-    say_no_lines(tracing);
-}
-
-/// Why no script lines will be told; a program that has just begun may still make a VM.
-fn say_no_lines(tracing: &Tracing) {
-    if let Some(reason) = tracing.no_lines()
-        && !tracing.awaits_script()
-    {
-        eprintln!("lancet: no script lines: {reason}");
-    }
-}
 
 fn say_refused(refused: &[Refused]) {
     for refused in refused.iter().take(MOST_SAID) {

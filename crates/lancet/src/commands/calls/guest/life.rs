@@ -1,9 +1,12 @@
 //! A traced process's turns: a library comes, a child is made, another program begins, the end.
 
-use super::{Guest, Row, Told, line_text, options, say_no_lines};
+use super::{Guest, options};
 use crate::cli::CallsArgs;
 use crate::commands::calls::debug::{self, say};
 use crate::commands::calls::signatures::Signatures;
+use crate::commands::calls::sink::Sink;
+use crate::commands::calls::source::Count;
+use crate::commands::calls::told::{At, Ended, Told, What};
 use crate::ui::advice::explain;
 use process::hooks::{Arrives, Notice, Says, Tracing};
 use process::lanes::Losses;
@@ -11,20 +14,8 @@ use process::seized::Seized;
 use process::stop::Ties;
 use process::tracee::{Happening, Tracee};
 use process::{Error, Image};
-use std::time::{Duration, SystemTime};
-
-/// How a process has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// With this exit code.
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-    /// We are not its parent, and it did not say.
-    Unknown,
-    /// It runs another program now, which is followed or not.
-    Replaced,
-}
+use std::io;
+use std::time::SystemTime;
 
 /// What the others must know of.
 pub enum Step {
@@ -43,11 +34,12 @@ pub enum Step {
 pub(super) struct Life {
     /// What it said that it ends with.
     says: Option<i32>,
-    end: Option<End>,
+    end: Option<Ended>,
     /// It goes to another program, and we go along.
     leaves: bool,
     /// Counts and losses when it was about to go.
-    last: Option<(Vec<Row>, Losses)>,
+    last_counts: Option<Vec<Count>>,
+    last_losses: Option<Losses>,
     /// We stay its tracer to its end.
     keep: bool,
     /// Something of it was not seen.
@@ -92,24 +84,24 @@ impl Guest {
         &mut self,
         args: &CallsArgs,
         signatures: &Signatures,
-        tell: &mut dyn FnMut(Told),
+        sink: &mut dyn Sink,
         steps: &mut Vec<Step>,
-    ) -> bool {
-        let mut any = self.tend_tracee(args, signatures, tell, steps);
+    ) -> io::Result<bool> {
+        let mut any = self.tend_tracee(args, signatures, sink, steps)?;
         if self.is_over() {
-            return any;
+            return Ok(any);
         }
-        any |= self.hear(args, tell, steps).unwrap_or(false);
+        any |= self.hear(args, sink, steps)?;
         if self.tracing.has_news().unwrap_or(false)
             && let Err(error) = self.follow(signatures)
         {
             self.stumble(&error);
         }
-        any |= self.read(tell);
+        any |= self.read(sink)?;
         if self.gone && self.tracee.is_none() {
-            self.is_gone(tell);
+            self.is_gone(sink)?;
         }
-        any
+        Ok(any)
     }
 
     /// What stops it as its tracer.
@@ -117,24 +109,24 @@ impl Guest {
         &mut self,
         args: &CallsArgs,
         signatures: &Signatures,
-        tell: &mut dyn FnMut(Told),
+        sink: &mut dyn Sink,
         steps: &mut Vec<Step>,
-    ) -> bool {
+    ) -> io::Result<bool> {
         let mut any = false;
         loop {
             let Some(tracee) = &mut self.tracee else {
-                return any;
+                return Ok(any);
             };
             for signal in tracee.handed_on() {
-                tell(signal_of(tracee.pid(), signal));
+                sink.take(told(tracee.pid(), What::Signal(signal)))?;
             }
             let happening = match tracee.tend() {
-                Ok(None) => return any,
+                Ok(None) => return Ok(any),
                 Ok(Some(happening)) => happening,
                 Err(_) => {
                     self.tracee = None;
                     self.gone = true;
-                    return true;
+                    return Ok(true);
                 }
             };
             any = true;
@@ -145,25 +137,25 @@ impl Guest {
             );
             match happening {
                 Happening::Ended(_) => {
-                    let end = tracee.end().map_or(End::Unknown, |end| match end {
-                        Ok(code) => End::Exited(code),
-                        Err(signal) => End::Killed(signal),
+                    let end = tracee.end().map_or(Ended::Unknown, |end| match end {
+                        Ok(code) => Ended::Exited(code),
+                        Err(signal) => Ended::Killed(signal),
                     });
-                    self.read(tell);
-                    self.end(end, tell);
-                    return true;
+                    self.read(sink)?;
+                    self.end(end, sink)?;
+                    return Ok(true);
                 }
                 Happening::Exec => {
                     steps.extend(self.tracee.take().map(Step::Exec));
                     self.life.leaves = true;
-                    self.end(End::Replaced, tell);
-                    return true;
+                    self.end(Ended::Replaced, sink)?;
+                    return Ok(true);
                 }
                 Happening::Signal(signal) => {
-                    self.read(tell);
-                    tell(signal_of(self.pid(), signal));
+                    self.read(sink)?;
+                    sink.take(told(self.pid(), What::Signal(signal)))?;
                 }
-                Happening::Ending => self.read_all(tell),
+                Happening::Ending => self.read_all(sink)?,
                 Happening::Syscall => {}
                 Happening::Fork(_) | Happening::Vfork(_) => {}
             }
@@ -204,10 +196,11 @@ impl Guest {
     fn hear(
         &mut self,
         args: &CallsArgs,
-        tell: &mut dyn FnMut(Told),
+        sink: &mut dyn Sink,
         steps: &mut Vec<Step>,
-    ) -> Result<bool, Error> {
-        let notices = self.tracing.notices()?;
+    ) -> io::Result<bool> {
+        // It may be gone; that shows when its lanes are read.
+        let notices = self.tracing.notices().unwrap_or_default();
         for notice in &notices {
             let ours = notice.pid == self.pid();
             say(
@@ -221,11 +214,11 @@ impl Guest {
             match notice.says {
                 Says::Ends(code) => {
                     self.life.says = Some(code);
-                    self.read_all(tell);
+                    self.read_all(sink)?;
                 }
                 Says::Exec => {
                     if ours {
-                        self.read_all(tell);
+                        self.read_all(sink)?;
                     }
                     self.exec(notice, ours, steps);
                 }
@@ -234,15 +227,15 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
-                    self.read(tell);
+                    self.read(sink)?;
                     steps.extend(self.adopt(child, args).map(Step::Child));
                 }
                 Says::Script => match self.tracing.script_begins() {
-                    Ok(()) => say_no_lines(&self.tracing),
+                    Ok(()) => self.say_no_lines(),
                     Err(error) => self.stumble(&error),
                 },
             }
-            self.tracing.heard(notice)?;
+            let _ = self.tracing.heard(notice);
         }
         Ok(!notices.is_empty())
     }
@@ -291,41 +284,42 @@ impl Guest {
     }
 
     /// Reads everything, and what was counted: soon it is gone.
-    fn read_all(&mut self, tell: &mut dyn FnMut(Told)) {
-        self.read(tell);
-        if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
-            self.life.last = Some((rows, losses));
+    fn read_all(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        self.read(sink)?;
+        if let (Ok(counts), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
+            self.life.last_counts = Some(counts);
+            self.life.last_losses = Some(losses);
         }
+        Ok(())
     }
 
     /// Its memory is gone.
-    fn is_gone(&mut self, tell: &mut dyn FnMut(Told)) {
+    fn is_gone(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
-            (true, ..) => End::Replaced,
-            (_, Some(code), _) => End::Exited(code),
+            (true, ..) => Ended::Replaced,
+            (_, Some(code), _) => Ended::Exited(code),
             (_, None, true) => {
-                eprintln!(
-                    "lancet: process {} runs another program now (exec)",
-                    self.pid()
-                );
-                End::Replaced
+                self.talk("runs another program now (exec)");
+                Ended::Replaced
             }
             (_, None, false) => {
-                eprintln!("lancet: process {} ended", self.pid());
-                End::Unknown
+                self.talk("ended");
+                Ended::Unknown
             }
         };
-        self.end(end, tell);
+        self.end(end, sink)
     }
 
-    fn end(&mut self, end: End, tell: &mut dyn FnMut(Told)) {
+    fn end(&mut self, end: Ended, sink: &mut dyn Sink) -> io::Result<()> {
         self.gone = true;
         self.life.end = Some(end);
-        tell(Told::Ended {
-            pid: self.pid(),
-            time: now(),
-            end,
-        });
+        sink.take(told(self.pid(), What::Ended(end)))
+    }
+
+    fn talk(&self, what: &str) {
+        if !self.quiet {
+            eprintln!("lancet: process {} {what}", self.pid());
+        }
     }
 
     /// Says what did not work; where its main thread stood at something, that is seen to next.
@@ -345,7 +339,7 @@ impl Guest {
     }
 
     /// How it has ended.
-    pub fn ended(&self) -> Option<End> {
+    pub fn ended(&self) -> Option<Ended> {
         self.life.end
     }
 
@@ -354,31 +348,35 @@ impl Guest {
         self.life.missed
     }
 
-    fn count(&mut self) -> Result<Vec<Row>, Error> {
+    fn count(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.lanes().counted()?;
-        let rows = counted.into_iter().filter_map(|count| {
-            let name = self.tracing.function(count.hook)?.name.clone();
-            let places = self.tracing.lanes().places();
-            let line = count.place.map(|place| line_text(&places[place]));
-            Some((name, line.unwrap_or_default(), count))
+        let period = self.clock.period();
+        let named = counted.into_iter().filter_map(|counted| {
+            Some(Count {
+                function: self.known.function(&self.tracing, counted.hook)?,
+                line: counted
+                    .place
+                    .and_then(|place| self.known.line(&mut self.tracing, place)),
+                counted,
+                period,
+            })
         });
-        Ok(rows.collect())
+        Ok(named.collect())
     }
 
-    /// What was counted, by function and line, with nanoseconds for a cycle.
-    pub fn counted(&mut self) -> Result<(Vec<Row>, f64), Error> {
-        let rows = match (self.count(), &self.life.last) {
-            (Ok(rows), _) => rows,
-            (Err(_), Some((rows, _))) => rows.clone(),
-            (Err(error), None) => return Err(error),
-        };
-        Ok((rows, self.clock.period()))
+    /// What was counted.
+    pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
+        match (self.count(), self.life.last_counts.take()) {
+            (Ok(counts), _) | (Err(_), Some(counts)) => Ok(counts),
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// What got lost.
     pub fn losses(&mut self) -> Result<Losses, Error> {
-        match (self.tracing.lanes().losses(), &self.life.last) {
-            (Err(_), Some((_, losses))) => Ok(*losses),
+        let losses = self.tracing.lanes().losses();
+        match (losses, self.life.last_losses) {
+            (Err(_), Some(losses)) => Ok(losses),
             (losses, _) => losses,
         }
     }
@@ -410,16 +408,14 @@ impl Guest {
     }
 }
 
-fn signal_of(pid: i32, signal: i32) -> Told {
-    Told::Signal {
+/// What happens to a process as a whole, now.
+fn told(pid: i32, what: What) -> Told {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let at = At {
         pid,
-        time: now(),
-        signal,
-    }
-}
-
-fn now() -> Duration {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
+        tid: pid as u32,
+        time: time.unwrap_or_default(),
+        ..At::default()
+    };
+    Told { at, what }
 }
