@@ -140,6 +140,7 @@ const SHOW: &str = "How to show them";
 const EXAMPLES: &str = "\
 Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
+  lancet calls -f -x 'mysql_*' -- ruby app.rb      a program from its start, with its children
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
   lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
