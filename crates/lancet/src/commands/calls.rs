@@ -2,6 +2,7 @@
 
 mod guest;
 mod known;
+mod pace;
 mod printer;
 mod recorder;
 mod replay;
@@ -54,7 +55,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     watched?;
     if args.file.is_none() {
         // What was told while we left.
-        source.read(&mut *sink)?;
+        while source.read(&mut *sink)? == Flow::More {}
     }
     let losses = source.losses();
     for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {

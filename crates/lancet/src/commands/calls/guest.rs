@@ -1,6 +1,7 @@
 //! One traced process: hooked as the selection says, read, left.
 
 use super::known::Known;
+use super::pace::Pace;
 use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
@@ -32,6 +33,9 @@ pub struct Guest {
     selection: Selection,
     plan: Plan,
     known: Known,
+    pace: Pace,
+    /// What follows a record's fixed part.
+    rest: Vec<u64>,
     /// It was said what it is.
     introduced: bool,
     /// Its lanes are no more.
@@ -78,7 +82,7 @@ impl Guest {
         let began = Instant::now();
         let options = Options {
             ring: RING,
-            most_wait: args.max_wait,
+            most_wait: args.most_wait(),
             room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
@@ -115,6 +119,8 @@ impl Guest {
             selection,
             plan,
             known: Known::default(),
+            pace: Pace::new(RING / 8),
+            rest: Vec::new(),
             introduced: false,
             gone: false,
             quiet: args.ltrace,
@@ -151,12 +157,11 @@ impl Guest {
             return Ok(false);
         }
         self.introduce(sink)?;
-        let mut told = Vec::new();
+        let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let any = lanes
-            .look()
-            .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, sink)?;
+        let any = lanes.look().and_then(|()| lanes.fill(most));
+        self.tell(sink)?;
+        self.pace.read(matches!(any, Ok(true)));
         Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             let how = match self.tracing.is_alive() {
@@ -199,14 +204,12 @@ impl Guest {
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
-        told.sort_by_key(|one| one.ticks);
-        let period = match told.is_empty() {
-            true => 0.0,
-            false => self.clock.period(),
-        };
-        for one in told {
-            let time = self.clock.wall(one.ticks, period);
+    fn tell(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        let pid = self.tracing.pid();
+        let mut period = None;
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(one) = self.tracing.lanes().next(&mut rest) {
+            let period = *period.get_or_insert_with(|| self.clock.period());
             let (frame, what) = match one.what {
                 process::lanes::What::Call {
                     hook,
@@ -214,17 +217,12 @@ impl Guest {
                     frame,
                     caller,
                     registers,
-                    rest,
                 } => {
                     let known = self.known.way(&self.tracing, &self.selection, hook, caller);
                     let Some((way, shown)) = known else {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
-                    let mut pieces = Pieces::new();
-                    for (at, bytes) in copied(copies) {
-                        pieces.add(at, &bytes);
-                    }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function: way.function.clone(),
@@ -236,16 +234,13 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        pieces,
+                        pieces: copied(copies),
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                     };
                     (frame, What::Call(call))
                 }
                 process::lanes::What::Return {
-                    frame,
-                    registers,
-                    rest,
-                    ..
+                    frame, registers, ..
                 } => {
                     let (sse, copies) = halves::<2>(&rest);
                     let back = Return {
@@ -261,15 +256,16 @@ impl Guest {
                 }
             };
             let at = At {
-                pid: self.tracing.pid(),
+                pid,
                 tid: one.tid,
                 lane: one.lane,
-                stack: self.known.stack(self.tracing.pid(), frame),
+                stack: self.known.stack(pid, frame),
                 frame,
-                time,
+                time: self.clock.wall(one.ticks, period),
             };
             sink.take(Told { at, what })?;
         }
+        self.rest = rest;
         Ok(())
     }
 
@@ -336,16 +332,20 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
 }
 
 /// Copies of memory: address, bytes, and so many, padded.
-fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
+fn copied(mut words: &[u64]) -> Pieces {
+    let mut pieces = Pieces::new();
+    let mut bytes = Vec::new();
     while let [at, length, rest @ ..] = words {
         let length = *length as usize;
         let count = length.div_ceil(8);
         if count > rest.len() {
             break;
         }
-        let bytes = rest[..count].iter().flat_map(|word| word.to_le_bytes());
-        pieces.push((*at, bytes.take(length).collect()));
+        bytes.clear();
+        for word in &rest[..count] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        pieces.add(*at, &bytes[..length]);
         words = &rest[count..];
     }
     pieces

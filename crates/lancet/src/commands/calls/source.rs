@@ -94,8 +94,8 @@ impl Source for Live<'_> {
             any |= guest.read(sink)?;
         }
         Ok(match any {
-            _ if !alive.contains(&true) => Flow::Over,
             true => Flow::More,
+            false if !alive.contains(&true) => Flow::Over,
             false => Flow::Idle,
         })
     }
