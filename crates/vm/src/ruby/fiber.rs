@@ -169,6 +169,11 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
+    /// The fiber at `address` with the execution context `ec`, if it is still one.
+    pub fn fiber(&self, vm: u64, address: u64, ec: u64) -> Option<Fiber> {
+        self.fiber_at(vm, address, ec.wrapping_sub(address))
+    }
+
     /// Whether its thread runs it now.
     pub fn is_running(&self, fiber: &Fiber) -> Result<bool, Fault> {
         Ok(self.running_ec(fiber.thread)? == fiber.ec)
