@@ -47,6 +47,8 @@ pub enum What {
         frame: u64,
         /// rax, rdx.
         registers: [u64; 2],
+        /// How many words of `rest`, behind xmm0 and xmm1, are of st(0) and st(1).
+        x87: usize,
         /// What follows.
         rest: Vec<u64>,
     },
@@ -342,6 +344,7 @@ impl Lanes {
                     hook: *hook as u32,
                     frame: *frame,
                     registers: [*rax, *rdx],
+                    x87: (hook >> 32) as usize,
                     rest: rest.to_vec(),
                 },
             }),

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
+//! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `linked` | every way to link and load what is called |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
@@ -16,6 +18,8 @@ mod harness;
 
 mod exact;
 mod killed;
+mod linked;
 mod machine;
 mod nasty;
+mod values;
 mod watch;

@@ -1,10 +1,12 @@
 //! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
 
+use super::{Known, patches};
 use crate::functions::{Function, Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
+use std::ops::Range;
 use trampoline::{Options, Pads, Plan, Stack, Targets, plan, stack};
 use vm::Memory;
 
@@ -37,6 +39,7 @@ impl Texts {
         &mut self,
         functions: &Functions,
         memory: &GuestMemory,
+        hooks: &HashMap<u64, Known>,
         function: &Function,
     ) -> Result<(Plan, u32), String> {
         let place = functions
@@ -50,7 +53,7 @@ impl Texts {
         let text = match self.by_start.entry(range.start) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(free) => {
-                free.insert(Text::read(place, memory, range.start, range.end)?)
+                free.insert(Text::read(place, memory, hooks, range)?)
             }
         };
         let next = text
@@ -85,7 +88,12 @@ impl Texts {
 }
 
 impl Text {
-    fn read(place: &Place, memory: &GuestMemory, start: u64, end: u64) -> Result<Self, String> {
+    fn read(
+        place: &Place,
+        memory: &GuestMemory,
+        hooks: &HashMap<u64, Known>,
+        Range { start, end }: Range<u64>,
+    ) -> Result<Self, String> {
         if end - start > MOST_CODE {
             return Err("its module is too large".into());
         }
@@ -93,6 +101,20 @@ impl Text {
         memory
             .read_bytes(start, &mut code)
             .map_err(|error| error.to_string())?;
+        // What stands in stubs now may lead into other functions' first instructions. Pads in use stay in use.
+        for known in hooks.values().filter(|known| known.set) {
+            let Some(entry) = patches(&known.hook).last() else {
+                continue;
+            };
+            let length = entry.length as usize;
+            if (start..end).contains(&entry.at)
+                && let Some(there) = code.get_mut((entry.at - start) as usize..)
+                && let Some(there) = there.get_mut(..length)
+                && *there == entry.is[..length.min(entry.is.len())]
+            {
+                there.copy_from_slice(&entry.was[..length]);
+            }
+        }
         let known: Vec<(u64, u64)> = place
             .symbols
             .every()

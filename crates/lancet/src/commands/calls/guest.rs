@@ -11,7 +11,7 @@ use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::lanes::{Counted, Line, Losses, What};
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
+use prototypes::{Detail, Pieces, Place, Prototype};
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -99,13 +99,24 @@ impl Plan {
                     .as_ref()
                     .filter(|of| of.format().is_none())
                     .map(|of| of.places().used.stack),
-                want: self.want,
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
             }
         });
         wanted.collect()
+    }
+}
+
+impl Plan {
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.places().returned {
+            Place::X87 if self.want & want::RETURN != 0 => want::X87,
+            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
     }
 }
 
@@ -158,13 +169,13 @@ impl Guest {
         if !self.tracing.has_news()? {
             return Ok(());
         }
-        let before = self.tracing.hooked();
+        let before = self.tracing.ever_hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
             .tracing
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         let pid = self.tracing.pid();
-        let more = self.tracing.hooked().saturating_sub(before);
+        let more = self.tracing.ever_hooked() - before;
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
         }
@@ -252,10 +263,12 @@ impl Guest {
                 What::Return {
                     frame,
                     registers,
+                    x87,
                     rest,
                     ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest);
+                    let (sse, rest) = halves::<2>(&rest);
+                    let (st, copies) = rest.split_at(x87.min(rest.len()));
                     tell(Told::Return {
                         pid,
                         tid: one.tid,
@@ -266,7 +279,7 @@ impl Guest {
                             rax: registers[0],
                             rdx: registers[1],
                             sse,
-                            ..Returned::default()
+                            x87: x87_registers(st),
                         },
                         pieces: copied(copies),
                     });
@@ -336,6 +349,16 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
         Some((first, rest)) => (*first, rest),
         None => ([0; N], rest),
     }
+}
+
+/// st(0) and st(1): ten bytes of each two words.
+fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
+    let mut registers = [[0; 10]; 2];
+    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
+        register[..8].copy_from_slice(&pair[0].to_le_bytes());
+        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
+    }
+    registers
 }
 
 /// Copies of memory: address, bytes, and so many, padded.
