@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::memory::GuestMemory;
 use std::collections::HashMap;
+use std::fmt;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +64,22 @@ pub struct Line {
     pub line: u32,
     /// The method or function.
     pub name: String,
+}
+
+/// `app.rb:12 in 'show'`.
+impl fmt::Display for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { path, line, name } = self;
+        out.write_str(path)?;
+        // The empty frame in which the VM calls a library's `Init_` has none.
+        if *line != 0 {
+            write!(out, ":{line}")?;
+            if !name.is_empty() {
+                write!(out, " in '{name}'")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What was counted of one function and line.

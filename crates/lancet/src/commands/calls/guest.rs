@@ -2,70 +2,31 @@
 
 use super::select::Selection;
 use super::signatures::Signatures;
+use super::sink::Sink;
+use super::source::Count;
+use super::told::{At, Call, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
 use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Counted, Line, Losses, What};
+use process::lanes::{Line, Losses};
+use process::maps::Maps;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces, Place, Prototype};
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::calls::want;
-
-/// A function, a line, and what was counted of both.
-pub type Row = (String, String, Counted);
 
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
 /// Words of a record for copies, at least, and for each character that is wanted of a string.
 const LEAST_ROOM: u64 = 512;
-
-/// What happened, as it is printed.
-pub enum Told {
-    /// A call.
-    Call {
-        /// The process.
-        pid: i32,
-        /// The thread.
-        tid: u32,
-        /// Which of the reader's lanes.
-        lane: u32,
-        /// Names the call until it returns.
-        frame: u64,
-        /// Since 1970.
-        time: Duration,
-        /// The function.
-        function: Function,
-        /// The return address.
-        caller: u64,
-        /// Its arguments.
-        registers: Registers,
-        /// What they point to.
-        pieces: Pieces,
-        /// The script's line.
-        line: Option<String>,
-    },
-    /// A return.
-    Return {
-        /// The process.
-        pid: i32,
-        /// The thread.
-        tid: u32,
-        /// Which of the reader's lanes.
-        lane: u32,
-        /// See `Call`.
-        frame: u64,
-        /// Since 1970.
-        time: Duration,
-        /// What it returns.
-        returned: Returned,
-        /// What that and late arguments point to.
-        pieces: Vec<(u64, Vec<u8>)>,
-    },
-}
 
 /// See the module's text.
 pub struct Guest {
@@ -73,9 +34,15 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
-    threads: Vec<u32>,
+    /// Functions by the number of their hook, and lines by theirs, to be shared.
+    functions: HashMap<u32, Arc<Function>>,
+    lines: Vec<Arc<Line>>,
+    /// Mappings that were seen to hold stacks.
+    stacks: Vec<Range<u64>>,
     /// Its lanes are no more.
     gone: bool,
+    /// Says nothing but what went wrong, as ltrace does.
+    quiet: bool,
 }
 
 /// How functions are hooked.
@@ -107,9 +74,7 @@ impl Plan {
         });
         wanted.collect()
     }
-}
 
-impl Plan {
     /// What a record of its return has of the x87's registers.
     fn x87(&self, prototype: &Prototype) -> u64 {
         match prototype.places().returned {
@@ -138,13 +103,15 @@ impl Guest {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !args.ltrace {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
         let asked = functions.len();
         let plan = Plan {
-            want: wanted_of(args),
+            want: wanted_of(args, &selection),
             detail: Detail {
                 strings: args.strings,
                 array: args.array,
@@ -153,14 +120,19 @@ impl Guest {
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
-        announce(&tracing, asked, &refused, began.elapsed());
+        if !args.ltrace {
+            announce(&tracing, asked, &refused, began.elapsed());
+        }
         Ok(Guest {
             tracing,
             clock: Clock::start(),
             selection,
             plan,
-            threads: Vec::new(),
+            functions: HashMap::new(),
+            lines: Vec::new(),
+            stacks: Vec::new(),
             gone: false,
+            quiet: args.ltrace,
         })
     }
 
@@ -176,6 +148,9 @@ impl Guest {
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         let pid = self.tracing.pid();
         let more = self.tracing.ever_hooked() - before;
+        if self.quiet {
+            return Ok(());
+        }
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
         }
@@ -185,42 +160,40 @@ impl Guest {
 
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, tell: &mut impl FnMut(Told)) -> bool {
+    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
         if self.gone {
-            return false;
+            return Ok(false);
         }
         let mut told = Vec::new();
         let lanes = self.tracing.lanes();
         let any = lanes
             .look()
             .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, tell);
-        any.unwrap_or_else(|_| {
+        self.tell(told, sink)?;
+        Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             let how = match self.tracing.is_alive() {
                 true => "runs another program now (exec)",
                 false => "ended",
             };
-            eprintln!("lancet: process {} {how}", self.tracing.pid());
+            if !self.quiet {
+                eprintln!("lancet: process {} {how}", self.tracing.pid());
+            }
             false
-        })
+        }))
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut impl FnMut(Told)) {
-        let pid = self.tracing.pid();
+    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
         told.sort_by_key(|one| one.ticks);
         let period = match told.is_empty() {
             true => 0.0,
             false => self.clock.period(),
         };
         for one in told {
-            if !self.threads.contains(&one.tid) {
-                self.threads.push(one.tid);
-            }
             let time = self.clock.wall(one.ticks, period);
-            match one.what {
-                What::Call {
+            let (frame, what) = match one.what {
+                process::lanes::What::Call {
                     hook,
                     place,
                     frame,
@@ -228,28 +201,22 @@ impl Guest {
                     registers,
                     rest,
                 } => {
-                    let functions = self.tracing.functions();
-                    let Some(function) = self.tracing.function(hook) else {
+                    let Some(function) = self.function(hook) else {
                         continue;
                     };
-                    if !self.selection.shows(functions, function, caller) {
+                    let functions = self.tracing.functions();
+                    let Some(shown) = self.selection.shows(functions, &function, caller) else {
                         continue;
-                    }
-                    let function = function.clone();
+                    };
                     let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
                         pieces.add(at, &bytes);
                     }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
-                    let line = place.map(|place| self.tracing.lanes().places()[place].clone());
-                    tell(Told::Call {
-                        pid,
-                        tid: one.tid,
-                        lane: one.lane,
-                        frame,
-                        time,
+                    let call = Call {
                         function,
+                        shown,
                         caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
@@ -257,10 +224,11 @@ impl Guest {
                             stack: frame,
                         },
                         pieces,
-                        line: line.map(|line| line_text(&line)),
-                    });
+                        line: place.and_then(|place| self.line(place)),
+                    };
+                    (frame, What::Call(call))
                 }
-                What::Return {
+                process::lanes::What::Return {
                     frame,
                     registers,
                     x87,
@@ -269,12 +237,7 @@ impl Guest {
                 } => {
                     let (sse, rest) = halves::<2>(&rest);
                     let (st, copies) = rest.split_at(x87.min(rest.len()));
-                    tell(Told::Return {
-                        pid,
-                        tid: one.tid,
-                        lane: one.lane,
-                        frame,
-                        time,
+                    let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
@@ -282,30 +245,71 @@ impl Guest {
                             x87: x87_registers(st),
                         },
                         pieces: copied(copies),
-                    });
+                    };
+                    (frame, What::Return(back))
                 }
-            }
+            };
+            let at = At {
+                pid: self.tracing.pid(),
+                tid: one.tid,
+                lane: one.lane,
+                stack: self.stack(frame),
+                frame,
+                time,
+            };
+            sink.take(Told { at, what })?;
         }
+        Ok(())
     }
 
-    /// Whether calls of more than one thread were seen.
-    pub fn has_threads(&self) -> bool {
-        self.threads.len() > 1
+    /// The function with this hook.
+    fn function(&mut self, hook: u32) -> Option<Arc<Function>> {
+        if let Some(known) = self.functions.get(&hook) {
+            return Some(known.clone());
+        }
+        let found = Arc::new(self.tracing.function(hook)?.clone());
+        self.functions.insert(hook, found.clone());
+        Some(found)
     }
 
-    /// What was counted, by function and line, with nanoseconds for a cycle.
-    pub fn counted(&mut self) -> Result<(Vec<Row>, f64), Error> {
+    /// The line with this number.
+    fn line(&mut self, place: usize) -> Option<Arc<Line>> {
+        let known = self.lines.len();
+        let more = self.tracing.lanes().places().get(known..)?;
+        self.lines.extend(more.iter().cloned().map(Arc::new));
+        self.lines.get(place).cloned()
+    }
+
+    /// The stack that holds a frame: the start of its mapping.
+    fn stack(&mut self, frame: u64) -> u64 {
+        if let Some(known) = self.stacks.iter().find(|range| range.contains(&frame)) {
+            return known.start;
+        }
+        // A mapping that grew or came: what is known may be no more.
+        let found = Maps::read(self.tracing.pid())
+            .ok()
+            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
+        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
+        self.stacks
+            .retain(|known| known.end <= range.start || known.start >= range.end);
+        let start = range.start;
+        self.stacks.push(range);
+        start
+    }
+
+    /// What was counted.
+    pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.lanes().counted()?;
-        let named = counted
-            .into_iter()
-            .filter_map(|count| {
-                let name = self.tracing.function(count.hook)?.name.clone();
-                let places = self.tracing.lanes().places();
-                let line = count.place.map(|place| line_text(&places[place]));
-                Some((name, line.unwrap_or_default(), count))
+        let period = self.clock.period();
+        let named = counted.into_iter().filter_map(|counted| {
+            Some(Count {
+                function: self.function(counted.hook)?,
+                line: counted.place.and_then(|place| self.line(place)),
+                counted,
+                period,
             })
-            .collect();
-        Ok((named, self.clock.period()))
+        });
+        Ok(named.collect())
     }
 
     /// What got lost.
@@ -335,9 +339,11 @@ impl Guest {
     }
 }
 
-fn wanted_of(args: &CallsArgs) -> u64 {
+fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
     match args.count {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }
@@ -375,16 +381,6 @@ fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
         words = &rest[count..];
     }
     pieces
-}
-
-/// `app.rb:12 in 'show'`.
-fn line_text(line: &Line) -> String {
-    match line {
-        // The empty frame in which the VM calls a library's `Init_`.
-        Line { line: 0, path, .. } => path.clone(),
-        Line { name, path, line } if name.is_empty() => format!("{path}:{line}"),
-        Line { name, path, line } => format!("{path}:{line} in '{name}'"),
-    }
 }
 
 /// How many refusals are said one by one.
