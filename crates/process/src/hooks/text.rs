@@ -7,7 +7,7 @@ use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
 use std::ops::Range;
-use trampoline::{Options, Pads, Plan, Stack, Targets, plan, stack};
+use trampoline::{Options, Pads, Plan, Stack, Stacks, Targets, plan};
 use vm::Memory;
 
 /// Code longer than this is not decoded (the largest libraries known have 200 MB).
@@ -30,6 +30,7 @@ struct Text {
     starts: Vec<u64>,
     targets: Targets,
     pads: Pads,
+    stacks: Stacks,
 }
 
 impl Texts {
@@ -67,7 +68,7 @@ impl Texts {
             size => size.min(code.len() as u64),
         };
         let range = function.address..function.address + own;
-        let copied = match stack(&text.code, text.at, range) {
+        let copied = match text.stacks.of(&text.code, text.at, range, &text.starts) {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
             Stack::Unproven => COPIED,
             Stack::All => UNBOUNDED,
@@ -139,6 +140,7 @@ impl Text {
             starts,
             targets,
             pads,
+            stacks: Stacks::default(),
         })
     }
 }
