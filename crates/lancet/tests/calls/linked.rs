@@ -84,3 +84,53 @@ fn a_library_that_is_loaded_again_is_hooked_again() {
     assert_eq!(count(&output, "l_work"), 400, "{}", output.stderr);
     guest.ends_with_nothing("reload");
 }
+
+/// Ways to link, each with the flags that make it.
+const MODES: [(&str, &[&str]); 11] = [
+    ("lazy", &["-Wl,-z,lazy"]),
+    ("now", &["-Wl,-z,now"]),
+    ("ibt", &["-fcf-protection", "-Wl,-z,ibtplt"]),
+    ("ibt-now", &["-fcf-protection", "-Wl,-z,ibtplt,-z,now"]),
+    ("no-plt", &["-fno-plt"]),
+    ("no-pie", &["-no-pie"]),
+    ("stripped", &["-rdynamic", "-s"]),
+    ("static", &["-static"]),
+    ("static-pie", &["-static-pie"]),
+    ("separate-code", &["-Wl,-z,noseparate-code"]),
+    ("sysv-hash", &["-Wl,--hash-style=sysv", "-rdynamic", "-s"]),
+];
+const ROUNDS: u64 = 1000;
+
+/// `.plt`, `.plt.sec`, no table at all; bound at the start or at the first call; with names in the dynamic symbols only. Functions
+/// that an IFUNC picks have its name.
+#[test]
+fn each_call_is_counted_however_it_is_linked() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("modes", "no gcc");
+    }
+    let folder = TempDir::new("modes");
+    let mut answers = std::collections::HashSet::new();
+    for (mode, flags) in MODES {
+        let path = compile(
+            &folder,
+            "modes.c",
+            mode,
+            &[&["-fno-builtin"], flags].concat(),
+        );
+        let mut guest = run(&path, &[]);
+        let before = Snapshot::take(guest.pid);
+        let names = ["m_work", "m_picked", "swab", "strspn"];
+        let what: Vec<&str> = names.iter().flat_map(|name| ["-x", name]).collect();
+        let watch = hooked(calls(guest.pid, &[&["-c"], &what[..]].concat()));
+        guest.tell(&ROUNDS.to_string());
+        answers.insert(guest.find("answer "));
+        let output = left(watch, mode);
+        for name in names {
+            assert_eq!(count(&output, name), ROUNDS, "{mode}: {}", output.stderr);
+        }
+        text_holds(&before, guest.pid, mode, &output);
+        guest.ends_with_nothing(mode);
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+}

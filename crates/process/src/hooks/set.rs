@@ -13,6 +13,9 @@ use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Plan, Stub};
 use wire::calls::{self, Hook, area, want};
 
+/// Why an IFUNC is not hooked.
+const UNKNOWN_PICK: &str = "it is an IFUNC that picks the function to call: nobody has asked it yet, or it picked the kernel's own (vDSO)";
+
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
 /// Why a function is not hooked now.
@@ -50,7 +53,7 @@ impl Tracing {
             Treatment::EntryOnly(_) | Treatment::CallThrough => {}
         }
         if function.picks {
-            return Err("it is an IFUNC: it only picks the function that is called".into());
+            return Err(UNKNOWN_PICK.into());
         }
         for place in [function.address, function.address + LANDING] {
             if self

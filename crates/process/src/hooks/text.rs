@@ -54,7 +54,7 @@ impl Texts {
         let text = match self.by_start.entry(range.start) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(free) => {
-                free.insert(Text::read(place, memory, hooks, range)?)
+                free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
             }
         };
         let next = text
@@ -93,6 +93,7 @@ impl Text {
         place: &Place,
         memory: &GuestMemory,
         hooks: &HashMap<u64, Known>,
+        picks: impl Iterator<Item = u64>,
         Range { start, end }: Range<u64>,
     ) -> Result<Self, String> {
         if end - start > MOST_CODE {
@@ -124,6 +125,7 @@ impl Text {
             .filter(|(address, _)| (start..end).contains(address))
             .collect();
         let mut starts: Vec<u64> = known.iter().map(|(address, _)| *address).collect();
+        starts.extend(picks.filter(|at| (start..end).contains(at)));
         starts.sort_unstable();
         starts.dedup();
         let ends: Vec<u64> = known
