@@ -402,6 +402,7 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
                 hook: *hook as u32,
                 frame: *frame,
                 registers: [*rax, *rdx],
+                x87: (hook >> 32) as usize,
             };
             Some((back, *ticks, rest))
         }

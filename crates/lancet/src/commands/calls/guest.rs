@@ -16,7 +16,7 @@ use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::lanes::Losses;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
+use prototypes::{Detail, Pieces, Place, Prototype};
 use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
@@ -65,13 +65,22 @@ impl Plan {
                     .as_ref()
                     .filter(|of| of.format().is_none())
                     .map(|of| of.places().used.stack),
-                want: self.want,
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
             }
         });
         wanted.collect()
+    }
+
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.places().returned {
+            Place::X87 if self.want & want::RETURN != 0 => want::X87,
+            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
     }
 }
 
@@ -133,13 +142,13 @@ impl Guest {
             return Ok(());
         }
         self.known.forget_ways();
-        let before = self.tracing.hooked();
+        let before = self.tracing.ever_hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
             .tracing
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         let pid = self.tracing.pid();
-        let more = self.tracing.hooked().saturating_sub(before);
+        let more = self.tracing.ever_hooked() - before;
         if self.quiet {
             return Ok(());
         }
@@ -240,15 +249,19 @@ impl Guest {
                     (frame, What::Call(call))
                 }
                 process::lanes::What::Return {
-                    frame, registers, ..
+                    frame,
+                    registers,
+                    x87,
+                    ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest);
+                    let (sse, rest) = halves::<2>(&rest);
+                    let (st, copies) = rest.split_at(x87.min(rest.len()));
                     let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
                             sse,
-                            ..Returned::default()
+                            x87: x87_registers(st),
                         },
                         pieces: copied(copies),
                     };
@@ -329,6 +342,16 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
         Some((first, rest)) => (*first, rest),
         None => ([0; N], rest),
     }
+}
+
+/// st(0) and st(1): ten bytes of each two words.
+fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
+    let mut registers = [[0; 10]; 2];
+    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
+        register[..8].copy_from_slice(&pair[0].to_le_bytes());
+        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
+    }
+    registers
 }
 
 /// Copies of memory: address, bytes, and so many, padded.
