@@ -185,7 +185,7 @@ fn what_a_switch_of_greenlets_copies() {
             let told: Vec<&str> = told.split('\t').collect();
             let one = stacks
                 .iter()
-                .find(|one| one["parked"]["object"].to_string() == told[0]);
+                .find(|one| one["parked"]["object"].as_u64() == told[0].parse().ok());
             let one = one.unwrap_or_else(|| panic!("{what}: {told:?}"));
             assert_eq!(one["copied"].to_string(), told[1], "{what}");
             all += one["copied"].as_u64().expect("bytes");
