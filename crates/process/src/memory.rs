@@ -141,6 +141,7 @@ records!(
     wire::Frame,
     wire::Kind,
     wire::Counts,
+    wire::Collection,
     wire::Entry,
     wire::Segments,
     wire::calls::Area,

@@ -39,8 +39,15 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts it and waits until it is ready.
+    /// Starts it and waits until it is ready, and then asleep.
     pub fn start(command: &mut Command) -> Guest {
+        let guest = Guest::busy(command);
+        guest.asleep();
+        guest
+    }
+
+    /// Starts it and waits until it is ready.
+    pub fn busy(command: &mut Command) -> Guest {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -50,9 +57,7 @@ impl Guest {
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
         out.read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
-        let guest = Guest { child, out };
-        guest.asleep();
-        guest
+        Guest { child, out }
     }
 
     /// Writes to it, and gives the line it answers.
