@@ -149,6 +149,7 @@ records!(
     wire::Frame,
     wire::Kind,
     wire::Counts,
+    wire::Collection,
     wire::Entry,
     wire::Segments,
     wire::calls::Area,
