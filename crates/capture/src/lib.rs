@@ -28,4 +28,4 @@ mod run;
 
 pub use format::{Conversion, Conversions, Kind};
 pub use op::{Op, Source, Width};
-pub use run::{Ended, Limits, Registers, Returned, run};
+pub use run::{CALLERS, Ended, Limits, Registers, Returned, run};

@@ -40,6 +40,7 @@ use areas::Areas;
 use standstill::stopped;
 use std::collections::HashMap;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use text::Texts;
@@ -421,14 +422,23 @@ impl Tracing {
             .collect()
     }
 
+    /// Where our code is in the guest.
+    pub fn agent(&self) -> Range<u64> {
+        self.resident.base..self.resident.base + self.resident.header.size
+    }
+
+    /// The guest's memory.
+    pub fn memory(&self) -> &Arc<GuestMemory> {
+        &self.memory
+    }
+
     fn has_parked_frames(&self, stacks: &[u64]) -> bool {
         let [routine, end, _] = self.resident.header.routines;
         let Ok(maps) = Maps::read(self.status.pid) else {
             return false;
         };
-        let agent = self.resident.base..self.resident.base + self.resident.header.size;
         let mut ours = self.lanes.ranges();
-        ours.push(agent);
+        ours.push(self.agent());
         parked::may_be(&self.memory, &maps, routine..end, &ours, stacks)
     }
 }

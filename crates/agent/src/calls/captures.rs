@@ -11,6 +11,10 @@ use capture::{Limits, Registers, Returned, run};
 use routine::{Frame, Results};
 use wire::PAGE;
 
+// `Source::Callers` is where the frame says.
+const _: () =
+    assert!(size_of::<Frame>() - core::mem::offset_of!(Frame, rbp) == capture::CALLERS as usize);
+
 /// The registers of a call.
 fn registers(frame: &Frame) -> Registers {
     Registers {

@@ -68,6 +68,10 @@ pub struct CallsArgs {
     #[arg(short = 'i', help_heading = SHOW)]
     pub instruction: bool,
 
+    /// Show N frames of who called whom under each call, as far as they lie within 8 KiB of the stack
+    #[arg(short = 'w', value_name = "N", default_value_t = 0, help_heading = SHOW)]
+    pub frames: usize,
+
     /// Indent calls made by calls by N columns
     #[arg(short = 'n', long = "indent", value_name = "N", default_value_t = 0, help_heading = SHOW)]
     pub indent: usize,

@@ -1,5 +1,6 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+mod callers;
 mod guest;
 mod printer;
 mod select;

@@ -1,5 +1,6 @@
 //! One traced process: hooked as the selection says, read, left.
 
+use super::callers::{self, Callers};
 use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
@@ -43,6 +44,7 @@ pub struct Guest {
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
+    callers: Callers,
 }
 
 /// How functions are hooked.
@@ -50,6 +52,8 @@ struct Plan {
     want: u64,
     detail: Detail,
     copies: bool,
+    /// With the stack (`-w`).
+    callers: bool,
 }
 
 impl Plan {
@@ -60,7 +64,10 @@ impl Plan {
                 .as_ref()
                 .filter(|_| self.copies)
                 .map(|of| of.capture(self.detail));
-            let copy = copy.unwrap_or_default();
+            let mut copy = copy.unwrap_or_default();
+            if self.callers {
+                copy.call.extend(callers::program());
+            }
             Wanted {
                 stack: prototype
                     .as_ref()
@@ -84,7 +91,9 @@ impl Guest {
         let options = Options {
             ring: RING,
             most_wait: args.max_wait,
-            room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+            room: LEAST_ROOM
+                + u64::from(args.strings) / 8 * 2
+                + if args.frames == 0 { 0 } else { callers::ROOM },
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
         let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
@@ -108,6 +117,7 @@ impl Guest {
                 array: args.array,
             },
             copies: !args.count,
+            callers: args.frames != 0 && !args.count,
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
@@ -124,6 +134,7 @@ impl Guest {
             stacks: Vec::new(),
             gone: false,
             quiet: args.ltrace,
+            callers: Callers::new(args.frames),
         })
     }
 
@@ -132,6 +143,7 @@ impl Guest {
         if !self.tracing.has_news()? {
             return Ok(());
         }
+        self.callers.forget();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
@@ -214,8 +226,9 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        pieces,
                         line: place.and_then(|place| self.line(place)),
+                        callers: self.callers.of(&self.tracing, caller, frame, &pieces),
+                        pieces,
                     };
                     (frame, What::Call(call))
                 }

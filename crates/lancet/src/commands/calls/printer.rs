@@ -6,7 +6,7 @@ use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::Count;
 use super::stacks::Stacks;
-use super::told::{At, Call as Began, Return, Told, What};
+use super::told::{At, Call as Began, Caller, Return, Told, What};
 use crate::cli::CallsArgs;
 use form::{Form, Head};
 use process::lanes::Line;
@@ -28,6 +28,7 @@ struct Open {
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
     line: Option<Arc<Line>>,
+    callers: Vec<Arc<Caller>>,
 }
 
 /// See the module's text.
@@ -78,6 +79,7 @@ impl<'a> Printer<'a> {
             registers,
             pieces,
             line,
+            callers,
         } = began;
         let known = self.signatures.of(&function.module, &function.name);
         let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
@@ -101,6 +103,7 @@ impl<'a> Printer<'a> {
             pieces,
             began: at.time,
             line,
+            callers,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
         for open in unwound {
@@ -192,7 +195,15 @@ impl<'a> Printer<'a> {
         }
         self.unfinished = None;
         self.lines += 1;
-        writeln!(self.out)
+        writeln!(self.out)?;
+        for caller in &open.callers {
+            writeln!(self.out, " > {caller}")?;
+        }
+        match open.callers.is_empty() {
+            true => Ok(()),
+            // As ltrace does.
+            false => writeln!(self.out),
+        }
     }
 
     /// Ends a line whose call has not returned.

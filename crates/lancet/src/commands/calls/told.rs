@@ -63,6 +63,30 @@ pub struct Call {
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+    /// Who called whom (`-w`), the caller first.
+    pub callers: Vec<Arc<Caller>>,
+}
+
+/// A frame of native code around a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Where it goes on.
+    pub address: u64,
+    /// The file; `None` = code of no file.
+    pub path: Option<String>,
+    /// The function, and how far into it.
+    pub function: Option<(String, u64)>,
+}
+
+impl std::fmt::Display for Caller {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.as_deref().unwrap_or("unmapped_area");
+        let at = self.address;
+        match &self.function {
+            Some((name, offset)) => write!(out, "{path}({name}+{offset:#x}) [{at:#x}]"),
+            None => write!(out, "{path}(???) [{at:#x}]"),
+        }
+    }
 }
 
 /// As what a call is shown. One that both `-e` and `-x` name is two to ltrace: the second inside the first.
