@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Opens the guests, prints what they call, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     interrupt::catch();
-    let signatures = Signatures::read(&args.prototypes)?;
+    let signatures = Signatures::read(&args.prototypes, args.ltrace)?;
     let stream = match args.ltrace {
         true => Stream::Stderr,
         false => Stream::Stdout,

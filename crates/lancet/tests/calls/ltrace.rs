@@ -17,7 +17,7 @@ fn shape(folder: &TempDir) -> Option<PathBuf> {
     let sources = fixtures().join("c/shape");
     let compile = |arguments: &[&str], source: &str, to: &PathBuf| {
         let mut compiler = Command::new("g++");
-        compiler.args(["-O2", "-o"]).arg(to);
+        compiler.args(["-O2", "-g", "-o"]).arg(to);
         compiler.arg(sources.join(source)).args(arguments);
         let output = compiler.output().expect("g++ runs");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -35,8 +35,12 @@ fn shape(folder: &TempDir) -> Option<PathBuf> {
 /// Prototypes of its functions.
 const CONF: &str = "int shape_sides(string);\nint shape_hash(string);\nint _ZN5shape4areaEii(int, int);\nint twice(int);\n";
 
-/// What lancet writes of one round of the program.
+/// What lancet writes of one round of the program, whose functions a `.conf` describes.
 fn one_round(name: &str, arguments: &[&str]) -> Option<Vec<String>> {
+    rounds(name, true, arguments)
+}
+
+fn rounds(name: &str, described: bool, arguments: &[&str]) -> Option<Vec<String>> {
     let _turn = beside();
     let folder = TempDir::new(name);
     let program = shape(&folder)?;
@@ -48,7 +52,10 @@ fn one_round(name: &str, arguments: &[&str]) -> Option<Vec<String>> {
     // ltrace begins lines in files with the process, if one was opened.
     let first = format!("{} ", guest.pid);
     let column = (40 + first.len()).to_string();
-    let mut all = vec!["--ltrace", "-a", &column, "-F", &conf, "-o", &file];
+    let mut all = vec!["--ltrace", "-a", &column, "-o", &file];
+    if described {
+        all.extend(["-F", &conf]);
+    }
     all.extend(arguments);
     let watch = Watch::start(calls(guest.pid, &all));
     let lines = || -> Vec<String> {
@@ -184,4 +191,18 @@ fn who_called_whom_is_told_through_hooked_functions() {
         expected.len() + 2,
         "two frames and a line between: {lines:?}"
     );
+}
+
+#[test]
+fn debug_information_describes_what_nobody_else_does() {
+    let Some(lines) = rounds("compiled", false, &["-l", "libshape.so.1", "-C"]) else {
+        return;
+    };
+    let expected = [
+        "shape->shape_sides(\"square\" <unfinished ...>",
+        &at_40("libshape.so.1->shape_hash(\"square\")", "= 657"),
+        &at_40("<... shape_sides resumed> )", "= 6"),
+        &at_40("shape->shape::area(int, int)(4, 3)", "= 12"),
+    ];
+    assert_eq!(lines, expected);
 }

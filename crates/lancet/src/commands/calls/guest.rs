@@ -69,10 +69,7 @@ impl Plan {
                 copy.call.extend(callers::program());
             }
             Wanted {
-                stack: prototype
-                    .as_ref()
-                    .filter(|of| of.format().is_none())
-                    .map(|of| of.places().used.stack),
+                stack: signatures.stack_of(&function.module, &function.name),
                 want: self.want,
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
@@ -119,6 +116,7 @@ impl Guest {
             copies: !args.count,
             callers: args.frames != 0 && !args.count,
         };
+        signatures.learn(tracing.functions(), &functions);
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
         if !args.ltrace {
@@ -146,9 +144,11 @@ impl Guest {
         self.callers.forget();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
-        let refused = self
-            .tracing
-            .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+        let refused = self.tracing.follow(|functions| {
+            let wanted = selection.functions(functions);
+            signatures.learn(functions, &wanted);
+            plan.all(signatures, wanted)
+        })?;
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
         if self.quiet {
