@@ -10,7 +10,7 @@ use super::duration::parse;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "lancet calls [OPTIONS] -p PID...", after_help = EXAMPLES)]
+#[command(version, override_usage = "lancet calls [OPTIONS] -p PID...", after_help = EXAMPLES)]
 pub struct CallsArgs {
     /// Open the running process PID; may be repeated
     #[arg(short = 'p', long = "pid", value_name = "PID", required = true, help_heading = TARGET)]
@@ -35,8 +35,9 @@ pub struct CallsArgs {
     #[arg(short = 'L', visible_short_alias = 'g', help_heading = WHICH)]
     pub only: bool,
 
-    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along
-    #[arg(short = 'F', long = "config", value_name = "FILE", help_heading = WHICH)]
+    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along; or from the
+    /// files SONAME.conf of a folder. Several are parted by colons
+    #[arg(short = 'F', long = "config", value_name = "FILE", value_delimiter = ':', help_heading = WHICH)]
     pub prototypes: Vec<PathBuf>,
 
     /// Watch for so long (500ms, 30s, 2m); without it until Ctrl-C or the end of the process
