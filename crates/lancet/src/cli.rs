@@ -23,12 +23,7 @@ pub use tune::TuneArgs;
 ///
 /// The process computes on as before, whatever happens to lancet.
 #[derive(Debug, Parser)]
-#[command(
-    name = "lancet",
-    version,
-    propagate_version = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "lancet", version, disable_help_subcommand = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
