@@ -51,6 +51,11 @@ pub enum What {
         /// What follows.
         rest: Vec<u64>,
     },
+    /// The thread has made a child, which has a copy of the calls that are open here.
+    Forked {
+        /// The child, as the guest numbers it.
+        child: u32,
+    },
 }
 
 /// A script line.
@@ -125,7 +130,7 @@ pub struct Lanes {
     session: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     address: u64,
     ring: u64,
@@ -161,15 +166,44 @@ impl Lanes {
             lost_before: Losses::default(),
             session,
         };
-        lanes.look()?;
-        for at in 0..lanes.known.len() {
-            let (reserved, lost) = lanes.written(at)?;
-            lanes.known[at].taken = reserved;
-            lanes.known[at].lost_before = lost;
-            lanes.give_back(at)?;
-        }
-        lanes.lost_before.unlaned = lanes.unlaned()?;
+        lanes.begin_here()?;
         Ok(lanes)
+    }
+
+    /// The lanes of a child that has a copy of this memory and stands still: as they are known here, from where the child
+    /// begins to speak.
+    pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
+        let mut lanes = Lanes {
+            memory,
+            calls: self.calls,
+            known: self.known.clone(),
+            by_address: self.by_address.clone(),
+            places: self.places.clone(),
+            by_line: self.by_line.clone(),
+            lost_before: Losses::default(),
+            session: self.session,
+        };
+        lanes.begin_here()?;
+        for lane in &lanes.known {
+            let field = lane.address + offset_of!(Lane, counts) as u64;
+            // Its parent's are counted there.
+            lanes.memory.write(field, &0u64.to_le_bytes())?;
+        }
+        Ok(lanes)
+    }
+
+    /// What was told and lost until now is nothing of ours.
+    fn begin_here(&mut self) -> Result<()> {
+        self.look()?;
+        for at in 0..self.known.len() {
+            let (reserved, lost) = self.written(at)?;
+            let lane = &mut self.known[at];
+            (lane.taken, lane.lost_before) = (reserved, lost);
+            (lane.stuck, lane.abandoned) = (None, 0);
+            self.give_back(at)?;
+        }
+        self.lost_before.unlaned = self.unlaned()?;
+        Ok(())
     }
 
     /// The script lines so far.
@@ -362,6 +396,14 @@ impl Lanes {
                     rest: rest.to_vec(),
                 },
             }),
+            (kind::FORK, [child, ticks, ..]) => tell(Told {
+                tid: lane.tid,
+                lane: at as u32,
+                ticks: *ticks,
+                what: What::Forked {
+                    child: *child as u32,
+                },
+            }),
             _ => {}
         }
     }
@@ -425,7 +467,7 @@ impl Lanes {
 fn behind(words: &[u64], position: u64) -> Option<u64> {
     let begins = |at: usize| {
         let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
-        let known = matches!(what, kind::GAP..=kind::THREAD | kind::BEGUN);
+        let known = matches!(what, kind::GAP..=kind::FORK | kind::BEGUN);
         (known && at + length as usize <= words.len()).then_some(length as usize)
     };
     match begins(0) {

@@ -1,21 +1,39 @@
 //! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, ArgGroup, Args};
 use prototypes::{Filter, FilterError};
 
 use super::duration::parse;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
-#[command(version, override_usage = "lancet calls [OPTIONS] -p PID...", after_help = EXAMPLES)]
+#[command(
+    version,
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program"]),
+    override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...",
+    after_help = EXAMPLES,
+)]
 pub struct CallsArgs {
     /// Open the running process PID; may be repeated
-    #[arg(short = 'p', long = "pid", value_name = "PID", required = true, help_heading = TARGET)]
+    #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
+
+    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
+    pub program: Vec<OsString>,
+
+    /// Follow children that are made from now on, and the programs that they run
+    #[arg(short = 'f', help_heading = TARGET)]
+    pub follow: bool,
+
+    /// Run PROGRAM as this user
+    #[arg(short = 'u', value_name = "USER", requires = "program", help_heading = TARGET)]
+    pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
     /// /regular expressions/; the last rule that matches a name decides
@@ -52,6 +70,10 @@ pub struct CallsArgs {
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
+
+    /// Do not show the signals that PROGRAM gets
+    #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
+    pub no_signals: bool,
 
     /// Show how long each call took, in seconds
     #[arg(short = 'T', help_heading = SHOW)]

@@ -6,6 +6,9 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
+//! | `ends` | a guest that ends takes nothing along |
+//! | `started` | programs that we start, from before their first instruction |
+//! | `family` | children, and programs that they run; several guests |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -21,7 +24,9 @@ mod harness;
 
 mod database;
 mod drivers;
+mod ends;
 mod exact;
+mod family;
 mod interpreters;
 mod killed;
 mod late;
@@ -29,4 +34,5 @@ mod lines;
 mod ltrace;
 mod machine;
 mod nasty;
+mod started;
 mod watch;

@@ -1,24 +1,25 @@
 //! One traced process: hooked as the selection says, read, left.
 
+mod life;
+
+pub use life::Step;
+
 use super::callers::{self, Callers};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::sink::Sink;
-use super::source::Count;
 use super::told::{At, Call, Return, Told, What};
 use crate::cli::CallsArgs;
-use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
-use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Line, Losses};
+use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
+use process::lanes::Line;
 use process::maps::Maps;
+use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
 use std::collections::HashMap;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,6 +41,9 @@ pub struct Guest {
     lines: Vec<Arc<Line>>,
     /// Mappings that were seen to hold stacks.
     stacks: Vec<Range<u64>>,
+    /// We stay its tracer.
+    tracee: Option<Tracee>,
+    life: life::Life,
     /// Its lanes are no more.
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
@@ -82,65 +86,73 @@ impl Plan {
 
 impl Guest {
     /// Opens and hooks a process; says on standard error how that went.
-    pub fn open(pid: i32, args: &CallsArgs, signatures: &Signatures) -> anyhow::Result<Self> {
-        let image = Image::parse(AGENT)?;
+    pub fn open(
+        pid: i32,
+        args: &CallsArgs,
+        image: &Image,
+        signatures: &Signatures,
+    ) -> anyhow::Result<Self> {
         let began = Instant::now();
-        let options = Options {
-            ring: RING,
-            most_wait: args.max_wait,
-            room: LEAST_ROOM
-                + u64::from(args.strings) / 8 * 2
-                + if args.frames == 0 { 0 } else { callers::ROOM },
-        };
-        let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
+        let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
+        let mut guest = Guest::new(tracing, args);
+        let (asked, functions) = guest.asked();
+        signatures.learn(guest.tracing.functions(), &functions);
+        let wanted = guest.plan.all(signatures, functions);
+        let refused = guest.tracing.set(wanted).map_err(explain)?;
+        if !guest.quiet {
+            announce(&guest.tracing, asked, &refused, began.elapsed());
+        }
+        Ok(guest)
+    }
+
+    fn new(tracing: Tracing, args: &CallsArgs) -> Self {
         let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
-        let functions = selection.functions(tracing.functions());
-        for (name, like) in selection.unknown(tracing.functions(), &functions) {
+        Guest {
+            tracing,
+            clock: Clock::start(),
+            plan: Plan {
+                want: wanted_of(args, &selection),
+                detail: Detail {
+                    strings: args.strings,
+                    array: args.array,
+                },
+                copies: !args.count,
+                callers: args.frames != 0 && !args.count,
+            },
+            selection,
+            functions: HashMap::new(),
+            lines: Vec::new(),
+            stacks: Vec::new(),
+            tracee: None,
+            life: life::Life::default(),
+            gone: false,
+            quiet: args.ltrace,
+            callers: Callers::new(args.frames),
+        }
+    }
+
+    /// The functions that are asked for, and how many; says which are not there.
+    fn asked(&self) -> (usize, Vec<Function>) {
+        let pid = self.tracing.pid();
+        let functions = self.selection.functions(self.tracing.functions());
+        for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            if !args.ltrace {
+            if !self.quiet {
                 eprintln!(
                     "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
                 );
             }
         }
-        let asked = functions.len();
-        let plan = Plan {
-            want: wanted_of(args, &selection),
-            detail: Detail {
-                strings: args.strings,
-                array: args.array,
-            },
-            copies: !args.count,
-            callers: args.frames != 0 && !args.count,
-        };
-        signatures.learn(tracing.functions(), &functions);
-        let wanted = plan.all(signatures, functions);
-        let refused = tracing.set(wanted).map_err(explain)?;
-        if !args.ltrace {
-            announce(&tracing, asked, &refused, began.elapsed());
-        }
-        Ok(Guest {
-            tracing,
-            clock: Clock::start(),
-            selection,
-            plan,
-            functions: HashMap::new(),
-            lines: Vec::new(),
-            stacks: Vec::new(),
-            gone: false,
-            quiet: args.ltrace,
-            callers: Callers::new(args.frames),
-        })
+        (functions.len(), functions)
     }
 
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
-    pub fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
-        if !self.tracing.has_news()? {
-            return Ok(());
-        }
+    fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
+        let first = self.tracing.arrives() != Arrives::Now;
+        let began = Instant::now();
         self.callers.forget();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
@@ -149,6 +161,14 @@ impl Guest {
             signatures.learn(functions, &wanted);
             plan.all(signatures, wanted)
         })?;
+        if self.quiet {
+            return Ok(());
+        }
+        if first {
+            let (asked, _) = self.asked();
+            announce(&self.tracing, asked, &refused, began.elapsed());
+            return Ok(());
+        }
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
         if self.quiet {
@@ -163,31 +183,25 @@ impl Guest {
 
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
+    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
         if self.gone {
-            return Ok(false);
+            return false;
         }
         let mut told = Vec::new();
         let lanes = self.tracing.lanes();
         let any = lanes
             .look()
             .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, sink)?;
-        Ok(any.unwrap_or_else(|_| {
+        self.tell(told, tell);
+        any.unwrap_or_else(|_| {
             self.gone = true;
-            let how = match self.tracing.is_alive() {
-                true => "runs another program now (exec)",
-                false => "ended",
-            };
-            if !self.quiet {
-                eprintln!("lancet: process {} {how}", self.tracing.pid());
-            }
             false
-        }))
+        })
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
+    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut dyn FnMut(Told)) {
+        let pid = self.tracing.pid();
         told.sort_by_key(|one| one.ticks);
         let period = match told.is_empty() {
             true => 0.0,
@@ -232,6 +246,9 @@ impl Guest {
                     };
                     (frame, What::Call(call))
                 }
+                process::lanes::What::Forked { child } => {
+                    (0, What::Forked(self.tracing.process_here(child)))
+                }
                 process::lanes::What::Return {
                     frame,
                     registers,
@@ -252,16 +269,15 @@ impl Guest {
                 }
             };
             let at = At {
-                pid: self.tracing.pid(),
+                pid,
                 tid: one.tid,
                 lane: one.lane,
                 stack: self.stack(frame),
                 frame,
                 time,
             };
-            sink.take(Told { at, what })?;
+            tell(Told { at, what });
         }
-        Ok(())
     }
 
     /// The function with this hook.
@@ -299,45 +315,20 @@ impl Guest {
         start
     }
 
-    /// What was counted.
-    pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        let counted = self.tracing.lanes().counted()?;
-        let period = self.clock.period();
-        let named = counted.into_iter().filter_map(|counted| {
-            Some(Count {
-                function: self.function(counted.hook)?,
-                line: counted.place.and_then(|place| self.line(place)),
-                counted,
-                period,
-            })
-        });
-        Ok(named.collect())
-    }
-
-    /// What got lost.
-    pub fn losses(&mut self) -> Result<Losses, Error> {
-        self.tracing.lanes().losses()
-    }
-
-    /// Whether it still runs.
-    pub fn is_alive(&self) -> bool {
-        !self.gone && self.tracing.is_alive()
-    }
-
     /// Its id.
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
     }
+}
 
-    /// Takes the hooks out; what was told before can still be read.
-    pub fn leave(&mut self) -> Result<(), Error> {
-        if !self.tracing.leave()? {
-            eprintln!(
-                "lancet: process {}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them",
-                self.tracing.pid()
-            );
-        }
-        Ok(())
+fn options(args: &CallsArgs) -> Options {
+    Options {
+        ring: RING,
+        most_wait: args.max_wait,
+        room: LEAST_ROOM
+            + u64::from(args.strings) / 8 * 2
+            + if args.frames == 0 { 0 } else { callers::ROOM },
+        follow: args.follow,
     }
 }
 
@@ -387,7 +378,14 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
-    if let Some(reason) = tracing.no_lines() {
+    say_no_lines(tracing);
+}
+
+/// Why no script lines will be told; a program that has just begun may still make a VM.
+fn say_no_lines(tracing: &Tracing) {
+    if let Some(reason) = tracing.no_lines()
+        && !tracing.awaits_script()
+    {
         eprintln!("lancet: no script lines: {reason}");
     }
 }
