@@ -158,6 +158,8 @@ pub struct Tracing {
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
     timing: Timing,
+    /// The language whose lines are told.
+    vm: &'static str,
     /// Why no script lines can be told.
     no_lines: Option<String>,
     ties: Ties,
@@ -339,6 +341,11 @@ impl Tracing {
     /// What the hooks say.
     pub fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
+    }
+
+    /// The language whose lines are told; empty = none.
+    pub fn vm(&self) -> &'static str {
+        self.vm
     }
 
     /// Why script lines are not known, if they are not.

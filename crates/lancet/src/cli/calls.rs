@@ -1,7 +1,7 @@
 //! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, ArgGroup, Args};
@@ -14,7 +14,7 @@ use super::duration::parse;
 #[command(
     version,
     group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program"]),
-    override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...",
+    override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
     after_help = EXAMPLES,
 )]
 pub struct CallsArgs {
@@ -23,7 +23,8 @@ pub struct CallsArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
-    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end
+    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or show what was recorded
+    /// in this file
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
     pub program: Vec<OsString>,
 
@@ -119,10 +120,18 @@ pub struct CallsArgs {
     #[arg(short, long, value_name = "FILE", help_heading = SHOW)]
     pub output: Option<PathBuf>,
 
+    /// Record the calls in FILE, readable by you alone (mode 0600), for `lancet calls FILE`; lines are printed only
+    /// where -o says
+    #[arg(long, value_name = "FILE", help_heading = SHOW)]
+    pub record: Option<PathBuf>,
+
     /// Lines as ltrace prints them, without the script's line
     #[arg(long, help_heading = SHOW)]
     pub ltrace: bool,
 }
+
+/// Characters that are recorded of a string.
+const RECORDED_STRINGS: u32 = 512;
 
 const TARGET: &str = "What to open";
 const WHICH: &str = "Which calls";
@@ -134,10 +143,35 @@ Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
+  lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
+  lancet calls -T -x mysql_real_query q.lancet     … and from it, as often as you like
 
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
 impl CallsArgs {
+    /// The recording to be shown, if that is what PROGRAM names.
+    pub fn recording(&self) -> Option<&Path> {
+        match &self.program[..] {
+            [file] if self.pids.is_empty() && recording::is_recording(Path::new(file)) => {
+                Some(Path::new(file))
+            }
+            _ => None,
+        }
+    }
+
+    /// The guests count for themselves, because nobody wants to be told of each call.
+    pub fn counts_there(&self) -> bool {
+        self.count && self.record.is_none()
+    }
+
+    /// How much of a string is told; what is recorded may be looked at with a larger `-s`.
+    pub fn kept_of_strings(&self) -> u32 {
+        match self.record {
+            Some(_) => self.strings.max(RECORDED_STRINGS),
+            None => self.strings,
+        }
+    }
+
     /// What is called from where is shown unless something else was asked for.
     pub fn callers(&self) -> Vec<Filter> {
         let asked = self.only || !(self.x.is_empty() && self.l.is_empty()) || !self.e.is_empty();

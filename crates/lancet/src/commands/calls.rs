@@ -3,7 +3,10 @@
 mod callers;
 mod family;
 mod guest;
+mod known;
 mod printer;
+mod recorder;
+mod replay;
 mod select;
 mod signals;
 mod signatures;
@@ -20,9 +23,12 @@ use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
 use family::Family;
 use printer::Printer;
+use process::lanes::Losses;
 use process::tracee::wait_for_any;
+use recorder::Recorder;
+use replay::Replay;
 use signatures::Signatures;
-use sink::Sink;
+use sink::{End, Sink};
 use source::{Flow, Source};
 use std::time::{Duration, Instant};
 use summary::Summary;
@@ -34,33 +40,46 @@ const INTERRUPTED: u8 = 130;
 /// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the guests, or starts a program, prints what they call, leaves.
+/// Opens the guests, a program or a recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     interrupt::catch();
+    let file = args.recording();
+    if let (Some(read), Some(written)) = (file, &args.record)
+        && read.canonicalize().ok() == written.canonicalize().ok()
+    {
+        anyhow::bail!(
+            "{} is what is read: record into another file",
+            written.display()
+        );
+    }
     let signatures = Signatures::read(&args.prototypes, args.ltrace)?;
-    let starts = !args.program.is_empty();
-    let stream = match starts || args.ltrace {
-        // Standard output is the program's.
-        true => Stream::Stderr,
-        false => Stream::Stdout,
+    let starts = !args.program.is_empty() && file.is_none();
+    let mut sink = sink(&args, &signatures, starts)?;
+    let mut source: Box<dyn Source> = match file {
+        Some(path) => Box::new(Replay::open(path, &args, &signatures)?),
+        None => Box::new(Family::open(&args, &signatures)?),
     };
-    let out = Output::open(args.output.as_deref(), stream)?.out;
-    let mut source = Family::open(&args, &signatures)?;
-    let mut sink: Box<dyn Sink> = match args.count {
-        true => Box::new(Summary::new(&args, out)),
-        false => Box::new(Printer::new(&args, &signatures, out)),
-    };
-    let watched = watch(&args, &mut source, &mut *sink);
+    let watched = watch(&args, starts, &mut *source, &mut *sink);
     let mut lost = !source.leave();
     let interrupted = watched?;
-    // What was told while we left.
-    source.read(&mut *sink)?;
-    sink.finish(source.counted())?;
-    lost |= source.say_losses();
+    if file.is_none() {
+        // What was told while we left.
+        source.read(&mut *sink)?;
+    }
+    lost |= source.has_missed();
+    let losses = source.losses();
+    for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {
+        say(*pid, losses);
+        lost = true;
+    }
+    sink.finish(End {
+        counted: source.counted(),
+        losses,
+    })?;
     let code = match (starts, interrupted) {
         (false, _) => 0,
         (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
-        (true, false) => await_end(&mut source),
+        (true, false) => await_end(&mut *source),
     };
     Ok(match (code, lost) {
         (0, true) => LOST,
@@ -68,10 +87,51 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     })
 }
 
+/// Who takes what is told.
+fn sink<'a>(
+    args: &'a CallsArgs,
+    signatures: &'a Signatures,
+    starts: bool,
+) -> anyhow::Result<Box<dyn Sink + 'a>> {
+    let shows = args.record.is_none() || args.count || args.output.is_some();
+    let shown: Option<Box<dyn Sink>> = match shows {
+        false => None,
+        true => {
+            let stream = match starts || args.ltrace {
+                // Standard output is the program's.
+                true => Stream::Stderr,
+                false => Stream::Stdout,
+            };
+            let out = Output::open(args.output.as_deref(), stream)?.out;
+            Some(match args.count {
+                true => Box::new(Summary::new(args, out)),
+                false => Box::new(Printer::new(args, signatures, out)),
+            })
+        }
+    };
+    Ok(match (&args.record, shown) {
+        (Some(path), shown) => Box::new(Recorder::create(path, signatures, shown)?),
+        (None, Some(shown)) => shown,
+        (None, None) => unreachable!("what is not recorded is shown"),
+    })
+}
+
+/// Says what got lost.
+fn say(pid: i32, losses: &Losses) {
+    eprintln!(
+        "lancet: process {pid}: lost: {} records that found no room in time, {} calls of threads without a lane, {} counts",
+        losses.records, losses.unlaned, losses.uncounted
+    );
+}
+
 /// Reads until it is over; whether by Ctrl-C.
-fn watch(args: &CallsArgs, source: &mut dyn Source, sink: &mut dyn Sink) -> anyhow::Result<bool> {
+fn watch(
+    args: &CallsArgs,
+    starts: bool,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+) -> anyhow::Result<bool> {
     let started = Instant::now();
-    let starts = !args.program.is_empty();
     let mut asked: Option<Instant> = None;
     loop {
         let flow = source.read(sink)?;
@@ -95,7 +155,7 @@ fn watch(args: &CallsArgs, source: &mut dyn Source, sink: &mut dyn Sink) -> anyh
 }
 
 /// The exit code of the program, which goes on alone.
-fn await_end(source: &mut Family) -> u8 {
+fn await_end(source: &mut dyn Source) -> u8 {
     loop {
         if let Some(code) = source.code() {
             return code as u8;

@@ -9,6 +9,7 @@
 //! | `ends` | a guest that ends takes nothing along |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
+//! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -34,5 +35,6 @@ mod lines;
 mod ltrace;
 mod machine;
 mod nasty;
+mod recorded;
 mod started;
 mod watch;

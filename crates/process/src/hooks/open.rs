@@ -190,6 +190,7 @@ impl Tracing {
         );
         self.timing = timing;
         self.no_lines = learnt?;
+        self.vm = script.name();
         Ok(())
     }
 
@@ -258,6 +259,7 @@ impl Tracing {
             names: HashMap::new(),
             texts: Texts::default(),
             timing,
+            vm: script.map_or("", Script::name),
             no_lines,
             ties,
             arrives: Arrives::Now,

@@ -32,6 +32,11 @@ impl Pieces {
         }
     }
 
+    /// Every piece, in the order they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.pieces.iter().map(|(at, bytes)| (*at, &**bytes))
+    }
+
     /// Forgets all, to be used for the next call.
     pub fn clear(&mut self) {
         self.pieces.clear();

@@ -10,6 +10,7 @@ use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::Image;
+use process::lanes::Losses;
 use process::seized::{Became, Seized};
 use process::tracee::{Happening, Tracee, User, wait_for_any};
 use std::thread::sleep;
@@ -30,8 +31,9 @@ pub struct Family<'a> {
     program: Option<Program>,
     /// They were left; what they told is to be read.
     left: Vec<Guest>,
-    /// What those counted of whom nothing comes any more.
+    /// What those counted, and what those lost, of whom nothing comes any more.
     counts: Vec<Count>,
+    losses: Vec<(i32, Losses)>,
     /// Something was lost or refused.
     lost: bool,
 }
@@ -57,6 +59,7 @@ impl<'a> Family<'a> {
             program: None,
             left: Vec::new(),
             counts: Vec::new(),
+            losses: Vec::new(),
             lost: false,
         };
         let starts = !args.program.is_empty();
@@ -210,7 +213,7 @@ impl<'a> Family<'a> {
             }
         }
         self.lost |= guest.has_missed();
-        if self.args.count {
+        if self.args.counts_there() {
             match guest.counted() {
                 Ok(counts) => self.counts.extend(counts),
                 Err(error) => {
@@ -222,7 +225,9 @@ impl<'a> Family<'a> {
                 }
             }
         }
-        self.lost |= say_losses(&mut guest);
+        if let Ok(losses) = guest.losses() {
+            self.losses.push((guest.pid(), losses));
+        }
     }
 
     fn retire_left(&mut self, mut guest: Guest) {
@@ -233,20 +238,6 @@ impl<'a> Family<'a> {
             program.alone = Some(tracee);
         }
         self.retire(guest);
-    }
-
-    /// The exit code of the program that was started, if it has ended.
-    pub fn code(&mut self) -> Option<i32> {
-        let program = self.program.as_mut()?;
-        if let (None, Some(tracee)) = (program.code, &mut program.alone) {
-            match tracee.tend() {
-                Ok(None) => {}
-                Ok(Some(Happening::Ended(code))) => program.code = Some(code),
-                Ok(Some(_)) => drop(tracee.go_on(false)),
-                Err(_) => program.code = Some(1),
-            }
-        }
-        program.code
     }
 }
 
@@ -310,25 +301,24 @@ impl Source for Family<'_> {
         std::mem::take(&mut self.counts)
     }
 
-    fn say_losses(&mut self) -> bool {
+    fn has_missed(&self) -> bool {
         self.lost
     }
-}
 
-/// Says what got lost; whether anything did.
-fn say_losses(guest: &mut Guest) -> bool {
-    let Ok(losses) = guest.losses() else {
-        return false;
-    };
-    if losses.sum() == 0 {
-        return false;
+    fn losses(&mut self) -> Vec<(i32, Losses)> {
+        std::mem::take(&mut self.losses)
     }
-    eprintln!(
-        "lancet: process {}: lost: {} records that found no room in time, {} calls of threads without a lane, {} counts",
-        guest.pid(),
-        losses.records,
-        losses.unlaned,
-        losses.uncounted
-    );
-    true
+
+    fn code(&mut self) -> Option<i32> {
+        let program = self.program.as_mut()?;
+        if let (None, Some(tracee)) = (program.code, &mut program.alone) {
+            match tracee.tend() {
+                Ok(None) => {}
+                Ok(Some(Happening::Ended(code))) => program.code = Some(code),
+                Ok(Some(_)) => drop(tracee.go_on(false)),
+                Err(_) => program.code = Some(1),
+            }
+        }
+        program.code
+    }
 }

@@ -5,23 +5,19 @@ mod life;
 pub use life::Step;
 
 use super::callers::{self, Callers};
+use super::known::Known;
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::told::{At, Call, Return, Told, What};
+use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
 use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::Line;
-use process::maps::Maps;
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -36,11 +32,9 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
-    /// Functions by the number of their hook, and lines by theirs, to be shared.
-    functions: HashMap<u32, Arc<Function>>,
-    lines: Vec<Arc<Line>>,
-    /// Mappings that were seen to hold stacks.
-    stacks: Vec<Range<u64>>,
+    known: Known,
+    /// It was said what it is.
+    introduced: bool,
     /// We stay its tracer.
     tracee: Option<Tracee>,
     life: life::Life,
@@ -96,7 +90,7 @@ impl Guest {
         let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
         let mut guest = Guest::new(tracing, args);
         let (asked, functions) = guest.asked();
-        signatures.learn(guest.tracing.functions(), &functions);
+        signatures.read_debug_info(guest.tracing.functions(), &functions);
         let wanted = guest.plan.all(signatures, functions);
         let refused = guest.tracing.set(wanted).map_err(explain)?;
         if !guest.quiet {
@@ -113,16 +107,15 @@ impl Guest {
             plan: Plan {
                 want: wanted_of(args, &selection),
                 detail: Detail {
-                    strings: args.strings,
+                    strings: args.kept_of_strings(),
                     array: args.array,
                 },
-                copies: !args.count,
-                callers: args.frames != 0 && !args.count,
+                copies: !args.counts_there(),
+                callers: args.frames != 0 && !args.counts_there(),
             },
             selection,
-            functions: HashMap::new(),
-            lines: Vec::new(),
-            stacks: Vec::new(),
+            known: Known::default(),
+            introduced: false,
             tracee: None,
             life: life::Life::default(),
             gone: false,
@@ -154,11 +147,12 @@ impl Guest {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
         self.callers.forget();
+        self.known.forget_ways();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self.tracing.follow(|functions| {
             let wanted = selection.functions(functions);
-            signatures.learn(functions, &wanted);
+            signatures.read_debug_info(functions, &wanted);
             plan.all(signatures, wanted)
         })?;
         if self.quiet {
@@ -187,6 +181,7 @@ impl Guest {
         if self.gone {
             return false;
         }
+        self.introduce(tell);
         let mut told = Vec::new();
         let lanes = self.tracing.lanes();
         let any = lanes
@@ -197,6 +192,34 @@ impl Guest {
             self.gone = true;
             false
         })
+    }
+
+    /// Says what it is, once.
+    fn introduce(&mut self, tell: &mut dyn FnMut(Told)) {
+        if std::mem::replace(&mut self.introduced, true) {
+            return;
+        }
+        let pid = self.tracing.pid();
+        let at = At {
+            pid,
+            tid: pid as u32,
+            ..At::default()
+        };
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = command.split(|byte| *byte == 0);
+        let mut command: Vec<String> = words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        // A NUL ends each.
+        command.pop();
+        let opened = Opened {
+            command,
+            vm: self.tracing.vm().to_owned(),
+        };
+        tell(Told {
+            at,
+            what: What::Opened(opened),
+        });
     }
 
     /// Hands on what lanes told, in the order of time.
@@ -218,11 +241,8 @@ impl Guest {
                     registers,
                     rest,
                 } => {
-                    let Some(function) = self.function(hook) else {
-                        continue;
-                    };
-                    let functions = self.tracing.functions();
-                    let Some(shown) = self.selection.shows(functions, &function, caller) else {
+                    let known = self.known.way(&self.tracing, &self.selection, hook, caller);
+                    let Some((way, shown)) = known else {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
@@ -232,7 +252,8 @@ impl Guest {
                     }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
-                        function,
+                        function: way.function.clone(),
+                        way,
                         shown,
                         caller,
                         registers: Registers {
@@ -240,7 +261,7 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        line: place.and_then(|place| self.line(place)),
+                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                         callers: self.callers.of(&self.tracing, caller, frame, &pieces),
                         pieces,
                     };
@@ -272,47 +293,12 @@ impl Guest {
                 pid,
                 tid: one.tid,
                 lane: one.lane,
-                stack: self.stack(frame),
+                stack: self.known.stack(self.tracing.pid(), frame),
                 frame,
                 time,
             };
             tell(Told { at, what });
         }
-    }
-
-    /// The function with this hook.
-    fn function(&mut self, hook: u32) -> Option<Arc<Function>> {
-        if let Some(known) = self.functions.get(&hook) {
-            return Some(known.clone());
-        }
-        let found = Arc::new(self.tracing.function(hook)?.clone());
-        self.functions.insert(hook, found.clone());
-        Some(found)
-    }
-
-    /// The line with this number.
-    fn line(&mut self, place: usize) -> Option<Arc<Line>> {
-        let known = self.lines.len();
-        let more = self.tracing.lanes().places().get(known..)?;
-        self.lines.extend(more.iter().cloned().map(Arc::new));
-        self.lines.get(place).cloned()
-    }
-
-    /// The stack that holds a frame: the start of its mapping.
-    fn stack(&mut self, frame: u64) -> u64 {
-        if let Some(known) = self.stacks.iter().find(|range| range.contains(&frame)) {
-            return known.start;
-        }
-        // A mapping that grew or came: what is known may be no more.
-        let found = Maps::read(self.tracing.pid())
-            .ok()
-            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
-        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
-        self.stacks
-            .retain(|known| known.end <= range.start || known.start >= range.end);
-        let start = range.start;
-        self.stacks.push(range);
-        start
     }
 
     /// Its id.
@@ -326,7 +312,7 @@ fn options(args: &CallsArgs) -> Options {
         ring: RING,
         most_wait: args.max_wait,
         room: LEAST_ROOM
-            + u64::from(args.strings) / 8 * 2
+            + u64::from(args.kept_of_strings()) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
     }
@@ -334,7 +320,7 @@ fn options(args: &CallsArgs) -> Options {
 
 fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.count {
+    match args.counts_there() {
         // Which module called is seen from the record only.
         true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,

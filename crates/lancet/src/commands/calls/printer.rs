@@ -4,10 +4,9 @@ mod form;
 
 use super::signals::{signal_name, signal_text};
 use super::signatures::Signatures;
-use super::sink::Sink;
-use super::source::Count;
+use super::sink::{End, Sink};
 use super::stacks::Stacks;
-use super::told::{At, Call as Began, Caller, End, Return, Told, What};
+use super::told::{At, Call as Began, Caller, End as Ended, Return, Told, What};
 use crate::cli::CallsArgs;
 use form::{Form, Head};
 use process::lanes::Line;
@@ -96,6 +95,7 @@ impl<'a> Printer<'a> {
             pieces,
             line,
             callers,
+            ..
         } = began;
         let known = self.signatures.of(&function.module, &function.name);
         let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
@@ -266,6 +266,7 @@ impl Sink for Printer<'_> {
             self.form.say_threads();
         }
         match told.what {
+            What::Opened(_) => Ok(()),
             What::Call(began) => self.called(told.at, began),
             What::Return(back) => self.came_back(told.at, back),
             What::Signal(_) if self.args.no_signals => Ok(()),
@@ -284,17 +285,17 @@ impl Sink for Printer<'_> {
                 self.stacks.forget(told.at.pid);
                 self.deepest.retain(|(pid, _), _| *pid != told.at.pid);
                 match end {
-                    End::Exited(code) => {
+                    Ended::Exited(code) => {
                         self.note(told.at, &format!("+++ exited (status {code}) +++"))
                     }
-                    End::Killed(signal) => self.note(
+                    Ended::Killed(signal) => self.note(
                         told.at,
                         &format!("+++ killed by {} +++", signal_name(signal)),
                     ),
-                    End::Replaced if self.args.ltrace => {
+                    Ended::Replaced if self.args.ltrace => {
                         self.note(told.at, "--- Called exec() ---")
                     }
-                    End::Unknown | End::Replaced => self.break_line(),
+                    Ended::Unknown | Ended::Replaced => self.break_line(),
                 }
             }
         }
@@ -304,7 +305,7 @@ impl Sink for Printer<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Vec<Count>) -> io::Result<()> {
+    fn finish(&mut self, _: End) -> io::Result<()> {
         self.break_line()?;
         self.out.flush()
     }

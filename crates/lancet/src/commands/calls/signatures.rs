@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use process::functions::{Function, Functions, Place};
 use prototypes::dwarf::{self, Signature};
-use prototypes::{Prototype, Search};
+use prototypes::{Library, Prototype, Search};
 
 /// Prototypes, found when they are first asked for.
 pub struct Signatures {
@@ -22,7 +22,12 @@ pub struct Signatures {
     unknown: Prototype,
     /// Show what pointers to structs lead to.
     follow: bool,
+    /// There are files of `-F`.
+    named: bool,
 }
+
+/// How a function is called in a text that is its own.
+const ANYONE: &str = "f";
 
 /// Words shown of a function that nobody described; ltrace shows four.
 const UNKNOWN_WORDS: usize = 4;
@@ -54,6 +59,7 @@ impl Signatures {
             read: RefCell::default(),
             unknown: Prototype::unknown(UNKNOWN_WORDS),
             follow,
+            named: !named.is_empty(),
         })
     }
 
@@ -86,7 +92,7 @@ impl Signatures {
     }
 
     /// Looks into the debug information of the modules of those functions that nobody described.
-    pub fn learn(&self, functions: &Functions, wanted: &[Function]) {
+    pub fn read_debug_info(&self, functions: &Functions, wanted: &[Function]) {
         for place in functions.modules() {
             if self.read.borrow().contains(&place.module.path) {
                 continue;
@@ -130,6 +136,25 @@ impl Signatures {
                     .entry((place.name.to_string(), name))
                     .or_insert(signature);
             }
+        }
+    }
+
+    /// The prototype of a function, if somebody described it, as a text that needs no other.
+    pub fn text(&self, module: &str, name: &str) -> Option<String> {
+        // Names of other languages are none in the grammar.
+        let prototype = self.of(module, name)?;
+        Some(Library::of(ANYONE, prototype).to_string())
+    }
+
+    /// Takes over the prototype that a function had when it was recorded, unless `-F` describes it.
+    pub fn learn(&self, module: &str, name: &str, text: &str) {
+        if self.named && self.of(module, name).is_some() {
+            return;
+        }
+        let (library, _) = Library::parse(name, text, &mut |_| None);
+        if let Some(prototype) = library.prototype(ANYONE) {
+            let key = (module.to_owned(), name.to_owned());
+            self.known.borrow_mut().insert(key, Some(prototype.clone()));
         }
     }
 

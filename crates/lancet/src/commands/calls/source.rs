@@ -1,8 +1,8 @@
-//! Where calls come from: guests that are open, and a program that was started.
+//! Where calls come from: guests that are open, a program that was started (`family`), a file (`replay`).
 
 use super::sink::Sink;
 use process::functions::Function;
-use process::lanes::{Counted, Line};
+use process::lanes::{Counted, Line, Losses};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -44,12 +44,22 @@ pub trait Source {
         sleep(LOOK);
     }
 
-    /// Ends it; what was told before can still be read. Whether it could be ended as it should.
+    /// Ends it; what was told before can still be read. Whether all of it could be opened, and ended as it should.
     fn leave(&mut self) -> bool;
 
     /// What was counted instead of told.
     fn counted(&mut self) -> Vec<Count>;
 
-    /// Says on standard error what got lost; whether anything did, or was refused.
-    fn say_losses(&mut self) -> bool;
+    /// What got lost in each process.
+    fn losses(&mut self) -> Vec<(i32, Losses)>;
+
+    /// Whether something else was lost or refused; it was said.
+    fn has_missed(&self) -> bool {
+        false
+    }
+
+    /// The exit code of the program that was started, if one was and it has ended.
+    fn code(&mut self) -> Option<i32> {
+        None
+    }
 }

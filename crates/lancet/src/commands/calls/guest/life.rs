@@ -306,10 +306,8 @@ impl Guest {
         let at = At {
             pid: self.pid(),
             tid: self.pid() as u32,
-            lane: 0,
-            stack: 0,
-            frame: 0,
             time: now(),
+            ..At::default()
         };
         Told { at, what }
     }
@@ -345,8 +343,10 @@ impl Guest {
         let period = self.clock.period();
         let counts = counted.into_iter().filter_map(|counted| {
             Some(Count {
-                function: self.function(counted.hook)?,
-                line: counted.place.and_then(|place| self.line(place)),
+                function: self.known.function(&self.tracing, counted.hook)?,
+                line: counted
+                    .place
+                    .and_then(|place| self.known.line(&mut self.tracing, place)),
                 counted,
                 period,
             })
