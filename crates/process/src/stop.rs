@@ -44,6 +44,19 @@ struct Thread {
     grouped: bool,
     /// Traced by us before this stop, and after it.
     kept: bool,
+    /// It stood before this stop, and stands after it.
+    stays: bool,
+}
+
+/// How a guest's main thread is tied to us beside a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// Nobody traces it.
+    None,
+    /// We trace it: a program we started.
+    Kept,
+    /// We trace it, and it stands still: at its exec.
+    Standing,
 }
 
 impl Stop {
@@ -65,6 +78,24 @@ impl Stop {
             Some(thread) if thread.grouped => Err(Error::Stopped(pid)),
             Some(_) => Ok(stop),
         }
+    }
+
+    /// The same for a main thread that is tied to us.
+    pub fn main(pid: i32, ties: Ties) -> Result<Self> {
+        if ties != Ties::Standing {
+            return Self::one(pid, pid, ties == Ties::Kept);
+        }
+        Ok(Stop {
+            pid,
+            threads: vec![Thread {
+                tid: pid,
+                stopped: true,
+                grouped: false,
+                kept: true,
+                stays: true,
+            }],
+            since: Instant::now(),
+        })
     }
 
     /// Stops one more thread, if it does not stand already.
@@ -112,6 +143,7 @@ impl Stop {
             stopped: false,
             grouped: false,
             kept,
+            stays: false,
         });
         match ptrace::interrupt(tid) {
             Ok(()) | Err(Errno::ESRCH) => Ok(true),
@@ -186,6 +218,9 @@ impl Thread {
     /// Sets the thread going, or puts it down among the stragglers: a thread of ours that does not
     /// stand still cannot be let go, and one that comes to stand still later must not stand for ever.
     fn let_go(self) {
+        if self.stays {
+            return;
+        }
         let freed = |thread: &Thread| match (thread.kept, thread.grouped) {
             // A group stop goes on: by itself after a detach, else if we listen.
             (true, true) => ptrace::listen(thread.tid),

@@ -1,5 +1,6 @@
 //! The agent's door: how it is found, what it was told, what it is asked now.
 
+use crate::notices::{NOTICES, Notice};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Stands at the start of the agent's mapping, read-only for the guest; written and read by the
@@ -146,6 +147,10 @@ pub struct Board {
     pub loads: AtomicU32,
     /// See `loads`; the command's.
     pub loads_seen: AtomicU32,
+    /// The number of the last notice.
+    pub news: AtomicU32,
+    /// What threads say at once.
+    pub notices: [Notice; NOTICES],
 }
 
 impl Board {
@@ -169,6 +174,8 @@ impl Board {
             calls: AtomicU32::new(0),
             loads: AtomicU32::new(0),
             loads_seen: AtomicU32::new(0),
+            news: AtomicU32::new(0),
+            notices: [const { Notice::new() }; NOTICES],
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod arrival;
 pub mod board;
 pub mod calls;
 pub mod ledger;
+pub mod notices;
 pub mod slots;
 
 pub use arrival::Arrival;
