@@ -42,6 +42,7 @@ pub use notices::{Notice, Says};
 use standstill::stopped;
 use std::collections::HashMap;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use text::Texts;
@@ -152,7 +153,7 @@ pub struct Tracing {
     /// Where each program is that was written in this session.
     programs: HashMap<Vec<u64>, u64>,
     next_number: u64,
-    /// Functions by the number of their hook.
+    /// Functions by the number of their hook, those of libraries that are gone too: their calls may be told yet.
     names: HashMap<u32, Function>,
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
@@ -183,7 +184,7 @@ impl Tracing {
             self.next_number = self.next_number.max(hook.number + 1);
             let set = patches(&hook).iter().any(|patch| {
                 self.now(patch)
-                    .is_some_and(|now| now[..] == patch.is[..patch.length as usize])
+                    .is_some_and(|now| now[..] == patch.is[..now.len()])
             });
             if hook.want != 0 {
                 hook.want = 0;
@@ -193,7 +194,14 @@ impl Tracing {
             if set && hook.routine != self.resident.header.routines[FIND_FDE] {
                 left.push(hook.place);
             }
-            self.hooks.insert(hook.place, Known { at, hook, set });
+            // A place may have had several; the one that stands there is the one to know.
+            let newer = self
+                .hooks
+                .get(&hook.place)
+                .is_none_or(|known| set || !known.set);
+            if newer {
+                self.hooks.insert(hook.place, Known { at, hook, set });
+            }
         }
         match left.is_empty() {
             true => Ok(()),
@@ -334,7 +342,18 @@ impl Tracing {
 
     /// How many functions are hooked.
     pub fn hooked(&self) -> usize {
+        self.told().count()
+    }
+
+    /// How many functions were hooked at some time.
+    pub fn ever_hooked(&self) -> usize {
         self.names.len()
+    }
+
+    /// The functions whose calls are told now.
+    fn told(&self) -> impl Iterator<Item = &Function> {
+        let set = self.hooks.values().filter(|known| known.set);
+        set.filter_map(|known| self.names.get(&(known.hook.number as u32)))
     }
 
     /// What the hooks say.
@@ -419,14 +438,23 @@ impl Tracing {
             .collect()
     }
 
+    /// Where our code is in the guest.
+    pub fn agent(&self) -> Range<u64> {
+        self.resident.base..self.resident.base + self.resident.header.size
+    }
+
+    /// The guest's memory.
+    pub fn memory(&self) -> &Arc<GuestMemory> {
+        &self.memory
+    }
+
     fn has_parked_frames(&self, stacks: &[u64]) -> bool {
         let [routine, end, _] = self.resident.header.routines;
         let Ok(maps) = Maps::read(self.status.pid) else {
             return false;
         };
-        let agent = self.resident.base..self.resident.base + self.resident.header.size;
         let mut ours = self.lanes.ranges();
-        ours.push(agent);
+        ours.push(self.agent());
         parked::may_be(&self.memory, &maps, routine..end, &ours, stacks)
     }
 }

@@ -13,7 +13,8 @@ use crate::commands::calls::debug::Debug;
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "words", "debug"]),
+    version,
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program", "debug"]),
     override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
     after_help = EXAMPLES,
 )]
@@ -23,17 +24,17 @@ pub struct CallsArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
-    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or, if it is a file that
-    /// --record has written, show what was recorded in it
+    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or show what was recorded
+    /// in this file
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
-    words: Vec<OsString>,
+    pub program: Vec<OsString>,
 
     /// Follow children that are made from now on, and the programs that they run
     #[arg(short = 'f', help_heading = TARGET)]
     pub follow: bool,
 
     /// Run PROGRAM as this user
-    #[arg(short = 'u', value_name = "USER", requires = "words", help_heading = TARGET)]
+    #[arg(short = 'u', value_name = "USER", requires = "program", help_heading = TARGET)]
     pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
@@ -54,8 +55,9 @@ pub struct CallsArgs {
     #[arg(short = 'L', visible_short_alias = 'g', help_heading = WHICH)]
     pub only: bool,
 
-    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along
-    #[arg(short = 'F', long = "config", value_name = "FILE", help_heading = WHICH)]
+    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along; or from the
+    /// files SONAME.conf of a folder. Several are parted by colons
+    #[arg(short = 'F', long = "config", value_name = "FILE", value_delimiter = ':', help_heading = WHICH)]
     pub prototypes: Vec<PathBuf>,
 
     /// Watch for so long (500ms, 30s, 2m); without it until Ctrl-C or the end of the process
@@ -63,21 +65,21 @@ pub struct CallsArgs {
     pub watch_for: Option<Duration>,
 
     /// Longest time that a call waits when lancet cannot read as fast as the process calls; after that, records are
-    /// dropped and counted. 0 = never wait
-    #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "100ms", help_heading = TIME)]
-    pub max_wait: Duration,
+    /// dropped and counted. 0 = never wait [default: 100ms; with --record 1s]
+    #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
+    pub max_wait: Option<Duration>,
 
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
 
-    /// Do not show the signals that PROGRAM gets
-    #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
-    pub no_signals: bool,
-
     /// Say on standard error what lancet does; MASK is octal, -Dh lists it
     #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
     pub debug: Option<Debug>,
+
+    /// Do not show the signals that PROGRAM gets
+    #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
+    pub no_signals: bool,
 
     /// Show how long each call took, in seconds
     #[arg(short = 'T', help_heading = SHOW)]
@@ -94,6 +96,10 @@ pub struct CallsArgs {
     /// Show the address that the call returns to
     #[arg(short = 'i', help_heading = SHOW)]
     pub instruction: bool,
+
+    /// Show N frames of who called whom under each call, as far as they lie within 8 KiB of the stack
+    #[arg(short = 'w', value_name = "N", default_value_t = 0, help_heading = SHOW)]
+    pub frames: usize,
 
     /// Indent calls made by calls by N columns
     #[arg(short = 'n', long = "indent", value_name = "N", default_value_t = 0, help_heading = SHOW)]
@@ -140,7 +146,6 @@ const SHOW: &str = "How to show them";
 const EXAMPLES: &str = "\
 Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
-  lancet calls -f -x 'mysql_*' -- ruby app.rb      a program from its start, with its children
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
   lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
@@ -149,25 +154,29 @@ Examples:
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
 impl CallsArgs {
-    /// The recording that is to be shown.
+    /// The recording to be shown, if that is what PROGRAM names.
     pub fn recording(&self) -> Option<&Path> {
-        match &self.words[..] {
-            [file] if recording::is_one(file.as_ref()) => Some(file.as_ref()),
+        match &self.program[..] {
+            [file] if self.pids.is_empty() && recording::is_recording(Path::new(file)) => {
+                Some(Path::new(file))
+            }
             _ => None,
-        }
-    }
-
-    /// The program that is to be started, with its arguments.
-    pub fn program(&self) -> &[OsString] {
-        match self.recording() {
-            Some(_) => &[],
-            None => &self.words,
         }
     }
 
     /// The guests count for themselves, because nobody wants to be told of each call.
     pub fn counts_there(&self) -> bool {
         self.count && self.record.is_none()
+    }
+
+    /// How long a call waits for us at most. A file is there to hold everything, also where we get the processor
+    /// rarely; what is printed is seen by somebody who would rather not slow the process down.
+    pub fn most_wait(&self) -> Duration {
+        let default = match self.record {
+            Some(_) => Duration::from_secs(1),
+            None => Duration::from_millis(100),
+        };
+        self.max_wait.unwrap_or(default)
     }
 
     /// How much of a string is told; what is recorded may be looked at with a larger `-s`.

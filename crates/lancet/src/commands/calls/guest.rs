@@ -4,10 +4,11 @@ mod life;
 
 pub use life::Step;
 
+use super::callers::{self, Callers};
 use super::known::Known;
+use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::sink::Sink;
 use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
@@ -17,8 +18,7 @@ use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
-use std::io;
+use prototypes::{Detail, Pieces, Place, Prototype};
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -34,15 +34,19 @@ pub struct Guest {
     selection: Selection,
     plan: Plan,
     known: Known,
+    pace: Pace,
+    /// What follows a record's fixed part.
+    rest: Vec<u64>,
+    /// It was said what it is.
+    introduced: bool,
     /// We stay its tracer.
     tracee: Option<Tracee>,
     life: life::Life,
-    /// It was said what it is.
-    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
+    callers: Callers,
 }
 
 /// How functions are hooked.
@@ -50,6 +54,8 @@ struct Plan {
     want: u64,
     detail: Detail,
     copies: bool,
+    /// With the stack (`-w`).
+    callers: bool,
 }
 
 impl Plan {
@@ -60,19 +66,28 @@ impl Plan {
                 .as_ref()
                 .filter(|_| self.copies)
                 .map(|of| of.capture(self.detail));
-            let copy = copy.unwrap_or_default();
+            let mut copy = copy.unwrap_or_default();
+            if self.callers {
+                copy.call.extend(callers::program());
+            }
             Wanted {
-                stack: prototype
-                    .as_ref()
-                    .filter(|of| of.format().is_none())
-                    .map(|of| of.places().used.stack),
-                want: self.want,
+                stack: signatures.stack_of(&function.module, &function.name),
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
             }
         });
         wanted.collect()
+    }
+
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.places().returned {
+            Place::X87 if self.want & want::RETURN != 0 => want::X87,
+            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
     }
 }
 
@@ -87,11 +102,13 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
         let mut guest = Guest::new(tracing, args);
-        let functions = guest.asked();
-        let asked = functions.len();
+        let (asked, functions) = guest.asked();
+        signatures.read_debug_info(guest.tracing.functions(), &functions);
         let wanted = guest.plan.all(signatures, functions);
         let refused = guest.tracing.set(wanted).map_err(explain)?;
-        guest.announce(asked, &refused, began.elapsed());
+        if !guest.quiet {
+            announce(&guest.tracing, asked, &refused, began.elapsed());
+        }
         Ok(guest)
     }
 
@@ -107,54 +124,62 @@ impl Guest {
                     array: args.array,
                 },
                 copies: !args.counts_there(),
+                callers: args.frames != 0 && !args.counts_there(),
             },
             selection,
             known: Known::default(),
+            pace: Pace::new(RING / 8),
+            rest: Vec::new(),
+            introduced: false,
             tracee: None,
             life: life::Life::default(),
-            introduced: false,
             gone: false,
             quiet: args.ltrace,
+            callers: Callers::new(args.frames),
         }
     }
 
-    /// The functions that are asked for; says which are not there.
-    fn asked(&self) -> Vec<Function> {
+    /// The functions that are asked for, and how many; says which are not there.
+    fn asked(&self) -> (usize, Vec<Function>) {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
-        if self.quiet {
-            return functions;
-        }
         for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !self.quiet {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
-        functions
+        (functions.len(), functions)
     }
 
-    /// Hooks what is wanted of a library that was loaded, while its loader waits for us; or of a program that has come
-    /// so far that it can be hooked.
+    /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
     fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
+        self.callers.forget();
         self.known.forget_ways();
-        let before = self.tracing.hooked();
+        let before = self.tracing.ever_hooked();
         let (selection, plan) = (&self.selection, &self.plan);
-        let refused = self
-            .tracing
-            .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+        let refused = self.tracing.follow(|functions| {
+            let wanted = selection.functions(functions);
+            signatures.read_debug_info(functions, &wanted);
+            plan.all(signatures, wanted)
+        })?;
+        if self.quiet {
+            return Ok(());
+        }
         if first {
-            let asked = self.asked().len();
-            self.announce(asked, &refused, began.elapsed());
+            let (asked, _) = self.asked();
+            announce(&self.tracing, asked, &refused, began.elapsed());
             return Ok(());
         }
         let pid = self.tracing.pid();
-        let more = self.tracing.hooked().saturating_sub(before);
+        let more = self.tracing.ever_hooked() - before;
         if self.quiet {
             return Ok(());
         }
@@ -165,54 +190,38 @@ impl Guest {
         Ok(())
     }
 
-    fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
-        if self.quiet {
-            return;
-        }
-        eprintln!(
-            "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
-            self.tracing.pid(),
-            self.tracing.hooked(),
-            took.as_secs_f64() * 1e3,
-            self.tracing.timing().longest_stop.as_secs_f64() * 1e3,
-        );
-        say_refused(refused);
-        self.say_no_lines();
-    }
-
-    /// Why no script lines will be told; a program that has just begun may still make a VM.
-    fn say_no_lines(&self) {
-        if let Some(reason) = self.tracing.no_lines()
-            && !self.tracing.awaits_script()
-            && !self.quiet
-        {
-            eprintln!("lancet: no script lines: {reason}");
-        }
-    }
-
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
+    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
         if self.gone {
-            return Ok(false);
+            return false;
         }
-        self.introduce(sink)?;
-        let mut told = Vec::new();
+        self.introduce(tell);
+        let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let any = lanes
-            .look()
-            .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, sink)?;
-        Ok(any.unwrap_or_else(|_| {
+        let any = lanes.look().and_then(|()| lanes.fill(most));
+        self.tell(tell);
+        self.pace.read(matches!(any, Ok(true)));
+        any.unwrap_or_else(|_| {
             self.gone = true;
             false
-        }))
+        })
+    }
+
+    /// Reads everything that it has told up to now.
+    pub fn drain(&mut self, tell: &mut dyn FnMut(Told)) {
+        // A look takes at least so much of each lane; what comes meanwhile is not waited for.
+        for _ in 0..RING / 8 / pace::LEAST {
+            if !self.read(tell) {
+                return;
+            }
+        }
     }
 
     /// Says what it is, once.
-    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    fn introduce(&mut self, tell: &mut dyn FnMut(Told)) {
         if std::mem::replace(&mut self.introduced, true) {
-            return Ok(());
+            return;
         }
         let pid = self.tracing.pid();
         let at = At {
@@ -231,22 +240,19 @@ impl Guest {
             command,
             vm: self.tracing.vm().to_owned(),
         };
-        sink.take(Told {
+        tell(Told {
             at,
             what: What::Opened(opened),
-        })
+        });
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
-        told.sort_by_key(|one| one.ticks);
-        let period = match told.is_empty() {
-            true => 0.0,
-            false => self.clock.period(),
-        };
-        for one in told {
-            let time = self.clock.wall(one.ticks, period);
-            let pid = self.tracing.pid();
+    fn tell(&mut self, tell: &mut dyn FnMut(Told)) {
+        let pid = self.tracing.pid();
+        let mut period = None;
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(one) = self.tracing.lanes().next(&mut rest) {
+            let period = *period.get_or_insert_with(|| self.clock.period());
             let (frame, what) = match one.what {
                 process::lanes::What::Call {
                     hook,
@@ -254,17 +260,13 @@ impl Guest {
                     frame,
                     caller,
                     registers,
-                    rest,
                 } => {
                     let known = self.known.way(&self.tracing, &self.selection, hook, caller);
                     let Some((way, shown)) = known else {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
-                    let mut pieces = Pieces::new();
-                    for (at, bytes) in copied(copies) {
-                        pieces.add(at, &bytes);
-                    }
+                    let pieces = copied(copies);
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function: way.function.clone(),
@@ -276,8 +278,9 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        pieces,
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                        callers: self.callers.of(&self.tracing, caller, frame, &pieces),
+                        pieces,
                     };
                     (frame, What::Call(call))
                 }
@@ -287,16 +290,17 @@ impl Guest {
                 process::lanes::What::Return {
                     frame,
                     registers,
-                    rest,
+                    x87,
                     ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest);
+                    let (sse, rest) = halves::<2>(&rest);
+                    let (st, copies) = rest.split_at(x87.min(rest.len()));
                     let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
                             sse,
-                            ..Returned::default()
+                            x87: x87_registers(st),
                         },
                         pieces: copied(copies),
                     };
@@ -309,11 +313,11 @@ impl Guest {
                 lane: one.lane,
                 stack: self.known.stack(pid, frame),
                 frame,
-                time,
+                time: self.clock.wall(one.ticks, period),
             };
-            sink.take(Told { at, what })?;
+            tell(Told { at, what });
         }
-        Ok(())
+        self.rest = rest;
     }
 
     /// Its id.
@@ -325,8 +329,10 @@ impl Guest {
 fn options(args: &CallsArgs) -> Options {
     Options {
         ring: RING,
-        most_wait: args.max_wait,
-        room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
+        most_wait: args.most_wait(),
+        room: LEAST_ROOM
+            + u64::from(args.kept_of_strings()) / 8 * 2
+            + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
     }
 }
@@ -349,17 +355,31 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
     }
 }
 
+/// st(0) and st(1): ten bytes of each two words.
+fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
+    let mut registers = [[0; 10]; 2];
+    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
+        register[..8].copy_from_slice(&pair[0].to_le_bytes());
+        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
+    }
+    registers
+}
+
 /// Copies of memory: address, bytes, and so many, padded.
-fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
+fn copied(mut words: &[u64]) -> Pieces {
+    let mut pieces = Pieces::new();
+    let mut bytes = Vec::new();
     while let [at, length, rest @ ..] = words {
         let length = *length as usize;
         let count = length.div_ceil(8);
         if count > rest.len() {
             break;
         }
-        let bytes = rest[..count].iter().flat_map(|word| word.to_le_bytes());
-        pieces.push((*at, bytes.take(length).collect()));
+        bytes.clear();
+        for word in &rest[..count] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        pieces.add(*at, &bytes[..length]);
         words = &rest[count..];
     }
     pieces
@@ -367,6 +387,27 @@ fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
 
 /// How many refusals are said one by one.
 const MOST_SAID: usize = 5;
+
+fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
+    eprintln!(
+        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+        tracing.pid(),
+        tracing.hooked(),
+        took.as_secs_f64() * 1e3,
+        tracing.timing().longest_stop.as_secs_f64() * 1e3,
+    );
+    say_refused(refused);
+    say_no_lines(tracing);
+}
+
+/// Why no script lines will be told; a program that has just begun may still make a VM.
+fn say_no_lines(tracing: &Tracing) {
+    if let Some(reason) = tracing.no_lines()
+        && !tracing.awaits_script()
+    {
+        eprintln!("lancet: no script lines: {reason}");
+    }
+}
 
 fn say_refused(refused: &[Refused]) {
     for refused in refused.iter().take(MOST_SAID) {

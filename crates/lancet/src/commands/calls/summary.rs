@@ -164,14 +164,14 @@ impl Sink for Summary {
                 };
                 self.stacks.enter(told.at, open);
             }
-            What::Forked(child) => self.stacks.fork(told.at.pid, child),
-            What::Ended(_) => self.stacks.forget(told.at.pid),
-            What::Signal(_) => {}
             What::Return(_) => {
                 if let Some((open, ..)) = self.stacks.leave(told.at) {
                     self.returned(&open, told.at.time.saturating_sub(open.began));
                 }
             }
+            What::Forked(child) => self.stacks.fork(told.at.pid, child),
+            What::Ended(_) => self.stacks.forget(told.at.pid),
+            What::Signal(_) => {}
         }
         Ok(())
     }
