@@ -120,6 +120,8 @@ pub struct Tracing {
     /// Functions by the number of their hook, those of libraries that are gone too: their calls may be told yet.
     names: HashMap<u32, Function>,
     timing: Timing,
+    /// The language whose lines are told.
+    vm: &'static str,
     /// Why no script lines can be told.
     no_lines: Option<String>,
     open: bool,
@@ -202,6 +204,7 @@ impl Tracing {
             next_number: 0,
             names: HashMap::new(),
             timing,
+            vm: script.name(),
             no_lines,
             open: true,
             memory,
@@ -374,6 +377,11 @@ impl Tracing {
     /// What the hooks say.
     pub fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
+    }
+
+    /// The language whose lines are told; empty = none.
+    pub fn vm(&self) -> &'static str {
+        self.vm
     }
 
     /// Why script lines are not known, if they are not.

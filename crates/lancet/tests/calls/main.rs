@@ -6,7 +6,9 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `linked` | every way to link and load what is called |
+//! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -20,6 +22,7 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod coverage;
 mod database;
 mod drivers;
 mod exact;
@@ -30,5 +33,6 @@ mod lines;
 mod linked;
 mod machine;
 mod nasty;
+mod recorded;
 mod values;
 mod watch;
