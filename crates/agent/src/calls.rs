@@ -24,6 +24,7 @@ use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, wa
 #[unsafe(no_mangle)]
 static mut CALLS: Calls = Calls {
     lanes: [const { AtomicU64::new(0) }; LANES],
+    made: AtomicU64::new(0),
     ring: 0,
     most_wait: 0,
     tid_offset: 0,

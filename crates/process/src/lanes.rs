@@ -19,6 +19,8 @@ use wire::calls::{self, Calls, Lane, kind};
 pub struct Lanes {
     memory: Arc<GuestMemory>,
     calls: u64,
+    /// [`Calls::made`] at the last look.
+    made: Option<u64>,
     known: Vec<Known>,
     by_address: HashMap<u64, usize>,
     /// Script lines, each once.
@@ -66,6 +68,7 @@ impl Lanes {
         let mut lanes = Lanes {
             memory,
             calls,
+            made: None,
             known: Vec::new(),
             by_address: HashMap::new(),
             places: Vec::new(),
@@ -94,6 +97,12 @@ impl Lanes {
 
     /// Finds lanes that were made since the last look.
     pub fn look(&mut self) -> Result<()> {
+        let made = self
+            .memory
+            .word(self.calls + offset_of!(Calls, made) as u64)?;
+        if self.made == Some(made) {
+            return Ok(());
+        }
         let addresses: Vec<u64> = self
             .memory
             .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)?;
@@ -124,6 +133,7 @@ impl Lanes {
                 abandoned: 0,
             });
         }
+        self.made = Some(made);
         Ok(())
     }
 

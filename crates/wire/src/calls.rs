@@ -29,6 +29,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub struct Calls {
     /// Address of the lane of each thread, by hash of its thread pointer; open addressing.
     pub lanes: [AtomicU64; LANES],
+    /// How many lanes were ever made: the table need not be looked through while this stands.
+    pub made: AtomicU64,
     /// Bytes of a lane's ring, a power of two.
     pub ring: u64,
     /// Cycles that a hook waits at most for room in its lane.

@@ -30,8 +30,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use summary::Summary;
 
-/// Between two looks at lanes that were empty.
+/// Between two looks at lanes that were empty; longer where they have been for a while. Who loads a library waits for a look.
 const LOOK: Duration = Duration::from_millis(1);
+const SELDOM: Duration = Duration::from_millis(4);
+const A_WHILE: u32 = 100;
 
 /// Opens the guests or the recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -104,6 +106,7 @@ fn say(pid: i32, losses: &Losses) {
 /// Reads until it is over.
 fn watch(args: &CallsArgs, source: &mut dyn Source, sink: &mut dyn Sink) -> anyhow::Result<()> {
     let started = Instant::now();
+    let mut idle = 0;
     loop {
         let flow = source.read(sink)?;
         let over = args
@@ -114,7 +117,10 @@ fn watch(args: &CallsArgs, source: &mut dyn Source, sink: &mut dyn Sink) -> anyh
         }
         if flow == Flow::Idle {
             sink.rest()?;
-            sleep(LOOK);
+            idle += 1;
+            sleep(if idle > A_WHILE { SELDOM } else { LOOK });
+        } else {
+            idle = 0;
         }
     }
 }

@@ -17,11 +17,14 @@ use process::lanes::Losses;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces, Place, Prototype};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
+/// A guest that was seen alive is taken to be for so long: to ask costs as much as all else that an idle look does.
+const ALIVE: Duration = Duration::from_millis(20);
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
 /// Words of a record for copies, at least, and for each character that is wanted of a string.
@@ -41,6 +44,8 @@ pub struct Guest {
     introduced: bool,
     /// Its lanes are no more.
     gone: bool,
+    /// When it was seen alive.
+    seen: Cell<Instant>,
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
 }
@@ -133,6 +138,7 @@ impl Guest {
             rest: Vec::new(),
             introduced: false,
             gone: false,
+            seen: Cell::new(Instant::now()),
             quiet: args.ltrace,
         })
     }
@@ -308,6 +314,18 @@ impl Guest {
     /// Whether it still runs.
     pub fn is_alive(&self) -> bool {
         !self.gone && self.tracing.is_alive()
+    }
+
+    /// The same, or so a moment ago.
+    pub fn seems_alive(&self) -> bool {
+        if !self.gone && self.seen.get().elapsed() < ALIVE {
+            return true;
+        }
+        let alive = self.is_alive();
+        if alive {
+            self.seen.set(Instant::now());
+        }
+        alive
     }
 
     /// Its id.

@@ -83,8 +83,8 @@ impl<'a> Live<'a> {
 
 impl Source for Live<'_> {
     fn read(&mut self, sink: &mut dyn Sink) -> anyhow::Result<Flow> {
-        let alive: Vec<bool> = self.guests.iter().map(Guest::is_alive).collect();
-        for guest in self.guests.iter_mut().filter(|guest| guest.is_alive()) {
+        let alive: Vec<bool> = self.guests.iter().map(Guest::seems_alive).collect();
+        for guest in self.guests.iter_mut().filter(|guest| guest.seems_alive()) {
             if let Err(error) = guest.follow(self.signatures) {
                 eprintln!("lancet: {error}");
             }
