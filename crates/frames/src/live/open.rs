@@ -33,6 +33,8 @@ pub struct Look {
     pub stacks: Vec<Stack>,
     /// The room each has.
     pub rooms: Vec<Room>,
+    /// Nothing that is parked was missed.
+    pub all: bool,
     /// How long the process stood still.
     pub stopped: Duration,
     /// How many bytes were copied.
@@ -75,9 +77,9 @@ impl Live {
     /// `fibers` what is parked is looked at too.
     pub fn look(&mut self, count: bool, fibers: bool) -> Result<Look> {
         let deadline = Instant::now() + PATIENCE;
-        let coroutines = match fibers {
+        let (coroutines, all) = match fibers {
             true => scripts::coroutines(&self.vms, &self.memory),
-            false => Vec::new(),
+            false => (Vec::new(), true),
         };
         if fibers {
             // Their stacks may be new.
@@ -121,13 +123,18 @@ impl Live {
         for one in &coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
-                rooms.push(room(self.pid, &self.maps, &stack.thread.mapping));
+                // Without native frames it lies on a thread's stack.
+                rooms.push(match stack.lines.is_empty() {
+                    true => Room::default(),
+                    false => room(self.pid, &self.maps, &stack.thread.mapping),
+                });
                 stacks.push(stack);
             }
         }
         Ok(Look {
             stacks,
             rooms,
+            all,
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
         })

@@ -39,7 +39,7 @@ pub enum What {
         frame: u64,
         /// rax, rdx.
         registers: [u64; 2],
-        /// How many words behind xmm0 and xmm1 are of st(0) and st(1).
+        /// How many words, behind xmm0 and xmm1, are of st(0) and st(1).
         x87: usize,
     },
 }

@@ -42,6 +42,12 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             look: &look,
         };
         larger += show(&mut sink, &subject, args)?;
+        if !look.all {
+            eprintln!(
+                "lancet: process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
+            );
+            lost = true;
+        }
     }
     verdict(args, larger, lost)
 }
