@@ -93,6 +93,9 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         loader::changed(calls, board);
         return 0;
     }
+    if hook.callers != 0 && !is_within(hook.callers, frame.return_address) {
+        return 0;
+    }
     if wanted & want::DEFINES != 0 {
         frame.ticket[0] = board.calls.load(Ordering::Relaxed).into();
         return want::RETURN;
@@ -125,6 +128,17 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     pulse::look(board, now);
     frame.ticket[2] = now;
     wanted & (want::RETURN | want::COUNT)
+}
+
+/// Whether an address lies in one of the ranges at `table`.
+#[inline]
+fn is_within(table: u64, address: u64) -> bool {
+    let table = table as *const u64;
+    // SAFETY: the command wrote the table before it told the hook of it: how many ranges, then begin and end of each.
+    unsafe {
+        (0..*table as usize)
+            .any(|at| (*table.add(1 + at * 2)..*table.add(2 + at * 2)).contains(&address))
+    }
 }
 
 /// Words that a record has for copies.

@@ -127,6 +127,9 @@ pub struct Hook {
     /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
     /// names are not told. 0 = by this one.
     pub names: [u64; 2],
+    /// Calls from elsewhere are not told: address of how many ranges of code there are, and begin and end of each. 0 = from
+    /// everywhere.
+    pub callers: u64,
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.

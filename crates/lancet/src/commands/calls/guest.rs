@@ -11,7 +11,7 @@ use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
-use process::functions::Function;
+use process::functions::{Function, Functions};
 use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::lanes::Losses;
 use process::{Error, Image};
@@ -58,8 +58,15 @@ struct Plan {
 }
 
 impl Plan {
-    fn all(&self, signatures: &Signatures, functions: Vec<Function>) -> Vec<Wanted> {
-        let wanted = functions.into_iter().map(|function| {
+    fn all(
+        &self,
+        signatures: &Signatures,
+        selection: &Selection,
+        functions: &Functions,
+    ) -> Vec<Wanted> {
+        let found = selection.functions(functions);
+        let callers = selection.callers(functions, &found);
+        let wanted = found.into_iter().zip(callers).map(|(function, callers)| {
             let prototype = signatures.of(&function.module, &function.name);
             let copy = prototype
                 .as_ref()
@@ -72,6 +79,7 @@ impl Plan {
                     .filter(|of| of.format().is_none())
                     .map(|of| of.places().used.stack),
                 want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
+                callers,
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
@@ -123,7 +131,7 @@ impl Guest {
             },
             copies: !args.counts_there(),
         };
-        let wanted = plan.all(signatures, functions);
+        let wanted = plan.all(signatures, &selection, tracing.functions());
         let refused = tracing.set(wanted).map_err(explain)?;
         if !args.ltrace {
             announce(&tracing, asked, &refused, began.elapsed());
@@ -153,7 +161,7 @@ impl Guest {
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
             .tracing
-            .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+            .follow(|functions| plan.all(signatures, selection, functions))?;
         let pid = self.tracing.pid();
         let more = self.tracing.ever_hooked() - before;
         if self.quiet {
