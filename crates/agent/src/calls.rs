@@ -8,6 +8,7 @@ mod counts;
 mod lane;
 mod languages;
 mod loader;
+mod notices;
 mod places;
 mod pulse;
 mod scripted;
@@ -34,6 +35,10 @@ static mut CALLS: Calls = Calls {
     facts: [0; wire::calls::FACTS],
     room: 0,
     r_debug: 0,
+    pid: 0,
+    follow: 0,
+    patience: 0,
+    late: AtomicU64::new(0),
     unlaned: AtomicU64::new(0),
     areas: [Area {
         at: 0,
@@ -81,7 +86,6 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         let hook = (*frame).descriptor.cast::<Hook>();
         (&mut *frame, &*hook)
     };
-    let board = &crate::BOARD;
     // SAFETY: the command changes it while threads run; an aligned word is read whole.
     let wanted = unsafe { (&raw const hook.want).read_volatile() };
     if wanted == 0 {
@@ -89,17 +93,38 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     }
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const CALLS) };
+    if wanted & want::OWN != 0 {
+        return enter_own(calls, hook, frame, wanted);
+    }
+    tell_enter(calls, hook, frame, wanted)
+}
+
+/// Into a function that is hooked for ourselves, and perhaps for the user too.
+#[cold]
+#[inline(never)]
+fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
+    let board = &crate::BOARD;
     if wanted & want::LOADER != 0 {
         loader::changed(calls, board);
-        return 0;
     }
+    frame.ticket = [u64::from(board.calls.load(Ordering::Relaxed)), 0, 0];
+    let told = match wanted & want::TOLD {
+        0 => 0,
+        _ => tell_enter(calls, hook, frame, wanted),
+    };
+    let defines = match wanted & want::DEFINES {
+        0 => 0,
+        _ => want::RETURN,
+    };
+    told | defines | notices::at_call(calls, board, frame, wanted)
+}
+
+#[inline]
+fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
     if hook.callers != 0 && !is_within(hook.callers, frame.return_address) {
         return 0;
     }
-    if wanted & want::DEFINES != 0 {
-        frame.ticket[0] = board.calls.load(Ordering::Relaxed).into();
-        return want::RETURN;
-    }
+    let board = &crate::BOARD;
     let (mut number, mut kept) = (hook.number, 0);
     if wanted & want::SCRIPTED != 0 {
         match scripted::called(hook, frame) {
@@ -238,20 +263,27 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     };
     let [ticket, lane, began] = frame.ticket;
     let board = &crate::BOARD;
+    // SAFETY: as in `enter`.
+    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
+    if wanted & want::NOTICES != 0 {
+        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+    }
     // Of a session before this one, or told to a fork's parent.
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: as in `enter`.
-    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
     if wanted & want::DEFINES != 0 {
-        return loader::wait(board);
+        loader::wait(calls, board);
+    }
+    // The frame was not `tell_enter`'s.
+    if lane == 0 {
+        return;
     }
     let number = match wanted & want::SCRIPTED {
         0 => hook.number,
         _ => scripted::number(hook, frame).unwrap_or(hook.number),
     };
-    // SAFETY: `enter` put the lane there, which is never unmapped.
+    // SAFETY: `enter` put it there, and lanes are never unmapped.
     let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
     let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread(calls) {

@@ -131,6 +131,12 @@ pub fn pause(nanoseconds: u64) {
     unsafe { syscall(NANOSLEEP, (&raw const time) as u64, 0, 0, 0, 0, 0) };
 }
 
+/// The kernel's id of this process.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(GETPID, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
 /// The kernel's id of this thread.
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments, no effect.

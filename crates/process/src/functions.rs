@@ -38,10 +38,10 @@ pub struct Place {
 }
 
 /// All modules of a guest, as they were when it was read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Functions {
     pid: i32,
-    places: Vec<Place>,
+    places: Vec<Arc<Place>>,
     /// What IFUNCs picked.
     picked: OnceLock<HashMap<u64, u64>>,
 }
@@ -65,7 +65,7 @@ impl Functions {
         let mut known = std::mem::take(&mut self.places);
         self.picked = OnceLock::new();
         for module in modules {
-            let same = |place: &Place| {
+            let same = |place: &Arc<Place>| {
                 let old = &place.module;
                 (old.bias, old.device, old.inode) == (module.bias, module.device, module.inode)
             };
@@ -76,26 +76,25 @@ impl Functions {
                     Some(name) if !module.main => name.as_ref().into(),
                     _ => module.name().into(),
                 };
-                self.places.push(Place {
+                self.places.push(Arc::new(Place {
                     name,
                     module,
                     symbols,
-                });
+                }));
             }
         }
         Ok(())
     }
 
     /// The modules.
-    pub fn modules(&self) -> &[Place] {
+    pub fn modules(&self) -> &[Arc<Place>] {
         &self.places
     }
 
     /// The module that holds an address.
     pub fn module_of(&self, address: u64) -> Option<&Place> {
-        self.places
-            .iter()
-            .find(|place| place.module.contains(address))
+        let mut places = self.places.iter().map(Arc::as_ref);
+        places.find(|place| place.module.contains(address))
     }
 
     /// The address of a symbol that any module shows to others.

@@ -14,10 +14,11 @@ use crate::functions::Place;
 use crate::memory::GuestMemory;
 use crate::symbols::{Kind, Slot};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What each IFUNC picked, by its own address. Missing: those that nobody asked for yet, and those that picked a function of
 /// the kernel's vDSO (`time`, `gettimeofday`).
-pub fn picked(places: &[Place], memory: &GuestMemory) -> HashMap<u64, u64> {
+pub fn picked(places: &[Arc<Place>], memory: &GuestMemory) -> HashMap<u64, u64> {
     // A name of several versions may be several pickers, and a slot does not say whose it is.
     let mut by_name: HashMap<String, Option<u64>> = HashMap::new();
     for place in places {
@@ -51,7 +52,7 @@ pub fn picked(places: &[Place], memory: &GuestMemory) -> HashMap<u64, u64> {
 
 /// Whether a slot's word leads to code of the module that has the picker: a slot that is not bound yet leads back into the
 /// linkage table of its own.
-fn is_function(places: &[Place], memory: &GuestMemory, picker: u64, target: u64) -> bool {
+fn is_function(places: &[Arc<Place>], memory: &GuestMemory, picker: u64, target: u64) -> bool {
     let mut places = places.iter();
     let Some(place) = places.find(|place| place.module.contains(picker)) else {
         return false;

@@ -36,7 +36,7 @@ pub struct Lanes {
     words: Vec<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     address: u64,
     ring: u64,
@@ -79,15 +79,56 @@ impl Lanes {
             session,
             words: Vec::new(),
         };
-        lanes.look()?;
-        for at in 0..lanes.known.len() {
-            let (reserved, lost) = lanes.written(at)?;
-            lanes.known[at].taken = reserved;
-            lanes.known[at].lost_before = lost;
-            lanes.give_back(at)?;
-        }
-        lanes.lost_before.unlaned = lanes.unlaned()?;
+        lanes.begin_here()?;
         Ok(lanes)
+    }
+
+    /// The lanes of a child that has a copy of this memory and stands still: as they are known here, from where the child
+    /// begins to speak.
+    pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
+        let mut lanes = Lanes {
+            memory,
+            calls: self.calls,
+            made: None,
+            known: self.known.clone(),
+            by_address: self.by_address.clone(),
+            places: self.places.clone(),
+            by_line: self.by_line.clone(),
+            heads: BinaryHeap::new(),
+            blocked: false,
+            lost_before: Losses::default(),
+            session: self.session,
+            words: Vec::new(),
+        };
+        lanes.begin_here()?;
+        for at in 0..lanes.known.len() {
+            // What waits is its parent's to tell; the lines among it are known to both.
+            while lanes.known[at].queue.waiting() != 0 {
+                lanes.find_head(at);
+                lanes.known[at].queue.advance();
+            }
+        }
+        lanes.heads.clear();
+        for lane in &lanes.known {
+            let field = lane.address + offset_of!(Lane, counts) as u64;
+            // Its parent's are counted there.
+            lanes.memory.write(field, &0u64.to_le_bytes())?;
+        }
+        Ok(lanes)
+    }
+
+    /// What was told and lost until now is nothing of ours.
+    fn begin_here(&mut self) -> Result<()> {
+        self.look()?;
+        for at in 0..self.known.len() {
+            let (reserved, lost) = self.written(at)?;
+            let lane = &mut self.known[at];
+            (lane.taken, lane.lost_before) = (reserved, lost);
+            (lane.stuck, lane.abandoned) = (None, 0);
+            self.give_back(at)?;
+        }
+        self.lost_before.unlaned = self.unlaned()?;
+        Ok(())
     }
 
     /// The script lines so far.
@@ -285,7 +326,7 @@ impl Lanes {
         let lane = &mut self.known[at];
         while let Some([header, body @ ..]) = lane.queue.front() {
             match (header >> 16 & 0xff, body) {
-                (kind::ENTRY | kind::RETURN, [_, ticks, ..]) => {
+                (kind::ENTRY | kind::RETURN | kind::FORK, [_, ticks, ..]) => {
                     self.heads.push(Reverse((*ticks, at)));
                     return;
                 }
@@ -416,6 +457,10 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
             };
             Some((back, *ticks, rest))
         }
+        (kind::FORK, [child, ticks, rest @ ..]) => {
+            let child = *child as u32;
+            Some((What::Forked { child }, *ticks, rest))
+        }
         _ => None,
     }
 }
@@ -425,7 +470,7 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
 fn behind(words: &[u64], position: u64) -> Option<u64> {
     let begins = |at: usize| {
         let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
-        let known = matches!(what, kind::GAP..=kind::THREAD | kind::BEGUN);
+        let known = matches!(what, kind::GAP..=kind::FORK | kind::BEGUN);
         (known && at + length as usize <= words.len()).then_some(length as usize)
     };
     match begins(0) {

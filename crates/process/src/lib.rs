@@ -39,11 +39,12 @@ mod ptrace;
 pub mod resident;
 pub mod ruby;
 mod seccomp;
+pub mod seized;
 pub mod session;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;
-mod tracee;
+pub mod tracee;
 
 pub use error::{Error, Result};
 pub use image::Image;

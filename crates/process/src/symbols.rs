@@ -131,6 +131,11 @@ impl Symbols {
         })
     }
 
+    /// The module's own file, if it is still the one that was loaded.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
     /// The separate debug file, if there is one that belongs to the module.
     pub fn debug_file(&self) -> Option<File> {
         self.separate()

@@ -50,6 +50,14 @@ pub struct Calls {
     pub room: u64,
     /// Address of the loader's `r_debug`; 0 = there is none.
     pub r_debug: u64,
+    /// The process as it is numbered in its own namespace: a child of vfork runs in the same memory.
+    pub pid: u64,
+    /// 1 = children are followed, of fork and of vfork.
+    pub follow: u64,
+    /// Cycles that a thread waits at most to be heard (`notices`).
+    pub patience: u64,
+    /// 1 = this child has waited in vain to be followed; what it has called until it was is not told.
+    pub late: AtomicU64,
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
@@ -203,6 +211,20 @@ pub mod want {
     pub const SCRIPTED: u64 = 128;
     /// It defines functions of the script's language: wait at its return until the command has seen them.
     pub const DEFINES: u64 = 256;
+    /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
+    pub const ENDS: u64 = 1 << 32;
+    /// It runs another program: say so first.
+    pub const EXECS: u64 = 1 << 33;
+    /// It forks: the child waits until it is followed.
+    pub const FORKS: u64 = 1 << 34;
+    /// The VM calls it when it begins with the script: say so.
+    pub const SCRIPT: u64 = 1 << 35;
+    /// What the user may want.
+    pub const TOLD: u64 = ENTRY | RETURN | COUNT;
+    /// What is wanted for ourselves, whatever the user wants.
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
+    /// What is said by a notice.
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
 }
 
 /// In [`Lane::thread`]: the thread has no thread-local storage. No address has this bit.
@@ -322,6 +344,8 @@ pub mod kind {
     pub const PLACE: u64 = 4;
     /// One word: the kernel's id of the thread from here on.
     pub const THREAD: u64 = 5;
+    /// Two words: a child that this thread has made, as its namespace numbers it; the time-stamp counter.
+    pub const FORK: u64 = 6;
     /// Not whole yet.
     pub const BEGUN: u64 = 0xff;
 }

@@ -7,6 +7,10 @@
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
+//! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
+//! | `ends` | a guest that ends takes nothing along |
+//! | `started` | programs that we start, from before their first instruction |
+//! | `family` | children, and programs that they run; several guests |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
@@ -25,14 +29,18 @@ mod harness;
 mod coverage;
 mod database;
 mod drivers;
+mod ends;
 mod exact;
+mod family;
 mod interpreters;
 mod killed;
 mod late;
 mod lines;
 mod linked;
+mod ltrace;
 mod machine;
 mod nasty;
 mod recorded;
+mod started;
 mod values;
 mod watch;

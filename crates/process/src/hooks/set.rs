@@ -122,7 +122,8 @@ impl Tracing {
             let (wanted, made) = match step {
                 Step::Again(place, wanted, moves) => {
                     let mut known = self.hooks[place];
-                    known.hook.want = wanted.want;
+                    known.hook.want = wanted.want | self.own_want(wanted);
+                    known.hook.flags |= own_flags(known.hook.want);
                     known.hook.copied = known.hook.copied.max(described(wanted));
                     self.programs(borrowed, &mut writes, wanted, &mut known.hook)?;
                     let moves = moves.clone();
@@ -135,7 +136,7 @@ impl Tracing {
             };
             match made {
                 Ok(made) => {
-                    if wanted.want & !want::LOADER != 0 {
+                    if wanted.want & !want::OWN != 0 {
                         self.names
                             .insert(made.known.hook.number as u32, wanted.function.clone());
                     }
@@ -232,11 +233,11 @@ impl Tracing {
         };
         let mut hook = Hook {
             original: stub.original,
-            flags: if entry_only { flags::ENTRY_ONLY } else { 0 },
+            flags: own_flags(wanted.want) | if entry_only { flags::ENTRY_ONLY } else { 0 },
             copied: copied.max(described(wanted)),
             number: self.next_number,
             place: plan.patch_at,
-            want: wanted.want,
+            want: wanted.want | self.own_want(wanted),
             stub: stub_at,
             routine: to.routine,
             moved: plan.stolen as u32,
@@ -268,6 +269,12 @@ impl Tracing {
         }))
     }
 
+    /// What is wanted of a function for ourselves too.
+    fn own_want(&self, wanted: &Wanted) -> u64 {
+        let own = self.own.get(&wanted.function.address);
+        own.map_or(0, |own| own & want::OWN)
+    }
+
     /// Has a hook's programs and its callers written, each once.
     fn programs(
         &mut self,
@@ -295,6 +302,13 @@ impl Tracing {
         hook.at_return = [place(exit)?, exit.len() as u64];
         hook.callers = place(&wanted.callers)?;
         Ok(())
+    }
+}
+
+fn own_flags(wanted: u64) -> u32 {
+    match wanted & want::FORKS {
+        0 => 0,
+        _ => flags::FORKS,
     }
 }
 

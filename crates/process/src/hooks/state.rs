@@ -262,7 +262,7 @@ fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
 }
 
 /// The id that a thread has in its own PID namespace: the last of `NSpid`.
-fn own_id(pid: i32, tid: i32) -> u32 {
+pub(super) fn own_id(pid: i32, tid: i32) -> u32 {
     fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))
         .ok()
         .and_then(|status| {

@@ -42,6 +42,11 @@ pub enum What {
         /// How many words, behind xmm0 and xmm1, are of st(0) and st(1).
         x87: usize,
     },
+    /// The thread has made a child, which has a copy of the calls that are open here.
+    Forked {
+        /// The child, as the guest numbers it.
+        child: u32,
+    },
 }
 
 /// A script line.
