@@ -4,7 +4,7 @@
 #   make demo     a real server with a leak, opened while it serves, until lancet has named the line
 #   make test     format, lints, all tests with this machine's Ruby, documentation
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14
-#   make soak     the long forms: 1,000 attaches, 1,000 kills
+#   make soak     the long forms: 1,000 attaches, 1,000 kills; every reader fuzzed for FUZZ seconds (60)
 #   make bench    cost, beside the rivals, in the same run
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
@@ -14,6 +14,7 @@ SHELL := /bin/bash
 
 RUBIES := 2.7 3.1 3.3 3.4
 PYTHONS := 3.9 3.11 3.13 3.14
+FUZZ := 60
 PERLS := 5.32 5.36 5.40
 PHPS := 7.4 8.2 8.4
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -80,9 +81,10 @@ matrix: roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test live
 	$(AS_ROOT) cargo test -p lancet-vm --test live
 
-# Miri and ThreadSanitizer want a nightly toolchain and the source of the standard library.
+# Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
 	@.ci/apt valgrind
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
 
@@ -90,6 +92,7 @@ soak: deps-soak roots
 	cargo build --release -p lancet
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test live
 	crates/switch/soak
+	fuzz/run $(FUZZ)
 
 bench: deps-bench roots
 	cargo build --release -p lancet
