@@ -10,6 +10,8 @@ mod languages;
 mod loader;
 mod places;
 mod pulse;
+mod scripted;
+mod values;
 
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +27,7 @@ static mut CALLS: Calls = Calls {
     ring: 0,
     most_wait: 0,
     tid_offset: 0,
+    tells_pointer: 0,
     state_offset: 0,
     language: 0,
     facts: [0; wire::calls::FACTS],
@@ -61,6 +64,12 @@ const _: () = {
 const ENTRY_WORDS: u64 = (size_of::<Entry>() / 8) as u64;
 const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
 
+/// In the first word of a frame's ticket: the session, from bit 32 on the line, from here on what is kept of a call of
+/// the VM's own.
+const KEPT_AT: u32 = 64 - values::KEPT;
+const PLACE: u32 = (1 << (KEPT_AT - 32)) - 1;
+const _: () = assert!(wire::calls::PLACES / 2 <= PLACE as usize);
+
 /// A function is called: tells it, if that is wanted; whether its return is wanted too.
 ///
 /// # Safety
@@ -83,6 +92,17 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         loader::changed(calls, board);
         return 0;
     }
+    if wanted & want::DEFINES != 0 {
+        frame.ticket[0] = board.calls.load(Ordering::Relaxed).into();
+        return want::RETURN;
+    }
+    let (mut number, mut kept) = (hook.number, 0);
+    if wanted & want::SCRIPTED != 0 {
+        match scripted::called(hook, frame) {
+            Some(called) => (number, kept) = called,
+            None => return 0,
+        }
+    }
     let Some(lane) = lane::mine(calls, board) else {
         return 0;
     };
@@ -92,13 +112,13 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     };
     let at = u64::from(place) << 32;
     let session = u64::from(board.calls.load(Ordering::Relaxed));
-    frame.ticket[0] = session | at;
+    frame.ticket[0] = session | at | kept << KEPT_AT;
     frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
     if wanted & want::ENTRY != 0 {
-        tell_call(lane, calls, hook, frame, hook.number | at, wanted);
+        tell_call(lane, calls, hook, frame, number | at, wanted);
     }
     if wanted & want::COUNT != 0 && hook.flags & ENTRY_ONLY != 0 {
-        counts::add(lane, hook.number as u32, place, 0);
+        counts::add(lane, number as u32, place, 0);
     }
     let now = sys::ticks();
     pulse::look(board, now);
@@ -112,16 +132,49 @@ fn room(calls: &Calls, program: [u64; 2]) -> u64 {
     if program[1] == 0 { 0 } else { calls.room }
 }
 
-/// Copies st(0), ten bytes, and leaves it where it is.
+/// What an x87 register that holds nothing is told as: what the processor makes of one, a NaN.
+const EMPTY: [u64; 2] = [0xc000_0000_0000_0000, 0xffff];
+
+/// Copies st(0), and st(1) for `words` = 4, and leaves both where they are. A prototype may be wrong, so an empty
+/// register is not touched: to load what was stored of one would leave the guest with a register more.
 ///
 /// # Safety
-/// There is room at `at`, and the function returns a long double.
-#[inline]
-unsafe fn look_at_st0(at: u64) {
-    // SAFETY: the caller's promise; what is popped is pushed again.
+/// There is room for `words` words at `at`.
+#[inline(never)]
+unsafe fn look_at_x87(at: u64, words: u64) {
+    let [first, second] = [at, at + 16];
+    // SAFETY: the caller's promise; what is popped is pushed again. `fxam` says 101 in C3, C2, C0 of an empty register (Intel SDM
+    // volume 1, table 8-7); C0 to C3 are nobody's across calls.
     unsafe {
-        core::arch::asm!("fstp tbyte ptr [{at}]", "fld tbyte ptr [{at}]", at = in(reg) at, options(nostack))
-    };
+        for at in (at..at + words * 8).step_by(16) {
+            (at as *mut [u64; 2]).write_unaligned(EMPTY);
+        }
+        core::arch::asm!(
+            "fxam",
+            "fnstsw ax",
+            "and eax, 0x4500",
+            "cmp eax, 0x4100",
+            "je 3f",
+            "fstp tbyte ptr [{first}]",
+            "cmp {words}, 4",
+            "jne 2f",
+            "fxam",
+            "fnstsw ax",
+            "and eax, 0x4500",
+            "cmp eax, 0x4100",
+            "je 2f",
+            "fstp tbyte ptr [{second}]",
+            "fld tbyte ptr [{second}]",
+            "2:",
+            "fld tbyte ptr [{first}]",
+            "3:",
+            first = in(reg) first,
+            second = in(reg) second,
+            words = in(reg) words,
+            out("eax") _,
+            options(nostack),
+        );
+    }
 }
 
 #[inline]
@@ -150,7 +203,7 @@ fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64,
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
         if hook.at_entry[1] != 0 {
-            let end = captures::copy(hook.at_entry, frame, None, &record, fixed);
+            let end = captures::copy(hook.at_entry, frame, None, &record, fixed, 0);
             record.shorten(lane, end);
         }
     }
@@ -174,37 +227,44 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: as in `enter`; and `enter` put the lane there, which is never unmapped.
-    let (calls, lane, wanted) = unsafe {
-        (
-            &*(&raw const CALLS),
-            &*(lane as *const Lane),
-            (&raw const hook.want).read_volatile(),
-        )
+    // SAFETY: as in `enter`.
+    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
+    if wanted & want::DEFINES != 0 {
+        return loader::wait(board);
+    }
+    let number = match wanted & want::SCRIPTED {
+        0 => hook.number,
+        _ => scripted::number(hook, frame).unwrap_or(hook.number),
     };
+    // SAFETY: `enter` put the lane there, which is never unmapped.
+    let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
-    let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread_pointer() {
-        true => (lane, (ticket >> 32) as u32),
+    let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread(calls) {
+        true => (lane, (ticket >> 32) as u32 & PLACE),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
             None => return,
         },
     };
     if wanted & want::COUNT != 0 {
-        return counts::add(lane, hook.number as u32, place, now.wrapping_sub(began));
+        return counts::add(lane, number as u32, place, now.wrapping_sub(began));
     }
     if wanted & want::RETURN == 0 {
         return;
     }
     let floats = if wanted & want::FLOATS != 0 { 2 } else { 0 };
-    let x87 = if wanted & want::X87 != 0 { 2 } else { 0 };
+    let x87 = match wanted & (want::X87 | want::X87_PAIR) {
+        0 => 0,
+        want::X87 => 2,
+        _ => 4,
+    };
     let fixed = RETURN_WORDS + floats + x87;
     let body = fixed + room(calls, hook.at_return);
     let Some(mut record) = Record::begin(lane, calls, board, kind::RETURN, body) else {
         return;
     };
     let told = Return {
-        hook: hook.number,
+        hook: number | x87 << 32,
         ticks: now,
         frame: Frame::stack_arguments(frame).addr() as u64,
         registers: [results.rax, results.rdx],
@@ -216,11 +276,17 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             record.word(RETURN_WORDS + index, xmm[0]);
         }
         if x87 != 0 {
-            record.word(RETURN_WORDS + floats + 1, 0);
-            look_at_st0(record.address(RETURN_WORDS + floats));
+            look_at_x87(record.address(RETURN_WORDS + floats), x87);
         }
         if hook.at_return[1] != 0 {
-            let end = captures::copy(hook.at_return, frame, Some(results), &record, fixed);
+            let end = captures::copy(
+                hook.at_return,
+                frame,
+                Some(results),
+                &record,
+                fixed,
+                ticket >> KEPT_AT,
+            );
             record.shorten(lane, end);
         }
     }

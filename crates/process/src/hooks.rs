@@ -117,9 +117,11 @@ pub struct Tracing {
     /// Where each program is that was written in this session.
     programs: HashMap<Vec<u64>, u64>,
     next_number: u64,
-    /// Functions by the number of their hook.
+    /// Functions by the number of their hook, those of libraries that are gone too: their calls may be told yet.
     names: HashMap<u32, Function>,
     timing: Timing,
+    /// The language whose lines are told.
+    vm: &'static str,
     /// Why no script lines can be told.
     no_lines: Option<String>,
     open: bool,
@@ -166,6 +168,7 @@ impl Tracing {
                     (offset_of!(Calls, room), options.room),
                     (offset_of!(Calls, tid_offset), words.tid_offset),
                     (offset_of!(Calls, state_offset), words.state_offset),
+                    (offset_of!(Calls, tells_pointer), words.tells_pointer),
                     (offset_of!(Calls, language), words.language),
                 ] {
                     memory.write(at(offset), &value.to_le_bytes())?;
@@ -201,6 +204,7 @@ impl Tracing {
             next_number: 0,
             names: HashMap::new(),
             timing,
+            vm: script.name(),
             no_lines,
             open: true,
             memory,
@@ -218,7 +222,7 @@ impl Tracing {
             self.next_number = self.next_number.max(hook.number + 1);
             let set = patches(&hook).iter().any(|patch| {
                 self.now(patch)
-                    .is_some_and(|now| now[..] == patch.is[..patch.length as usize])
+                    .is_some_and(|now| now[..] == patch.is[..now.len()])
             });
             if hook.want != 0 {
                 hook.want = 0;
@@ -228,7 +232,14 @@ impl Tracing {
             if set && hook.routine != self.resident.header.routines[FIND_FDE] {
                 left.push(hook.place);
             }
-            self.hooks.insert(hook.place, Known { at, hook, set });
+            // A place may have had several; the one that stands there is the one to know.
+            let newer = self
+                .hooks
+                .get(&hook.place)
+                .is_none_or(|known| set || !known.set);
+            if newer {
+                self.hooks.insert(hook.place, Known { at, hook, set });
+            }
         }
         match left.is_empty() {
             true => Ok(()),
@@ -349,12 +360,28 @@ impl Tracing {
 
     /// How many functions are hooked.
     pub fn hooked(&self) -> usize {
+        self.told().count()
+    }
+
+    /// How many functions were hooked at some time.
+    pub fn ever_hooked(&self) -> usize {
         self.names.len()
+    }
+
+    /// The functions whose calls are told now.
+    fn told(&self) -> impl Iterator<Item = &Function> {
+        let set = self.hooks.values().filter(|known| known.set);
+        set.filter_map(|known| self.names.get(&(known.hook.number as u32)))
     }
 
     /// What the hooks say.
     pub fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
+    }
+
+    /// The language whose lines are told; empty = none.
+    pub fn vm(&self) -> &'static str {
+        self.vm
     }
 
     /// Why script lines are not known, if they are not.

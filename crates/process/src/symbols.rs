@@ -15,11 +15,13 @@ mod by_address;
 mod debug;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::elf::dynamic::{Dynamic, FileImage, MemoryImage};
+use crate::elf::imports::{self, Of};
 pub use crate::elf::table::Kind;
 use crate::elf::table::{Entry, Table};
 use crate::elf::{Error, Headers};
@@ -50,6 +52,15 @@ pub struct Named<'a> {
     pub local: bool,
 }
 
+/// What a slot's function is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slot<'a> {
+    /// Its name, without a version.
+    Named(Cow<'a, str>),
+    /// The address in the guest of the function that picks it.
+    Picked(u64),
+}
+
 /// The symbols of one module.
 #[derive(Debug)]
 pub struct Symbols {
@@ -63,6 +74,7 @@ pub struct Symbols {
     dynamic: Option<Dynamic>,
     more: OnceLock<Option<Table>>,
     by_address: OnceLock<ByAddress>,
+    imports: OnceLock<HashSet<String>>,
 }
 
 impl Symbols {
@@ -115,6 +127,7 @@ impl Symbols {
             dynamic,
             more: OnceLock::new(),
             by_address: OnceLock::new(),
+            imports: OnceLock::new(),
         })
     }
 
@@ -198,6 +211,7 @@ impl Symbols {
             dynamic,
             more: OnceLock::new(),
             by_address: OnceLock::new(),
+            imports: OnceLock::new(),
         }
     }
 
@@ -227,6 +241,24 @@ impl Symbols {
         })
     }
 
+    /// The name that programs linked to the module know it by, if it has one: `libz.so.1`.
+    pub fn soname(&self) -> Option<Cow<'_, str>> {
+        let name = self.dynamic.as_ref()?.soname()?;
+        Some(String::from_utf8_lossy(name))
+    }
+
+    /// Whether the module calls a function of this name through a slot of its own (PLT or GOT), as it calls those
+    /// of other modules.
+    pub fn imports(&self, name: &str) -> bool {
+        self.imports
+            .get_or_init(|| {
+                let names = self.dynamic.iter().flat_map(Dynamic::imports);
+                let text = |name| String::from_utf8_lossy(name).into_owned();
+                names.map(text).collect()
+            })
+            .contains(name)
+    }
+
     /// Whether names beyond the exported ones are known.
     pub fn is_complete(&self) -> bool {
         self.more().is_some()
@@ -241,6 +273,31 @@ impl Symbols {
             self.more()?
         };
         Some((String::from_utf8_lossy(table.name(name)?), offset))
+    }
+
+    /// The words that the loader fills with functions' addresses: where each is in the guest, and which function, by name or by
+    /// the address of the one that picks it.
+    pub fn slots(&self) -> Vec<(u64, Slot<'_>)> {
+        let guest = |address: u64| address.wrapping_add(self.bias);
+        let of = |of: Of| match of {
+            Of::Picked(by) => Some(Slot::Picked(guest(by))),
+            Of::Symbol(index) => {
+                let name = self.dynamic.as_ref()?.table().callable(index)?;
+                Some(Slot::Named(String::from_utf8_lossy(name)))
+            }
+        };
+        let of_static = || match &self.file {
+            Some(file) => imports::of_static(file, &self.headers),
+            None => Vec::new(),
+        };
+        let slots = match &self.dynamic {
+            Some(dynamic) => dynamic.slots().to_vec(),
+            None => of_static(),
+        };
+        let slots = slots.into_iter();
+        slots
+            .filter_map(|slot| Some((guest(slot.at), of(slot.of)?)))
+            .collect()
     }
 
     /// Every symbol the module shows to others, all versions of each.

@@ -35,6 +35,8 @@ pub struct Calls {
     pub most_wait: u64,
     /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
     pub tid_offset: u64,
+    /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
+    pub tells_pointer: u64,
     /// Ruby: where a thread's own pointer to its VM state stands from the thread pointer. PHP: the thread pointer of
     /// the thread that runs it.
     pub state_offset: u64,
@@ -81,7 +83,7 @@ pub mod area {
     pub const STUBS: u64 = 1;
     /// [`Hook`](super::Hook)s.
     pub const HOOKS: u64 = 2;
-    /// Programs of what to copy; written anew by each session.
+    /// Programs of what to copy, and [`Name`](super::Name)s; written anew by each session.
     pub const PROGRAMS: u64 = 3;
 }
 
@@ -120,6 +122,9 @@ pub struct Hook {
     pub at_entry: [u64; 2],
     /// The same for its return.
     pub at_return: [u64; 2],
+    /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
+    /// names are not told. 0 = by this one.
+    pub names: [u64; 2],
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.
@@ -134,6 +139,16 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+}
+
+/// One of several functions of a script's language that have their code in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Name {
+    /// What tells it from the others: of Perl the `CV`, of PHP name and class.
+    pub identity: u64,
+    /// Its number for the reader, instead of [`Hook::number`].
+    pub number: u64,
 }
 
 /// Bytes that are others while a function is hooked.
@@ -175,15 +190,24 @@ pub mod want {
     pub const COUNT: u64 = 16;
     /// With st(0) at the return.
     pub const X87: u64 = 32;
+    /// With st(0) and st(1) at the return.
+    pub const X87_PAIR: u64 = 512;
     /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
+    /// The guest's VM calls it, in a convention of its own.
+    pub const SCRIPTED: u64 = 128;
+    /// It defines functions of the script's language: wait at its return until the command has seen them.
+    pub const DEFINES: u64 = 256;
 }
+
+/// In [`Lane::thread`]: the thread has no thread-local storage. No address has this bit.
+pub const NO_POINTER: u64 = 1 << 63;
 
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Lane {
-    /// The thread pointer (`fs` base) it belongs to.
+    /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
     /// The kernel's id of that thread, as it was last seen.
     pub tid: AtomicU32,
@@ -197,8 +221,6 @@ pub struct Lane {
     pub reserved: AtomicU64,
     /// Records that found no room in time.
     pub lost: AtomicU64,
-    /// Cycles spent waiting for room.
-    pub waited: AtomicU64,
     /// The lines this thread called from; see [`Place`].
     pub places: u64,
     /// Number of the last of them.
@@ -289,7 +311,7 @@ pub mod kind {
     pub const GAP: u64 = 1;
     /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many padded to words.
     pub const ENTRY: u64 = 2;
-    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 of st(0), copies.
+    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 each of st(0) and st(1), copies.
     pub const RETURN: u64 = 3;
     /// [`super::NewPlace`], then path and name.
     pub const PLACE: u64 = 4;
@@ -322,7 +344,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Return {
-    /// Number of the hook.
+    /// Number of the hook; in the upper half how many words are of x87 registers.
     pub hook: u64,
     /// Time-stamp counter.
     pub ticks: u64,

@@ -4,7 +4,7 @@
 //! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
 //! name), because the address of code that was freed is used again.
 
-use super::lane::Record;
+use super::lane::{Record, has_block};
 use super::languages::Reader;
 use crate::store::mix;
 use core::sync::atomic::Ordering;
@@ -20,11 +20,20 @@ pub fn open(calls: &Calls) {
     unsafe { READER = Reader::open(calls) };
 }
 
+/// The reader of this session.
+#[inline]
+pub fn reader() -> &'static Reader {
+    // SAFETY: written only while no hook tells calls.
+    unsafe { &*(&raw const READER) }
+}
+
 /// The number of the line that runs on this thread; 0 = none.
 #[inline]
 pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
-    // SAFETY: written only while no hook tells calls.
-    let reader = unsafe { &*(&raw const READER) };
+    if !has_block(lane.thread.load(Ordering::Relaxed)) {
+        return 0;
+    }
+    let reader = reader();
     let Some(place) = reader.place() else {
         return 0;
     };

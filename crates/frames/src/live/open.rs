@@ -10,7 +10,7 @@ use process::snapshot::{Copies, Overlay, Place, Room, Snapshot, Thread, room};
 use vm::{Fault, Memory};
 
 use super::loaded::Modules;
-use super::scripts::{self, Objects, Scripts};
+use super::scripts::{self, Coroutine, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::unwind::Unwinder;
 use crate::Result;
@@ -31,10 +31,12 @@ pub struct Live {
 /// One look.
 #[derive(Debug)]
 pub struct Look {
-    /// Every thread's stack, the main one first.
+    /// Every thread's stack, the main one first, then those that are parked.
     pub stacks: Vec<Stack>,
     /// The room each has.
     pub rooms: Vec<Room>,
+    /// Nothing that is parked was missed.
+    pub all: bool,
     /// How long the process stood still.
     pub stopped: Duration,
     /// How many bytes were copied.
@@ -73,11 +75,20 @@ impl Live {
         self.vms.iter().map(|vm| vm.language()).collect()
     }
 
-    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted.
-    pub fn look(&mut self, count: bool) -> Result<Look> {
+    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted, with
+    /// `fibers` what is parked is looked at too.
+    pub fn look(&mut self, count: bool, fibers: bool) -> Result<Look> {
         let deadline = Instant::now() + PATIENCE;
+        let (coroutines, all) = match fibers {
+            true => scripts::coroutines(&self.vms, &self.memory),
+            false => (Vec::new(), true),
+        };
+        if fibers {
+            // Their stacks may be new.
+            self.refresh();
+        }
         let snapshot = loop {
-            match self.stop_and_copy() {
+            match self.stop_and_copy(&coroutines) {
                 // Where more wants to run than there are processors, a thread may get none for long.
                 Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
                 taken => break taken?,
@@ -109,15 +120,28 @@ impl Live {
             stacks.push(stack::read(&process, &mut self.unwinder, thread, &objects));
             rooms.push(room(self.pid, &self.maps, &thread.mapping));
         }
+        let mapping = |at: u64| around(&self.maps, at);
+        for one in &coroutines {
+            let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
+            if let Some(stack) = stack {
+                // Without native frames it lies on a thread's stack.
+                rooms.push(match stack.lines.is_empty() {
+                    true => Room::default(),
+                    false => room(self.pid, &self.maps, &stack.thread.mapping),
+                });
+                stacks.push(stack);
+            }
+        }
         Ok(Look {
             stacks,
             rooms,
+            all,
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
         })
     }
 
-    fn stop_and_copy(&self) -> process::Result<Snapshot> {
+    fn stop_and_copy(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
         let Live { vms, memory, .. } = self;
         Snapshot::take(
             self.pid,
@@ -128,9 +152,15 @@ impl Live {
                     copies: copied,
                     rest: memory,
                 };
-                vms.iter()
+                let mut wanted: Vec<Range<u64>> = vms
+                    .iter()
                     .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                    .collect()
+                    .collect();
+                if thread.main {
+                    let end = |at: u64| around(&self.maps, at).end;
+                    wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
+                }
+                wanted
             },
         )
     }
@@ -188,4 +218,10 @@ impl Memory for Asked<'_> {
         self.ranges.borrow_mut().push(at..end);
         Ok(())
     }
+}
+
+/// The mapping that holds an address; empty if there is none.
+fn around(maps: &Maps, at: u64) -> Range<u64> {
+    maps.find(at)
+        .map_or(0..0, |mapping| mapping.start..mapping.end)
 }

@@ -45,6 +45,10 @@ pub struct StackArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub collect: Option<u32>,
 
+    /// Show what is parked too: fibers, greenlets, coroutines
+    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
+    pub fibers: bool,
+
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
     #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]

@@ -3,7 +3,10 @@
 mod bigframe;
 mod core;
 mod disk;
+mod fibers;
 mod folded;
 mod gdb;
 mod harness;
 mod hostile;
+mod languages;
+mod rivals;

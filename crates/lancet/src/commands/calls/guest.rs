@@ -1,71 +1,30 @@
 //! One traced process: hooked as the selection says, read, left.
 
+use super::known::Known;
+use super::pace::Pace;
 use super::select::Selection;
 use super::signatures::Signatures;
+use super::sink::Sink;
+use super::source::Count;
+use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
 use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Counted, Line, Losses, What};
+use process::lanes::Losses;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
+use prototypes::{Detail, Pieces, Place, Prototype};
+use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
-
-/// A function, a line, and what was counted of both.
-pub type Row = (String, String, Counted);
 
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
 /// Words of a record for copies, at least, and for each character that is wanted of a string.
 const LEAST_ROOM: u64 = 512;
-
-/// What happened, as it is printed.
-pub enum Told {
-    /// A call.
-    Call {
-        /// The process.
-        pid: i32,
-        /// The thread.
-        tid: u32,
-        /// Which of the reader's lanes.
-        lane: u32,
-        /// Names the call until it returns.
-        frame: u64,
-        /// Since 1970.
-        time: Duration,
-        /// The function.
-        function: Function,
-        /// The return address.
-        caller: u64,
-        /// Its arguments.
-        registers: Registers,
-        /// What they point to.
-        pieces: Pieces,
-        /// The script's line.
-        line: Option<String>,
-    },
-    /// A return.
-    Return {
-        /// The process.
-        pid: i32,
-        /// The thread.
-        tid: u32,
-        /// Which of the reader's lanes.
-        lane: u32,
-        /// See `Call`.
-        frame: u64,
-        /// Since 1970.
-        time: Duration,
-        /// What it returns.
-        returned: Returned,
-        /// What that and late arguments point to.
-        pieces: Vec<(u64, Vec<u8>)>,
-    },
-}
 
 /// See the module's text.
 pub struct Guest {
@@ -73,9 +32,16 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
-    threads: Vec<u32>,
+    known: Known,
+    pace: Pace,
+    /// What follows a record's fixed part.
+    rest: Vec<u64>,
+    /// It was said what it is.
+    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
+    /// Says nothing but what went wrong, as ltrace does.
+    quiet: bool,
 }
 
 /// How functions are hooked.
@@ -99,13 +65,22 @@ impl Plan {
                     .as_ref()
                     .filter(|of| of.format().is_none())
                     .map(|of| of.places().used.stack),
-                want: self.want,
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
             }
         });
         wanted.collect()
+    }
+
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.places().returned {
+            Place::X87 if self.want & want::RETURN != 0 => want::X87,
+            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
     }
 }
 
@@ -116,8 +91,8 @@ impl Guest {
         let began = Instant::now();
         let options = Options {
             ring: RING,
-            most_wait: args.max_wait,
-            room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+            most_wait: args.most_wait(),
+            room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
         let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
@@ -127,29 +102,37 @@ impl Guest {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !args.ltrace {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
         let asked = functions.len();
         let plan = Plan {
-            want: wanted_of(args),
+            want: wanted_of(args, &selection),
             detail: Detail {
-                strings: args.strings,
+                strings: args.kept_of_strings(),
                 array: args.array,
             },
-            copies: !args.count,
+            copies: !args.counts_there(),
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
-        announce(&tracing, asked, &refused, began.elapsed());
+        if !args.ltrace {
+            announce(&tracing, asked, &refused, began.elapsed());
+        }
         Ok(Guest {
             tracing,
             clock: Clock::start(),
             selection,
             plan,
-            threads: Vec::new(),
+            known: Known::default(),
+            pace: Pace::new(RING / 8),
+            rest: Vec::new(),
+            introduced: false,
             gone: false,
+            quiet: args.ltrace,
         })
     }
 
@@ -158,13 +141,17 @@ impl Guest {
         if !self.tracing.has_news()? {
             return Ok(());
         }
-        let before = self.tracing.hooked();
+        self.known.forget_ways();
+        let before = self.tracing.ever_hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
             .tracing
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         let pid = self.tracing.pid();
-        let more = self.tracing.hooked().saturating_sub(before);
+        let more = self.tracing.ever_hooked() - before;
+        if self.quiet {
+            return Ok(());
+        }
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
         }
@@ -174,125 +161,142 @@ impl Guest {
 
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, tell: &mut impl FnMut(Told)) -> bool {
+    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
         if self.gone {
-            return false;
+            return Ok(false);
         }
-        let mut told = Vec::new();
+        self.introduce(sink)?;
+        let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let any = lanes
-            .look()
-            .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, tell);
-        any.unwrap_or_else(|_| {
+        let any = lanes.look().and_then(|()| lanes.fill(most));
+        self.tell(sink)?;
+        self.pace.read(matches!(any, Ok(true)));
+        Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             let how = match self.tracing.is_alive() {
                 true => "runs another program now (exec)",
                 false => "ended",
             };
-            eprintln!("lancet: process {} {how}", self.tracing.pid());
+            if !self.quiet {
+                eprintln!("lancet: process {} {how}", self.tracing.pid());
+            }
             false
+        }))
+    }
+
+    /// Says what it is, once.
+    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        if std::mem::replace(&mut self.introduced, true) {
+            return Ok(());
+        }
+        let pid = self.tracing.pid();
+        let at = At {
+            pid,
+            tid: pid as u32,
+            ..At::default()
+        };
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = command.split(|byte| *byte == 0);
+        let mut command: Vec<String> = words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        // A NUL ends each.
+        command.pop();
+        let opened = Opened {
+            command,
+            vm: self.tracing.vm().to_owned(),
+        };
+        sink.take(Told {
+            at,
+            what: What::Opened(opened),
         })
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut impl FnMut(Told)) {
+    fn tell(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         let pid = self.tracing.pid();
-        told.sort_by_key(|one| one.ticks);
-        let period = match told.is_empty() {
-            true => 0.0,
-            false => self.clock.period(),
-        };
-        for one in told {
-            if !self.threads.contains(&one.tid) {
-                self.threads.push(one.tid);
-            }
-            let time = self.clock.wall(one.ticks, period);
-            match one.what {
-                What::Call {
+        let mut period = None;
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(one) = self.tracing.lanes().next(&mut rest) {
+            let period = *period.get_or_insert_with(|| self.clock.period());
+            let (frame, what) = match one.what {
+                process::lanes::What::Call {
                     hook,
                     place,
                     frame,
                     caller,
                     registers,
-                    rest,
                 } => {
-                    let functions = self.tracing.functions();
-                    let Some(function) = self.tracing.function(hook) else {
+                    let known = self.known.way(&self.tracing, &self.selection, hook, caller);
+                    let Some((way, shown)) = known else {
                         continue;
                     };
-                    if !self.selection.shows(functions, function, caller) {
-                        continue;
-                    }
-                    let function = function.clone();
                     let (sse, copies) = halves::<8>(&rest);
-                    let mut pieces = Pieces::new();
-                    for (at, bytes) in copied(copies) {
-                        pieces.add(at, &bytes);
-                    }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
-                    let line = place.map(|place| self.tracing.lanes().places()[place].clone());
-                    tell(Told::Call {
-                        pid,
-                        tid: one.tid,
-                        lane: one.lane,
-                        frame,
-                        time,
-                        function,
+                    let call = Call {
+                        function: way.function.clone(),
+                        way,
+                        shown,
                         caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
                             sse,
                             stack: frame,
                         },
-                        pieces,
-                        line: line.map(|line| line_text(&line)),
-                    });
+                        pieces: copied(copies),
+                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                    };
+                    (frame, What::Call(call))
                 }
-                What::Return {
+                process::lanes::What::Return {
                     frame,
                     registers,
-                    rest,
+                    x87,
                     ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest);
-                    tell(Told::Return {
-                        pid,
-                        tid: one.tid,
-                        lane: one.lane,
-                        frame,
-                        time,
+                    let (sse, rest) = halves::<2>(&rest);
+                    let (st, copies) = rest.split_at(x87.min(rest.len()));
+                    let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
                             sse,
-                            ..Returned::default()
+                            x87: x87_registers(st),
                         },
                         pieces: copied(copies),
-                    });
+                    };
+                    (frame, What::Return(back))
                 }
-            }
+            };
+            let at = At {
+                pid,
+                tid: one.tid,
+                lane: one.lane,
+                stack: self.known.stack(pid, frame),
+                frame,
+                time: self.clock.wall(one.ticks, period),
+            };
+            sink.take(Told { at, what })?;
         }
+        self.rest = rest;
+        Ok(())
     }
 
-    /// Whether calls of more than one thread were seen.
-    pub fn has_threads(&self) -> bool {
-        self.threads.len() > 1
-    }
-
-    /// What was counted, by function and line, with nanoseconds for a cycle.
-    pub fn counted(&mut self) -> Result<(Vec<Row>, f64), Error> {
+    /// What was counted.
+    pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.lanes().counted()?;
-        let named = counted
-            .into_iter()
-            .filter_map(|count| {
-                let name = self.tracing.function(count.hook)?.name.clone();
-                let places = self.tracing.lanes().places();
-                let line = count.place.map(|place| line_text(&places[place]));
-                Some((name, line.unwrap_or_default(), count))
+        let period = self.clock.period();
+        let named = counted.into_iter().filter_map(|counted| {
+            Some(Count {
+                function: self.known.function(&self.tracing, counted.hook)?,
+                line: counted
+                    .place
+                    .and_then(|place| self.known.line(&mut self.tracing, place)),
+                counted,
+                period,
             })
-            .collect();
-        Ok((named, self.clock.period()))
+        });
+        Ok(named.collect())
     }
 
     /// What got lost.
@@ -322,9 +326,11 @@ impl Guest {
     }
 }
 
-fn wanted_of(args: &CallsArgs) -> u64 {
+fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.count {
+    match args.counts_there() {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }
@@ -338,30 +344,34 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
     }
 }
 
+/// st(0) and st(1): ten bytes of each two words.
+fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
+    let mut registers = [[0; 10]; 2];
+    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
+        register[..8].copy_from_slice(&pair[0].to_le_bytes());
+        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
+    }
+    registers
+}
+
 /// Copies of memory: address, bytes, and so many, padded.
-fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
+fn copied(mut words: &[u64]) -> Pieces {
+    let mut pieces = Pieces::new();
+    let mut bytes = Vec::new();
     while let [at, length, rest @ ..] = words {
         let length = *length as usize;
         let count = length.div_ceil(8);
         if count > rest.len() {
             break;
         }
-        let bytes = rest[..count].iter().flat_map(|word| word.to_le_bytes());
-        pieces.push((*at, bytes.take(length).collect()));
+        bytes.clear();
+        for word in &rest[..count] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        pieces.add(*at, &bytes[..length]);
         words = &rest[count..];
     }
     pieces
-}
-
-/// `app.rb:12 in 'show'`.
-fn line_text(line: &Line) -> String {
-    match line {
-        // The empty frame in which the VM calls a library's `Init_`.
-        Line { line: 0, path, .. } => path.clone(),
-        Line { name, path, line } if name.is_empty() => format!("{path}:{line}"),
-        Line { name, path, line } => format!("{path}:{line} in '{name}'"),
-    }
 }
 
 /// How many refusals are said one by one.

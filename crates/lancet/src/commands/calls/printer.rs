@@ -1,68 +1,61 @@
 //! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
 
-use super::guest::Told;
+mod form;
+
 use super::signatures::Signatures;
+use super::sink::{End, Sink};
 use super::stacks::Stacks;
+use super::told::{At, Call as Began, Return, Told, What};
 use crate::cli::CallsArgs;
+use form::{Form, Head};
+use process::lanes::Line;
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Call, Detail, Pieces, Prototype, Show};
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A call that has not returned.
 struct Open {
-    name: String,
+    heads: Vec<Head>,
+    /// Which line of the output its last head stands on.
+    number: u64,
+    caller: u64,
     prototype: Prototype,
     registers: Registers,
     pieces: Pieces,
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
-    line: Option<String>,
-    /// Which line of the output it stands on.
-    number: u64,
+    line: Option<Arc<Line>>,
 }
 
 /// See the module's text.
 pub struct Printer<'a> {
     args: &'a CallsArgs,
     signatures: &'a Signatures,
-    stacks: Vec<(i32, Stacks<Open>)>,
+    out: Box<dyn Write>,
+    form: Form,
+    stacks: Stacks<Open>,
     /// The number of the line that is being written, and how long it is, if it is not ended.
     unfinished: Option<(u64, usize)>,
     lines: u64,
-    last: Option<Duration>,
-    /// Lines say which thread they are of.
-    many: bool,
+    /// The first thread that was seen.
+    first: Option<(i32, u32)>,
 }
 
 impl<'a> Printer<'a> {
     /// Nothing is printed yet.
-    pub fn new(args: &'a CallsArgs, signatures: &'a Signatures) -> Self {
+    pub fn new(args: &'a CallsArgs, signatures: &'a Signatures, out: Box<dyn Write>) -> Self {
         Printer {
             args,
             signatures,
-            stacks: Vec::new(),
+            out,
+            form: Form::new(args),
+            stacks: Stacks::default(),
             unfinished: None,
             lines: 0,
-            last: None,
-            many: false,
+            first: None,
         }
-    }
-
-    fn stacks(&mut self, pid: i32) -> &mut Stacks<Open> {
-        let at = match self.stacks.iter().position(|(known, _)| *known == pid) {
-            Some(at) => at,
-            None => {
-                self.stacks.push((pid, Stacks::new(pid)));
-                self.stacks.len() - 1
-            }
-        };
-        &mut self.stacks[at].1
-    }
-
-    /// Lines say which thread they are of from now on: more than one is seen.
-    pub fn say_threads(&mut self) {
-        self.many = true;
     }
 
     fn show(&self) -> Show<'static> {
@@ -76,83 +69,70 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints what a guest told.
-    pub fn print(&mut self, out: &mut dyn Write, told: Told) -> io::Result<()> {
-        match told {
-            Told::Call {
-                pid,
-                tid,
-                lane,
-                frame,
-                time,
-                function,
-                caller,
-                registers,
-                pieces,
-                line,
-            } => {
-                let known = self.signatures.of(&function.module, &function.name);
-                let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
-                let name = function.name;
-                let call = Call {
-                    prototype: &prototype,
-                    registers: &registers,
-                    returned: None,
-                };
-                let left = self.show().left(call, &pieces);
-                let head = format!("{name}({left}");
-                let open = Open {
-                    name,
-                    prototype,
-                    registers,
-                    pieces,
-                    began: time,
-                    line,
-                    number: 0,
-                };
-                let (depth, unwound) = self.stacks(pid).enter(lane, frame, open);
-                for open in unwound {
-                    self.unwound(out, tid, time, depth, &open.call)?;
-                }
-                self.break_line(out)?;
-                let prefix = self.prefix(tid, time, Some(caller), depth);
-                write!(out, "{prefix}{head}")?;
-                self.unfinished = Some((self.lines, (prefix + &head).chars().count()));
-                let at = self.lines;
-                if let Some(open) = self.stacks(pid).last(lane, frame) {
-                    open.number = at;
-                }
-                Ok(())
-            }
-            Told::Return {
-                pid,
-                tid,
-                lane,
-                frame,
-                time,
-                returned,
-                pieces,
-            } => {
-                // It was called before we came, or in a process that is not shown.
-                let Some((mut open, depth, inside)) = self.stacks(pid).leave(lane, frame) else {
-                    return Ok(());
-                };
-                for open in inside {
-                    self.unwound(out, tid, time, depth + 1, &open.call)?;
-                }
-                for (at, bytes) in pieces {
-                    open.pieces.add(at, &bytes);
-                }
-                self.returned(out, tid, time, depth, &open, &returned)
-            }
+    fn called(&mut self, at: At, began: Began) -> io::Result<()> {
+        let Began {
+            function,
+            shown,
+            caller,
+            registers,
+            pieces,
+            line,
+            ..
+        } = began;
+        let known = self.signatures.of(&function.module, &function.name);
+        let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
+        let call = Call {
+            prototype: &prototype,
+            registers: &registers,
+            returned: None,
+        };
+        let left = self.show().left(call, &pieces);
+        let heads = self.form.heads(&function, &shown);
+        let begin: Vec<String> = heads
+            .iter()
+            .map(|head| format!("{}({left}", head.begins))
+            .collect();
+        let open = Open {
+            heads,
+            number: self.lines,
+            caller,
+            prototype,
+            registers,
+            pieces,
+            began: at.time,
+            line,
+        };
+        let (depth, unwound) = self.stacks.enter(at, open);
+        for open in unwound {
+            self.unwound(at, depth, &open.call)?;
         }
+        for (inside, head) in begin.iter().enumerate() {
+            self.break_line()?;
+            let prefix = self.form.prefix(at, Some(caller), depth + inside);
+            write!(self.out, "{prefix}{head}")?;
+            self.unfinished = Some((self.lines, self.form.width(&prefix) + self.form.width(head)));
+        }
+        if let Some(open) = self.stacks.last(at) {
+            open.number = self.lines;
+        }
+        Ok(())
+    }
+
+    fn came_back(&mut self, at: At, back: Return) -> io::Result<()> {
+        // It was called before we came, or in a process that is not shown.
+        let Some((mut open, depth, inside)) = self.stacks.leave(at) else {
+            return Ok(());
+        };
+        for open in inside {
+            self.unwound(at, depth + 1, &open.call)?;
+        }
+        open.pieces.lay(&back.pieces);
+        self.returned(at, depth, &open, &back.returned)
     }
 
     fn returned(
         &mut self,
-        out: &mut dyn Write,
-        tid: u32,
-        time: Duration,
+        at: At,
         depth: usize,
         open: &Open,
         returned: &Returned,
@@ -165,120 +145,83 @@ impl<'a> Printer<'a> {
         let show = self.show();
         let right = show.right(call, &open.pieces);
         let value = show.returned(call, &open.pieces);
-        let written = self.resume(out, tid, time, depth, open)?;
-        let tail = format!("{right})");
-        let pad = self
-            .args
-            .align
-            .saturating_sub(written + tail.chars().count() + 1);
-        write!(out, "{tail}{:pad$} = {value}", "")?;
-        if self.args.durations {
-            let took = time.saturating_sub(open.began).as_secs_f64();
-            match self.args.ltrace {
-                true => write!(out, " <{took:.6}>")?,
-                false => write!(out, " <{took:.9}>")?,
+        for (inside, head) in open.heads.iter().enumerate().rev() {
+            let written = self.resume(at, depth + inside, open, head)?;
+            let equals = self.form.equals(written + self.form.width(&right) + 1);
+            write!(self.out, "{right}){equals}{value}")?;
+            if self.args.durations {
+                let took = at.time.saturating_sub(open.began);
+                write!(self.out, "{}", self.form.took(took))?;
             }
+            self.end_line(open)?;
         }
-        self.end_line(out, open)
+        Ok(())
     }
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
-    fn resume(
-        &mut self,
-        out: &mut dyn Write,
-        tid: u32,
-        time: Duration,
-        depth: usize,
-        open: &Open,
-    ) -> io::Result<usize> {
+    fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
         if let Some((number, written)) = self.unfinished
             && number == open.number
         {
             return Ok(written);
         }
-        self.break_line(out)?;
-        let prefix = self.prefix(tid, time, None, depth);
-        let head = format!("{prefix}<... {} resumed> ", open.name);
-        write!(out, "{head}")?;
-        Ok(head.chars().count())
+        self.break_line()?;
+        let prefix = self.form.prefix(at, Some(open.caller), depth);
+        let head = format!("{prefix}<... {} resumed> ", head.resumes);
+        write!(self.out, "{head}")?;
+        Ok(self.form.width(&head))
     }
 
-    fn unwound(
-        &mut self,
-        out: &mut dyn Write,
-        tid: u32,
-        time: Duration,
-        depth: usize,
-        open: &Open,
-    ) -> io::Result<()> {
+    fn unwound(&mut self, at: At, depth: usize, open: &Open) -> io::Result<()> {
         // ltrace leaves such a line unfinished.
         if self.args.ltrace {
             return Ok(());
         }
-        self.resume(out, tid, time, depth, open)?;
-        write!(out, ") <left by an exception or a jump>")?;
-        self.end_line(out, open)
+        if let Some(head) = open.heads.last() {
+            self.resume(at, depth, open, head)?;
+        }
+        write!(self.out, ") <left by an exception or a jump>")?;
+        self.end_line(open)
     }
 
-    fn end_line(&mut self, out: &mut dyn Write, open: &Open) -> io::Result<()> {
+    fn end_line(&mut self, open: &Open) -> io::Result<()> {
         if let Some(line) = &open.line {
-            write!(out, " ← {line}")?;
+            write!(self.out, " ← {line}")?;
         }
         self.unfinished = None;
         self.lines += 1;
-        writeln!(out)
+        writeln!(self.out)
     }
 
     /// Ends a line whose call has not returned.
-    fn break_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn break_line(&mut self) -> io::Result<()> {
         if self.unfinished.take().is_some() {
             self.lines += 1;
-            writeln!(out, " <unfinished ...>")?;
+            writeln!(self.out, " <unfinished ...>")?;
         }
         Ok(())
     }
-
-    /// Ends the last line.
-    pub fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.break_line(out)
-    }
-
-    fn prefix(&mut self, tid: u32, time: Duration, caller: Option<u64>, depth: usize) -> String {
-        let mut prefix = String::new();
-        if self.many {
-            prefix += &format!("[pid {tid}] ");
-        }
-        let seconds = time.as_secs();
-        let micros = time.subsec_micros();
-        match self.args.times {
-            0 => {}
-            1 => prefix += &format!("{} ", of_day(seconds)),
-            2 => prefix += &format!("{}.{micros:06} ", of_day(seconds)),
-            _ => prefix += &format!("{seconds}.{micros:06} "),
-        }
-        if self.args.relative {
-            let since = time.saturating_sub(self.last.unwrap_or(time));
-            prefix += &format!("{:3}.{:06} ", since.as_secs(), since.subsec_micros());
-        }
-        self.last = Some(time);
-        if self.args.instruction {
-            prefix += &match caller {
-                Some(caller) => format!("[{caller:#x}] "),
-                None => format!("[{:#18}] ", ""),
-            };
-        }
-        prefix + &" ".repeat(self.args.indent * depth)
-    }
 }
 
-/// The local time of day.
-fn of_day(seconds: u64) -> String {
-    // SAFETY: a live record, filled by the call.
-    let (hour, minute, second) = unsafe {
-        let mut parts: libc::tm = std::mem::zeroed();
-        let at = seconds as libc::time_t;
-        libc::localtime_r(&raw const at, &raw mut parts);
-        (parts.tm_hour, parts.tm_min, parts.tm_sec)
-    };
-    format!("{hour:02}:{minute:02}:{second:02}")
+impl Sink for Printer<'_> {
+    fn take(&mut self, told: Told) -> io::Result<()> {
+        let thread = (told.at.pid, told.at.tid);
+        if *self.first.get_or_insert(thread) != thread {
+            self.form.say_threads();
+        }
+        match told.what {
+            What::Opened(_) => Ok(()),
+            What::Call(began) => self.called(told.at, began),
+            What::Return(back) => self.came_back(told.at, back),
+        }
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn finish(&mut self, _: End) -> io::Result<()> {
+        self.break_line()?;
+        self.out.flush()
+    }
 }

@@ -1,7 +1,15 @@
-//! From the filters to the functions that are hooked, and back: whether a call that was told is to be shown.
+//! From the filters to the functions that are hooked, and back: whether a call that was told is to be shown, and as
+//! what.
+//!
+//! ltrace stops at two kinds of places: at a function's entry (`-x`), and where a module calls others (`-e` by the
+//! module that calls, `-l` by the one that is called). We hook entries only; who called is seen from the return address,
+//! and a module calls those functions for which it has a slot in its PLT or GOT.
 
+use super::told::{Entered, Made, Shown, Way};
+use crate::cli::CallsArgs;
 use process::functions::{Function, Functions, Place};
 use prototypes::{Filter, Where, filter::any_matches};
+use std::collections::HashSet;
 use strsim::levenshtein;
 
 /// What the command line asks for.
@@ -11,22 +19,26 @@ pub struct Selection {
     l: Vec<Filter>,
 }
 
-fn place_of(place: &Place) -> (&str, &str, bool) {
-    (
-        place.module.path.to_str().unwrap_or(""),
-        &place.name,
-        place.module.main,
-    )
-}
-
 fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
-    let (path, soname, is_main) = place_of(place);
     let place = Where {
-        path,
-        soname,
-        is_main,
+        path: place.module.path.to_str().unwrap_or(""),
+        soname: &place.name,
+        is_main: place.module.main,
     };
     any_matches(filters, symbol, place)
+}
+
+/// Those with which a module begins and ends, called by nobody's code.
+const LINKERS: [&str; 4] = [
+    "__libc_start_main",
+    "__cxa_finalize",
+    "__gmon_start__",
+    "_dl_relocate_static_pie",
+];
+
+/// Whether a module calls a function by this name through a slot of its own.
+pub fn calls(from: &Place, name: &str) -> bool {
+    from.symbols.imports(name) && !LINKERS.contains(&name)
 }
 
 impl Selection {
@@ -35,37 +47,78 @@ impl Selection {
         Selection { x, e, l }
     }
 
+    /// Whether it matters which module calls.
+    pub fn asks_callers(&self) -> bool {
+        !(self.e.is_empty() && self.l.is_empty())
+    }
+
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
         let mut found = functions.find(true, |name, place| matches(&self.x, name, place));
         if !self.e.is_empty() || !self.l.is_empty() {
             // Called from one module, a function may lie in any; which calls count is seen at the call.
             let callers = functions.modules();
-            let exported = functions.find(false, |name, place| {
+            let made = functions.find(false, |name, place| {
                 matches(&self.l, name, place)
-                    || callers.iter().any(|caller| matches(&self.e, name, caller))
+                    || callers
+                        .iter()
+                        .any(|from| calls(from, name) && matches(&self.e, name, from))
             });
-            found.extend(exported);
+            found.extend(made);
             found.sort_by_key(|function| function.address);
             found.dedup_by_key(|function| function.address);
         }
         found
     }
 
-    /// Whether a call of `function` that returns to `caller` is to be shown.
-    pub fn shows(&self, functions: &Functions, function: &Function, caller: u64) -> bool {
-        let name = &function.name;
-        let Some(callee) = functions.module_of(function.address) else {
-            return true;
-        };
-        if matches(&self.x, name, callee) {
-            return true;
+    /// As what a call that goes this way is to be shown, if at all.
+    pub fn shows(&self, way: &Way) -> Option<Shown> {
+        let Way {
+            names,
+            module: callee,
+            ..
+        } = way;
+        let place = callee.place();
+        let entered = names.iter().find(|name| any_matches(&self.x, name, place));
+        let made = way.from.as_ref().and_then(|from| {
+            let outside = from.bias != callee.bias;
+            let slot = |at: usize| at < 64 && way.slots >> at & 1 != 0;
+            let wanted = |(at, name): &(usize, &String)| {
+                slot(*at) && any_matches(&self.e, name, from.place())
+                    || (slot(*at) || outside) && any_matches(&self.l, name, place)
+            };
+            // The name it is called by, if that can be told.
+            let by_slot = |(at, name): &(usize, &String)| slot(*at) && wanted(&(*at, name));
+            let found = names.iter().enumerate().find(by_slot);
+            let (_, name) = found.or_else(|| names.iter().enumerate().find(wanted))?;
+            Some(Made {
+                by: from.name.clone(),
+                name: name.clone(),
+            })
+        });
+        let entered = entered.map(|name| Entered {
+            name: name.clone(),
+            of: (!callee.main).then(|| callee.name.clone()),
+        });
+        (made.is_some() || entered.is_some()).then_some(Shown { made, entered })
+    }
+
+    /// What is shown of a recording: all of it, unless something is asked for.
+    pub fn recorded(args: &CallsArgs) -> Self {
+        let mut x = args.x.clone();
+        if x.is_empty() && args.e.is_empty() && args.l.is_empty() {
+            x.push(Filter::parse("*").expect("it is right"));
         }
-        let Some(from) = functions.module_of(caller) else {
-            return false;
-        };
-        let outside = from.module.bias != callee.module.bias;
-        outside && (matches(&self.e, name, from) || matches(&self.l, name, callee))
+        Selection::new(x, args.e.clone(), args.l.clone())
+    }
+
+    /// Names that were asked for by `-x` and `-e` and are not among these.
+    pub fn missing<'s>(&'s self, known: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+        let known: HashSet<&str> = known.collect();
+        let wanted = self.x.iter().chain(&self.e).flat_map(Filter::names);
+        wanted
+            .filter(|name| *name != "*" && !known.contains(name))
+            .collect()
     }
 
     /// Names that were asked for by `-x` and that no module has, each with names like it.

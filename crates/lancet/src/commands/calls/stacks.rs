@@ -4,9 +4,8 @@
 //! its own. A call that is left by an exception or a longjmp never returns; that shows when a later call of the same
 //! stack stands where it stood, or above.
 
-use process::maps::Maps;
+use super::told::At;
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// A call that has not returned.
 #[derive(Clone, Debug)]
@@ -17,46 +16,26 @@ pub struct Open<T> {
     pub call: T,
 }
 
-/// The open calls of one process.
+/// The open calls of all processes.
 #[derive(Debug)]
 pub struct Stacks<T> {
-    pid: i32,
-    /// Mappings that were seen to hold stacks.
-    known: Vec<Range<u64>>,
-    open: HashMap<(u32, u64), Vec<Open<T>>>,
+    /// By process, lane and stack.
+    open: HashMap<(i32, u32, u64), Vec<Open<T>>>,
 }
 
-impl<T> Stacks<T> {
-    /// No call is open.
-    pub fn new(pid: i32) -> Self {
+impl<T> Default for Stacks<T> {
+    fn default() -> Self {
         Stacks {
-            pid,
-            known: Vec::new(),
             open: HashMap::new(),
         }
     }
+}
 
-    /// The stack that holds a frame: the start of its mapping.
-    fn stack(&mut self, frame: u64) -> u64 {
-        if let Some(known) = self.known.iter().find(|range| range.contains(&frame)) {
-            return known.start;
-        }
-        // A mapping that grew or came: what is known may be no more.
-        let found = Maps::read(self.pid)
-            .ok()
-            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
-        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
-        self.known
-            .retain(|known| known.end <= range.start || known.start >= range.end);
-        let start = range.start;
-        self.known.push(range);
-        start
-    }
-
+impl<T> Stacks<T> {
     /// A call begins: how many of its stack are open around it, and those that were left without return.
-    pub fn enter(&mut self, lane: u32, frame: u64, call: T) -> (usize, Vec<Open<T>>) {
-        let stack = self.stack(frame);
-        let open = self.open.entry((lane, stack)).or_default();
+    pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
+        let frame = at.frame;
+        let open = self.open.entry((at.pid, at.lane, at.stack)).or_default();
         let left = open.iter().position(|open| open.frame <= frame);
         let unwound = open.split_off(left.unwrap_or(open.len()));
         let depth = open.len();
@@ -65,23 +44,19 @@ impl<T> Stacks<T> {
     }
 
     /// What is kept of the call that began last there.
-    pub fn last(&mut self, lane: u32, frame: u64) -> Option<&mut T> {
-        let stack = self.stack(frame);
-        let open = self.open.get_mut(&(lane, stack))?.last_mut()?;
-        (open.frame == frame).then_some(&mut open.call)
+    pub fn last(&mut self, at: At) -> Option<&mut T> {
+        let open = self.open.get_mut(&(at.pid, at.lane, at.stack))?;
+        let open = open.last_mut()?;
+        (open.frame == at.frame).then_some(&mut open.call)
     }
 
     /// A call returns: what was kept of it, how many are open around it, and those inside it that were left.
-    pub fn leave(&mut self, lane: u32, frame: u64) -> Option<(T, usize, Vec<Open<T>>)> {
-        let stack = self.stack(frame);
-        let open = self.open.get_mut(&(lane, stack))?;
-        let at = open.iter().rposition(|open| open.frame == frame)?;
-        let inside = open.split_off(at + 1);
+    pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<Open<T>>)> {
+        let open = self.open.get_mut(&(at.pid, at.lane, at.stack))?;
+        let place = open.iter().rposition(|open| open.frame == at.frame)?;
+        let inside = open.split_off(place + 1);
         let call = open.pop()?.call;
         let depth = open.len();
-        if open.is_empty() {
-            self.open.remove(&(lane, stack));
-        }
         Some((call, depth, inside))
     }
 }
@@ -89,6 +64,18 @@ impl<T> Stacks<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    fn at(lane: u32, frame: u64) -> At {
+        At {
+            pid: 1,
+            tid: 1,
+            lane,
+            stack: 0,
+            frame,
+            time: Duration::ZERO,
+        }
+    }
 
     fn names(unwound: Vec<Open<&'static str>>) -> Vec<&'static str> {
         unwound.into_iter().map(|open| open.call).collect()
@@ -96,34 +83,34 @@ mod tests {
 
     #[test]
     fn calls_nest_and_return() {
-        let mut stacks = Stacks::new(std::process::id() as i32);
-        assert_eq!(stacks.enter(0, 0x900, "a").0, 0);
-        assert_eq!(stacks.enter(0, 0x800, "b").0, 1);
+        let mut stacks = Stacks::default();
+        assert_eq!(stacks.enter(at(0, 0x900), "a").0, 0);
+        assert_eq!(stacks.enter(at(0, 0x800), "b").0, 1);
         // Another thread's.
-        assert_eq!(stacks.enter(1, 0x700, "c").0, 0);
-        let (call, depth, inside) = stacks.leave(0, 0x800).unwrap();
+        assert_eq!(stacks.enter(at(1, 0x700), "c").0, 0);
+        let (call, depth, inside) = stacks.leave(at(0, 0x800)).unwrap();
         assert_eq!((call, depth, inside.len()), ("b", 1, 0));
-        assert_eq!(stacks.leave(0, 0x900).unwrap().0, "a");
-        assert!(stacks.leave(0, 0x900).is_none());
+        assert_eq!(stacks.leave(at(0, 0x900)).unwrap().0, "a");
+        assert!(stacks.leave(at(0, 0x900)).is_none());
     }
 
     #[test]
     fn a_longjmp_shows_at_the_next_call() {
-        let mut stacks = Stacks::new(std::process::id() as i32);
-        stacks.enter(0, 0x900, "outer");
-        stacks.enter(0, 0x800, "left");
-        stacks.enter(0, 0x700, "left too");
-        let (depth, unwound) = stacks.enter(0, 0x820, "next");
+        let mut stacks = Stacks::default();
+        stacks.enter(at(0, 0x900), "outer");
+        stacks.enter(at(0, 0x800), "left");
+        stacks.enter(at(0, 0x700), "left too");
+        let (depth, unwound) = stacks.enter(at(0, 0x820), "next");
         assert_eq!(depth, 1);
         assert_eq!(names(unwound), ["left", "left too"]);
     }
 
     #[test]
     fn an_outer_return_settles_what_it_held() {
-        let mut stacks = Stacks::new(std::process::id() as i32);
-        stacks.enter(0, 0x900, "outer");
-        stacks.enter(0, 0x800, "left");
-        let (call, _, inside) = stacks.leave(0, 0x900).unwrap();
+        let mut stacks = Stacks::default();
+        stacks.enter(at(0, 0x900), "outer");
+        stacks.enter(at(0, 0x800), "left");
+        let (call, _, inside) = stacks.leave(at(0, 0x900)).unwrap();
         assert_eq!((call, names(inside)), ("outer", vec!["left"]));
     }
 }

@@ -1,11 +1,22 @@
 //! `-c`: how often and how long, by function and script line.
 
-use process::lanes::Counted;
-use std::collections::BTreeMap;
-use std::io::{self, Write};
-use wire::calls::{BUCKETS, bucket_start};
+mod ltrace;
 
-/// One row, in cycles.
+use super::sink::{End, Sink};
+use super::source::Count;
+use super::stacks::Stacks;
+use super::told::{Told, What};
+use crate::cli::CallsArgs;
+use frames::names::readable;
+use process::functions::Function;
+use process::lanes::Line;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::calls::{BUCKETS, bucket, bucket_start};
+
+/// One row: cycles where the guest counted, nanoseconds where calls were told.
 #[derive(Clone, Debug)]
 struct Row {
     calls: u64,
@@ -14,32 +25,88 @@ struct Row {
     buckets: Vec<u64>,
 }
 
-/// Rows by function and line.
-#[derive(Debug, Default)]
-pub struct Summary {
-    rows: BTreeMap<(String, String), Row>,
-}
-
-impl Summary {
-    /// Adds what one lane counted.
-    pub fn add(&mut self, function: String, line: String, counted: &Counted) {
-        let [calls, total, longest, _] = counted.figures;
-        let row = self.rows.entry((function, line)).or_insert_with(|| Row {
+impl Default for Row {
+    fn default() -> Self {
+        Row {
             calls: 0,
             total: 0,
             longest: 0,
             buckets: vec![0; BUCKETS],
-        });
-        row.calls += calls;
-        row.total += total;
-        row.longest = row.longest.max(longest);
-        for (sum, more) in row.buckets.iter_mut().zip(&counted.buckets) {
-            *sum += u64::from(*more);
+        }
+    }
+}
+
+/// What a row is of: the function's name, the line.
+type Key = (String, String);
+
+/// A call that has not returned.
+struct Open {
+    function: Arc<Function>,
+    line: Option<Arc<Line>>,
+    began: Duration,
+}
+
+/// Rows by function and line.
+pub struct Summary {
+    out: Box<dyn Write>,
+    rows: HashMap<Key, Row>,
+    stacks: Stacks<Open>,
+    /// Nanoseconds of what rows count.
+    unit: f64,
+    demangle: bool,
+    /// The table as ltrace prints it.
+    ltrace: bool,
+}
+
+impl Summary {
+    /// No row yet.
+    pub fn new(args: &CallsArgs, out: Box<dyn Write>) -> Self {
+        Summary {
+            demangle: args.demangle,
+            ltrace: args.ltrace,
+            out,
+            rows: HashMap::new(),
+            stacks: Stacks::default(),
+            unit: 1.0,
         }
     }
 
-    /// Prints the rows, most time first; a cycle has `period` nanoseconds.
-    pub fn print(&self, out: &mut dyn Write, period: f64) -> io::Result<()> {
+    fn key(&self, function: &Function, line: Option<&Line>) -> Key {
+        let name = match self.demangle {
+            true => readable(&function.name),
+            false => function.name.clone(),
+        };
+        (name, line.map(Line::to_string).unwrap_or_default())
+    }
+
+    /// Adds what a guest counted itself.
+    fn add(&mut self, count: &Count) {
+        let [calls, total, longest, _] = count.counted.figures;
+        let key = self.key(&count.function, count.line.as_deref());
+        let row = self.rows.entry(key).or_default();
+        row.calls += calls;
+        row.total += total;
+        row.longest = row.longest.max(longest);
+        for (sum, more) in row.buckets.iter_mut().zip(&count.counted.buckets) {
+            *sum += u64::from(*more);
+        }
+        self.unit = count.period;
+    }
+
+    /// Adds a call that was told.
+    fn returned(&mut self, open: &Open, took: Duration) {
+        let took = took.as_nanos() as u64;
+        let key = self.key(&open.function, open.line.as_deref());
+        let row = self.rows.entry(key).or_default();
+        row.calls += 1;
+        row.total += took;
+        row.longest = row.longest.max(took);
+        row.buckets[bucket(took)] += 1;
+    }
+
+    /// Prints the rows, most time first.
+    fn print(&mut self) -> io::Result<()> {
+        let (out, period) = (&mut self.out, self.unit);
         let all: u64 = self.rows.values().map(|row| row.total).sum();
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_by_key(|(name, row)| (std::cmp::Reverse(row.total), (*name).clone()));
@@ -84,8 +151,45 @@ impl Summary {
     }
 }
 
+impl Sink for Summary {
+    fn take(&mut self, told: Told) -> io::Result<()> {
+        match told.what {
+            What::Opened(_) => {}
+            What::Call(call) => {
+                let open = Open {
+                    function: call.function,
+                    line: call.line,
+                    began: told.at.time,
+                };
+                self.stacks.enter(told.at, open);
+            }
+            What::Return(_) => {
+                if let Some((open, ..)) = self.stacks.leave(told.at) {
+                    self.returned(&open, told.at.time.saturating_sub(open.began));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        for count in &end.counted {
+            self.add(count);
+        }
+        match self.ltrace {
+            true => ltrace::print(&mut self.out, &self.rows, self.unit)?,
+            false => self.print()?,
+        }
+        self.out.flush()
+    }
+}
+
 impl Row {
-    /// Cycles that `percent` of the calls stayed below: the upper bound of the bucket, which is at most a quarter
+    /// What `percent` of the calls stayed below: the upper bound of the bucket, which is at most a quarter
     /// above the lower one.
     fn quantile(&self, percent: u64) -> u64 {
         let rank = (self.calls * percent).div_ceil(100);

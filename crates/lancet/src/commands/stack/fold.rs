@@ -31,7 +31,7 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     };
     while !open.is_empty() && !interrupt::asked() && !over(started) {
         let due = Instant::now() + interval;
-        open.retain_mut(|(pid, live)| match live.look(false) {
+        open.retain_mut(|(pid, live)| match live.look(false, false) {
             Ok(look) => {
                 looks += 1;
                 stood += look.stopped;
@@ -84,9 +84,10 @@ fn folded(live: &Live, stack: &Stack) -> Vec<String> {
             _ => "?".to_owned(),
         });
         let scripts = line.scripts.iter().rev();
-        frames.extend(
-            scripts.map(|script| format!("{} ({}:{})", script.name, script.path, script.line)),
-        );
+        frames.extend(scripts.map(|script| match script.path.as_str() {
+            "" => script.name.clone(),
+            path => format!("{} ({path}:{})", script.name, script.line),
+        }));
     }
     frames
 }

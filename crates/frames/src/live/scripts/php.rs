@@ -1,0 +1,216 @@
+//! PHP.
+//!
+//! `execute_ex` runs functions and files; C code that calls PHP code begins another (`vm::php::frames`). Functions of C
+//! are frames of PHP too. In a stripped program nothing else names them.
+
+use std::cell::RefCell;
+use std::ops::{ControlFlow, Range};
+
+use process::snapshot::{Copies, Place, Thread};
+use vm::Memory;
+use vm::php::{Facts, Fiber, Frame, Kind, Php};
+
+use super::{Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
+use crate::live::loaded::Modules;
+use crate::live::pages::Pages;
+
+/// Every PHP has it, and nothing else does.
+const MARK: &str = "module_registry";
+/// The function that runs code (`Zend/zend_vm_execute.h`).
+const RUNNER: &str = "execute_ex";
+
+/// What the first stack is called while a fiber runs.
+const MAIN: &str = "main stack";
+
+struct Vm {
+    facts: Facts,
+    runner: Vec<Range<u64>>,
+    /// The fibers that were found last, with their class.
+    fibers: RefCell<Vec<(u64, u64)>>,
+}
+
+/// Finds it.
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
+    let loaded = modules
+        .iter()
+        .find(|loaded| loaded.exported(memory, MARK).is_some())?;
+    let facts = Facts::find(&memory, &|name| loaded.exported(memory, name)).ok()?;
+    let runner = loaded.exported(memory, RUNNER);
+    let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
+    Some(Box::new(Vm {
+        facts,
+        runner,
+        fibers: RefCell::default(),
+    }))
+}
+
+/// The frames of the fiber that runs now, if one does; what resumed it stands on another stack.
+fn walk<M: Memory>(php: &Php<'_, M>, data: u64) -> Vec<Frame> {
+    php.frames(data)
+        .map_while(Result::ok)
+        .take_while(|frame| frame.kind != Kind::FiberBottom)
+        .collect()
+}
+
+impl Vm {
+    /// Its globals are those of one thread, which is the first one.
+    fn reader<'a, 'm>(&self, pages: &'a Pages<'m>, thread: &Thread) -> Option<Php<'a, Pages<'m>>> {
+        Php::new(pages, self.facts).ok().filter(|_| thread.main)
+    }
+
+    /// The context of a parked fiber, or of the main stack, and its frames; `None` if it is not parked.
+    fn whereabouts<M: Memory>(
+        &self,
+        php: &Php<'_, M>,
+        one: &Coroutine,
+    ) -> Option<(u64, Vec<Frame>)> {
+        let read = |object: u64, class: u64| php.fiber(object, class).ok().flatten();
+        if let Some(fiber) = read(one.object, one.detail).filter(|fiber| fiber.data != 0) {
+            return Some((fiber.context, walk(php, fiber.data)));
+        }
+        if one.kind != MAIN {
+            return None;
+        }
+        let known = self.fibers.borrow();
+        let fibers: Vec<Fiber> = known
+            .iter()
+            .filter_map(|&(object, class)| read(object, class))
+            .collect();
+        // From the one that runs to who resumed it, and so on, up to the context that is no fiber's.
+        let mut context = fibers.iter().find(|fiber| fiber.data == 0)?.caller;
+        for _ in 0..fibers.len() {
+            match fibers.iter().find(|fiber| fiber.context == context) {
+                Some(fiber) => context = fiber.caller,
+                None => break,
+            }
+        }
+        let frames: Vec<Frame> = php
+            .frames(php.current().ok()?)
+            .map_while(Result::ok)
+            .collect();
+        let outermost = frames.rsplit(|frame| frame.kind == Kind::FiberBottom);
+        Some((context, outermost.into_iter().next()?.to_vec()))
+    }
+}
+
+impl Scripts for Vm {
+    fn language(&self) -> String {
+        format!("PHP {}", self.facts.version())
+    }
+
+    fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
+        let pages = Pages::new(memory);
+        let walk = || {
+            let php = self.reader(&pages, thread)?;
+            Some(walk(&php, php.current().ok()?))
+        };
+        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+    }
+
+    fn frames(
+        &self,
+        memory: &dyn Memory,
+        thread: &Thread,
+        _copied: &Copies,
+    ) -> Option<Vec<Script>> {
+        let pages = Pages::new(memory);
+        let php = self.reader(&pages, thread)?;
+        let frames = walk(&php, php.current().ok()?);
+        (!frames.is_empty()).then(|| scripts(&php, &frames))
+    }
+
+    fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        let pages = Pages::new(memory);
+        let Ok(php) = Php::new(&pages, self.facts) else {
+            return (Vec::new(), false);
+        };
+        let mut found = Vec::new();
+        let whole = php.each_fiber(&mut |fiber| {
+            found.push(Coroutine {
+                kind: "Fiber",
+                object: fiber.object,
+                detail: fiber.class,
+            });
+            ControlFlow::Continue(())
+        });
+        if !found.is_empty() {
+            found.push(Coroutine {
+                kind: MAIN,
+                object: 0,
+                detail: 0,
+            });
+        }
+        let objects = found.iter().map(|one| (one.object, one.detail));
+        *self.fibers.borrow_mut() = objects.collect();
+        (found, whole.is_ok())
+    }
+
+    fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
+        let php = Php::new(&memory, self.facts).ok()?;
+        let (context, _) = self.whereabouts(&php, one)?;
+        let parked = php.parked(context).ok()?;
+        Some(Parked {
+            place: Some(Place {
+                ip: parked.ip,
+                sp: parked.sp,
+                bp: parked.bp,
+                thread_area: 0,
+            }),
+            stack: parked.stack,
+            copied: None,
+        })
+    }
+
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+        let php = Php::new(&memory, self.facts);
+        let frames = php
+            .ok()
+            .and_then(|php| Some(scripts(&php, &self.whereabouts(&php, one)?.1)));
+        frames.unwrap_or_default()
+    }
+
+    fn runner(&self) -> &[Range<u64>] {
+        &self.runner
+    }
+}
+
+fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
+    let waits = |at: usize| frames.get(at).is_some_and(|frame| frame.waits);
+    let mut enters = false;
+    let script = |(at, frame): (usize, &Frame)| {
+        // Generators that wait for another are in the run of that one.
+        enters = frame.enters || frame.waits && enters;
+        let home = match frame.kind {
+            Kind::Internal => handler(php, frame),
+            _ if enters && !waits(at + 1) => Home::End,
+            _ => Home::Run,
+        };
+        let (path, line) = match frame.place {
+            Some(place) => (
+                text(|out| php.write_text(php.file(place)?, LONGEST, out)),
+                php.line(place).unwrap_or(0),
+            ),
+            None => (String::new(), 0),
+        };
+        let name = match frame.kind {
+            Kind::Include => "include".to_owned(),
+            Kind::Eval => "eval".to_owned(),
+            _ => text(|out| php.write_function_name(frame.function, out)),
+        };
+        Script {
+            path,
+            line,
+            name,
+            home,
+        }
+    };
+    frames.iter().enumerate().map(script).collect()
+}
+
+/// The native function of one of C. One that is called without a frame is not called as that function.
+fn handler<M: Memory>(php: &Php<'_, M>, frame: &Frame) -> Home {
+    match php.handler(frame.function) {
+        Ok(start) if frame.data != 0 => Home::Function(start),
+        _ => Home::Run,
+    }
+}
