@@ -61,7 +61,7 @@ deps-matrix: deps-test
 deps-bench: deps
 	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps \
 		ruby-dev binutils ltrace uftrace bpftrace python3-venv gdb elfutils
-	@benches/fetched.py
+	@.ci/rival py-spy frida rbspy
 
 build: deps
 	cargo build --release -p lancet
