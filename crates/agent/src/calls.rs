@@ -39,7 +39,10 @@ static mut CALLS: Calls = Calls {
     pid: 0,
     follow: 0,
     patience: 0,
+    child_patience: 0,
+    owner: 0,
     late: AtomicU64::new(0),
+    refused: AtomicU64::new(0),
     unlaned: AtomicU64::new(0),
     areas: [Area {
         at: 0,

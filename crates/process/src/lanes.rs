@@ -47,6 +47,8 @@ struct Known {
     queue: Queue,
     /// More was written than was read.
     behind: bool,
+    /// It is in this memory: one that a parent's thread made after the fork is not in the child's.
+    there: bool,
     /// Losses of sessions before this.
     lost_before: u64,
     /// Since when the next record is unfinished while others follow it, and how far the lane was written then: what is
@@ -100,6 +102,13 @@ impl Lanes {
             session: self.session,
             words: Vec::new(),
         };
+        let there = lanes.addresses()?;
+        for lane in &mut lanes.known {
+            lane.there &= there.contains(&lane.address);
+        }
+        lanes
+            .by_address
+            .retain(|address, _| there.contains(address));
         lanes.begin_here()?;
         for at in 0..lanes.known.len() {
             // What waits is its parent's to tell; the lines among it are known to both.
@@ -109,7 +118,7 @@ impl Lanes {
             }
         }
         lanes.heads.clear();
-        for lane in &lanes.known {
+        for lane in lanes.known.iter().filter(|lane| lane.there) {
             let field = lane.address + offset_of!(Lane, counts) as u64;
             // Its parent's are counted there.
             lanes.memory.write(field, &0u64.to_le_bytes())?;
@@ -121,6 +130,9 @@ impl Lanes {
     fn begin_here(&mut self) -> Result<()> {
         self.look()?;
         for at in 0..self.known.len() {
+            if !self.known[at].there {
+                continue;
+            }
             let (reserved, lost) = self.written(at)?;
             let lane = &mut self.known[at];
             (lane.taken, lane.lost_before) = (reserved, lost);
@@ -136,6 +148,12 @@ impl Lanes {
         &self.places
     }
 
+    /// Where lanes are.
+    fn addresses(&self) -> Result<Vec<u64>> {
+        self.memory
+            .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)
+    }
+
     /// Finds lanes that were made since the last look.
     pub fn look(&mut self) -> Result<()> {
         let made = self
@@ -144,10 +162,7 @@ impl Lanes {
         if self.made == Some(made) {
             return Ok(());
         }
-        let addresses: Vec<u64> = self
-            .memory
-            .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)?;
-        for address in addresses {
+        for address in self.addresses()? {
             if address == 0 || self.by_address.contains_key(&address) {
                 continue;
             }
@@ -169,6 +184,7 @@ impl Lanes {
                 places: HashMap::new(),
                 queue: Queue::default(),
                 behind: false,
+                there: true,
                 lost_before: 0,
                 stuck: None,
                 abandoned: 0,
@@ -228,6 +244,9 @@ impl Lanes {
     }
 
     fn fill_lane(&mut self, at: usize, most: u64) -> Result<bool> {
+        if !self.known[at].there {
+            return Ok(false);
+        }
         let (reserved, _) = self.written(at)?;
         let lane = &mut self.known[at];
         let (from, ring) = (lane.taken, lane.words);
@@ -384,7 +403,7 @@ impl Lanes {
     /// What has been counted so far.
     pub fn counted(&self) -> Result<Vec<Counted>> {
         let mut all = Vec::new();
-        for lane in &self.known {
+        for lane in self.known.iter().filter(|lane| lane.there) {
             let table = self
                 .memory
                 .word(lane.address + offset_of!(Lane, counts) as u64)?;
@@ -418,6 +437,9 @@ impl Lanes {
         };
         for at in 0..self.known.len() {
             let lane = &self.known[at];
+            if !lane.there {
+                continue;
+            }
             losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before) + lane.abandoned;
             if self
                 .memory

@@ -158,7 +158,13 @@ impl Stop {
             if self.threads[at].stopped {
                 continue;
             }
-            match wait_until_interrupted(tid, deadline) {
+            let mut handed_on = Vec::new();
+            let waited = wait_until_interrupted(tid, deadline, &mut handed_on);
+            if self.threads[at].kept {
+                let handed_on = handed_on.into_iter().map(|signal| (tid, signal));
+                HANDED_ON.with_borrow_mut(|all| all.extend(handed_on));
+            }
+            match waited {
                 Waited::Stopped(signal) => {
                     self.threads[at].stopped = true;
                     self.threads[at].grouped = signal != libc::SIGTRAP;
@@ -234,7 +240,7 @@ impl Thread {
         if ptrace::interrupt(self.tid).is_err() {
             return;
         }
-        match wait_until_interrupted(self.tid, Instant::now() + PATIENCE) {
+        match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
             Waited::Stopped(_) => drop(freed(&self)),
             Waited::Gone | Waited::At(_) => {}
             Waited::Late if self.kept => {}
@@ -247,20 +253,33 @@ thread_local! {
     /// Threads that are ours but did not stand still in time (uninterruptible waits, no processor).
     /// Per thread, as tracing is.
     static STRAGGLERS: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
+
+    /// Signals that came for a thread of a program we started while it was being stopped. Nobody else hears of them.
+    static HANDED_ON: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lets go of threads that have come to stand still since we gave up on them. To be called often.
 pub fn tend_stragglers() {
     STRAGGLERS.with_borrow_mut(|all| {
-        all.retain(|tid| match wait_until_interrupted(*tid, Instant::now()) {
-            Waited::Stopped(_) => {
-                let _ = ptrace::detach(*tid, 0);
-                false
-            }
-            Waited::Gone | Waited::At(_) => false,
-            Waited::Late => true,
-        });
+        all.retain(
+            |tid| match wait_until_interrupted(*tid, Instant::now(), &mut Vec::new()) {
+                Waited::Stopped(_) => {
+                    let _ = ptrace::detach(*tid, 0);
+                    false
+                }
+                Waited::Gone | Waited::At(_) => false,
+                Waited::Late => true,
+            },
+        );
     });
+}
+
+/// Signals that thread `tid` got on its way to a stop since this was last asked.
+pub(crate) fn handed_on(tid: i32) -> Vec<i32> {
+    HANDED_ON.with_borrow_mut(|all| {
+        let own = all.extract_if(.., |(of, _)| *of == tid);
+        own.map(|(_, signal)| signal).collect()
+    })
 }
 
 /// Takes a thread back from the stragglers: it is ours already.
@@ -283,8 +302,8 @@ enum Waited {
     Late,
 }
 
-/// Waits for the stop an interrupt brings, handing on signals that come before it.
-fn wait_until_interrupted(tid: i32, deadline: Instant) -> Waited {
+/// Waits for the stop an interrupt brings, handing on signals that come before it; which, is noted.
+fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>) -> Waited {
     let mut looks = 0;
     loop {
         match ptrace::poll(tid) {
@@ -293,6 +312,7 @@ fn wait_until_interrupted(tid: i32, deadline: Instant) -> Waited {
                 if ptrace::resume(tid, signal).is_err() {
                     return Waited::Gone;
                 }
+                handed_on.push(signal);
                 continue;
             }
             Ok((_, Event::Special(event))) => return Waited::At(event),

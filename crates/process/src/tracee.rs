@@ -170,6 +170,11 @@ impl Tracee {
         Ok(self.at)
     }
 
+    /// Signals that it got while it was being stopped for other work: they are delivered already.
+    pub fn handed_on(&self) -> Vec<i32> {
+        crate::stop::handed_on(self.pid)
+    }
+
     /// How it has ended: its exit code, or the signal that killed it; `None` = it has not, or nobody saw.
     pub fn end(&self) -> Option<std::result::Result<i32, i32>> {
         match ptrace::end_of(self.pid)? {

@@ -56,8 +56,14 @@ pub struct Calls {
     pub follow: u64,
     /// Cycles that a thread waits at most to be heard (`notices`).
     pub patience: u64,
+    /// The same for a child that waits to be followed.
+    pub child_patience: u64,
+    /// The command, as the guest numbers it; 0 = it cannot see it.
+    pub owner: u64,
     /// 1 = this child has waited in vain to be followed; what it has called until it was is not told.
     pub late: AtomicU64,
+    /// 1 = this child is not followed: it need not wait.
+    pub refused: AtomicU64,
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.

@@ -14,6 +14,42 @@ use wire::notices::{FREE, Notice, TAKEN, notice};
 
 /// Between two looks, in nanoseconds.
 const PAUSE: u64 = 50_000;
+/// Looks between two at the command's process: a child, whose board was wiped, cannot hear its beat.
+const LOOKS: u32 = 16;
+
+/// A wait, which ends.
+struct Wait<'a> {
+    calls: &'a Calls,
+    began: u64,
+    most: u64,
+    looks: u32,
+}
+
+impl<'a> Wait<'a> {
+    /// Of at most so many cycles.
+    fn new(calls: &'a Calls, most: u64) -> Self {
+        Wait {
+            calls,
+            began: sys::ticks(),
+            most,
+            looks: 0,
+        }
+    }
+
+    /// Waits for a moment; whether it is worth waiting on.
+    fn goes_on(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        let owner = self.calls.owner;
+        if sys::ticks().wrapping_sub(self.began) > self.most
+            || owner != 0 && self.looks.is_multiple_of(LOOKS) && !sys::is_process(owner)
+        {
+            return false;
+        }
+        // What is not soon may take long.
+        sys::pause(PAUSE << (self.looks / LOOKS).min(5));
+        true
+    }
+}
 
 /// A function that is hooked for one of the reasons above is called; whether its return is wanted.
 pub fn at_call(calls: &Calls, board: &Board, frame: &Frame, wanted: u64) -> u64 {
@@ -73,35 +109,32 @@ fn tell_fork(calls: &Calls, board: &Board, child: u64) {
 
 /// In a child: until the command has opened it.
 fn until_followed(calls: &Calls, board: &Board) {
-    let began = sys::ticks();
+    let mut wait = Wait::new(calls, calls.child_patience);
     while board.calls.load(Ordering::Acquire) == 0 {
-        if sys::ticks().wrapping_sub(began) > calls.patience {
+        // The command cannot follow it, and says so.
+        let refused = calls.refused.load(Ordering::Relaxed) != 0;
+        if refused || !wait.goes_on() {
             calls.late.store(1, Ordering::Relaxed);
             return;
         }
-        sys::pause(PAUSE);
     }
     // The same thread pointer, another thread: says so.
     lane::mine(calls, board);
 }
 
 /// Posts a notice, and waits to be heard if it is one to wait for.
-fn post(calls: &Calls, board: &Board, kind: u32, value: u64, pid: u32, wait: bool) {
-    let began = sys::ticks();
+fn post(calls: &Calls, board: &Board, kind: u32, value: u64, pid: u32, waits: bool) {
     let session = board.calls.load(Ordering::Relaxed);
-    let in_time = || {
-        sys::ticks().wrapping_sub(began) < calls.patience
-            && board.calls.load(Ordering::Relaxed) == session
-            && pulse::lives(board)
-    };
+    let mut wait = Wait::new(calls, calls.patience);
+    let mut goes_on =
+        || board.calls.load(Ordering::Relaxed) == session && pulse::lives(board) && wait.goes_on();
     let slot = loop {
         if let Some(slot) = take(board) {
             break slot;
         }
-        if !in_time() {
+        if !goes_on() {
             return;
         }
-        sys::pause(PAUSE);
     };
     slot.kind.store(kind, Ordering::Relaxed);
     slot.pid.store(pid, Ordering::Relaxed);
@@ -116,14 +149,13 @@ fn post(calls: &Calls, board: &Board, kind: u32, value: u64, pid: u32, wait: boo
     slot.state.store(number, Ordering::Release);
     // The command looks at the slots when the number has changed, and this one may have been looked at too early.
     board.news.fetch_add(1, Ordering::Release);
-    while wait && slot.state.load(Ordering::Acquire) == number {
-        if !in_time() {
+    while waits && slot.state.load(Ordering::Acquire) == number {
+        if !goes_on() {
             let _ = slot
                 .state
                 .compare_exchange(number, FREE, Ordering::AcqRel, Ordering::Relaxed);
             return;
         }
-        sys::pause(PAUSE);
     }
 }
 

@@ -8,12 +8,13 @@ use clap::{ArgAction, ArgGroup, Args};
 use prototypes::{Filter, FilterError};
 
 use super::duration::parse;
+use crate::commands::calls::debug::Debug;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
 #[command(
     version,
-    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program"]),
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program", "debug"]),
     override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
     after_help = EXAMPLES,
 )]
@@ -71,6 +72,10 @@ pub struct CallsArgs {
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
+
+    /// Say on standard error what lancet does; MASK is octal, -Dh lists it
+    #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
+    pub debug: Option<Debug>,
 
     /// Do not show the signals that PROGRAM gets
     #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]

@@ -1,6 +1,7 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
 mod callers;
+pub mod debug;
 mod family;
 mod guest;
 mod known;
@@ -22,15 +23,18 @@ use crate::cli::CallsArgs;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
+use debug::Debug;
 use family::Family;
 use printer::Printer;
 use process::lanes::Losses;
 use process::tracee::wait_for_any;
+use prototypes::Error;
 use recorder::Recorder;
 use replay::Replay;
 use signatures::Signatures;
 use sink::{End, Sink};
 use source::{Flow, Source};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use summary::Summary;
 
@@ -43,6 +47,10 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Opens the guests, a program or a recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
+    if args.debug == Some(Debug::Help) {
+        print!("{}", debug::HELP);
+        return Ok(0);
+    }
     interrupt::catch();
     let file = args.recording();
     if let (Some(read), Some(written)) = (file, &args.record)
@@ -83,6 +91,9 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         (true, false) => await_end(&mut *source),
     };
     Ok(match (code, lost) {
+        (_, true) if args.ltrace => LOST,
+        // Whatever the program ended with.
+        _ if args.ltrace => 0,
         (0, true) => LOST,
         (code, _) => code,
     })
@@ -103,7 +114,17 @@ fn sink<'a>(
                 true => Stream::Stderr,
                 false => Stream::Stdout,
             };
-            let out = Output::open(args.output.as_deref(), stream)?.out;
+            let mut out = Output::open(args.output.as_deref(), stream)?.out;
+            for error in signatures.wrong() {
+                // Where and how ltrace says it.
+                let Error {
+                    file,
+                    line,
+                    problem,
+                    ..
+                } = error;
+                writeln!(out, "{file}:{line}: error: {problem}")?;
+            }
             Some(match args.count {
                 true => Box::new(Summary::new(args, out)),
                 false => Box::new(Printer::new(args, signatures, out)),

@@ -4,11 +4,11 @@ use super::areas::Areas;
 use super::standstill::stopped;
 use super::state::{self, Script, Words};
 use super::text::Texts;
-use super::{Arrives, Options, Timing, Tracing, notices};
+use super::{Arrives, LEAST_PATIENCE, Options, Timing, Tracing, notices};
 use crate::borrow::{Borrowed, Gadgets};
 use crate::error::{Error, Result};
 use crate::functions::Functions;
-use crate::guest::{self, Status};
+use crate::guest::{self, Status, pid_namespace};
 use crate::heart::{self, Heart};
 use crate::image::Image;
 use crate::lanes::Lanes;
@@ -88,9 +88,23 @@ impl Tracing {
         Ok(tracing)
     }
 
+    /// Takes a child of this process that waits for us. Where that fails it need not wait any longer.
+    pub fn adopt(&self, pid: i32) -> Result<Self> {
+        let adopted = self.adopt_waiting(pid);
+        if adopted.is_err()
+            && let Ok(memory) = GuestMemory::open(pid)
+            && let Ok(header) = memory.record::<wire::Header>(self.resident.base)
+            && header == self.resident.header
+        {
+            let at = header.calls + offset_of!(Calls, refused) as u64;
+            let _ = memory.write(at, &1u64.to_le_bytes());
+        }
+        adopted
+    }
+
     /// Takes a child of this process that waits for us, with a copy of its memory: hooks, stubs, lanes. Calls that were
     /// open return in both.
-    pub fn adopt(&self, pid: i32) -> Result<Self> {
+    fn adopt_waiting(&self, pid: i32) -> Result<Self> {
         let (status, memory, _) = guest::reach(pid)?;
         let header: wire::Header = memory.record(self.resident.base)?;
         if header != self.resident.header {
@@ -279,6 +293,9 @@ fn start_heart(memory: &Arc<GuestMemory>, resident: &Resident) -> Heart {
 /// Takes the agent for a session, with what its hooks must know from the first on.
 fn take(resident: &Resident, memory: &GuestMemory, options: Options, session: u32) -> Result<()> {
     let pid = memory.pid();
+    let us = std::process::id();
+    // A filter might take its question for an attack.
+    let sees_us = Status::read(pid)?.seccomp == 0 && pid_namespace(pid) == pid_namespace(us as i32);
     resident.claim(
         memory,
         &Config {
@@ -291,9 +308,21 @@ fn take(resident: &Resident, memory: &GuestMemory, options: Options, session: u3
         (offset_of!(Calls, ring), options.ring),
         (offset_of!(Calls, most_wait), most_wait),
         (offset_of!(Calls, patience), patience),
+        (
+            offset_of!(Calls, child_patience),
+            match sees_us {
+                true => patience,
+                false => patience.min(heart::ticks(LEAST_PATIENCE)),
+            },
+        ),
+        (
+            offset_of!(Calls, owner),
+            if sees_us { u64::from(us) } else { 0 },
+        ),
         (offset_of!(Calls, pid), u64::from(state::own_id(pid, pid))),
         (offset_of!(Calls, follow), u64::from(options.follow)),
         (offset_of!(Calls, late), 0),
+        (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),
     ] {
         memory.write(resident.header.calls + offset as u64, &value.to_le_bytes())?;

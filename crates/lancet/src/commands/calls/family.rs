@@ -1,6 +1,7 @@
 //! Everybody who is traced: processes that were opened, a program that was started, their children and what they run
 //! next.
 
+use super::debug::{self, say};
 use super::guest::{Guest, Step};
 use super::signatures::Signatures;
 use super::sink::Sink;
@@ -82,6 +83,9 @@ impl<'a> Family<'a> {
                 }
             }
         }
+        if args.pids.is_empty() && !starts {
+            anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
+        }
         if family.is_empty() {
             anyhow::bail!("none of the processes could be opened");
         }
@@ -140,13 +144,27 @@ impl<'a> Family<'a> {
         let any = guest.tend(self.args, self.signatures, &mut tell, &mut steps);
         for step in steps {
             match step {
-                Step::Seized(seized) => self.seized.push(seized),
+                Step::Seized(seized) => {
+                    say(
+                        self.args.debug,
+                        debug::PROCESS,
+                        format_args!("thread {} is seized for its exec", seized.tid()),
+                    );
+                    self.seized.push(seized);
+                }
                 Step::NoExec(tid) => {
                     if let Some(at) = self.seized.iter().position(|one| one.tid() == tid) {
                         self.seized.swap_remove(at).let_go();
                     }
                 }
-                Step::Child(child) => self.guests.push(*child),
+                Step::Child(child) => {
+                    say(
+                        self.args.debug,
+                        debug::PROCESS,
+                        format_args!("process {}, a child of {pid}, is opened", child.pid()),
+                    );
+                    self.guests.push(*child);
+                }
                 Step::Exec(tracee) => {
                     let keep = self
                         .program
@@ -185,6 +203,11 @@ impl<'a> Family<'a> {
     /// Another program stands at its first instruction.
     fn begin(&mut self, tracee: Tracee, keep: bool) {
         let pid = tracee.pid();
+        say(
+            self.args.debug,
+            debug::PROCESS,
+            format_args!("process {pid} runs another program: it is followed"),
+        );
         self.seized.retain(|seized| seized.pid() != pid);
         // What the last one held is read and over.
         while let Some(at) = self.guests.iter().position(|guest| guest.pid() == pid) {
@@ -209,6 +232,11 @@ impl<'a> Family<'a> {
 
     /// Nothing comes of a guest any more: keeps what is needed of it.
     fn retire(&mut self, mut guest: Guest) {
+        say(
+            self.args.debug,
+            debug::GENERAL,
+            format_args!("process {} is over: {:?}", guest.pid(), guest.ended()),
+        );
         if let (Some(program), Some(end)) = (&mut self.program, guest.ended())
             && program.pid == guest.pid()
         {

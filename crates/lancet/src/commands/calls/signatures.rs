@@ -10,7 +10,7 @@ use anyhow::Context;
 use process::functions::{Function, Functions, Place};
 use process::probes::Probe;
 use prototypes::dwarf::{self, Signature};
-use prototypes::{Library, Prototype, Search};
+use prototypes::{Error, Library, Prototype, Search};
 
 /// Prototypes, found when they are first asked for.
 pub struct Signatures {
@@ -23,6 +23,8 @@ pub struct Signatures {
     unknown: Prototype,
     /// Show what pointers to structs lead to.
     follow: bool,
+    /// What was wrong with the files.
+    wrong: Vec<Error>,
     /// There are files of `-F`.
     named: bool,
 }
@@ -37,20 +39,18 @@ const UNKNOWN_WORDS: usize = 4;
 const LARGEST: u64 = 64 << 20;
 
 impl Signatures {
-    /// Reads the files. One that was named must be right; of the others, what is right is used. `follow` = show what
-    /// pointers to structs lead to, where debug information alone knows the function.
-    pub fn read(named: &[PathBuf], follow: bool) -> anyhow::Result<Self> {
+    /// Reads the files. One that was named must be right; of the others, what is right is used. `like_ltrace`: what is
+    /// right is used of all, and where debug information alone knows a function, what pointers to structs lead to is shown.
+    pub fn read(named: &[PathBuf], like_ltrace: bool) -> anyhow::Result<Self> {
         for path in named {
             std::fs::metadata(path)
                 .with_context(|| format!("cannot read prototypes from {}", path.display()))?;
         }
         let environment = |name: &str| std::env::var(name).ok();
         let mut search = Search::new(named, &environment).context("cannot read prototypes")?;
-        if let Some(error) = search
-            .errors()
-            .into_iter()
-            .find(|error| !error.problem.is_warning())
-        {
+        let wrong = search.errors().into_iter();
+        let wrong: Vec<Error> = wrong.filter(|error| !error.problem.is_warning()).collect();
+        if let (Some(error), false) = (wrong.first(), like_ltrace) {
             anyhow::bail!("{error}");
         }
         Ok(Signatures {
@@ -59,7 +59,8 @@ impl Signatures {
             compiled: RefCell::default(),
             read: RefCell::default(),
             unknown: Prototype::unknown(UNKNOWN_WORDS),
-            follow,
+            follow: like_ltrace,
+            wrong,
             named: !named.is_empty(),
         })
     }
@@ -177,6 +178,11 @@ impl Signatures {
             let key = (module.to_owned(), name.to_owned());
             self.known.borrow_mut().insert(key, Some(prototype.clone()));
         }
+    }
+
+    /// What was wrong with the files.
+    pub fn wrong(&self) -> &[Error] {
+        &self.wrong
     }
 
     /// What is shown of a function that nobody described.

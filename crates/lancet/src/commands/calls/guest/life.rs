@@ -2,6 +2,7 @@
 
 use super::{Guest, options, say_no_lines};
 use crate::cli::CallsArgs;
+use crate::commands::calls::debug::{self, say};
 use crate::commands::calls::signatures::Signatures;
 use crate::commands::calls::source::Count;
 use crate::commands::calls::told::{At, End, Told, What};
@@ -84,7 +85,7 @@ impl Guest {
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
     ) -> bool {
-        let mut any = self.tend_tracee(signatures, tell, steps);
+        let mut any = self.tend_tracee(args, signatures, tell, steps);
         if self.is_over() {
             return any;
         }
@@ -104,6 +105,7 @@ impl Guest {
     /// What stops it as its tracer.
     fn tend_tracee(
         &mut self,
+        args: &CallsArgs,
         signatures: &Signatures,
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
@@ -113,6 +115,9 @@ impl Guest {
             let Some(tracee) = &mut self.tracee else {
                 return any;
             };
+            for signal in tracee.handed_on() {
+                tell(now_of(tracee.pid(), What::Signal(signal)));
+            }
             let happening = match tracee.tend() {
                 Ok(None) => return any,
                 Ok(Some(happening)) => happening,
@@ -123,6 +128,11 @@ impl Guest {
                 }
             };
             any = true;
+            say(
+                args.debug,
+                debug::EVENT,
+                format_args!("process {} stands at {happening:?}", tracee.pid()),
+            );
             match happening {
                 Happening::Ended(_) => {
                     let end = tracee.end().map_or(End::Unknown, |end| match end {
@@ -141,7 +151,7 @@ impl Guest {
                 }
                 Happening::Signal(signal) => {
                     self.read(tell);
-                    tell(self.told_now(What::Signal(signal)));
+                    tell(now_of(self.pid(), What::Signal(signal)));
                 }
                 Happening::Ending => self.read_all(tell),
                 Happening::Syscall => {}
@@ -190,6 +200,14 @@ impl Guest {
         let notices = self.tracing.notices()?;
         for notice in &notices {
             let ours = notice.pid == self.pid();
+            say(
+                args.debug,
+                debug::EVENT,
+                format_args!(
+                    "thread {} of process {} says: {:?}",
+                    notice.tid, notice.pid, notice.says
+                ),
+            );
             match notice.says {
                 Says::Ends(code) => {
                     self.life.says = Some(code);
@@ -298,18 +316,7 @@ impl Guest {
     fn end(&mut self, end: End, tell: &mut dyn FnMut(Told)) {
         self.gone = true;
         self.life.end = Some(end);
-        tell(self.told_now(What::Ended(end)));
-    }
-
-    /// Something that happened to it as a whole, now.
-    fn told_now(&self, what: What) -> Told {
-        let at = At {
-            pid: self.pid(),
-            tid: self.pid() as u32,
-            time: now(),
-            ..At::default()
-        };
-        Told { at, what }
+        tell(now_of(self.pid(), What::Ended(end)));
     }
 
     /// Says what did not work; where its main thread stood at something, that is seen to next.
@@ -395,6 +402,17 @@ impl Guest {
     pub fn take_tracee(&mut self) -> Option<Tracee> {
         self.tracee.take()
     }
+}
+
+/// Something that happened to a process as a whole, now.
+fn now_of(pid: i32, what: What) -> Told {
+    let at = At {
+        pid,
+        tid: pid as u32,
+        time: now(),
+        ..At::default()
+    };
+    Told { at, what }
 }
 
 fn now() -> Duration {
