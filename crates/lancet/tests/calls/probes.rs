@@ -51,10 +51,8 @@ fn probes_of_a_ruby_are_told_with_their_arguments() {
             continue;
         }
         let folder = TempDir::new("probes");
-        let (conf, out) = (folder.join("probes.conf"), folder.join("out"));
-        std::fs::write(&conf, "void usdt_ruby_raise(string, string, int);\n").expect("a .conf");
-        let (conf, out) = (conf.display().to_string(), out.display().to_string());
-        let what = ["-x", "usdt:ruby:raise", "-F", &conf, "-o", &out];
+        let out = folder.join("out").display().to_string();
+        let what = ["-x", "usdt:ruby:raise", "-o", &out];
         let watch = hooked(calls(guest.pid, &what));
         let raised = users(&memory).iter().filter(|users| **users != 0).count();
         guest.tell(&RAISES.to_string());
@@ -103,4 +101,42 @@ fn who_was_killed_is_counted_out_by_the_next() {
         guest.tell("");
         guest.ends_with_nothing("probes killed");
     }
+}
+
+/// Debian's Python has probes, too; those without a described prototype are shown by their notes.
+#[test]
+fn probes_of_a_python_are_told() {
+    let _turn = beside();
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        return skip("python probes", "no /usr/bin/python3");
+    }
+    let mut command = std::process::Command::new("/usr/bin/python3");
+    let script = "import gc; gc.disable(); print('ready', flush=True); input()\nfor k in range(3): gc.collect(k)\nprint('answer', flush=True); input()";
+    command.args(["-c", script]);
+    let mut guest = Guest::start("python3", command);
+    guest.expect("ready");
+    let before = Snapshot::take(guest.pid);
+    let watch = hooked(calls(guest.pid, &["-x", "usdt:python:gc__*"]));
+    guest.tell("");
+    guest.expect("answer");
+    let output = left(watch, "python probes");
+    if output.stderr.contains(" has no function usdt:python:") || output.stderr.contains(" 0 of 0 ")
+    {
+        return skip("python probes", "its Python has none");
+    }
+    text_holds(&before, guest.pid, "python probes", &output);
+    let generations: Vec<&str> = output
+        .stdout
+        .lines()
+        .filter_map(|line| {
+            line.split("usdt:python:gc__start(")
+                .nth(1)?
+                .split(')')
+                .next()
+        })
+        .collect();
+    assert_eq!(generations, ["0", "1", "2"], "{}", output.stdout);
+    assert_eq!(output.stdout.matches("usdt:python:gc__done(").count(), 3);
+    guest.tell("");
+    guest.ends_with_nothing("python probes");
 }
