@@ -10,6 +10,7 @@ mod languages;
 mod loader;
 mod notices;
 mod places;
+mod probes;
 mod pulse;
 mod scripted;
 mod values;
@@ -18,7 +19,7 @@ use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Record;
 use routine::frame::flags::ENTRY_ONLY;
-use routine::frame::{Frame, ProbeFrame, Results};
+use routine::frame::{Frame, Results};
 use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, want};
 
 /// What the hooks are told; written by the command before `Board::calls` is set.
@@ -54,7 +55,7 @@ static mut CALLS: Calls = Calls {
 routine::routines! {
     enter = enter,
     leave = leave,
-    probe = probe,
+    probe = probes::probe,
     gate = crate::BOARD,
     offset = core::mem::offset_of!(wire::Board, calls),
 }
@@ -342,12 +343,6 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     }
     record.end();
 }
-
-/// A probe in mid-function: none is set yet.
-///
-/// # Safety
-/// Called by the routine.
-unsafe extern "C" fn probe(_frame: *mut ProbeFrame) {}
 
 /// A new session begins: what the hooks read is in place. Called by a borrowed thread, all others stand still.
 #[unsafe(no_mangle)]

@@ -17,6 +17,7 @@
 //! attach finds them in the list and lifts them or uses them again.
 
 mod areas;
+mod change;
 mod notices;
 mod open;
 mod own;
@@ -88,12 +89,17 @@ pub struct Wanted {
     pub callers: Vec<u64>,
     /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
     pub copy: [Vec<u64>; 2],
+    /// It is a probe in mid-function: the address of its users' counter, or 0. `copy` has a program for it, and its arguments'
+    /// [operands](wire::calls::operand).
+    pub probe: Option<u64>,
     /// Which of the agent's routines it leads to.
     pub routine: usize,
 }
 
 /// [`Wanted::routine`] of a function whose calls are told.
 pub const CALL_THROUGH: usize = 0;
+/// That of a probe.
+pub const PROBE: usize = 1;
 /// That of the unwinder's search for rules.
 const FIND_FDE: usize = 2;
 
@@ -319,6 +325,9 @@ impl Tracing {
                             && now[..length] == patch.is[..length]
                         {
                             memory.write(patch.at, &patch.was[..length])?;
+                            if patch.at == known.hook.place {
+                                set::raise(&memory, &known.hook, -1);
+                            }
                         }
                     }
                     known.set = false;

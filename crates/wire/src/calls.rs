@@ -144,6 +144,8 @@ pub struct Hook {
     /// Calls from elsewhere are not told: address of how many ranges of code there are, and begin and end of each. 0 = from
     /// everywhere.
     pub callers: u64,
+    /// The 16-bit counter of a probe's users, which is one higher while the hook is set; 0 = it has none.
+    pub semaphore: u64,
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.
@@ -217,6 +219,8 @@ pub mod want {
     pub const SCRIPTED: u64 = 128;
     /// It defines functions of the script's language: wait at its return until the command has seen them.
     pub const DEFINES: u64 = 256;
+    /// It is a probe in mid-function: at [`Hook::at_return`] are its arguments' [`operand`]s.
+    pub const PROBE: u64 = 1024;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -231,6 +235,28 @@ pub mod want {
     pub const OWN: u64 = LOADER | DEFINES | NOTICES;
     /// What is said by a notice.
     pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
+}
+
+/// Where a probe's argument is, in two words.
+///
+/// ```text
+///   word 0   bits 0..8 a kind   8..16 a register   16..24 a register as index   24..32 what that is multiplied by
+///            bits 32..40 bytes of the value   40 signed   48..56 bits of the register to drop
+///   word 1   a constant, or what is added to an address
+/// ```
+pub mod operand {
+    /// In a general register, by the machine's number.
+    pub const REGISTER: u64 = 0;
+    /// In the low half of a vector register.
+    pub const VECTOR: u64 = 1;
+    /// The constant itself.
+    pub const CONSTANT: u64 = 2;
+    /// In memory.
+    pub const MEMORY: u64 = 3;
+    /// No register.
+    pub const NONE: u64 = 0xff;
+    /// More arguments than that are not told.
+    pub const MOST: usize = 6;
 }
 
 /// In [`Lane::thread`]: the thread has no thread-local storage. No address has this bit.

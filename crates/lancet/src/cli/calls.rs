@@ -38,7 +38,7 @@ pub struct CallsArgs {
     pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
-    /// /regular expressions/; the last rule that matches a name decides
+    /// /regular expressions/; the last rule that matches a name decides. usdt:PROVIDER:NAME: static probes
     #[arg(short = 'x', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
     pub x: Vec<Filter>,
 

@@ -13,6 +13,7 @@
 //! | `family` | children, and programs that they run; several guests |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
+//! | `probes` | static probes in mid-function |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -40,6 +41,7 @@ mod linked;
 mod ltrace;
 mod machine;
 mod nasty;
+mod probes;
 mod recorded;
 mod started;
 mod values;

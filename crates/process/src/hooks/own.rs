@@ -274,6 +274,7 @@ fn own(function: Function, routine: usize, want: u64) -> Wanted {
         want,
         stack: Some(0),
         callers: Vec::new(),
+        probe: None,
         copy: [Vec::new(), Vec::new()],
         routine,
     }

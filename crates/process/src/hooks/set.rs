@@ -1,16 +1,17 @@
 //! Setting hooks: planned while the guest runs, written while it stands still.
 
+use super::change::Change;
 use super::standstill::Writes;
 use super::text::Texts;
 use super::threads::{self, Changed};
 use super::{Known, Refused, Tracing, Wanted, patches};
 use crate::borrow::Borrowed;
 use crate::error::Result;
-use crate::memory::Record;
+use crate::memory::{GuestMemory, Record};
 use crate::stop::Stop;
 use routine::frame::{MOST_COPIED, flags};
 use trampoline::exempt::{Treatment, treatment};
-use trampoline::{Destination, Plan, Stub};
+use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, area, want};
 
 /// Why an IFUNC is not hooked.
@@ -28,8 +29,8 @@ pub(super) enum Step {
     /// It is hooked, or was and its hook fits what stands there now: by its place, and where the instructions that the hook
     /// moves are in its stub.
     Again(u64, Wanted, Vec<(u64, u64)>),
-    /// With what stands there now, and how many bytes of stack arguments its code may read.
-    New(Wanted, Box<Plan>, u64, u32),
+    /// With what stands there now.
+    New(Wanted, Box<Change>, u64),
 }
 
 /// A hook whose record and stub are written, or will be.
@@ -64,21 +65,20 @@ impl Tracing {
                 return Ok(Step::Again(place, wanted.clone(), Vec::new()));
             }
         }
-        let (plan, copied) = texts.plan(&self.functions, &self.memory, &self.hooks, function)?;
-        if let Some(known) = self.hooks.get(&plan.patch_at)
+        let plan = texts.plan(&self.functions, &self.memory, &self.hooks, wanted)?;
+        if let Some(known) = self.hooks.get(&plan.at())
             && let Some(stub) = self.fits(known, wanted, &plan)
         {
-            return Ok(Step::Again(plan.patch_at, wanted.clone(), stub.moves));
+            return Ok(Step::Again(plan.at(), wanted.clone(), stub.moves));
         }
-        let mut was = vec![0; plan.stolen];
+        let mut was = vec![0; plan.stolen()];
         self.memory
-            .read_bytes(plan.patch_at, &mut was)
+            .read_bytes(plan.at(), &mut was)
             .map_err(|error| error.to_string())?;
         Ok(Step::New(
             wanted.clone(),
             Box::new(plan),
             calls::fingerprint(&was),
-            copied,
         ))
     }
 
@@ -91,7 +91,7 @@ impl Tracing {
     }
 
     /// The stub of a hook of an earlier attach, if it does what this plan says.
-    fn fits(&self, known: &Known, wanted: &Wanted, plan: &Plan) -> Option<Stub> {
+    fn fits(&self, known: &Known, wanted: &Wanted, plan: &Change) -> Option<Stub> {
         let to = Destination {
             routine: self.resident.header.routines[wanted.routine],
             descriptor: known.at,
@@ -129,9 +129,9 @@ impl Tracing {
                     let moves = moves.clone();
                     (wanted, Ok(Prepared { known, moves }))
                 }
-                Step::New(wanted, plan, was, copied) => (
+                Step::New(wanted, plan, was) => (
                     wanted,
-                    self.prepare(borrowed, &mut writes, wanted, plan, (*was, *copied))?,
+                    self.prepare(borrowed, &mut writes, wanted, plan, *was)?,
                 ),
             };
             match made {
@@ -162,6 +162,7 @@ impl Tracing {
                 memory.write(patch.at, &patch.is[..patch.length as usize])?;
             }
             let place = made.known.hook.place;
+            raise(&memory, &made.known.hook, 1);
             self.hooks.entry(place).and_modify(|known| known.set = true);
         }
         Ok(())
@@ -210,10 +211,10 @@ impl Tracing {
         borrowed: &mut Borrowed,
         writes: &mut Writes,
         wanted: &Wanted,
-        plan: &Plan,
-        (was, copied): (u64, u32),
+        plan: &Change,
+        was: u64,
     ) -> Result<std::result::Result<Prepared, String>> {
-        let code = plan.patch_at..plan.patch_at + plan.stolen as u64;
+        let code = plan.at()..plan.at() + plan.stolen() as u64;
         let size = (plan.most() as u64).next_multiple_of(16);
         let stub_at = self.areas.room(borrowed, area::STUBS, size, Some(code))?;
         let at = self
@@ -234,13 +235,14 @@ impl Tracing {
         let mut hook = Hook {
             original: stub.original,
             flags: own_flags(wanted.want) | if entry_only { flags::ENTRY_ONLY } else { 0 },
-            copied: copied.max(described(wanted)),
+            copied: plan.copied().max(described(wanted)),
             number: self.next_number,
-            place: plan.patch_at,
+            place: plan.at(),
+            semaphore: wanted.probe.unwrap_or(0),
             want: wanted.want | self.own_want(wanted),
             stub: stub_at,
             routine: to.routine,
-            moved: plan.stolen as u32,
+            moved: plan.stolen() as u32,
             patched: list.len() as u32,
             was,
             ..Hook::default()
@@ -302,6 +304,16 @@ impl Tracing {
         hook.at_return = [place(exit)?, exit.len() as u64];
         hook.callers = place(&wanted.callers)?;
         Ok(())
+    }
+}
+
+/// Counts us in among a probe's users, or out.
+pub(super) fn raise(memory: &GuestMemory, hook: &Hook, by: i16) {
+    let mut users = [0; 2];
+    // A library that is gone took its counter along.
+    if hook.semaphore != 0 && memory.read_bytes(hook.semaphore, &mut users).is_ok() {
+        let users = u16::from_le_bytes(users).saturating_add_signed(by);
+        let _ = memory.write(hook.semaphore, &users.to_le_bytes());
     }
 }
 

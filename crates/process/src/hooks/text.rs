@@ -1,13 +1,14 @@
 //! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
 
-use super::{Known, patches};
-use crate::functions::{Function, Functions, Place};
+use super::change::Change;
+use super::{Known, Wanted, patches};
+use crate::functions::{Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
 use std::ops::Range;
-use trampoline::{Options, Pads, Plan, Stack, Stacks, Targets, plan};
+use trampoline::{Options, Pads, Stack, Stacks, Targets, plan, usdt};
 use vm::Memory;
 
 /// Code longer than this is not decoded (the largest libraries known have 200 MB).
@@ -41,8 +42,9 @@ impl Texts {
         functions: &Functions,
         memory: &GuestMemory,
         hooks: &HashMap<u64, Known>,
-        function: &Function,
-    ) -> Result<(Plan, u32), String> {
+        wanted: &Wanted,
+    ) -> Result<Change, String> {
+        let function = &wanted.function;
         let place = functions
             .module_of(function.address)
             .ok_or("the library it is in was unloaded")?;
@@ -57,6 +59,9 @@ impl Texts {
                 free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
             }
         };
+        if wanted.probe.is_some() {
+            return text.probe(function.address);
+        }
         let next = text
             .starts
             .partition_point(|start| *start <= function.address);
@@ -83,12 +88,35 @@ impl Texts {
             &mut text.pads,
             Options::default(),
         )
-        .map(|plan| (plan, copied))
+        .map(|plan| Change::Entry(plan, copied))
         .map_err(|refusal| refusal.to_string())
     }
 }
 
 impl Text {
+    /// Plans the hook of a probe; its function is decoded from where one begins that is known.
+    fn probe(&mut self, site: u64) -> Result<Change, String> {
+        let next = self.starts.partition_point(|start| *start <= site);
+        let before = next.checked_sub(1).and_then(|at| self.starts.get(at));
+        let entry = *before.ok_or("no function is known before it")?;
+        let end = self.at + self.code.len() as u64;
+        let end = self.starts.get(next).copied().unwrap_or(end);
+        let function = trampoline::Function {
+            entry,
+            code: &self.code[(entry - self.at) as usize..(end - self.at) as usize],
+            size: 0,
+        };
+        usdt::plan(
+            &function,
+            site,
+            &self.targets,
+            &mut self.pads,
+            Options::default(),
+        )
+        .map(Change::Probe)
+        .map_err(|refusal| refusal.to_string())
+    }
+
     fn read(
         place: &Place,
         memory: &GuestMemory,

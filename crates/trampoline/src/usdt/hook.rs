@@ -18,6 +18,8 @@ pub struct ProbePlan {
     pub site: u64,
     /// Where the patch begins: the nop, or before it.
     pub patch_at: u64,
+    /// Bytes from there on that the stub runs in their place.
+    pub stolen: usize,
     bytes: Vec<u8>,
     /// A short jump stands at `patch_at`, and the long one here; and what stood here.
     pad: Option<(u64, [u8; 5])>,
@@ -126,6 +128,7 @@ fn steal(
     Ok(ProbePlan {
         site: near[nop].ip(),
         patch_at: at,
+        stolen: length,
         bytes: code.get(..width).ok_or(Refusal::TooShort)?.to_vec(),
         pad: None,
         before: Relocated::of(&near[..nop], false)?,

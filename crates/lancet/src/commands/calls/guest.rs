@@ -14,7 +14,8 @@ use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
-use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
+use process::hooks::{Arrives, CALL_THROUGH, Options, PROBE, Refused, Tracing, Wanted};
+use process::probes::Probe;
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
@@ -84,11 +85,33 @@ impl Plan {
                     stack: signatures.stack_of(&function.module, &function.name),
                     want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                     callers,
+                    probe: None,
                     copy: [copy.call, copy.exit],
                     routine: CALL_THROUGH,
                     function,
                 }
             });
+        wanted.collect()
+    }
+
+    /// Probes, each as a function that returns at once.
+    fn probes(&self, signatures: &Signatures, probes: Vec<Probe>) -> Vec<Wanted> {
+        let wanted = probes.into_iter().map(|probe| {
+            let prototype = signatures.of_probe(&probe);
+            let copy = match self.copies {
+                true => prototype.capture(self.detail).call,
+                false => Vec::new(),
+            };
+            Wanted {
+                stack: Some(0),
+                want: self.want | want::PROBE,
+                callers: Vec::new(),
+                probe: Some(probe.semaphore),
+                copy: [copy, probe.operands],
+                routine: PROBE,
+                function: probe.function,
+            }
+        });
         wanted.collect()
     }
 
@@ -116,7 +139,9 @@ impl Guest {
         let (asked, functions) = guest.asked();
         signatures.read_debug_info(guest.tracing.functions(), &functions);
         let callers = (guest.selection).callers(guest.tracing.functions(), &functions);
-        let wanted = guest.plan.all(signatures, functions, callers);
+        let mut wanted = guest.plan.all(signatures, functions, callers);
+        let probes = guest.selection.probes(guest.tracing.functions());
+        wanted.extend(guest.plan.probes(signatures, probes));
         let refused = guest.tracing.set(wanted).map_err(explain)?;
         if !guest.quiet {
             announce(&guest.tracing, asked, &refused, began.elapsed());
@@ -155,7 +180,10 @@ impl Guest {
     fn asked(&self) -> (usize, Vec<Function>) {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
-        for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
+        let probes = self.selection.probes(self.tracing.functions());
+        let mut found = functions.clone();
+        found.extend(probes.into_iter().map(|probe| probe.function));
+        for (name, like) in self.selection.unknown(self.tracing.functions(), &found) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
@@ -166,7 +194,7 @@ impl Guest {
                 );
             }
         }
-        (functions.len(), functions)
+        (found.len(), functions)
     }
 
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
@@ -181,7 +209,9 @@ impl Guest {
             let wanted = selection.functions(functions);
             signatures.read_debug_info(functions, &wanted);
             let callers = selection.callers(functions, &wanted);
-            plan.all(signatures, wanted, callers)
+            let mut wanted = plan.all(signatures, wanted, callers);
+            wanted.extend(plan.probes(signatures, selection.probes(functions)));
+            wanted
         })?;
         if self.quiet {
             return Ok(());

@@ -8,8 +8,10 @@
 use super::told::{Entered, Made, Shown, Way};
 use crate::cli::CallsArgs;
 use process::functions::{Function, Functions, Place};
+use process::probes::{self, Probe};
 use prototypes::{Filter, Where, filter::any_matches};
 use std::collections::{HashMap, HashSet};
+use std::slice;
 use strsim::levenshtein;
 
 /// What the command line asks for.
@@ -19,13 +21,16 @@ pub struct Selection {
     l: Vec<Filter>,
 }
 
-fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
-    let place = Where {
+fn located(place: &Place) -> Where<'_> {
+    Where {
         path: place.module.path.to_str().unwrap_or(""),
         soname: &place.name,
         is_main: place.module.main,
-    };
-    any_matches(filters, symbol, place)
+    }
+}
+
+fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
+    any_matches(filters, symbol, located(place))
 }
 
 /// Those with which a module begins and ends, called by nobody's code.
@@ -69,6 +74,29 @@ impl Selection {
             found.dedup_by_key(|function| function.address);
         }
         found
+    }
+
+    /// The probes to hook. `*` asks for functions: a pattern that a name of no probe fits, too, is none of probes.
+    pub fn probes(&self, functions: &Functions) -> Vec<Probe> {
+        const NO_PROBE: &str = "usdt!";
+        let wanted = |name: &str, place: &Place| {
+            self.x.iter().any(|filter| {
+                let of = slice::from_ref(filter);
+                !matches(of, NO_PROBE, place) && matches(of, name, place)
+            })
+        };
+        let places = functions.modules().iter().filter(|place| {
+            let place = located(place);
+            self.x.iter().any(|filter| filter.may_match(place))
+        });
+        let probes = places.flat_map(|place| {
+            let probes = probes::of(place).into_iter();
+            probes.map(move |probe| (place, probe))
+        });
+        probes
+            .filter(|(place, probe)| wanted(&probe.function.name, place))
+            .map(|(_, probe)| probe)
+            .collect()
     }
 
     /// Code that calls of these functions are to be told from, as hooks have it; empty = they may come from anywhere. What it

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use process::functions::{Function, Functions, Place};
+use process::probes::Probe;
 use prototypes::dwarf::{self, Signature};
 use prototypes::{Error, Library, Prototype, Search};
 
@@ -77,6 +78,26 @@ impl Signatures {
             let compiled = self.compiled.borrow();
             Some(compiled.get(&key)?.prototype.clone())
         })
+    }
+
+    /// That of a probe: described by its name with `_` for `:`, or else numbers of the sizes that its note says.
+    pub fn of_probe(&self, probe: &Probe) -> Prototype {
+        let (module, name) = (&probe.function.module, &probe.function.name);
+        let described = self.text(module, &name.replace(':', "_"));
+        let sizes = probe.sizes.iter().map(|size| match size {
+            -1 | 1 => "char",
+            -2 => "short",
+            2 => "ushort",
+            -4 => "int",
+            4 => "uint",
+            -8 => "long",
+            _ => "hex(ulong)",
+        });
+        let sizes: Vec<&str> = sizes.collect();
+        let text = described.unwrap_or_else(|| format!("void {ANYONE}({});\n", sizes.join(", ")));
+        self.learn(module, name, &text);
+        self.of(module, name)
+            .unwrap_or_else(|| self.unknown.clone())
     }
 
     /// Bytes of arguments on the stack, if that is known for sure.

@@ -1,0 +1,120 @@
+//! Probes in mid-function (USDT): told like a call that returns at once, with the probe's arguments as its own.
+
+use super::values::Proven;
+use super::{RETURN_WORDS, counts, lane, places, tell_call};
+use crate::sys;
+use lane::Record;
+use routine::frame::{Frame, ProbeFrame};
+use vm::Memory;
+use wire::calls::{Calls, Hook, Return, kind, operand, want};
+
+/// A thread passes a probe.
+///
+/// # Safety
+/// Called by the routine, with the frame that it made.
+pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
+    // SAFETY: the frame is the routine's; its descriptor is the first part of a hook, which is never freed.
+    let (frame, hook) = unsafe {
+        let frame = &*frame;
+        (frame, &*frame.descriptor.cast::<Hook>())
+    };
+    // SAFETY: the command changes it while threads run; an aligned word is read whole.
+    let wanted = unsafe { (&raw const hook.want).read_volatile() };
+    if wanted & want::TOLD == 0 {
+        return;
+    }
+    // SAFETY: written before the gate was opened.
+    let calls = unsafe { &*(&raw const super::CALLS) };
+    let Some(lane) = lane::mine(calls, &crate::BOARD) else {
+        return;
+    };
+    let place = match wanted & want::PLACE {
+        0 => 0,
+        _ => places::current(lane, calls, &crate::BOARD),
+    };
+    if wanted & want::COUNT != 0 {
+        return counts::add(lane, hook.number as u32, place, 0);
+    }
+    let [rdi, rsi, rdx, rcx, r8, r9] = arguments(hook, frame);
+    let told = Frame {
+        xmm: [[0; 2]; 8],
+        rdi,
+        rsi,
+        rdx,
+        rcx,
+        r8,
+        r9,
+        rax: 0,
+        r10: 0,
+        ticket: [0; 3],
+        original: hook.original,
+        descriptor: frame.descriptor,
+        r11: 0,
+        rbp: 0,
+        return_address: hook.place,
+    };
+    let which = hook.number | u64::from(place) << 32;
+    tell_call(lane, calls, hook, &told, which, wanted);
+    tell_return(lane, calls, hook, &told, wanted);
+}
+
+fn tell_return(lane: &wire::calls::Lane, calls: &Calls, hook: &Hook, frame: &Frame, wanted: u64) {
+    let floats = if wanted & want::FLOATS != 0 { 2 } else { 0 };
+    let body = RETURN_WORDS + floats;
+    let Some(record) = Record::begin(lane, calls, &crate::BOARD, kind::RETURN, body) else {
+        return;
+    };
+    let told = Return {
+        hook: hook.number,
+        ticks: sys::ticks(),
+        frame: Frame::stack_arguments(frame).addr() as u64,
+        registers: [0; 2],
+    };
+    // SAFETY: the parts add up to `body`.
+    unsafe { record.part(0, told) };
+    for index in 0..floats {
+        record.word(RETURN_WORDS + index, 0);
+    }
+    record.end();
+}
+
+/// The values of its arguments; of those that there are not, 0.
+fn arguments(hook: &Hook, frame: &ProbeFrame) -> [u64; operand::MOST] {
+    let [at, count] = hook.at_return;
+    let mut values = [0; operand::MOST];
+    for (index, value) in values.iter_mut().enumerate().take(count as usize / 2) {
+        // SAFETY: the command wrote so many words before the hook was told of them.
+        let words = unsafe { *(at as *const [u64; 2]).add(index) };
+        *value = argument(words, frame);
+    }
+    values
+}
+
+fn argument([how, number]: [u64; 2], frame: &ProbeFrame) -> u64 {
+    let part = |at: u32| how >> at & 0xff;
+    let register = |number: u64| match number {
+        operand::NONE => 0,
+        number => frame.registers[number as usize & 15],
+    };
+    let value = match part(0) {
+        operand::REGISTER => register(part(8)) >> (part(48) & 63),
+        operand::VECTOR => frame.xmm[part(8) as usize & 15][0],
+        operand::CONSTANT => number,
+        _ => {
+            let index = register(part(16)).wrapping_mul(part(24));
+            let at = register(part(8)).wrapping_add(index).wrapping_add(number);
+            let mut bytes = [0; 8];
+            let size = (part(32) as usize).clamp(1, 8);
+            // What is not there reads as 0.
+            let _ = bytes
+                .get_mut(..size)
+                .map(|into| Proven::new().read(at, into));
+            u64::from_le_bytes(bytes)
+        }
+    };
+    let unused = 64 - 8 * (part(32) as u32).clamp(1, 8);
+    match part(40) {
+        0 => value << unused >> unused,
+        _ => ((value << unused) as i64 >> unused) as u64,
+    }
+}
