@@ -166,8 +166,11 @@ impl Dynamic {
             (None, None) => return Ok(None),
         }
         .ok_or("the hash table of the dynamic symbols is damaged")?;
+        let called = pointers.relocations.called(image);
+        // Where nothing is shown to others, the hash table does not tell how many symbols there are (ld).
+        let most = called.last().map_or(0, |last| last.saturating_add(1));
         let symbols = at(symbols)
-            .and_then(|symbols| image.read(symbols, u64::from(count) * 24))
+            .and_then(|symbols| image.read(symbols, u64::from(count.max(most)) * 24))
             .ok_or("the dynamic symbols lie outside of the object")?;
         let strings = at(strings)
             .and_then(|strings| image.read(strings, pointers.strings_size))
@@ -183,7 +186,7 @@ impl Dynamic {
             index,
             versions,
             soname: pointers.soname,
-            called: pointers.relocations.called(image),
+            called,
         }))
     }
 
