@@ -109,15 +109,14 @@ fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 
         loader::changed(calls, board);
     }
     frame.ticket = [u64::from(board.calls.load(Ordering::Relaxed)), 0, 0];
+    if wanted & want::DEFINES != 0 {
+        return want::RETURN;
+    }
     let told = match wanted & want::TOLD {
         0 => 0,
         _ => tell_enter(calls, hook, frame, wanted),
     };
-    let defines = match wanted & want::DEFINES {
-        0 => 0,
-        _ => want::RETURN,
-    };
-    told | defines | notices::at_call(calls, board, frame, wanted)
+    told | notices::at_call(calls, board, frame, wanted)
 }
 
 #[inline]
@@ -227,9 +226,9 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     }
     if wanted & want::DEFINES != 0 {
-        loader::wait(calls, board);
+        return loader::wait(calls, board);
     }
-    // The frame was not `tell_enter`'s.
+    // The user did not ask for it.
     if lane == 0 {
         return;
     }

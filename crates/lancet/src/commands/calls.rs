@@ -34,17 +34,17 @@ use signatures::Signatures;
 use sink::{End, Sink};
 use source::{Flow, Source};
 use std::io::Write;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use summary::Summary;
 
+/// Between two looks at lanes that were empty.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Ctrl-C reaches the program that we started too; it has this long to end by it.
 const GRACE: Duration = Duration::from_secs(2);
-/// As shells say "ended by SIGINT".
-const INTERRUPTED: u8 = 130;
-/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
-const LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the guests, a program or a recording, shows what is told, leaves.
+/// Opens the guests or the recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     if args.debug == Some(Debug::Help) {
         print!("{}", debug::HELP);
@@ -61,20 +61,19 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         );
     }
     let signatures = Signatures::read(&args.prototypes, args.ltrace)?;
-    let starts = !args.program.is_empty() && file.is_none();
-    let mut sink = sink(&args, &signatures, starts)?;
+    let mut sink = sink(&args, &signatures)?;
     let mut source: Box<dyn Source> = match file {
         Some(path) => Box::new(Replay::open(path, &args, &signatures)?),
         None => Box::new(Family::open(&args, &signatures)?),
     };
+    let starts = !args.program().is_empty();
     let watched = watch(&args, starts, &mut *source, &mut *sink);
     let mut lost = !source.leave();
-    let interrupted = watched?;
+    watched?;
     if file.is_none() {
         // What was told while we left.
         source.read(&mut *sink)?;
     }
-    lost |= source.has_missed();
     let losses = source.losses();
     for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {
         say(*pid, losses);
@@ -84,32 +83,23 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         counted: source.counted(),
         losses,
     })?;
-    let code = match (starts, interrupted) {
-        (false, _) => 0,
-        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
-        (true, false) => await_end(&mut *source),
-    };
-    Ok(match (code, lost) {
-        (_, true) if args.ltrace => LOST,
+    Ok(match source.code() {
+        None | Some(0) if lost => LOST,
+        _ if args.ltrace && lost => LOST,
         // Whatever the program ended with.
         _ if args.ltrace => 0,
-        (0, true) => LOST,
-        (code, _) => code,
+        code => code.unwrap_or(0),
     })
 }
 
 /// Who takes what is told.
-fn sink<'a>(
-    args: &'a CallsArgs,
-    signatures: &'a Signatures,
-    starts: bool,
-) -> anyhow::Result<Box<dyn Sink + 'a>> {
+fn sink<'a>(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<Box<dyn Sink + 'a>> {
     let shows = args.record.is_none() || args.count || args.output.is_some();
     let shown: Option<Box<dyn Sink>> = match shows {
         false => None,
         true => {
-            let stream = match starts || args.ltrace {
-                // Standard output is the program's.
+            // Standard output is the program's.
+            let stream = match args.ltrace || !args.program().is_empty() {
                 true => Stream::Stderr,
                 false => Stream::Stdout,
             };
@@ -145,13 +135,13 @@ fn say(pid: i32, losses: &Losses) {
     );
 }
 
-/// Reads until it is over; whether by Ctrl-C.
+/// Reads until it is over.
 fn watch(
     args: &CallsArgs,
     starts: bool,
     source: &mut dyn Source,
     sink: &mut dyn Sink,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut asked: Option<Instant> = None;
     loop {
@@ -160,30 +150,20 @@ fn watch(
             .watch_for
             .is_some_and(|length| started.elapsed() >= length);
         if over || flow == Flow::Over {
-            return Ok(false);
+            return Ok(());
         }
         if interrupt::asked() {
             let since = *asked.get_or_insert_with(Instant::now);
             if !starts || since.elapsed() > GRACE {
-                return Ok(true);
+                return Ok(());
             }
         }
         if flow == Flow::Idle {
             sink.rest()?;
-            source.rest();
+            match starts {
+                false => sleep(LOOK),
+                true => wait_for_any(LOOK),
+            }
         }
-    }
-}
-
-/// The exit code of the program, which goes on alone.
-fn await_end(source: &mut dyn Source) -> u8 {
-    loop {
-        if let Some(code) = source.code() {
-            return code as u8;
-        }
-        if interrupt::asked() {
-            return INTERRUPTED;
-        }
-        wait_for_any(LOOK);
     }
 }

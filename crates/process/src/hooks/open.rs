@@ -203,6 +203,7 @@ impl Tracing {
             },
         );
         self.timing = timing;
+        self.vm = script.name();
         self.no_lines = learnt?;
         self.vm = script.name();
         Ok(())

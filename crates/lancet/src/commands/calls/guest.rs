@@ -8,6 +8,7 @@ use super::callers::{self, Callers};
 use super::known::Known;
 use super::select::Selection;
 use super::signatures::Signatures;
+use super::sink::Sink;
 use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
@@ -18,6 +19,7 @@ use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
+use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -33,11 +35,11 @@ pub struct Guest {
     selection: Selection,
     plan: Plan,
     known: Known,
-    /// It was said what it is.
-    introduced: bool,
     /// We stay its tracer.
     tracee: Option<Tracee>,
     life: life::Life,
+    /// It was said what it is.
+    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
@@ -89,13 +91,12 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
         let mut guest = Guest::new(tracing, args);
-        let (asked, functions) = guest.asked();
+        let functions = guest.asked();
+        let asked = functions.len();
         signatures.read_debug_info(guest.tracing.functions(), &functions);
         let wanted = guest.plan.all(signatures, functions);
         let refused = guest.tracing.set(wanted).map_err(explain)?;
-        if !guest.quiet {
-            announce(&guest.tracing, asked, &refused, began.elapsed());
-        }
+        guest.announce(asked, &refused, began.elapsed());
         Ok(guest)
     }
 
@@ -115,34 +116,36 @@ impl Guest {
             },
             selection,
             known: Known::default(),
-            introduced: false,
             tracee: None,
             life: life::Life::default(),
+            introduced: false,
             gone: false,
             quiet: args.ltrace,
             callers: Callers::new(args.frames),
         }
     }
 
-    /// The functions that are asked for, and how many; says which are not there.
-    fn asked(&self) -> (usize, Vec<Function>) {
+    /// The functions that are asked for; says which are not there.
+    fn asked(&self) -> Vec<Function> {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
+        if self.quiet {
+            return functions;
+        }
         for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            if !self.quiet {
-                eprintln!(
-                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-                );
-            }
+            eprintln!(
+                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+            );
         }
-        (functions.len(), functions)
+        functions
     }
 
-    /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
+    /// Hooks what is wanted of a library that was loaded, while its loader waits for us; or of a program that has come
+    /// so far that it can be hooked.
     fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
@@ -155,12 +158,9 @@ impl Guest {
             signatures.read_debug_info(functions, &wanted);
             plan.all(signatures, wanted)
         })?;
-        if self.quiet {
-            return Ok(());
-        }
         if first {
-            let (asked, _) = self.asked();
-            announce(&self.tracing, asked, &refused, began.elapsed());
+            let asked = self.asked().len();
+            self.announce(asked, &refused, began.elapsed());
             return Ok(());
         }
         let pid = self.tracing.pid();
@@ -175,29 +175,54 @@ impl Guest {
         Ok(())
     }
 
+    fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
+        if self.quiet {
+            return;
+        }
+        eprintln!(
+            "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+            self.tracing.pid(),
+            self.tracing.hooked(),
+            took.as_secs_f64() * 1e3,
+            self.tracing.timing().longest_stop.as_secs_f64() * 1e3,
+        );
+        say_refused(refused);
+        self.say_no_lines();
+    }
+
+    /// Why no script lines will be told; a program that has just begun may still make a VM.
+    fn say_no_lines(&self) {
+        if let Some(reason) = self.tracing.no_lines()
+            && !self.tracing.awaits_script()
+            && !self.quiet
+        {
+            eprintln!("lancet: no script lines: {reason}");
+        }
+    }
+
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
+    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
         if self.gone {
-            return false;
+            return Ok(false);
         }
-        self.introduce(tell);
+        self.introduce(sink)?;
         let mut told = Vec::new();
         let lanes = self.tracing.lanes();
         let any = lanes
             .look()
             .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, tell);
-        any.unwrap_or_else(|_| {
+        self.tell(told, sink)?;
+        Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             false
-        })
+        }))
     }
 
     /// Says what it is, once.
-    fn introduce(&mut self, tell: &mut dyn FnMut(Told)) {
+    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         if std::mem::replace(&mut self.introduced, true) {
-            return;
+            return Ok(());
         }
         let pid = self.tracing.pid();
         let at = At {
@@ -216,15 +241,14 @@ impl Guest {
             command,
             vm: self.tracing.vm().to_owned(),
         };
-        tell(Told {
+        sink.take(Told {
             at,
             what: What::Opened(opened),
-        });
+        })
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, tell: &mut dyn FnMut(Told)) {
-        let pid = self.tracing.pid();
+    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
         told.sort_by_key(|one| one.ticks);
         let period = match told.is_empty() {
             true => 0.0,
@@ -232,6 +256,7 @@ impl Guest {
         };
         for one in told {
             let time = self.clock.wall(one.ticks, period);
+            let pid = self.tracing.pid();
             let (frame, what) = match one.what {
                 process::lanes::What::Call {
                     hook,
@@ -251,6 +276,7 @@ impl Guest {
                         pieces.add(at, &bytes);
                     }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
+                    let callers = self.callers.of(&self.tracing, caller, frame, &pieces);
                     let call = Call {
                         function: way.function.clone(),
                         way,
@@ -261,9 +287,9 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
-                        callers: self.callers.of(&self.tracing, caller, frame, &pieces),
                         pieces,
+                        callers,
+                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                     };
                     (frame, What::Call(call))
                 }
@@ -293,12 +319,13 @@ impl Guest {
                 pid,
                 tid: one.tid,
                 lane: one.lane,
-                stack: self.known.stack(self.tracing.pid(), frame),
+                stack: self.known.stack(pid, frame),
                 frame,
                 time,
             };
-            tell(Told { at, what });
+            sink.take(Told { at, what })?;
         }
+        Ok(())
     }
 
     /// Its id.
@@ -354,27 +381,6 @@ fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
 
 /// How many refusals are said one by one.
 const MOST_SAID: usize = 5;
-
-fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
-    eprintln!(
-        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
-        tracing.pid(),
-        tracing.hooked(),
-        took.as_secs_f64() * 1e3,
-        tracing.timing().longest_stop.as_secs_f64() * 1e3,
-    );
-    say_refused(refused);
-    say_no_lines(tracing);
-}
-
-/// Why no script lines will be told; a program that has just begun may still make a VM.
-fn say_no_lines(tracing: &Tracing) {
-    if let Some(reason) = tracing.no_lines()
-        && !tracing.awaits_script()
-    {
-        eprintln!("lancet: no script lines: {reason}");
-    }
-}
 
 fn say_refused(refused: &[Refused]) {
     for refused in refused.iter().take(MOST_SAID) {

@@ -1,11 +1,12 @@
 //! A traced process's turns: a library comes, a child is made, another program begins, the end.
 
-use super::{Guest, options, say_no_lines};
+use super::{Guest, options};
 use crate::cli::CallsArgs;
 use crate::commands::calls::debug::{self, say};
 use crate::commands::calls::signatures::Signatures;
+use crate::commands::calls::sink::Sink;
 use crate::commands::calls::source::Count;
-use crate::commands::calls::told::{At, End, Told, What};
+use crate::commands::calls::told::{At, Ended, Told, What};
 use crate::ui::advice::explain;
 use process::hooks::{Arrives, Notice, Says, Tracing};
 use process::lanes::Losses;
@@ -13,7 +14,8 @@ use process::seized::Seized;
 use process::stop::Ties;
 use process::tracee::{Happening, Tracee};
 use process::{Error, Image};
-use std::time::{Duration, SystemTime};
+use std::io;
+use std::time::SystemTime;
 
 /// What the others must know of.
 pub enum Step {
@@ -32,12 +34,12 @@ pub enum Step {
 pub(super) struct Life {
     /// What it said that it ends with.
     says: Option<i32>,
-    end: Option<End>,
+    end: Option<Ended>,
     /// It goes to another program, and we go along.
     leaves: bool,
     /// Counts and losses when it was about to go.
-    counts: Option<Vec<Count>>,
-    losses: Option<Losses>,
+    last_counts: Option<Vec<Count>>,
+    last_losses: Option<Losses>,
     /// We stay its tracer to its end.
     keep: bool,
     /// Something of it was not seen.
@@ -82,26 +84,26 @@ impl Guest {
         &mut self,
         args: &CallsArgs,
         signatures: &Signatures,
-        tell: &mut dyn FnMut(Told),
+        sink: &mut dyn Sink,
         steps: &mut Vec<Step>,
-    ) -> bool {
-        let mut any = self.tend_tracee(args, signatures, tell, steps);
+    ) -> io::Result<bool> {
+        let mut any = self.tend_tracee(args, signatures, sink, steps)?;
         if self.is_over() {
-            return any;
+            return Ok(any);
         }
-        any |= self.hear(args, tell, steps).unwrap_or(false);
+        any |= self.hear(args, sink, steps)?;
         if self.tracing.has_news().unwrap_or(false) {
             // What a library told that goes now is told while it is known.
-            any |= self.read(tell);
+            any |= self.read(sink)?;
             if let Err(error) = self.follow(signatures) {
                 self.stumble(&error);
             }
         }
-        any |= self.read(tell);
+        any |= self.read(sink)?;
         if self.gone && self.tracee.is_none() {
-            self.is_gone(tell);
+            self.is_gone(sink)?;
         }
-        any
+        Ok(any)
     }
 
     /// What stops it as its tracer.
@@ -109,24 +111,24 @@ impl Guest {
         &mut self,
         args: &CallsArgs,
         signatures: &Signatures,
-        tell: &mut dyn FnMut(Told),
+        sink: &mut dyn Sink,
         steps: &mut Vec<Step>,
-    ) -> bool {
+    ) -> io::Result<bool> {
         let mut any = false;
         loop {
             let Some(tracee) = &mut self.tracee else {
-                return any;
+                return Ok(any);
             };
             for signal in tracee.handed_on() {
-                tell(now_of(tracee.pid(), What::Signal(signal)));
+                sink.take(told(tracee.pid(), What::Signal(signal)))?;
             }
             let happening = match tracee.tend() {
-                Ok(None) => return any,
+                Ok(None) => return Ok(any),
                 Ok(Some(happening)) => happening,
                 Err(_) => {
                     self.tracee = None;
                     self.gone = true;
-                    return true;
+                    return Ok(true);
                 }
             };
             any = true;
@@ -137,25 +139,25 @@ impl Guest {
             );
             match happening {
                 Happening::Ended(_) => {
-                    let end = tracee.end().map_or(End::Unknown, |end| match end {
-                        Ok(code) => End::Exited(code),
-                        Err(signal) => End::Killed(signal),
+                    let end = tracee.end().map_or(Ended::Unknown, |end| match end {
+                        Ok(code) => Ended::Exited(code),
+                        Err(signal) => Ended::Killed(signal),
                     });
-                    self.read(tell);
-                    self.end(end, tell);
-                    return true;
+                    self.read(sink)?;
+                    self.end(end, sink)?;
+                    return Ok(true);
                 }
                 Happening::Exec => {
                     steps.extend(self.tracee.take().map(Step::Exec));
                     self.life.leaves = true;
-                    self.end(End::Replaced, tell);
-                    return true;
+                    self.end(Ended::Replaced, sink)?;
+                    return Ok(true);
                 }
                 Happening::Signal(signal) => {
-                    self.read(tell);
-                    tell(now_of(self.pid(), What::Signal(signal)));
+                    self.read(sink)?;
+                    sink.take(told(self.pid(), What::Signal(signal)))?;
                 }
-                Happening::Ending => self.read_all(tell),
+                Happening::Ending => self.read_all(sink)?,
                 Happening::Syscall => {}
                 Happening::Fork(_) | Happening::Vfork(_) => {}
             }
@@ -196,10 +198,11 @@ impl Guest {
     fn hear(
         &mut self,
         args: &CallsArgs,
-        tell: &mut dyn FnMut(Told),
+        sink: &mut dyn Sink,
         steps: &mut Vec<Step>,
-    ) -> Result<bool, Error> {
-        let notices = self.tracing.notices()?;
+    ) -> io::Result<bool> {
+        // It may be gone; that shows when its lanes are read.
+        let notices = self.tracing.notices().unwrap_or_default();
         for notice in &notices {
             let ours = notice.pid == self.pid();
             say(
@@ -213,11 +216,11 @@ impl Guest {
             match notice.says {
                 Says::Ends(code) => {
                     self.life.says = Some(code);
-                    self.read_all(tell);
+                    self.read_all(sink)?;
                 }
                 Says::Exec => {
                     if ours {
-                        self.read_all(tell);
+                        self.read_all(sink)?;
                     }
                     self.exec(notice, ours, steps);
                 }
@@ -226,16 +229,15 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
-                    self.read(tell);
+                    self.read(sink)?;
                     steps.extend(self.adopt(child, args).map(Step::Child));
                 }
                 Says::Script => match self.tracing.script_begins() {
-                    Ok(()) if self.quiet => {}
-                    Ok(()) => say_no_lines(&self.tracing),
+                    Ok(()) => self.say_no_lines(),
                     Err(error) => self.stumble(&error),
                 },
             }
-            self.tracing.heard(notice)?;
+            let _ = self.tracing.heard(notice);
         }
         Ok(!notices.is_empty())
     }
@@ -284,41 +286,42 @@ impl Guest {
     }
 
     /// Reads everything, and what was counted: soon it is gone.
-    fn read_all(&mut self, tell: &mut dyn FnMut(Told)) {
-        self.read(tell);
-        if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
-            (self.life.counts, self.life.losses) = (Some(rows), Some(losses));
+    fn read_all(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        self.read(sink)?;
+        if let (Ok(counts), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
+            self.life.last_counts = Some(counts);
+            self.life.last_losses = Some(losses);
         }
+        Ok(())
     }
 
     /// Its memory is gone.
-    fn is_gone(&mut self, tell: &mut dyn FnMut(Told)) {
+    fn is_gone(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
-            (true, ..) => End::Replaced,
-            (_, Some(code), _) => End::Exited(code),
+            (true, ..) => Ended::Replaced,
+            (_, Some(code), _) => Ended::Exited(code),
             (_, None, true) => {
-                if !self.quiet {
-                    eprintln!(
-                        "lancet: process {} runs another program now (exec)",
-                        self.pid()
-                    );
-                }
-                End::Replaced
+                self.talk("runs another program now (exec)");
+                Ended::Replaced
             }
             (_, None, false) => {
-                if !self.quiet {
-                    eprintln!("lancet: process {} ended", self.pid());
-                }
-                End::Unknown
+                self.talk("ended");
+                Ended::Unknown
             }
         };
-        self.end(end, tell);
+        self.end(end, sink)
     }
 
-    fn end(&mut self, end: End, tell: &mut dyn FnMut(Told)) {
+    fn end(&mut self, end: Ended, sink: &mut dyn Sink) -> io::Result<()> {
         self.gone = true;
         self.life.end = Some(end);
-        tell(now_of(self.pid(), What::Ended(end)));
+        sink.take(told(self.pid(), What::Ended(end)))
+    }
+
+    fn talk(&self, what: &str) {
+        if !self.quiet {
+            eprintln!("lancet: process {} {what}", self.pid());
+        }
     }
 
     /// Says what did not work; where its main thread stood at something, that is seen to next.
@@ -338,7 +341,7 @@ impl Guest {
     }
 
     /// How it has ended.
-    pub fn ended(&self) -> Option<End> {
+    pub fn ended(&self) -> Option<Ended> {
         self.life.end
     }
 
@@ -350,7 +353,7 @@ impl Guest {
     fn count(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.lanes().counted()?;
         let period = self.clock.period();
-        let counts = counted.into_iter().filter_map(|counted| {
+        let named = counted.into_iter().filter_map(|counted| {
             Some(Count {
                 function: self.known.function(&self.tracing, counted.hook)?,
                 line: counted
@@ -360,12 +363,12 @@ impl Guest {
                 period,
             })
         });
-        Ok(counts.collect())
+        Ok(named.collect())
     }
 
-    /// What was counted, by function and line.
+    /// What was counted.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        match (self.count(), self.life.counts.take()) {
+        match (self.count(), self.life.last_counts.take()) {
             (Ok(counts), _) | (Err(_), Some(counts)) => Ok(counts),
             (Err(error), None) => Err(error),
         }
@@ -373,7 +376,8 @@ impl Guest {
 
     /// What got lost.
     pub fn losses(&mut self) -> Result<Losses, Error> {
-        match (self.tracing.lanes().losses(), self.life.losses) {
+        let losses = self.tracing.lanes().losses();
+        match (losses, self.life.last_losses) {
             (Err(_), Some(losses)) => Ok(losses),
             (losses, _) => losses,
         }
@@ -406,19 +410,14 @@ impl Guest {
     }
 }
 
-/// Something that happened to a process as a whole, now.
-fn now_of(pid: i32, what: What) -> Told {
+/// What happens to a process as a whole, now.
+fn told(pid: i32, what: What) -> Told {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let at = At {
         pid,
         tid: pid as u32,
-        time: now(),
+        time: time.unwrap_or_default(),
         ..At::default()
     };
     Told { at, what }
-}
-
-fn now() -> Duration {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
 }
