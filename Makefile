@@ -47,7 +47,7 @@ deps-test: deps
 # Headers that the bundled prototypes are held against.
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
-	@.ci/apt python3 python3-venv
+	@.ci/apt python3 python3-venv python3-greenlet
 	@.ci/rival py-spy
 
 deps-demo: deps

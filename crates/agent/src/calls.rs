@@ -28,6 +28,7 @@ static mut CALLS: Calls = Calls {
     ring: 0,
     most_wait: 0,
     tid_offset: 0,
+    tells_pointer: 0,
     state_offset: 0,
     language: 0,
     facts: [0; wire::calls::FACTS],
@@ -158,16 +159,49 @@ fn room(calls: &Calls, program: [u64; 2]) -> u64 {
     if program[1] == 0 { 0 } else { calls.room }
 }
 
-/// Copies st(0), ten bytes, and leaves it where it is.
+/// What an x87 register that holds nothing is told as: what the processor makes of one, a NaN.
+const EMPTY: [u64; 2] = [0xc000_0000_0000_0000, 0xffff];
+
+/// Copies st(0), and st(1) for `words` = 4, and leaves both where they are. A prototype may be wrong, so an empty
+/// register is not touched: to load what was stored of one would leave the guest with a register more.
 ///
 /// # Safety
-/// There is room at `at`, and the function returns a long double.
-#[inline]
-unsafe fn look_at_st0(at: u64) {
-    // SAFETY: the caller's promise; what is popped is pushed again.
+/// There is room for `words` words at `at`.
+#[inline(never)]
+unsafe fn look_at_x87(at: u64, words: u64) {
+    let [first, second] = [at, at + 16];
+    // SAFETY: the caller's promise; what is popped is pushed again. `fxam` says 101 in C3, C2, C0 of an empty register (Intel SDM
+    // volume 1, table 8-7); C0 to C3 are nobody's across calls.
     unsafe {
-        core::arch::asm!("fstp tbyte ptr [{at}]", "fld tbyte ptr [{at}]", at = in(reg) at, options(nostack))
-    };
+        for at in (at..at + words * 8).step_by(16) {
+            (at as *mut [u64; 2]).write_unaligned(EMPTY);
+        }
+        core::arch::asm!(
+            "fxam",
+            "fnstsw ax",
+            "and eax, 0x4500",
+            "cmp eax, 0x4100",
+            "je 3f",
+            "fstp tbyte ptr [{first}]",
+            "cmp {words}, 4",
+            "jne 2f",
+            "fxam",
+            "fnstsw ax",
+            "and eax, 0x4500",
+            "cmp eax, 0x4100",
+            "je 2f",
+            "fstp tbyte ptr [{second}]",
+            "fld tbyte ptr [{second}]",
+            "2:",
+            "fld tbyte ptr [{first}]",
+            "3:",
+            first = in(reg) first,
+            second = in(reg) second,
+            words = in(reg) words,
+            out("eax") _,
+            options(nostack),
+        );
+    }
 }
 
 #[inline]
@@ -239,7 +273,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     // SAFETY: `enter` put it there, and lanes are never unmapped.
     let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
-    let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread_pointer() {
+    let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread(calls) {
         true => (lane, (ticket >> 32) as u32 & PLACE),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
@@ -253,14 +287,18 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     }
     let floats = if wanted & want::FLOATS != 0 { 2 } else { 0 };
-    let x87 = if wanted & want::X87 != 0 { 2 } else { 0 };
+    let x87 = match wanted & (want::X87 | want::X87_PAIR) {
+        0 => 0,
+        want::X87 => 2,
+        _ => 4,
+    };
     let fixed = RETURN_WORDS + floats + x87;
     let body = fixed + room(calls, hook.at_return);
     let Some(mut record) = Record::begin(lane, calls, board, kind::RETURN, body) else {
         return;
     };
     let told = Return {
-        hook: number,
+        hook: number | x87 << 32,
         ticks: now,
         frame: Frame::stack_arguments(frame).addr() as u64,
         registers: [results.rax, results.rdx],
@@ -272,8 +310,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             record.word(RETURN_WORDS + index, xmm[0]);
         }
         if x87 != 0 {
-            record.word(RETURN_WORDS + floats + 1, 0);
-            look_at_st0(record.address(RETURN_WORDS + floats));
+            look_at_x87(record.address(RETURN_WORDS + floats), x87);
         }
         if hook.at_return[1] != 0 {
             let end = captures::copy(

@@ -153,7 +153,7 @@ pub struct Tracing {
     /// Where each program is that was written in this session.
     programs: HashMap<Vec<u64>, u64>,
     next_number: u64,
-    /// Functions by the number of their hook.
+    /// Functions by the number of their hook, those of libraries that are gone too: their calls may be told yet.
     names: HashMap<u32, Function>,
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
@@ -184,7 +184,7 @@ impl Tracing {
             self.next_number = self.next_number.max(hook.number + 1);
             let set = patches(&hook).iter().any(|patch| {
                 self.now(patch)
-                    .is_some_and(|now| now[..] == patch.is[..patch.length as usize])
+                    .is_some_and(|now| now[..] == patch.is[..now.len()])
             });
             if hook.want != 0 {
                 hook.want = 0;
@@ -194,7 +194,14 @@ impl Tracing {
             if set && hook.routine != self.resident.header.routines[FIND_FDE] {
                 left.push(hook.place);
             }
-            self.hooks.insert(hook.place, Known { at, hook, set });
+            // A place may have had several; the one that stands there is the one to know.
+            let newer = self
+                .hooks
+                .get(&hook.place)
+                .is_none_or(|known| set || !known.set);
+            if newer {
+                self.hooks.insert(hook.place, Known { at, hook, set });
+            }
         }
         match left.is_empty() {
             true => Ok(()),
@@ -335,7 +342,18 @@ impl Tracing {
 
     /// How many functions are hooked.
     pub fn hooked(&self) -> usize {
+        self.told().count()
+    }
+
+    /// How many functions were hooked at some time.
+    pub fn ever_hooked(&self) -> usize {
         self.names.len()
+    }
+
+    /// The functions whose calls are told now.
+    fn told(&self) -> impl Iterator<Item = &Function> {
+        let set = self.hooks.values().filter(|known| known.set);
+        set.filter_map(|known| self.names.get(&(known.hook.number as u32)))
     }
 
     /// What the hooks say.

@@ -16,6 +16,7 @@ use crate::ptrace::{self, Event};
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -111,7 +112,7 @@ impl Stop {
     /// Stops every other thread too.
     pub fn rest(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        loop {
+        while thread_count(self.pid) != Some(self.threads.len()) {
             let mut found = false;
             for tid in thread_ids(self.pid)? {
                 if !self.threads.iter().any(|thread| thread.tid == tid) {
@@ -119,10 +120,11 @@ impl Stop {
                 }
             }
             if !found {
-                return Ok(());
+                break;
             }
             self.wait_for_all(deadline)?;
         }
+        Ok(())
     }
 
     /// Seizes and interrupts a thread; whether it is there.
@@ -333,6 +335,14 @@ fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>)
             sleep(Duration::from_micros(50));
         }
     }
+}
+
+/// How many threads there are, dying ones too: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
+/// fs/proc/base.c). If all of those that we hold are alive and no more are, none is left that could start another; to ask
+/// takes one call where the list takes five.
+fn thread_count(pid: i32) -> Option<usize> {
+    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
+    usize::try_from(links.checked_sub(2)?).ok()
 }
 
 /// The ids in `/proc/PID/task`.

@@ -62,7 +62,14 @@ pub enum Request {
     Census = 2,
     /// Take the hook out, give all memory back, go quiet.
     Leave = 3,
+    /// Have the VM collect garbage: [`COLLECT_MINOR`] or [`COLLECT_FULL`].
+    Collect = 4,
 }
+
+/// Argument of [`Request::Collect`]: young objects only.
+pub const COLLECT_MINOR: u64 = 1;
+/// Argument of [`Request::Collect`]: all objects. 0 = where the thread stands no collection may be run.
+pub const COLLECT_FULL: u64 = 2;
 
 /// What a borrowed thread is told when it enters the agent ([`Header::enter`]): bits of the argument.
 pub mod enter {
@@ -202,6 +209,8 @@ pub struct Functions {
     pub rb_protect: u64,
     pub rb_errinfo: u64,
     pub rb_set_errinfo: u64,
+    pub rb_eval_string_protect: u64,
+    pub rb_gc_stat: u64,
 }
 
 impl Functions {
@@ -222,6 +231,8 @@ impl Functions {
         rb_protect: 0,
         rb_errinfo: 0,
         rb_set_errinfo: 0,
+        rb_eval_string_protect: 0,
+        rb_gc_stat: 0,
     };
 }
 
@@ -249,4 +260,6 @@ pub struct Config {
     pub end_argument: u32,
     /// Address of the VM's own signal handler, to wake its main thread by; 0 = nudge by signal.
     pub waker: u64,
+    /// 1 = births are nothing to us; collections are timed ([`crate::Collection`]).
+    pub collections: u64,
 }

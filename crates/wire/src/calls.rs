@@ -35,6 +35,8 @@ pub struct Calls {
     pub most_wait: u64,
     /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
     pub tid_offset: u64,
+    /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
+    pub tells_pointer: u64,
     /// Ruby: where a thread's own pointer to its VM state stands from the thread pointer. PHP: the thread pointer of
     /// the thread that runs it.
     pub state_offset: u64,
@@ -202,6 +204,8 @@ pub mod want {
     pub const COUNT: u64 = 16;
     /// With st(0) at the return.
     pub const X87: u64 = 32;
+    /// With st(0) and st(1) at the return.
+    pub const X87_PAIR: u64 = 512;
     /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
     /// The guest's VM calls it, in a convention of its own.
@@ -224,11 +228,14 @@ pub mod want {
     pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
 }
 
+/// In [`Lane::thread`]: the thread has no thread-local storage. No address has this bit.
+pub const NO_POINTER: u64 = 1 << 63;
+
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Lane {
-    /// The thread pointer (`fs` base) it belongs to.
+    /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
     /// The kernel's id of that thread, as it was last seen.
     pub tid: AtomicU32,
@@ -242,8 +249,6 @@ pub struct Lane {
     pub reserved: AtomicU64,
     /// Records that found no room in time.
     pub lost: AtomicU64,
-    /// Cycles spent waiting for room.
-    pub waited: AtomicU64,
     /// The lines this thread called from; see [`Place`].
     pub places: u64,
     /// Number of the last of them.
@@ -334,7 +339,7 @@ pub mod kind {
     pub const GAP: u64 = 1;
     /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many padded to words.
     pub const ENTRY: u64 = 2;
-    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 of st(0), copies.
+    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 each of st(0) and st(1), copies.
     pub const RETURN: u64 = 3;
     /// [`super::NewPlace`], then path and name.
     pub const PLACE: u64 = 4;
@@ -369,7 +374,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Return {
-    /// Number of the hook.
+    /// Number of the hook; in the upper half how many words are of x87 registers.
     pub hook: u64,
     /// Time-stamp counter.
     pub ticks: u64,

@@ -65,9 +65,9 @@ pub struct CallsArgs {
     pub watch_for: Option<Duration>,
 
     /// Longest time that a call waits when lancet cannot read as fast as the process calls; after that, records are
-    /// dropped and counted. 0 = never wait
-    #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "100ms", help_heading = TIME)]
-    pub max_wait: Duration,
+    /// dropped and counted. 0 = never wait [default: 100ms; with --record 1s]
+    #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
+    pub max_wait: Option<Duration>,
 
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
@@ -174,6 +174,16 @@ impl CallsArgs {
     /// The guests count for themselves, because nobody wants to be told of each call.
     pub fn counts_there(&self) -> bool {
         self.count && self.record.is_none()
+    }
+
+    /// How long a call waits for us at most. A file is there to hold everything, also where we get the processor
+    /// rarely; what is printed is seen by somebody who would rather not slow the process down.
+    pub fn most_wait(&self) -> Duration {
+        let default = match self.record {
+            Some(_) => Duration::from_secs(1),
+            None => Duration::from_millis(100),
+        };
+        self.max_wait.unwrap_or(default)
     }
 
     /// How much of a string is told; what is recorded may be looked at with a larger `-s`.

@@ -5,6 +5,7 @@ pub mod debug;
 mod family;
 mod guest;
 mod known;
+mod pace;
 mod printer;
 mod recorder;
 mod replay;
@@ -72,7 +73,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     watched?;
     if file.is_none() {
         // What was told while we left.
-        source.read(&mut *sink)?;
+        while source.read(&mut *sink)? == Flow::More {}
     }
     let losses = source.losses();
     for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {

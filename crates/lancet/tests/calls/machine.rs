@@ -21,10 +21,12 @@ pub fn built(source: &str, more: &[&str]) -> Option<PathBuf> {
     }
     let folder = FOLDER.get_or_init(|| TempDir::new("calls"));
     let number = std::thread::current().id();
+    let language = if source.ends_with(".c") { "c" } else { "c++" };
     let name = format!("{source}-{number:?}{}", more.concat());
     let path = folder.join(&name.replace(['(', ')'], ""));
     let mut compiler = Command::new("g++");
     compiler.args(["-O2", "-pthread", "-o"]).arg(&path);
+    compiler.args(["-x", language]);
     let avx = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx "));
     if avx {
         compiler.arg("-mavx");

@@ -25,7 +25,7 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
 
-use super::imports::Relocations;
+use super::imports::{Of, Relocations, Slot};
 use super::table::{Entry, Table, gnu_hash, sysv_hash};
 use super::{Bytes, Headers, LARGEST_TABLE, read_table};
 
@@ -141,7 +141,7 @@ pub struct Dynamic {
     index: Index,
     versions: Vec<u8>,
     soname: Option<u32>,
-    called: Vec<u32>,
+    slots: Vec<Slot>,
 }
 
 impl Dynamic {
@@ -166,11 +166,18 @@ impl Dynamic {
             (None, None) => return Ok(None),
         }
         .ok_or("the hash table of the dynamic symbols is damaged")?;
-        let called = pointers.relocations.called(image);
+        let slots = pointers.relocations.slots(image);
         // Where nothing is shown to others, the hash table does not tell how many symbols there are (ld).
-        let most = called.last().map_or(0, |last| last.saturating_add(1));
+        let called = slots.iter().filter_map(|slot| match slot.of {
+            Of::Symbol(symbol) => symbol.checked_add(1),
+            Of::Picked(_) => None,
+        });
+        let most = called.max().unwrap_or(0).max(count);
         let symbols = at(symbols)
-            .and_then(|symbols| image.read(symbols, u64::from(count.max(most)) * 24))
+            .and_then(|symbols| {
+                let read = |count: u32| image.read(symbols, u64::from(count) * 24);
+                read(most).or_else(|| read(count))
+            })
             .ok_or("the dynamic symbols lie outside of the object")?;
         let strings = at(strings)
             .and_then(|strings| image.read(strings, pointers.strings_size))
@@ -186,7 +193,7 @@ impl Dynamic {
             index,
             versions,
             soname: pointers.soname,
-            called,
+            slots,
         }))
     }
 
@@ -204,9 +211,15 @@ impl Dynamic {
 
     /// Names of the functions that the object calls through slots of its own, defined elsewhere or not.
     pub fn imports(&self) -> impl Iterator<Item = &[u8]> {
-        self.called
-            .iter()
-            .filter_map(|index| self.table.callable(*index))
+        self.slots.iter().filter_map(|slot| match slot.of {
+            Of::Symbol(index) => self.table.callable(index),
+            Of::Picked(_) => None,
+        })
+    }
+
+    /// The words that the loader fills with functions' addresses.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
     }
 
     /// Whether the symbol is the default version of its name (or has no version at all).

@@ -345,6 +345,7 @@ fn learn(
     for (offset, value) in [
         (offset_of!(Calls, tid_offset), words.tid_offset),
         (offset_of!(Calls, state_offset), words.state_offset),
+        (offset_of!(Calls, tells_pointer), words.tells_pointer),
         (offset_of!(Calls, language), words.language),
     ] {
         memory.write(at(offset), &value.to_le_bytes())?;

@@ -1,6 +1,7 @@
 //! Hooks for ourselves: the unwinder, which must know our routine's frames; the loader, which tells of libraries
 //! that come; and the ways out of a process, after which its memory is no more ([`OWN`]).
 
+use super::set::LANDING;
 use super::text::Texts;
 use super::{Arrives, CALL_THROUGH, FIND_FDE, Tracing, Wanted};
 use crate::error::{Error, Result};
@@ -8,6 +9,7 @@ use crate::functions::{Function, Functions};
 use crate::linkmap;
 use crate::maps::Maps;
 use routine::unwind;
+use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::Arc;
 use wire::Board;
@@ -207,11 +209,7 @@ impl Tracing {
             self.arrives = Arrives::Now;
             self.look_again()?;
         }
-        let hooked: Vec<u64> = self
-            .names
-            .values()
-            .map(|function| function.address)
-            .collect();
+        let hooked: HashSet<u64> = self.told().map(|function| function.address).collect();
         let done = self.set_own().and_then(|()| {
             let mut wanted = wanted(&self.functions);
             wanted.retain(|wanted| !hooked.contains(&wanted.function.address));
@@ -231,16 +229,27 @@ impl Tracing {
 
     /// A library that is gone took its hooks along.
     fn forget_unloaded(&mut self) {
-        let functions = &self.functions;
-        let gone = |place: u64| functions.module_of(place).is_none();
-        for known in self.hooks.values_mut().filter(|known| known.set) {
-            if gone(known.hook.place) {
-                known.set = false;
-                let number = known.hook.number as u32;
-                self.names.remove(&number);
+        // Where the library was loaded again at the same address its text is new, all of it: one look at each tells.
+        let mut modules = HashMap::new();
+        let mut gone: HashSet<u64> = HashSet::new();
+        for (place, known) in self.hooks.iter().filter(|(_, known)| known.set) {
+            let module = self.functions.module_of(*place);
+            let stands = module.is_some_and(|module| {
+                let stands = modules.entry(module.module.bias);
+                *stands.or_insert_with(|| self.stands(known))
+            });
+            if !stands {
+                gone.insert(*place);
             }
         }
-        self.own.retain(|address, _| !gone(*address));
+        for place in &gone {
+            let Some(known) = self.hooks.get_mut(place) else {
+                continue;
+            };
+            known.set = false;
+        }
+        self.own
+            .retain(|address, _| !gone.contains(address) && !gone.contains(&(address + LANDING)));
     }
 }
 

@@ -252,7 +252,7 @@ impl Source for Family<'_> {
     fn read(&mut self, sink: &mut dyn Sink) -> anyhow::Result<Flow> {
         if self.left {
             for guest in &mut self.guests {
-                guest.read(sink)?;
+                guest.drain(sink)?;
             }
             return Ok(Flow::Over);
         }

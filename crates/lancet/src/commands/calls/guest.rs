@@ -6,6 +6,7 @@ pub use life::Step;
 
 use super::callers::{self, Callers};
 use super::known::Known;
+use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
@@ -18,7 +19,7 @@ use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
+use prototypes::{Detail, Pieces, Place, Prototype};
 use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
@@ -35,6 +36,9 @@ pub struct Guest {
     selection: Selection,
     plan: Plan,
     known: Known,
+    pace: Pace,
+    /// What follows a record's fixed part.
+    rest: Vec<u64>,
     /// We stay its tracer.
     tracee: Option<Tracee>,
     life: life::Life,
@@ -70,13 +74,22 @@ impl Plan {
             }
             Wanted {
                 stack: signatures.stack_of(&function.module, &function.name),
-                want: self.want,
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
             }
         });
         wanted.collect()
+    }
+
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.places().returned {
+            Place::X87 if self.want & want::RETURN != 0 => want::X87,
+            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
     }
 }
 
@@ -116,6 +129,8 @@ impl Guest {
             },
             selection,
             known: Known::default(),
+            pace: Pace::new(RING / 8),
+            rest: Vec::new(),
             tracee: None,
             life: life::Life::default(),
             introduced: false,
@@ -151,7 +166,7 @@ impl Guest {
         let began = Instant::now();
         self.callers.forget();
         self.known.forget_ways();
-        let before = self.tracing.hooked();
+        let before = self.tracing.ever_hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self.tracing.follow(|functions| {
             let wanted = selection.functions(functions);
@@ -164,7 +179,7 @@ impl Guest {
             return Ok(());
         }
         let pid = self.tracing.pid();
-        let more = self.tracing.hooked().saturating_sub(before);
+        let more = self.tracing.ever_hooked() - before;
         if self.quiet {
             return Ok(());
         }
@@ -207,16 +222,26 @@ impl Guest {
             return Ok(false);
         }
         self.introduce(sink)?;
-        let mut told = Vec::new();
+        let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let any = lanes
-            .look()
-            .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, sink)?;
+        let any = lanes.look().and_then(|()| lanes.fill(most));
+        self.tell(sink)?;
+        self.pace.read(matches!(any, Ok(true)));
         Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             false
         }))
+    }
+
+    /// Reads everything that it has told up to now.
+    pub fn drain(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        // A look takes at least so much of each lane; what comes meanwhile is not waited for.
+        for _ in 0..RING / 8 / pace::LEAST {
+            if !self.read(sink)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Says what it is, once.
@@ -248,15 +273,12 @@ impl Guest {
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
-        told.sort_by_key(|one| one.ticks);
-        let period = match told.is_empty() {
-            true => 0.0,
-            false => self.clock.period(),
-        };
-        for one in told {
-            let time = self.clock.wall(one.ticks, period);
-            let pid = self.tracing.pid();
+    fn tell(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        let pid = self.tracing.pid();
+        let mut period = None;
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(one) = self.tracing.lanes().next(&mut rest) {
+            let period = *period.get_or_insert_with(|| self.clock.period());
             let (frame, what) = match one.what {
                 process::lanes::What::Call {
                     hook,
@@ -264,17 +286,13 @@ impl Guest {
                     frame,
                     caller,
                     registers,
-                    rest,
                 } => {
                     let known = self.known.way(&self.tracing, &self.selection, hook, caller);
                     let Some((way, shown)) = known else {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
-                    let mut pieces = Pieces::new();
-                    for (at, bytes) in copied(copies) {
-                        pieces.add(at, &bytes);
-                    }
+                    let pieces = copied(copies);
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let callers = self.callers.of(&self.tracing, caller, frame, &pieces);
                     let call = Call {
@@ -299,16 +317,17 @@ impl Guest {
                 process::lanes::What::Return {
                     frame,
                     registers,
-                    rest,
+                    x87,
                     ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest);
+                    let (sse, rest) = halves::<2>(&rest);
+                    let (st, copies) = rest.split_at(x87.min(rest.len()));
                     let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
                             sse,
-                            ..Returned::default()
+                            x87: x87_registers(st),
                         },
                         pieces: copied(copies),
                     };
@@ -321,10 +340,11 @@ impl Guest {
                 lane: one.lane,
                 stack: self.known.stack(pid, frame),
                 frame,
-                time,
+                time: self.clock.wall(one.ticks, period),
             };
             sink.take(Told { at, what })?;
         }
+        self.rest = rest;
         Ok(())
     }
 
@@ -337,7 +357,7 @@ impl Guest {
 fn options(args: &CallsArgs) -> Options {
     Options {
         ring: RING,
-        most_wait: args.max_wait,
+        most_wait: args.most_wait(),
         room: LEAST_ROOM
             + u64::from(args.kept_of_strings()) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
@@ -363,17 +383,31 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
     }
 }
 
+/// st(0) and st(1): ten bytes of each two words.
+fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
+    let mut registers = [[0; 10]; 2];
+    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
+        register[..8].copy_from_slice(&pair[0].to_le_bytes());
+        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
+    }
+    registers
+}
+
 /// Copies of memory: address, bytes, and so many, padded.
-fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
+fn copied(mut words: &[u64]) -> Pieces {
+    let mut pieces = Pieces::new();
+    let mut bytes = Vec::new();
     while let [at, length, rest @ ..] = words {
         let length = *length as usize;
         let count = length.div_ceil(8);
         if count > rest.len() {
             break;
         }
-        let bytes = rest[..count].iter().flat_map(|word| word.to_le_bytes());
-        pieces.push((*at, bytes.take(length).collect()));
+        bytes.clear();
+        for word in &rest[..count] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        pieces.add(*at, &bytes[..length]);
         words = &rest[count..];
     }
     pieces

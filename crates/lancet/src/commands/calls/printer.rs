@@ -154,9 +154,7 @@ impl<'a> Printer<'a> {
         for open in inside {
             self.unwound(at, depth + 1, &open.call)?;
         }
-        for (at, bytes) in back.pieces {
-            open.pieces.add(at, &bytes);
-        }
+        open.pieces.lay(&back.pieces);
         self.returned(at, depth, &open, &back.returned)
     }
 

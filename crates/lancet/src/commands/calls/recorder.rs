@@ -161,14 +161,13 @@ impl<'a> Recorder<'a> {
 
     fn back(&mut self, at: At, back: &Return) -> io::Result<()> {
         let returned = &back.returned;
-        let pieces = back.pieces.iter();
         let with_x87 = returned.x87 != [[0; 10]; 2];
         self.writer()?.back(&recording::Return {
             at,
             gp: [returned.rax, returned.rdx],
             sse: returned.sse,
             x87: with_x87.then_some(returned.x87),
-            pieces: pieces.map(|(at, bytes)| (*at, &bytes[..])).collect(),
+            pieces: back.pieces.iter().collect(),
         })
     }
 

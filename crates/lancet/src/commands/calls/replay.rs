@@ -112,6 +112,14 @@ impl<'a> Replay<'a> {
     }
 }
 
+fn laid(found: &[recording::Piece]) -> Pieces {
+    let mut pieces = Pieces::new();
+    for (at, bytes) in found {
+        pieces.add(*at, bytes);
+    }
+    pieces
+}
+
 fn place(pids: &[i32], at: recording::At) -> At {
     At {
         // The reader has seen that there is one.
@@ -178,10 +186,6 @@ impl Source for Replay<'_> {
                     let (way, Some(shown)) = &self.ways[call.way as usize] else {
                         continue;
                     };
-                    let mut pieces = Pieces::new();
-                    for (at, bytes) in call.pieces {
-                        pieces.add(at, bytes);
-                    }
                     let told = Call {
                         function: way.function.clone(),
                         way: way.clone(),
@@ -192,7 +196,7 @@ impl Source for Replay<'_> {
                             sse: call.sse,
                             stack: call.at.frame,
                         },
-                        pieces,
+                        pieces: laid(&call.pieces),
                         line: call.line.map(|line| self.lines[line as usize].clone()),
                         callers: Vec::new(),
                     };
@@ -202,7 +206,6 @@ impl Source for Replay<'_> {
                     })?;
                 }
                 Item::Return(back) => {
-                    let pieces = back.pieces.iter();
                     let told = Return {
                         returned: Returned {
                             rax: back.gp[0],
@@ -210,7 +213,7 @@ impl Source for Replay<'_> {
                             sse: back.sse,
                             x87: back.x87.unwrap_or_default(),
                         },
-                        pieces: pieces.map(|(at, bytes)| (*at, bytes.to_vec())).collect(),
+                        pieces: laid(&back.pieces),
                     };
                     sink.take(Told {
                         at: place(&self.pids, back.at),

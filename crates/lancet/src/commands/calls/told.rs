@@ -193,5 +193,5 @@ pub struct Return {
     /// What it returns.
     pub returned: Returned,
     /// What that and late arguments point to, to be laid over the call's.
-    pub pieces: Vec<(u64, Vec<u8>)>,
+    pub pieces: Pieces,
 }

@@ -94,7 +94,7 @@ impl Guest {
         any |= self.hear(args, sink, steps)?;
         if self.tracing.has_news().unwrap_or(false) {
             // What a library told that goes now is told while it is known.
-            any |= self.read(sink)?;
+            self.drain(sink)?;
             if let Err(error) = self.follow(signatures) {
                 self.stumble(&error);
             }
@@ -229,7 +229,7 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
-                    self.read(sink)?;
+                    self.drain(sink)?;
                     steps.extend(self.adopt(child, args).map(Step::Child));
                 }
                 Says::Script => match self.tracing.script_begins() {
@@ -287,7 +287,7 @@ impl Guest {
 
     /// Reads everything, and what was counted: soon it is gone.
     fn read_all(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
-        self.read(sink)?;
+        self.drain(sink)?;
         if let (Ok(counts), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
             self.life.last_counts = Some(counts);
             self.life.last_losses = Some(losses);
