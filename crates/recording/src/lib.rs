@@ -31,12 +31,13 @@ pub use write::Writer;
 /// The first bytes of every recording.
 const MAGIC: [u8; 8] = *b"\x89lancet\n";
 
-/// Whether a file begins as recordings do.
-pub fn is_one(path: &std::path::Path) -> bool {
+/// Whether this file begins as recordings do.
+pub fn is_recording(path: &std::path::Path) -> bool {
     let mut first = [0; MAGIC.len()];
-    std::fs::File::open(path)
-        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut first))
-        .is_ok_and(|()| first == MAGIC)
+    let file = std::fs::File::open(path);
+    file.and_then(|mut file| std::io::Read::read_exact(&mut file, &mut first))
+        .is_ok()
+        && first == MAGIC
 }
 
 /// Of the layout. A reader takes no other.

@@ -45,7 +45,8 @@ impl<'a> Wait<'a> {
         {
             return false;
         }
-        sys::pause(PAUSE);
+        // What is not soon may take long.
+        sys::pause(PAUSE << (self.looks / LOOKS).min(5));
         true
     }
 }

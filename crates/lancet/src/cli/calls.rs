@@ -14,7 +14,7 @@ use crate::commands::calls::debug::Debug;
 #[derive(Args, Clone, Debug)]
 #[command(
     version,
-    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "words", "debug"]),
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program", "debug"]),
     override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
     after_help = EXAMPLES,
 )]
@@ -24,17 +24,17 @@ pub struct CallsArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
-    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or, if it is a file that
-    /// --record has written, show what was recorded in it
+    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or show what was recorded
+    /// in this file
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
-    words: Vec<OsString>,
+    pub program: Vec<OsString>,
 
     /// Follow children that are made from now on, and the programs that they run
     #[arg(short = 'f', help_heading = TARGET)]
     pub follow: bool,
 
     /// Run PROGRAM as this user
-    #[arg(short = 'u', value_name = "USER", requires = "words", help_heading = TARGET)]
+    #[arg(short = 'u', value_name = "USER", requires = "program", help_heading = TARGET)]
     pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
@@ -73,13 +73,13 @@ pub struct CallsArgs {
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
 
-    /// Do not show the signals that PROGRAM gets
-    #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
-    pub no_signals: bool,
-
     /// Say on standard error what lancet does; MASK is octal, -Dh lists it
     #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
     pub debug: Option<Debug>,
+
+    /// Do not show the signals that PROGRAM gets
+    #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
+    pub no_signals: bool,
 
     /// Show how long each call took, in seconds
     #[arg(short = 'T', help_heading = SHOW)]
@@ -146,7 +146,6 @@ const SHOW: &str = "How to show them";
 const EXAMPLES: &str = "\
 Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
-  lancet calls -f -x 'mysql_*' -- ruby app.rb      a program from its start, with its children
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
   lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
@@ -155,19 +154,13 @@ Examples:
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
 impl CallsArgs {
-    /// The recording that is to be shown.
+    /// The recording to be shown, if that is what PROGRAM names.
     pub fn recording(&self) -> Option<&Path> {
-        match &self.words[..] {
-            [file] if recording::is_one(file.as_ref()) => Some(file.as_ref()),
+        match &self.program[..] {
+            [file] if self.pids.is_empty() && recording::is_recording(Path::new(file)) => {
+                Some(Path::new(file))
+            }
             _ => None,
-        }
-    }
-
-    /// The program that is to be started, with its arguments.
-    pub fn program(&self) -> &[OsString] {
-        match self.recording() {
-            Some(_) => &[],
-            None => &self.words,
         }
     }
 

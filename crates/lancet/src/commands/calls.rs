@@ -35,17 +35,17 @@ use signatures::Signatures;
 use sink::{End, Sink};
 use source::{Flow, Source};
 use std::io::Write;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 use summary::Summary;
 
-/// Between two looks at lanes that were empty.
-const LOOK: Duration = Duration::from_millis(1);
-
 /// Ctrl-C reaches the program that we started too; it has this long to end by it.
 const GRACE: Duration = Duration::from_secs(2);
+/// As shells say "ended by SIGINT".
+const INTERRUPTED: u8 = 130;
+/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
+const LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the guests or the recording, shows what is told, leaves.
+/// Opens the guests, a program or a recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     if args.debug == Some(Debug::Help) {
         print!("{}", debug::HELP);
@@ -62,19 +62,20 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         );
     }
     let signatures = Signatures::read(&args.prototypes, args.ltrace)?;
-    let mut sink = sink(&args, &signatures)?;
+    let starts = !args.program.is_empty() && file.is_none();
+    let mut sink = sink(&args, &signatures, starts)?;
     let mut source: Box<dyn Source> = match file {
         Some(path) => Box::new(Replay::open(path, &args, &signatures)?),
         None => Box::new(Family::open(&args, &signatures)?),
     };
-    let starts = !args.program().is_empty();
     let watched = watch(&args, starts, &mut *source, &mut *sink);
     let mut lost = !source.leave();
-    watched?;
+    let interrupted = watched?;
     if file.is_none() {
         // What was told while we left.
         while source.read(&mut *sink)? == Flow::More {}
     }
+    lost |= source.has_missed();
     let losses = source.losses();
     for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {
         say(*pid, losses);
@@ -84,23 +85,32 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         counted: source.counted(),
         losses,
     })?;
-    Ok(match source.code() {
-        None | Some(0) if lost => LOST,
-        _ if args.ltrace && lost => LOST,
+    let code = match (starts, interrupted) {
+        (false, _) => 0,
+        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
+        (true, false) => await_end(&mut *source),
+    };
+    Ok(match (code, lost) {
+        (_, true) if args.ltrace => LOST,
         // Whatever the program ended with.
         _ if args.ltrace => 0,
-        code => code.unwrap_or(0),
+        (0, true) => LOST,
+        (code, _) => code,
     })
 }
 
 /// Who takes what is told.
-fn sink<'a>(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<Box<dyn Sink + 'a>> {
+fn sink<'a>(
+    args: &'a CallsArgs,
+    signatures: &'a Signatures,
+    starts: bool,
+) -> anyhow::Result<Box<dyn Sink + 'a>> {
     let shows = args.record.is_none() || args.count || args.output.is_some();
     let shown: Option<Box<dyn Sink>> = match shows {
         false => None,
         true => {
-            // Standard output is the program's.
-            let stream = match args.ltrace || !args.program().is_empty() {
+            let stream = match starts || args.ltrace {
+                // Standard output is the program's.
                 true => Stream::Stderr,
                 false => Stream::Stdout,
             };
@@ -136,13 +146,13 @@ fn say(pid: i32, losses: &Losses) {
     );
 }
 
-/// Reads until it is over.
+/// Reads until it is over; whether by Ctrl-C.
 fn watch(
     args: &CallsArgs,
     starts: bool,
     source: &mut dyn Source,
     sink: &mut dyn Sink,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let started = Instant::now();
     let mut asked: Option<Instant> = None;
     loop {
@@ -151,20 +161,30 @@ fn watch(
             .watch_for
             .is_some_and(|length| started.elapsed() >= length);
         if over || flow == Flow::Over {
-            return Ok(());
+            return Ok(false);
         }
         if interrupt::asked() {
             let since = *asked.get_or_insert_with(Instant::now);
             if !starts || since.elapsed() > GRACE {
-                return Ok(());
+                return Ok(true);
             }
         }
         if flow == Flow::Idle {
             sink.rest()?;
-            match starts {
-                false => sleep(LOOK),
-                true => wait_for_any(LOOK),
-            }
+            source.rest();
         }
+    }
+}
+
+/// The exit code of the program, which goes on alone.
+fn await_end(source: &mut dyn Source) -> u8 {
+    loop {
+        if let Some(code) = source.code() {
+            return code as u8;
+        }
+        if interrupt::asked() {
+            return INTERRUPTED;
+        }
+        wait_for_any(LOOK);
     }
 }

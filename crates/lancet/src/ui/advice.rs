@@ -29,9 +29,6 @@ fn next_step(error: &Error) -> Option<&'static str> {
         Error::Seccomp { .. } => {
             "run lancet as root on the host, or start the program without that filter"
         }
-        Error::Start { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            "it is neither a program nor a recording of lancet's"
-        }
         Error::BrokenRuby { .. } => "update that Ruby",
         _ => return None,
     })

@@ -215,7 +215,7 @@ fn what_is_no_recording_is_refused_in_one_line() {
         said(&[], &file),
         (
             1,
-            format!("lancet: cannot start {name}: No such file or directory (os error 2)\n")
+            format!("lancet: cannot read {name}: No such file or directory (os error 2)\n")
         )
     );
     std::fs::write(&file, "#!/usr/bin/ruby\n").expect("a file");
@@ -223,9 +223,7 @@ fn what_is_no_recording_is_refused_in_one_line() {
         said(&[], &file),
         (
             1,
-            format!(
-                "lancet: cannot start {name}: Permission denied (os error 13): it is neither a program nor a recording of lancet's\n"
-            )
+            format!("lancet: cannot read {name}: it is no recording of lancet's\n")
         )
     );
     std::fs::write(&file, b"\x89lancet\n\x63\0\0\0").expect("a file");

@@ -203,7 +203,6 @@ impl Tracing {
             },
         );
         self.timing = timing;
-        self.vm = script.name();
         self.no_lines = learnt?;
         self.vm = script.name();
         Ok(())

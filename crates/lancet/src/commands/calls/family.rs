@@ -6,21 +6,22 @@ use super::guest::{Guest, Step};
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::{Count, Flow, Source};
-use super::told::Ended;
+use super::told::{End, Told};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::ui::advice::explain;
-use crate::ui::interrupt;
 use process::Image;
 use process::lanes::Losses;
 use process::seized::{Became, Seized};
 use process::tracee::{Happening, Tracee, User, wait_for_any};
+use std::thread::sleep;
 use std::time::Duration;
 
-/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
-const LOOK: Duration = Duration::from_millis(50);
-/// As shells say "ended by SIGINT".
-const INTERRUPTED: u8 = 130;
+/// Between two looks at lanes that were empty.
+const LOOK: Duration = Duration::from_millis(1);
+/// The same where there has been nothing for so many looks. Who loads a library waits for a look.
+const SELDOM: Duration = Duration::from_millis(4);
+const A_WHILE: u32 = 100;
 
 /// See the module's text.
 pub struct Family<'a> {
@@ -32,26 +33,28 @@ pub struct Family<'a> {
     seized: Vec<Seized>,
     /// The program that was started.
     program: Option<Program>,
-    /// What those had counted and lost of whom nothing comes any more.
-    counted: Vec<Count>,
+    /// They were left; what they told is to be read.
+    left: Vec<Guest>,
+    /// What those counted, and what those lost, of whom nothing comes any more.
+    counts: Vec<Count>,
     losses: Vec<(i32, Losses)>,
-    /// Something was refused or not seen.
-    missed: bool,
-    /// They go on alone.
-    left: bool,
+    /// Something was lost or refused.
+    lost: bool,
+    /// Looks since there was something.
+    idle: u32,
 }
 
 /// A program that was started.
 struct Program {
     pid: i32,
-    /// Nobody traces what it calls any more.
+    /// Nobody traces what it calls: before its exec, or when we have left it.
     alone: Option<Tracee>,
     /// As a shell says it.
     code: Option<i32>,
 }
 
 impl<'a> Family<'a> {
-    /// Starts the program, and opens and hooks the processes.
+    /// Opens the processes, and starts the program, that the command line names.
     pub fn open(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<Self> {
         let mut family = Family {
             args,
@@ -60,12 +63,13 @@ impl<'a> Family<'a> {
             guests: Vec::new(),
             seized: Vec::new(),
             program: None,
-            counted: Vec::new(),
+            left: Vec::new(),
+            counts: Vec::new(),
             losses: Vec::new(),
-            missed: false,
-            left: false,
+            lost: false,
+            idle: 0,
         };
-        let starts = !args.program().is_empty();
+        let starts = !args.program.is_empty();
         if starts {
             family.start()?;
         }
@@ -75,14 +79,14 @@ impl<'a> Family<'a> {
                 Err(error) if args.pids.len() == 1 && !starts => return Err(error),
                 Err(error) => {
                     eprintln!("lancet: {error:#}");
-                    family.missed = true;
+                    family.lost = true;
                 }
             }
         }
         if args.pids.is_empty() && !starts {
             anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
         }
-        if family.guests.is_empty() {
+        if family.is_empty() {
             anyhow::bail!("none of the processes could be opened");
         }
         Ok(family)
@@ -97,7 +101,7 @@ impl<'a> Family<'a> {
             }
         };
         let mut tracee =
-            Tracee::launch(self.args.program(), false, user.as_ref()).map_err(explain)?;
+            Tracee::launch(&self.args.program, false, user.as_ref()).map_err(explain)?;
         let pid = tracee.pid();
         loop {
             match tracee.wait().map_err(explain)? {
@@ -123,42 +127,54 @@ impl<'a> Family<'a> {
         Ok(())
     }
 
-    fn tend(&mut self, at: usize, sink: &mut dyn Sink) -> anyhow::Result<bool> {
-        let mut steps = Vec::new();
-        let guest = &mut self.guests[at];
-        let pid = guest.pid();
-        let any = guest.tend(self.args, self.signatures, sink, &mut steps);
-        for step in steps {
-            self.step(pid, step);
-        }
-        Ok(any?)
+    /// Whether anybody is traced.
+    fn is_empty(&self) -> bool {
+        self.guests.is_empty() && self.seized.is_empty()
     }
 
-    /// What process `pid` did concerns others.
-    fn step(&mut self, pid: i32, step: Step) {
-        let debug = |text| say(self.args.debug, debug::PROCESS, text);
-        match step {
-            Step::Seized(seized) => {
-                debug(format_args!(
-                    "thread {} is seized for its exec",
-                    seized.tid()
-                ));
-                self.seized.push(seized);
+    fn tend(&mut self, at: usize, sink: &mut dyn Sink) -> anyhow::Result<bool> {
+        let (mut steps, mut taken) = (Vec::new(), Ok(()));
+        let guest = &mut self.guests[at];
+        let pid = guest.pid();
+        let mut tell = |told: Told| {
+            if taken.is_ok() {
+                taken = sink.take(told);
             }
-            Step::NoExec(tid) => {
-                if let Some(at) = self.seized.iter().position(|one| one.tid() == tid) {
-                    self.seized.swap_remove(at).let_go();
+        };
+        let any = guest.tend(self.args, self.signatures, &mut tell, &mut steps);
+        for step in steps {
+            match step {
+                Step::Seized(seized) => {
+                    say(
+                        self.args.debug,
+                        debug::PROCESS,
+                        format_args!("thread {} is seized for its exec", seized.tid()),
+                    );
+                    self.seized.push(seized);
+                }
+                Step::NoExec(tid) => {
+                    if let Some(at) = self.seized.iter().position(|one| one.tid() == tid) {
+                        self.seized.swap_remove(at).let_go();
+                    }
+                }
+                Step::Child(child) => {
+                    say(
+                        self.args.debug,
+                        debug::PROCESS,
+                        format_args!("process {}, a child of {pid}, is opened", child.pid()),
+                    );
+                    self.guests.push(*child);
+                }
+                Step::Exec(tracee) => {
+                    let keep = self
+                        .program
+                        .as_ref()
+                        .is_some_and(|program| program.pid == pid);
+                    self.begin(tracee, keep);
                 }
             }
-            Step::Child(child) => {
-                debug(format_args!(
-                    "process {}, a child of {pid}, is opened",
-                    child.pid()
-                ));
-                self.guests.push(*child);
-            }
-            Step::Exec(tracee) => self.begin(tracee),
         }
+        Ok(taken.map(|()| any)?)
     }
 
     /// Threads that were on their way to another program.
@@ -174,17 +190,19 @@ impl<'a> Family<'a> {
             any = true;
             self.seized.swap_remove(at);
             if let Became::There(tracee) = became {
-                self.begin(tracee);
+                let keep = self
+                    .program
+                    .as_ref()
+                    .is_some_and(|program| program.pid == tracee.pid());
+                self.begin(tracee, keep);
             }
         }
         any
     }
 
     /// Another program stands at its first instruction.
-    fn begin(&mut self, tracee: Tracee) {
+    fn begin(&mut self, tracee: Tracee, keep: bool) {
         let pid = tracee.pid();
-        let program = self.program.as_ref();
-        let keep = program.is_some_and(|program| program.pid == pid);
         say(
             self.args.debug,
             debug::PROCESS,
@@ -200,7 +218,7 @@ impl<'a> Family<'a> {
             Ok(guest) => self.guests.push(guest),
             Err((mut tracee, error)) => {
                 eprintln!("lancet: {:#}", explain(error));
-                self.missed = true;
+                self.lost = true;
                 match &mut self.program {
                     Some(program) if program.pid == pid => {
                         let _ = tracee.go_on(false);
@@ -214,48 +232,61 @@ impl<'a> Family<'a> {
 
     /// Nothing comes of a guest any more: keeps what is needed of it.
     fn retire(&mut self, mut guest: Guest) {
-        let pid = guest.pid();
-        let text = format_args!("process {pid} is over: {:?}", guest.ended());
-        say(self.args.debug, debug::GENERAL, text);
-        if let Some(program) = &mut self.program
-            && program.pid == pid
+        say(
+            self.args.debug,
+            debug::GENERAL,
+            format_args!("process {} is over: {:?}", guest.pid(), guest.ended()),
+        );
+        if let (Some(program), Some(end)) = (&mut self.program, guest.ended())
+            && program.pid == guest.pid()
         {
-            program.code = match guest.ended() {
-                Some(Ended::Exited(code)) => Some(code),
-                Some(Ended::Killed(signal)) => Some(128 + signal),
-                _ => program.code,
-            };
+            match end {
+                End::Exited(code) => program.code = Some(code),
+                End::Killed(signal) => program.code = Some(128 + signal),
+                End::Unknown | End::Replaced => {}
+            }
         }
-        self.missed |= guest.has_missed();
+        self.lost |= guest.has_missed();
         if self.args.counts_there() {
             match guest.counted() {
-                Ok(counts) => self.counted.extend(counts),
+                Ok(counts) => self.counts.extend(counts),
                 Err(error) => {
-                    eprintln!("lancet: what process {pid} had counted is lost: {error}");
-                    self.missed = true;
+                    eprintln!(
+                        "lancet: what process {} had counted is lost: {error}",
+                        guest.pid()
+                    );
+                    self.lost = true;
                 }
             }
         }
-        if let Ok(losses) = guest.losses()
-            && losses.sum() != 0
-        {
-            self.losses.push((pid, losses));
+        if let Ok(losses) = guest.losses() {
+            self.losses.push((guest.pid(), losses));
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.guests.is_empty() && self.seized.is_empty()
+    fn retire_left(&mut self, mut guest: Guest) {
+        let tracee = guest.take_tracee();
+        if let (Some(program), Some(tracee)) = (&mut self.program, tracee)
+            && program.pid == tracee.pid()
+        {
+            program.alone = Some(tracee);
+        }
+        self.retire(guest);
     }
 }
 
 impl Source for Family<'_> {
     fn read(&mut self, sink: &mut dyn Sink) -> anyhow::Result<Flow> {
-        if self.left {
-            for guest in &mut self.guests {
-                guest.drain(sink)?;
-            }
-            return Ok(Flow::Over);
+        let mut taken = Ok(());
+        for mut guest in std::mem::take(&mut self.left) {
+            guest.drain(&mut |told| {
+                if taken.is_ok() {
+                    taken = sink.take(told);
+                }
+            });
+            self.retire_left(guest);
         }
+        taken?;
         process::stop::tend_stragglers();
         let mut any = self.tend_seized();
         let mut at = 0;
@@ -269,65 +300,64 @@ impl Source for Family<'_> {
                 false => at += 1,
             }
         }
+        if any {
+            self.idle = 0;
+        }
         Ok(match any {
-            _ if self.is_over() => Flow::Over,
+            _ if self.is_empty() => Flow::Over,
             true => Flow::More,
             false => Flow::Idle,
         })
     }
 
-    /// They go on alone. Of the program that was started the end is still waited for.
+    fn rest(&mut self) {
+        self.idle += 1;
+        let pause = if self.idle > A_WHILE { SELDOM } else { LOOK };
+        match self.program {
+            Some(_) => wait_for_any(pause),
+            None => sleep(pause),
+        }
+    }
+
     fn leave(&mut self) -> bool {
-        self.left = true;
         for seized in self.seized.drain(..) {
             seized.let_go();
         }
-        for guest in &mut self.guests {
+        let mut left = true;
+        for mut guest in std::mem::take(&mut self.guests) {
             if let Err(error) = guest.leave()
                 && !matches!(error, process::Error::Gone(_))
             {
                 eprintln!("lancet: {error}");
-                self.missed = true;
+                left = false;
             }
-            if let (Some(program), Some(tracee)) = (&mut self.program, guest.take_tracee())
-                && program.pid == tracee.pid()
-            {
-                program.alone = Some(tracee);
-            }
+            self.left.push(guest);
         }
-        !self.missed
+        left
     }
 
     fn counted(&mut self) -> Vec<Count> {
-        for guest in std::mem::take(&mut self.guests) {
-            self.retire(guest);
-        }
-        std::mem::take(&mut self.counted)
+        std::mem::take(&mut self.counts)
+    }
+
+    fn has_missed(&self) -> bool {
+        self.lost
     }
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {
-        for guest in std::mem::take(&mut self.guests) {
-            self.retire(guest);
-        }
         std::mem::take(&mut self.losses)
     }
 
-    fn code(&mut self) -> Option<u8> {
+    fn code(&mut self) -> Option<i32> {
         let program = self.program.as_mut()?;
-        loop {
-            if let (None, Some(tracee)) = (program.code, &mut program.alone) {
-                match tracee.tend() {
-                    Ok(None) => {}
-                    Ok(Some(Happening::Ended(code))) => program.code = Some(code),
-                    Ok(Some(_)) => drop(tracee.go_on(false)),
-                    Err(_) => program.code = Some(1),
-                }
-            }
-            match program.code {
-                Some(code) => return Some(code as u8),
-                None if interrupt::asked() || program.alone.is_none() => return Some(INTERRUPTED),
-                None => wait_for_any(LOOK),
+        if let (None, Some(tracee)) = (program.code, &mut program.alone) {
+            match tracee.tend() {
+                Ok(None) => {}
+                Ok(Some(Happening::Ended(code))) => program.code = Some(code),
+                Ok(Some(_)) => drop(tracee.go_on(false)),
+                Err(_) => program.code = Some(1),
             }
         }
+        program.code
     }
 }

@@ -9,7 +9,6 @@ use super::known::Known;
 use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::sink::Sink;
 use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
@@ -20,7 +19,7 @@ use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces, Place, Prototype};
-use std::io;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -39,11 +38,11 @@ pub struct Guest {
     pace: Pace,
     /// What follows a record's fixed part.
     rest: Vec<u64>,
+    /// It was said what it is.
+    introduced: bool,
     /// We stay its tracer.
     tracee: Option<Tracee>,
     life: life::Life,
-    /// It was said what it is.
-    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
@@ -61,25 +60,35 @@ struct Plan {
 }
 
 impl Plan {
-    fn all(&self, signatures: &Signatures, functions: Vec<Function>) -> Vec<Wanted> {
-        let wanted = functions.into_iter().map(|function| {
-            let prototype = signatures.of(&function.module, &function.name);
-            let copy = prototype
-                .as_ref()
-                .filter(|_| self.copies)
-                .map(|of| of.capture(self.detail));
-            let mut copy = copy.unwrap_or_default();
-            if self.callers {
-                copy.call.extend(callers::program());
-            }
-            Wanted {
-                stack: signatures.stack_of(&function.module, &function.name),
-                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
-                copy: [copy.call, copy.exit],
-                routine: CALL_THROUGH,
-                function,
-            }
-        });
+    /// Each function with the code that its calls are told from.
+    fn all(
+        &self,
+        signatures: &Signatures,
+        functions: Vec<Function>,
+        callers: Vec<Vec<u64>>,
+    ) -> Vec<Wanted> {
+        let wanted = functions
+            .into_iter()
+            .zip(callers)
+            .map(|(function, callers)| {
+                let prototype = signatures.of(&function.module, &function.name);
+                let copy = prototype
+                    .as_ref()
+                    .filter(|_| self.copies)
+                    .map(|of| of.capture(self.detail));
+                let mut copy = copy.unwrap_or_default();
+                if self.callers {
+                    copy.call.extend(callers::program());
+                }
+                Wanted {
+                    stack: signatures.stack_of(&function.module, &function.name),
+                    want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
+                    callers,
+                    copy: [copy.call, copy.exit],
+                    routine: CALL_THROUGH,
+                    function,
+                }
+            });
         wanted.collect()
     }
 
@@ -104,12 +113,14 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
         let mut guest = Guest::new(tracing, args);
-        let functions = guest.asked();
-        let asked = functions.len();
+        let (asked, functions) = guest.asked();
         signatures.read_debug_info(guest.tracing.functions(), &functions);
-        let wanted = guest.plan.all(signatures, functions);
+        let callers = (guest.selection).callers(guest.tracing.functions(), &functions);
+        let wanted = guest.plan.all(signatures, functions, callers);
         let refused = guest.tracing.set(wanted).map_err(explain)?;
-        guest.announce(asked, &refused, began.elapsed());
+        if !guest.quiet {
+            announce(&guest.tracing, asked, &refused, began.elapsed());
+        }
         Ok(guest)
     }
 
@@ -131,36 +142,34 @@ impl Guest {
             known: Known::default(),
             pace: Pace::new(RING / 8),
             rest: Vec::new(),
+            introduced: false,
             tracee: None,
             life: life::Life::default(),
-            introduced: false,
             gone: false,
             quiet: args.ltrace,
             callers: Callers::new(args.frames),
         }
     }
 
-    /// The functions that are asked for; says which are not there.
-    fn asked(&self) -> Vec<Function> {
+    /// The functions that are asked for, and how many; says which are not there.
+    fn asked(&self) -> (usize, Vec<Function>) {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
-        if self.quiet {
-            return functions;
-        }
         for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !self.quiet {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
-        functions
+        (functions.len(), functions)
     }
 
-    /// Hooks what is wanted of a library that was loaded, while its loader waits for us; or of a program that has come
-    /// so far that it can be hooked.
+    /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
     fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
@@ -171,11 +180,15 @@ impl Guest {
         let refused = self.tracing.follow(|functions| {
             let wanted = selection.functions(functions);
             signatures.read_debug_info(functions, &wanted);
-            plan.all(signatures, wanted)
+            let callers = selection.callers(functions, &wanted);
+            plan.all(signatures, wanted, callers)
         })?;
+        if self.quiet {
+            return Ok(());
+        }
         if first {
-            let asked = self.asked().len();
-            self.announce(asked, &refused, began.elapsed());
+            let (asked, _) = self.asked();
+            announce(&self.tracing, asked, &refused, began.elapsed());
             return Ok(());
         }
         let pid = self.tracing.pid();
@@ -190,64 +203,38 @@ impl Guest {
         Ok(())
     }
 
-    fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
-        if self.quiet {
-            return;
-        }
-        eprintln!(
-            "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
-            self.tracing.pid(),
-            self.tracing.hooked(),
-            took.as_secs_f64() * 1e3,
-            self.tracing.timing().longest_stop.as_secs_f64() * 1e3,
-        );
-        say_refused(refused);
-        self.say_no_lines();
-    }
-
-    /// Why no script lines will be told; a program that has just begun may still make a VM.
-    fn say_no_lines(&self) {
-        if let Some(reason) = self.tracing.no_lines()
-            && !self.tracing.awaits_script()
-            && !self.quiet
-        {
-            eprintln!("lancet: no script lines: {reason}");
-        }
-    }
-
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
+    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
         if self.gone {
-            return Ok(false);
+            return false;
         }
-        self.introduce(sink)?;
+        self.introduce(tell);
         let most = self.pace.next();
         let lanes = self.tracing.lanes();
         let any = lanes.look().and_then(|()| lanes.fill(most));
-        self.tell(sink)?;
+        self.tell(tell);
         self.pace.read(matches!(any, Ok(true)));
-        Ok(any.unwrap_or_else(|_| {
+        any.unwrap_or_else(|_| {
             self.gone = true;
             false
-        }))
+        })
     }
 
     /// Reads everything that it has told up to now.
-    pub fn drain(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    pub fn drain(&mut self, tell: &mut dyn FnMut(Told)) {
         // A look takes at least so much of each lane; what comes meanwhile is not waited for.
         for _ in 0..RING / 8 / pace::LEAST {
-            if !self.read(sink)? {
-                break;
+            if !self.read(tell) {
+                return;
             }
         }
-        Ok(())
     }
 
     /// Says what it is, once.
-    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    fn introduce(&mut self, tell: &mut dyn FnMut(Told)) {
         if std::mem::replace(&mut self.introduced, true) {
-            return Ok(());
+            return;
         }
         let pid = self.tracing.pid();
         let at = At {
@@ -266,14 +253,14 @@ impl Guest {
             command,
             vm: self.tracing.vm().to_owned(),
         };
-        sink.take(Told {
+        tell(Told {
             at,
             what: What::Opened(opened),
-        })
+        });
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    fn tell(&mut self, tell: &mut dyn FnMut(Told)) {
         let pid = self.tracing.pid();
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
@@ -294,7 +281,6 @@ impl Guest {
                     let (sse, copies) = halves::<8>(&rest);
                     let pieces = copied(copies);
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
-                    let callers = self.callers.of(&self.tracing, caller, frame, &pieces);
                     let call = Call {
                         function: way.function.clone(),
                         way,
@@ -305,9 +291,9 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        pieces,
-                        callers,
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                        callers: self.callers.of(&self.tracing, caller, frame, &pieces),
+                        pieces,
                     };
                     (frame, What::Call(call))
                 }
@@ -342,10 +328,9 @@ impl Guest {
                 frame,
                 time: self.clock.wall(one.ticks, period),
             };
-            sink.take(Told { at, what })?;
+            tell(Told { at, what });
         }
         self.rest = rest;
-        Ok(())
     }
 
     /// Its id.
@@ -413,18 +398,44 @@ fn copied(mut words: &[u64]) -> Pieces {
     pieces
 }
 
-/// How many refusals are said one by one.
-const MOST_SAID: usize = 5;
+/// How many functions are named for each reason that some were refused for.
+const MOST_SAID: usize = 20;
 
-fn say_refused(refused: &[Refused]) {
-    for refused in refused.iter().take(MOST_SAID) {
-        let function = &refused.function;
-        eprintln!(
-            "lancet: not hooked: {} in {}: {}",
-            function.name, function.module, refused.reason
-        );
+fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
+    eprintln!(
+        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+        tracing.pid(),
+        tracing.hooked(),
+        took.as_secs_f64() * 1e3,
+        tracing.timing().longest_stop.as_secs_f64() * 1e3,
+    );
+    say_refused(refused);
+    say_no_lines(tracing);
+}
+
+/// Why no script lines will be told; a program that has just begun may still make a VM.
+fn say_no_lines(tracing: &Tracing) {
+    if let Some(reason) = tracing.no_lines()
+        && !tracing.awaits_script()
+    {
+        eprintln!("lancet: no script lines: {reason}");
     }
-    if refused.len() > MOST_SAID {
-        eprintln!("lancet: not hooked: {} more", refused.len() - MOST_SAID);
+}
+
+/// By reason, each with its functions.
+fn say_refused(refused: &[Refused]) {
+    let mut by_reason: BTreeMap<&str, Vec<&Function>> = BTreeMap::new();
+    for refused in refused {
+        let functions = by_reason.entry(&refused.reason).or_default();
+        functions.push(&refused.function);
+    }
+    for (reason, functions) in by_reason {
+        let names = functions.iter().take(MOST_SAID);
+        let names: Vec<&str> = names.map(|function| function.name.as_str()).collect();
+        let more = match functions.len().saturating_sub(MOST_SAID) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        eprintln!("lancet: not hooked: {}{more}: {reason}", names.join(", "));
     }
 }

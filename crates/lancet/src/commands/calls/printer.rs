@@ -6,7 +6,7 @@ use super::signals::{signal_name, signal_text};
 use super::signatures::Signatures;
 use super::sink::{End, Sink};
 use super::stacks::Stacks;
-use super::told::{At, Call as Began, Caller, Ended, Return, Told, What};
+use super::told::{At, Call as Began, Caller, End as Ended, Return, Told, What};
 use crate::cli::CallsArgs;
 use form::{Form, Head};
 use process::lanes::Line;
@@ -267,26 +267,29 @@ impl Sink for Printer<'_> {
             What::Opened(_) => Ok(()),
             What::Call(began) => self.called(told.at, began),
             What::Return(back) => self.came_back(told.at, back),
+            What::Signal(_) if self.args.no_signals => Ok(()),
+            What::Signal(signal) => {
+                let name = signal_name(signal);
+                self.note(
+                    told.at,
+                    &format!("--- {name} ({}) ---", signal_text(signal)),
+                )
+            }
             What::Forked(child) => {
                 self.stacks.fork(told.at.pid, child);
                 Ok(())
             }
-            What::Signal(_) if self.args.no_signals => Ok(()),
-            What::Signal(signal) => {
-                let (name, text) = (signal_name(signal), signal_text(signal));
-                self.note(told.at, &format!("--- {name} ({text}) ---"))
-            }
-            What::Ended(ended) => {
+            What::Ended(end) => {
                 self.stacks.end(told.at.pid);
                 self.deepest.retain(|(pid, _), _| *pid != told.at.pid);
-                match ended {
+                match end {
                     Ended::Exited(code) => {
                         self.note(told.at, &format!("+++ exited (status {code}) +++"))
                     }
-                    Ended::Killed(signal) => {
-                        let name = signal_name(signal);
-                        self.note(told.at, &format!("+++ killed by {name} +++"))
-                    }
+                    Ended::Killed(signal) => self.note(
+                        told.at,
+                        &format!("+++ killed by {} +++", signal_name(signal)),
+                    ),
                     Ended::Replaced if self.args.ltrace => {
                         self.note(told.at, "--- Called exec() ---")
                     }

@@ -1,9 +1,14 @@
-//! Where calls come from: `family`, guests that are open; `replay`, a file.
+//! Where calls come from: guests that are open, a program that was started (`family`), a file (`replay`).
 
 use super::sink::Sink;
 use process::functions::Function;
 use process::lanes::{Counted, Line, Losses};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Between two looks at lanes that were empty.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a source has after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +22,7 @@ pub enum Flow {
 }
 
 /// What was counted of a function and a line, where nanoseconds for a cycle are `period`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Count {
     /// The function.
     pub function: Arc<Function>,
@@ -34,17 +39,27 @@ pub trait Source {
     /// Hands on what there is.
     fn read(&mut self, sink: &mut dyn Sink) -> anyhow::Result<Flow>;
 
+    /// Waits for a moment, because nothing came.
+    fn rest(&mut self) {
+        sleep(LOOK);
+    }
+
     /// Ends it; what was told before can still be read. Whether all of it could be opened, and ended as it should.
     fn leave(&mut self) -> bool;
 
     /// What was counted instead of told.
     fn counted(&mut self) -> Vec<Count>;
 
-    /// The exit code of a program that was started for it, which it waits for unless that takes too long.
-    fn code(&mut self) -> Option<u8> {
-        None
-    }
-
     /// What got lost in each process.
     fn losses(&mut self) -> Vec<(i32, Losses)>;
+
+    /// Whether something else was lost or refused; it was said.
+    fn has_missed(&self) -> bool {
+        false
+    }
+
+    /// The exit code of the program that was started, if one was and it has ended.
+    fn code(&mut self) -> Option<i32> {
+        None
+    }
 }

@@ -32,6 +32,26 @@ impl<T> Default for Stacks<T> {
 }
 
 impl<T> Stacks<T> {
+    /// A child has its parent's open calls, and returns from them too.
+    pub fn fork(&mut self, parent: i32, child: i32)
+    where
+        T: Clone,
+    {
+        let of_parent = self.open.iter().filter(|((pid, ..), _)| *pid == parent);
+        let copied: Vec<_> = of_parent
+            .map(|((_, lane, stack), open)| ((child, *lane, *stack), open.clone()))
+            .collect();
+        self.open.extend(copied);
+    }
+
+    /// Nothing returns in that process any more: what was kept of its calls.
+    pub fn end(&mut self, process: i32) -> Vec<T> {
+        let over = self.open.extract_if(|(pid, ..), _| *pid == process);
+        over.flat_map(|(_, open)| open)
+            .map(|open| open.call)
+            .collect()
+    }
+
     /// A call begins: how many of its stack are open around it, and those that were left without return.
     pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
         let frame = at.frame;
@@ -41,26 +61,6 @@ impl<T> Stacks<T> {
         let depth = open.len();
         open.push(Open { frame, call });
         (depth, unwound)
-    }
-
-    /// A child has a copy of its parent's.
-    pub fn fork(&mut self, parent: i32, child: i32)
-    where
-        T: Clone,
-    {
-        let of_parent = self.open.iter().filter(|((pid, ..), _)| *pid == parent);
-        let copies: Vec<_> = of_parent
-            .map(|((_, lane, stack), open)| ((child, *lane, *stack), open.clone()))
-            .collect();
-        self.open.extend(copies);
-    }
-
-    /// A process is over: what was kept of its calls.
-    pub fn end(&mut self, pid: i32) -> Vec<T> {
-        let over = self.open.extract_if(|(of, ..), _| *of == pid);
-        over.flat_map(|(_, open)| open)
-            .map(|open| open.call)
-            .collect()
     }
 
     /// What is kept of the call that began last there.
@@ -112,22 +112,6 @@ mod tests {
         assert_eq!((call, depth, inside.len()), ("b", 1, 0));
         assert_eq!(stacks.leave(at(0, 0x900)).unwrap().0, "a");
         assert!(stacks.leave(at(0, 0x900)).is_none());
-    }
-
-    #[test]
-    fn a_child_returns_from_its_parents_calls() {
-        let mut stacks = Stacks::default();
-        stacks.enter(at(0, 0x900), "fork");
-        stacks.fork(1, 2);
-        let child = At {
-            pid: 2,
-            ..at(0, 0x900)
-        };
-        assert_eq!(stacks.leave(child).unwrap().0, "fork");
-        assert_eq!(stacks.leave(at(0, 0x900)).unwrap().0, "fork");
-        stacks.enter(child, "more");
-        stacks.end(2);
-        assert!(stacks.leave(child).is_none());
     }
 
     #[test]

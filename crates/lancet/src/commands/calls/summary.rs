@@ -164,6 +164,11 @@ impl Sink for Summary {
                 };
                 self.stacks.enter(told.at, open);
             }
+            What::Return(_) => {
+                if let Some((open, ..)) = self.stacks.leave(told.at) {
+                    self.returned(&open, told.at.time.saturating_sub(open.began));
+                }
+            }
             What::Forked(child) => self.stacks.fork(told.at.pid, child),
             What::Ended(_) => {
                 // Those that ended it, or that led to another program.
@@ -172,11 +177,6 @@ impl Sink for Summary {
                 }
             }
             What::Signal(_) => {}
-            What::Return(_) => {
-                if let Some((open, ..)) = self.stacks.leave(told.at) {
-                    self.returned(&open, told.at.time.saturating_sub(open.began));
-                }
-            }
         }
         Ok(())
     }

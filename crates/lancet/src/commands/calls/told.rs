@@ -1,4 +1,4 @@
-//! What a source tells and a sink takes: calls and returns, in the order of time.
+//! What a source tells and a sink takes: calls and returns, signals, children, ends, in the order of time.
 //!
 //! ```text
 //!   live guests ─┐                          ┌─► printer
@@ -13,7 +13,7 @@ use prototypes::{Pieces, Where};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A call or a return, or what else happens to a process.
+/// A call, a return, or what else happened.
 #[derive(Debug)]
 pub struct Told {
     /// Where and when.
@@ -48,17 +48,17 @@ pub enum What {
     Call(Call),
     /// It returned.
     Return(Return),
-    /// The process has a child, with a copy of all calls that are open in it.
-    Forked(i32),
     /// A signal came for a program that we started.
     Signal(i32),
-    /// The process is over.
-    Ended(Ended),
+    /// The process has a child, with a copy of its open calls.
+    Forked(i32),
+    /// The process has ended.
+    Ended(End),
 }
 
 /// How a process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum End {
     /// With this exit code.
     Exited(i32),
     /// By this signal.

@@ -1,12 +1,11 @@
 //! A traced process's turns: a library comes, a child is made, another program begins, the end.
 
-use super::{Guest, options};
+use super::{Guest, options, say_no_lines};
 use crate::cli::CallsArgs;
 use crate::commands::calls::debug::{self, say};
 use crate::commands::calls::signatures::Signatures;
-use crate::commands::calls::sink::Sink;
 use crate::commands::calls::source::Count;
-use crate::commands::calls::told::{At, Ended, Told, What};
+use crate::commands::calls::told::{At, End, Told, What};
 use crate::ui::advice::explain;
 use process::hooks::{Arrives, Notice, Says, Tracing};
 use process::lanes::Losses;
@@ -14,8 +13,7 @@ use process::seized::Seized;
 use process::stop::Ties;
 use process::tracee::{Happening, Tracee};
 use process::{Error, Image};
-use std::io;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// What the others must know of.
 pub enum Step {
@@ -34,12 +32,12 @@ pub enum Step {
 pub(super) struct Life {
     /// What it said that it ends with.
     says: Option<i32>,
-    end: Option<Ended>,
+    end: Option<End>,
     /// It goes to another program, and we go along.
     leaves: bool,
     /// Counts and losses when it was about to go.
-    last_counts: Option<Vec<Count>>,
-    last_losses: Option<Losses>,
+    counts: Option<Vec<Count>>,
+    losses: Option<Losses>,
     /// We stay its tracer to its end.
     keep: bool,
     /// Something of it was not seen.
@@ -84,26 +82,26 @@ impl Guest {
         &mut self,
         args: &CallsArgs,
         signatures: &Signatures,
-        sink: &mut dyn Sink,
+        tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
-    ) -> io::Result<bool> {
-        let mut any = self.tend_tracee(args, signatures, sink, steps)?;
+    ) -> bool {
+        let mut any = self.tend_tracee(args, signatures, tell, steps);
         if self.is_over() {
-            return Ok(any);
+            return any;
         }
-        any |= self.hear(args, sink, steps)?;
+        any |= self.hear(args, tell, steps).unwrap_or(false);
         if self.tracing.has_news().unwrap_or(false) {
             // What a library told that goes now is told while it is known.
-            self.drain(sink)?;
+            self.drain(tell);
             if let Err(error) = self.follow(signatures) {
                 self.stumble(&error);
             }
         }
-        any |= self.read(sink)?;
+        any |= self.read(tell);
         if self.gone && self.tracee.is_none() {
-            self.is_gone(sink)?;
+            self.is_gone(tell);
         }
-        Ok(any)
+        any
     }
 
     /// What stops it as its tracer.
@@ -111,24 +109,24 @@ impl Guest {
         &mut self,
         args: &CallsArgs,
         signatures: &Signatures,
-        sink: &mut dyn Sink,
+        tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
-    ) -> io::Result<bool> {
+    ) -> bool {
         let mut any = false;
         loop {
             let Some(tracee) = &mut self.tracee else {
-                return Ok(any);
+                return any;
             };
             for signal in tracee.handed_on() {
-                sink.take(told(tracee.pid(), What::Signal(signal)))?;
+                tell(now_of(tracee.pid(), What::Signal(signal)));
             }
             let happening = match tracee.tend() {
-                Ok(None) => return Ok(any),
+                Ok(None) => return any,
                 Ok(Some(happening)) => happening,
                 Err(_) => {
                     self.tracee = None;
                     self.gone = true;
-                    return Ok(true);
+                    return true;
                 }
             };
             any = true;
@@ -139,25 +137,25 @@ impl Guest {
             );
             match happening {
                 Happening::Ended(_) => {
-                    let end = tracee.end().map_or(Ended::Unknown, |end| match end {
-                        Ok(code) => Ended::Exited(code),
-                        Err(signal) => Ended::Killed(signal),
+                    let end = tracee.end().map_or(End::Unknown, |end| match end {
+                        Ok(code) => End::Exited(code),
+                        Err(signal) => End::Killed(signal),
                     });
-                    self.read(sink)?;
-                    self.end(end, sink)?;
-                    return Ok(true);
+                    self.read(tell);
+                    self.end(end, tell);
+                    return true;
                 }
                 Happening::Exec => {
                     steps.extend(self.tracee.take().map(Step::Exec));
                     self.life.leaves = true;
-                    self.end(Ended::Replaced, sink)?;
-                    return Ok(true);
+                    self.end(End::Replaced, tell);
+                    return true;
                 }
                 Happening::Signal(signal) => {
-                    self.read(sink)?;
-                    sink.take(told(self.pid(), What::Signal(signal)))?;
+                    self.read(tell);
+                    tell(now_of(self.pid(), What::Signal(signal)));
                 }
-                Happening::Ending => self.read_all(sink)?,
+                Happening::Ending => self.read_all(tell),
                 Happening::Syscall => {}
                 Happening::Fork(_) | Happening::Vfork(_) => {}
             }
@@ -198,11 +196,10 @@ impl Guest {
     fn hear(
         &mut self,
         args: &CallsArgs,
-        sink: &mut dyn Sink,
+        tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
-    ) -> io::Result<bool> {
-        // It may be gone; that shows when its lanes are read.
-        let notices = self.tracing.notices().unwrap_or_default();
+    ) -> Result<bool, Error> {
+        let notices = self.tracing.notices()?;
         for notice in &notices {
             let ours = notice.pid == self.pid();
             say(
@@ -216,11 +213,11 @@ impl Guest {
             match notice.says {
                 Says::Ends(code) => {
                     self.life.says = Some(code);
-                    self.read_all(sink)?;
+                    self.read_all(tell);
                 }
                 Says::Exec => {
                     if ours {
-                        self.read_all(sink)?;
+                        self.read_all(tell);
                     }
                     self.exec(notice, ours, steps);
                 }
@@ -229,15 +226,16 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
-                    self.drain(sink)?;
+                    self.drain(tell);
                     steps.extend(self.adopt(child, args).map(Step::Child));
                 }
                 Says::Script => match self.tracing.script_begins() {
-                    Ok(()) => self.say_no_lines(),
+                    Ok(()) if self.quiet => {}
+                    Ok(()) => say_no_lines(&self.tracing),
                     Err(error) => self.stumble(&error),
                 },
             }
-            let _ = self.tracing.heard(notice);
+            self.tracing.heard(notice)?;
         }
         Ok(!notices.is_empty())
     }
@@ -286,42 +284,41 @@ impl Guest {
     }
 
     /// Reads everything, and what was counted: soon it is gone.
-    fn read_all(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
-        self.drain(sink)?;
-        if let (Ok(counts), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
-            self.life.last_counts = Some(counts);
-            self.life.last_losses = Some(losses);
+    fn read_all(&mut self, tell: &mut dyn FnMut(Told)) {
+        self.drain(tell);
+        if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.lanes().losses()) {
+            (self.life.counts, self.life.losses) = (Some(rows), Some(losses));
         }
-        Ok(())
     }
 
     /// Its memory is gone.
-    fn is_gone(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    fn is_gone(&mut self, tell: &mut dyn FnMut(Told)) {
         let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
-            (true, ..) => Ended::Replaced,
-            (_, Some(code), _) => Ended::Exited(code),
+            (true, ..) => End::Replaced,
+            (_, Some(code), _) => End::Exited(code),
             (_, None, true) => {
-                self.talk("runs another program now (exec)");
-                Ended::Replaced
+                if !self.quiet {
+                    eprintln!(
+                        "lancet: process {} runs another program now (exec)",
+                        self.pid()
+                    );
+                }
+                End::Replaced
             }
             (_, None, false) => {
-                self.talk("ended");
-                Ended::Unknown
+                if !self.quiet {
+                    eprintln!("lancet: process {} ended", self.pid());
+                }
+                End::Unknown
             }
         };
-        self.end(end, sink)
+        self.end(end, tell);
     }
 
-    fn end(&mut self, end: Ended, sink: &mut dyn Sink) -> io::Result<()> {
+    fn end(&mut self, end: End, tell: &mut dyn FnMut(Told)) {
         self.gone = true;
         self.life.end = Some(end);
-        sink.take(told(self.pid(), What::Ended(end)))
-    }
-
-    fn talk(&self, what: &str) {
-        if !self.quiet {
-            eprintln!("lancet: process {} {what}", self.pid());
-        }
+        tell(now_of(self.pid(), What::Ended(end)));
     }
 
     /// Says what did not work; where its main thread stood at something, that is seen to next.
@@ -341,7 +338,7 @@ impl Guest {
     }
 
     /// How it has ended.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<End> {
         self.life.end
     }
 
@@ -353,7 +350,7 @@ impl Guest {
     fn count(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.lanes().counted()?;
         let period = self.clock.period();
-        let named = counted.into_iter().filter_map(|counted| {
+        let counts = counted.into_iter().filter_map(|counted| {
             Some(Count {
                 function: self.known.function(&self.tracing, counted.hook)?,
                 line: counted
@@ -363,12 +360,12 @@ impl Guest {
                 period,
             })
         });
-        Ok(named.collect())
+        Ok(counts.collect())
     }
 
-    /// What was counted.
+    /// What was counted, by function and line.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        match (self.count(), self.life.last_counts.take()) {
+        match (self.count(), self.life.counts.take()) {
             (Ok(counts), _) | (Err(_), Some(counts)) => Ok(counts),
             (Err(error), None) => Err(error),
         }
@@ -376,8 +373,7 @@ impl Guest {
 
     /// What got lost.
     pub fn losses(&mut self) -> Result<Losses, Error> {
-        let losses = self.tracing.lanes().losses();
-        match (losses, self.life.last_losses) {
+        match (self.tracing.lanes().losses(), self.life.losses) {
             (Err(_), Some(losses)) => Ok(losses),
             (losses, _) => losses,
         }
@@ -410,14 +406,19 @@ impl Guest {
     }
 }
 
-/// What happens to a process as a whole, now.
-fn told(pid: i32, what: What) -> Told {
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+/// Something that happened to a process as a whole, now.
+fn now_of(pid: i32, what: What) -> Told {
     let at = At {
         pid,
         tid: pid as u32,
-        time: time.unwrap_or_default(),
+        time: now(),
         ..At::default()
     };
     Told { at, what }
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
 }

@@ -51,12 +51,11 @@ enum Threads {
 impl Form {
     /// As the options say.
     pub fn new(args: &CallsArgs) -> Self {
-        // `begin_of_line` in ltrace's output.c.
         let several = args.follow || !args.pids.is_empty();
-        let threads = match (args.ltrace, args.output.is_some(), several) {
-            (false, ..) if args.pids.len() > 1 => Threads::Named,
-            (true, true, true) => Threads::Number,
-            (true, false, _) if args.follow => Threads::Named,
+        let threads = match args.ltrace {
+            false if args.pids.len() > 1 => Threads::Named,
+            true if several && args.output.is_some() => Threads::Number,
+            true if args.follow => Threads::Named,
             _ => Threads::No,
         };
         Form {
