@@ -189,7 +189,9 @@ impl CallsArgs {
 
     /// What is called from where is shown unless something else was asked for.
     pub fn callers(&self) -> Vec<Filter> {
-        let asked = self.only || !(self.x.is_empty() && self.l.is_empty()) || !self.e.is_empty();
+        // To ltrace -x is no reason to do without them.
+        let entries = !self.x.is_empty() && !self.ltrace;
+        let asked = self.only || entries || !self.l.is_empty() || !self.e.is_empty();
         match asked {
             true => self.e.clone(),
             false => vec![Filter::parse("@MAIN").expect("it is right")],

@@ -166,8 +166,18 @@ impl Dynamic {
             (None, None) => return Ok(None),
         }
         .ok_or("the hash table of the dynamic symbols is damaged")?;
+        let slots = pointers.relocations.slots(image);
+        // Where nothing is shown to others, the hash table does not tell how many symbols there are (ld).
+        let called = slots.iter().filter_map(|slot| match slot.of {
+            Of::Symbol(symbol) => symbol.checked_add(1),
+            Of::Picked(_) => None,
+        });
+        let most = called.max().unwrap_or(0).max(count);
         let symbols = at(symbols)
-            .and_then(|symbols| image.read(symbols, u64::from(count) * 24))
+            .and_then(|symbols| {
+                let read = |count: u32| image.read(symbols, u64::from(count) * 24);
+                read(most).or_else(|| read(count))
+            })
             .ok_or("the dynamic symbols lie outside of the object")?;
         let strings = at(strings)
             .and_then(|strings| image.read(strings, pointers.strings_size))
@@ -183,7 +193,7 @@ impl Dynamic {
             index,
             versions,
             soname: pointers.soname,
-            slots: pointers.relocations.slots(image),
+            slots,
         }))
     }
 

@@ -280,7 +280,7 @@ impl Sink for Printer<'_> {
                 Ok(())
             }
             What::Ended(end) => {
-                self.stacks.forget(told.at.pid);
+                self.stacks.end(told.at.pid);
                 self.deepest.retain(|(pid, _), _| *pid != told.at.pid);
                 match end {
                     Ended::Exited(code) => {

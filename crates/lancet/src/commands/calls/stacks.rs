@@ -44,9 +44,12 @@ impl<T> Stacks<T> {
         self.open.extend(copied);
     }
 
-    /// Nothing returns in that process any more.
-    pub fn forget(&mut self, process: i32) {
-        self.open.retain(|(pid, ..), _| *pid != process);
+    /// Nothing returns in that process any more: what was kept of its calls.
+    pub fn end(&mut self, process: i32) -> Vec<T> {
+        let over = self.open.extract_if(|(pid, ..), _| *pid == process);
+        over.flat_map(|(_, open)| open)
+            .map(|open| open.call)
+            .collect()
     }
 
     /// A call begins: how many of its stack are open around it, and those that were left without return.

@@ -170,7 +170,12 @@ impl Sink for Summary {
                 }
             }
             What::Forked(child) => self.stacks.fork(told.at.pid, child),
-            What::Ended(_) => self.stacks.forget(told.at.pid),
+            What::Ended(_) => {
+                // Those that ended it, or that led to another program.
+                for open in self.stacks.end(told.at.pid) {
+                    self.returned(&open, told.at.time.saturating_sub(open.began));
+                }
+            }
             What::Signal(_) => {}
         }
         Ok(())

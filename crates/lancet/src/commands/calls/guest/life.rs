@@ -90,10 +90,12 @@ impl Guest {
             return any;
         }
         any |= self.hear(args, tell, steps).unwrap_or(false);
-        if self.tracing.has_news().unwrap_or(false)
-            && let Err(error) = self.follow(signatures)
-        {
-            self.stumble(&error);
+        if self.tracing.has_news().unwrap_or(false) {
+            // What a library told that goes now is told while it is known.
+            self.drain(tell);
+            if let Err(error) = self.follow(signatures) {
+                self.stumble(&error);
+            }
         }
         any |= self.read(tell);
         if self.gone && self.tracee.is_none() {
