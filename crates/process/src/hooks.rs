@@ -47,7 +47,7 @@ use wire::calls::{Calls, Hook, Patched};
 use wire::{Board, Config};
 
 /// How a guest is traced.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of each thread's ring; a power of two.
     pub ring: u64,
@@ -55,6 +55,8 @@ pub struct Options {
     pub most_wait: Duration,
     /// Words that a record has for copies of what arguments point to.
     pub room: u64,
+    /// What lines are looked through for: words for `capture::condition::line_bits`.
+    pub line_tests: Vec<u64>,
 }
 
 /// A function that is to be hooked.
@@ -68,6 +70,10 @@ pub struct Wanted {
     pub stack: Option<u32>,
     /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
     pub copy: [Vec<u64>; 2],
+    /// Conditions of crate `capture` that the call and its return must meet to be told; empty = none.
+    pub asks: [Vec<u64>; 2],
+    /// Calls of less than so many cycles are not told; only with [`want::HELD`](wire::calls::want::HELD).
+    pub least_ticks: u64,
     /// Which of the agent's routines it leads to.
     pub routine: usize,
 }
@@ -116,6 +122,8 @@ pub struct Tracing {
     loader: u64,
     /// Where each program is that was written in this session.
     programs: HashMap<Vec<u64>, u64>,
+    /// To be written with the first hooks.
+    line_tests: Vec<u64>,
     next_number: u64,
     /// Functions by the number of their hook.
     names: HashMap<u32, Function>,
@@ -169,6 +177,8 @@ impl Tracing {
                     (offset_of!(Calls, tid_offset), words.tid_offset),
                     (offset_of!(Calls, state_offset), words.state_offset),
                     (offset_of!(Calls, language), words.language),
+                    // Words of another session are gone.
+                    (offset_of!(Calls, line_tests) + 8, 0),
                 ] {
                     memory.write(at(offset), &value.to_le_bytes())?;
                 }
@@ -200,6 +210,7 @@ impl Tracing {
             own: Vec::new(),
             loader: 0,
             programs: HashMap::new(),
+            line_tests: options.line_tests,
             next_number: 0,
             names: HashMap::new(),
             timing,

@@ -250,7 +250,7 @@ impl Lanes {
         }
         self.give_back(at)?;
         if was_empty {
-            self.find_head(at);
+            self.find_head(at, false);
         }
         Ok(true)
     }
@@ -270,13 +270,15 @@ impl Lanes {
         }
     }
 
-    /// Takes in what a lane's queue begins with, up to a call or a return.
-    fn find_head(&mut self, at: usize) {
+    /// Takes in what a lane's queue begins with, up to a call or a return. What follows a call that was held comes at
+    /// once: it is its return.
+    fn find_head(&mut self, at: usize, held: bool) {
         let lane = &mut self.known[at];
         while let Some([header, body @ ..]) = lane.queue.front() {
             match (header >> 16 & 0xff, body) {
-                (kind::ENTRY | kind::RETURN, [_, ticks, ..]) => {
-                    self.heads.push(Reverse((*ticks, at)));
+                (kind::ENTRY | kind::RETURN | kind::HELD, [_, ticks, ..]) => {
+                    let when = if held { 0 } else { *ticks };
+                    self.heads.push(Reverse((when, at)));
                     return;
                 }
                 (kind::THREAD, [tid, ..]) => lane.tid = *tid as u32,
@@ -319,8 +321,9 @@ impl Lanes {
                     what,
                 })
             });
+            let held = lane.queue.front().map(|record| record[0] >> 16 & 0xff) == Some(kind::HELD);
             lane.queue.advance();
-            self.find_head(at);
+            self.find_head(at, held);
             let lane = &self.known[at];
             self.blocked = lane.behind && lane.queue.waiting() == 0;
             if told.is_some() {
@@ -387,7 +390,10 @@ impl Lanes {
 /// What a record of a call or a return says, when it was written, and what follows its fixed part.
 fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u64, &'r [u64])> {
     match (record[0] >> 16 & 0xff, &record[1..]) {
-        (kind::ENTRY, [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..]) => {
+        (
+            kind::ENTRY | kind::HELD,
+            [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..],
+        ) => {
             let call = What::Call {
                 hook: *hook as u32,
                 place: places.get(&((hook >> 32) as u32)).copied(),
@@ -414,7 +420,7 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
 fn behind(words: &[u64], position: u64) -> Option<u64> {
     let begins = |at: usize| {
         let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
-        let known = matches!(what, kind::GAP..=kind::THREAD | kind::BEGUN);
+        let known = matches!(what, kind::GAP..=kind::HELD | kind::BEGUN);
         (known && at + length as usize <= words.len()).then_some(length as usize)
     };
     match begins(0) {

@@ -46,6 +46,8 @@ pub struct Calls {
     pub room: u64,
     /// Address of the loader's `r_debug`; 0 = there is none.
     pub r_debug: u64,
+    /// What lines are looked through for: address of the words, and how many.
+    pub line_tests: [u64; 2],
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
@@ -123,6 +125,10 @@ pub struct Hook {
     /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
     /// names are not told. 0 = by this one.
     pub names: [u64; 2],
+    /// The condition that a call must meet, and that its return must meet: address of its words, and how many; 0 = none.
+    pub asks_call: [u64; 2],
+    /// See `asks_call`.
+    pub asks_return: [u64; 2],
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.
@@ -194,6 +200,12 @@ pub mod want {
     pub const SCRIPTED: u64 = 128;
     /// It defines functions of the script's language: wait at its return until the command has seen them.
     pub const DEFINES: u64 = 256;
+    /// Only calls that meet the condition.
+    pub const ASKS: u64 = 512;
+    /// The same, and the line is asked.
+    pub const ASKS_LINE: u64 = 1024;
+    /// The call is told when it has returned, if then it is to be told.
+    pub const HELD: u64 = 2048;
 }
 
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
@@ -246,7 +258,7 @@ pub struct Place {
     pub point: u64,
     /// What tells code at the same address apart: its path and name objects, mixed.
     pub witness: u64,
-    /// Its number.
+    /// Its number; in the upper half which of [`Calls::line_tests`] it meets.
     pub number: u64,
 }
 
@@ -312,6 +324,8 @@ pub mod kind {
     pub const PLACE: u64 = 4;
     /// One word: the kernel's id of the thread from here on.
     pub const THREAD: u64 = 5;
+    /// As [`ENTRY`], of a call that has returned: its [`RETURN`] follows.
+    pub const HELD: u64 = 6;
     /// Not whole yet.
     pub const BEGUN: u64 = 0xff;
 }

@@ -13,7 +13,8 @@ use routine::{Frame, Results};
 use vm::Memory;
 
 /// The registers of a call.
-fn registers(frame: &Frame) -> Registers {
+#[inline]
+pub fn registers(frame: &Frame) -> Registers {
     Registers {
         gp: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,

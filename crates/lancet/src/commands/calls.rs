@@ -1,5 +1,6 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+mod asks;
 mod guest;
 mod known;
 mod pace;
@@ -7,6 +8,7 @@ mod printer;
 mod recorder;
 mod replay;
 mod select;
+mod sieve;
 mod signatures;
 mod sink;
 mod source;
@@ -23,6 +25,7 @@ use printer::Printer;
 use process::lanes::Losses;
 use recorder::Recorder;
 use replay::Replay;
+use sieve::Sieve;
 use signatures::Signatures;
 use sink::{End, Sink};
 use source::{Flow, Live, Source};
@@ -86,10 +89,15 @@ fn sink<'a>(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<B
             })
         }
     };
-    Ok(match (&args.record, shown) {
+    let sink: Box<dyn Sink> = match (&args.record, shown) {
         (Some(path), shown) => Box::new(Recorder::create(path, signatures, shown)?),
         (None, Some(shown)) => shown,
         (None, None) => unreachable!("what is not recorded is shown"),
+    };
+    // A guest decides for itself.
+    Ok(match args.file {
+        Some(_) => Sieve::before(sink, args, signatures),
+        None => sink,
     })
 }
 

@@ -137,6 +137,8 @@ fn own(function: Function, routine: usize, want: u64) -> Wanted {
         want,
         stack: Some(0),
         copy: [Vec::new(), Vec::new()],
+        asks: [Vec::new(), Vec::new()],
+        least_ticks: 0,
         routine,
     }
 }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::memory::Record;
 use crate::stop::Stop;
 use routine::frame::{MOST_COPIED, flags};
+use std::mem::offset_of;
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Plan, Stub};
 use wire::calls::{self, Hook, area, want};
@@ -91,8 +92,7 @@ impl Tracing {
                     let mut known = self.hooks[place];
                     known.hook.want = wanted.want;
                     known.hook.copied = known.hook.copied.max(described(wanted));
-                    (known.hook.at_entry, known.hook.at_return) =
-                        self.programs(borrowed, &mut writes, wanted)?;
+                    self.programs(borrowed, &mut writes, wanted, &mut known.hook)?;
                     (wanted, Ok(Prepared { known, stub: None }))
                 }
                 Step::New(wanted, plan, was, copied) => (
@@ -113,6 +113,12 @@ impl Tracing {
                     reason,
                 }),
             }
+        }
+        let tests = std::mem::take(&mut self.line_tests);
+        let [at, count] = self.program(borrowed, &mut writes, &tests)?;
+        if count != 0 {
+            let place = self.resident.header.calls + offset_of!(calls::Calls, line_tests) as u64;
+            writes.add(place, [at.to_le_bytes(), count.to_le_bytes()].concat());
         }
         prepared.sort_by_key(|made| made.known.hook.place);
         // Before anything leads to them: whoever comes after us must know of stubs that are in use.
@@ -197,10 +203,7 @@ impl Tracing {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let (at_entry, at_return) = self.programs(borrowed, writes, wanted)?;
         let mut hook = Hook {
-            at_entry,
-            at_return,
             original: stub.original,
             flags: if entry_only { flags::ENTRY_ONLY } else { 0 },
             copied: copied.max(described(wanted)),
@@ -214,6 +217,7 @@ impl Tracing {
             was,
             ..Hook::default()
         };
+        self.programs(borrowed, writes, wanted, &mut hook)?;
         self.next_number += 1;
         for (into, patch) in hook.patches.iter_mut().zip(&list) {
             (into.at, into.length) = (patch.at, patch.new.len() as u64);
@@ -237,33 +241,45 @@ impl Tracing {
         }))
     }
 
-    /// Where the programs of a hook are; each is written once.
+    /// Writes the programs of a hook, and tells it of them.
     fn programs(
         &mut self,
         borrowed: &mut Borrowed,
         writes: &mut Writes,
         wanted: &Wanted,
-    ) -> Result<([u64; 2], [u64; 2])> {
-        let mut places = [[0; 2]; 2];
-        for (place, words) in places.iter_mut().zip(&wanted.copy) {
-            if words.is_empty() {
-                continue;
-            }
-            let at = match self.programs.get(words) {
-                Some(at) => *at,
-                None => {
-                    let size = words.len() as u64 * 8;
-                    let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
-                    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-                    writes.add(at, bytes);
-                    self.programs.insert(words.clone(), at);
-                    at
-                }
-            };
-            *place = [at, words.len() as u64];
+        hook: &mut Hook,
+    ) -> Result<()> {
+        let ([at_entry, at_return], [asks_call, asks_return]) = (&wanted.copy, &wanted.asks);
+        hook.at_entry = self.program(borrowed, writes, at_entry)?;
+        hook.at_return = self.program(borrowed, writes, at_return)?;
+        hook.asks_call = self.program(borrowed, writes, asks_call)?;
+        hook.asks_return = self.program(borrowed, writes, asks_return)?;
+        hook.least_ticks = wanted.least_ticks;
+        Ok(())
+    }
+
+    /// Where a program is, and how many words it has; each is written once.
+    fn program(
+        &mut self,
+        borrowed: &mut Borrowed,
+        writes: &mut Writes,
+        words: &[u64],
+    ) -> Result<[u64; 2]> {
+        if words.is_empty() {
+            return Ok([0; 2]);
         }
-        let [entry, exit] = places;
-        Ok((entry, exit))
+        let at = match self.programs.get(words) {
+            Some(at) => *at,
+            None => {
+                let size = words.len() as u64 * 8;
+                let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
+                let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                writes.add(at, bytes);
+                self.programs.insert(words.to_vec(), at);
+                at
+            }
+        };
+        Ok([at, words.len() as u64])
     }
 }
 

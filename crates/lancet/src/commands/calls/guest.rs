@@ -1,5 +1,6 @@
 //! One traced process: hooked as the selection says, read, left.
 
+use super::asks::Asks;
 use super::known::Known;
 use super::pace::Pace;
 use super::select::Selection;
@@ -12,11 +13,12 @@ use crate::guests::AGENT;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
+use process::heart;
 use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
 use process::lanes::Losses;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
+use prototypes::{Condition, Detail, Pieces};
 use std::io;
 use std::time::{Duration, Instant};
 use wire::calls::want;
@@ -49,27 +51,37 @@ struct Plan {
     want: u64,
     detail: Detail,
     copies: bool,
+    asks: Asks,
 }
 
 impl Plan {
     fn all(&self, signatures: &Signatures, functions: Vec<Function>) -> Vec<Wanted> {
-        let wanted = functions.into_iter().map(|function| {
+        let wanted = functions.into_iter().filter_map(|function| {
             let prototype = signatures.of(&function.module, &function.name);
+            let asked = match self.asks.of(prototype.as_ref()) {
+                Ok(asked) => asked,
+                Err(unfit) => {
+                    eprintln!("lancet: no call of {} is shown: {unfit}", function.name);
+                    return None;
+                }
+            };
             let copy = prototype
                 .as_ref()
                 .filter(|_| self.copies)
                 .map(|of| of.capture(self.detail));
             let copy = copy.unwrap_or_default();
-            Wanted {
+            Some(Wanted {
                 stack: prototype
                     .as_ref()
                     .filter(|of| of.format().is_none())
                     .map(|of| of.places().used.stack),
-                want: self.want,
+                want: self.want | asked.want,
                 copy: [copy.call, copy.exit],
+                asks: asked.words,
+                least_ticks: asked.least,
                 routine: CALL_THROUGH,
                 function,
-            }
+            })
         });
         wanted.collect()
     }
@@ -84,6 +96,11 @@ impl Guest {
             ring: RING,
             most_wait: args.most_wait(),
             room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
+            line_tests: args
+                .condition
+                .as_ref()
+                .map(Condition::lines)
+                .unwrap_or_default(),
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
         let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
@@ -107,6 +124,7 @@ impl Guest {
                 array: args.array,
             },
             copies: !args.counts_there(),
+            asks: Asks::new(args, heart::ticks),
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
