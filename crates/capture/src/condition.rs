@@ -75,13 +75,24 @@ pub struct How {
     pub not: bool,
 }
 
+/// How long a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Up to its NUL.
+    Ended,
+    /// The same, and at most so many bytes.
+    AtMost(Source, Width),
+    /// So many bytes, whatever they are.
+    Counted(Source, Width),
+}
+
 /// One step of a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Compares a number.
     Number(Place, Kind, Relation, u64),
-    /// Looks at a text: where its address is, how, for what, and how many bytes it has where no NUL ends it.
-    Text(Source, How, &'a [u8], Option<(Source, Width)>),
+    /// Looks at a text: where its address is, how, for what, and how long it is.
+    Text(Source, How, &'a [u8], Length),
     /// The line of the script has this bit.
     Line(u8),
     /// The flag is this.
@@ -129,13 +140,19 @@ impl Step<'_> {
                 put(word(NUMBER, a, b, c));
                 put(with);
             }
-            Step::Text(source, how, sought, count) => {
+            Step::Text(source, how, sought, length) => {
                 let from = Op::Value(source).encode();
                 let sought = &sought[..sought.len().min(LONGEST_SOUGHT)];
                 let how = how.within as u32 | (how.folded as u32) << 1 | (how.not as u32) << 2;
-                let c = how | (sought.len() as u32) << 8;
+                let counted = matches!(length, Length::Counted(..));
+                let c = how | (counted as u32) << 3 | (sought.len() as u32) << 8;
                 put(word(TEXT, (from >> 8) as u8, (from >> 16) as u16, c));
-                put(count.map_or(0, |(source, width)| Op::Count(source, width).encode()));
+                put(match length {
+                    Length::Ended => 0,
+                    Length::AtMost(source, width) | Length::Counted(source, width) => {
+                        Op::Count(source, width).encode()
+                    }
+                });
                 for part in sought.chunks(8) {
                     let mut bytes = [0; 8];
                     bytes[..part.len()].copy_from_slice(part);
@@ -205,7 +222,7 @@ fn decide(
                     let mut text = InMemory {
                         at: from,
                         left: most.min(LONGEST_TEXT),
-                        counted: count != 0,
+                        counted: c & 8 != 0,
                         read: &mut *read,
                     };
                     search(how(c), &literal(sought, length), |into| text.fetch(into))

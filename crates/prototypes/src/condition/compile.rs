@@ -7,7 +7,7 @@ use super::{Condition, Expression, Number, Relation, Sought, Subject};
 use crate::place::{Half, Place, Places};
 use crate::plan::width;
 use crate::types::{Expr, Kind, Lens, Prototype, Type};
-use capture::condition::{self, Step};
+use capture::condition::{self, Length, Step};
 use capture::{Source, Width};
 
 /// The words of a condition for one function. Empty: nothing to ask.
@@ -61,7 +61,7 @@ impl Condition {
     pub fn lines(&self) -> Vec<u64> {
         let mut words = Vec::new();
         for Sought { how, bytes } in &self.lines {
-            Step::Text(Source::Rax, *how, bytes, None).encode(|word| words.push(word));
+            Step::Text(Source::Rax, *how, bytes, Length::Ended).encode(|word| words.push(word));
         }
         words
     }
@@ -153,8 +153,8 @@ impl<'p> Compiler<'p> {
                 self.number(*subject, *relation, *number)?
             }
             Expression::Text(subject, sought) => {
-                let (source, count) = self.text(*subject)?;
-                Step::Text(source, sought.how, &sought.bytes, count)
+                let (source, length) = self.text(*subject)?;
+                Step::Text(source, sought.how, &sought.bytes, length)
             }
         };
         step.encode(|word| words.push(word));
@@ -234,15 +234,15 @@ impl<'p> Compiler<'p> {
         })
     }
 
-    /// Where a text's address is, and how many bytes it has if no NUL ends it.
-    fn text(&self, subject: Subject) -> Result<(Source, Option<(Source, Width)>), Unfit> {
+    /// Where a text's address is, and how long it is.
+    fn text(&self, subject: Subject) -> Result<(Source, Length), Unfit> {
         let (place, ty) = self.place(subject)?;
         let condition::Place::Of(source) = place else {
             let ty = ty.expect("floating-point numbers are described");
             return Err(unfit(subject, ty));
         };
         let Some(ty) = ty else {
-            return Ok((source, None));
+            return Ok((source, Length::Ended));
         };
         let wrong = || Err(unfit(subject, ty));
         if matches!(ty.lens, Some(Lens::Vm(_))) {
@@ -258,18 +258,25 @@ impl<'p> Compiler<'p> {
             _ => return wrong(),
         };
         let Some(array) = array else {
-            return Ok((source, None));
+            return Ok((source, Length::Ended));
         };
         if !matches!(array.element.kind, Kind::Char) {
             return wrong();
         }
-        Ok((source, self.count(&array.length)))
+        let length = match &array.length {
+            Expr::Zero(Some(most)) => self
+                .count(most)
+                .map(|(of, width)| Length::AtMost(of, width)),
+            length => self
+                .count(length)
+                .map(|(of, width)| Length::Counted(of, width)),
+        };
+        Ok((source, length.unwrap_or(Length::Ended)))
     }
 
     fn count(&self, length: &Expr) -> Option<(Source, Width)> {
         let (prototype, _) = self.prototype?;
         let argument = match length {
-            // At most so many: a NUL may come before.
             Expr::Zero(_) | Expr::Number(_) | Expr::Member(_) => return None,
             Expr::Argument(index) => Some(usize::from(*index)),
             Expr::Returned => None,
