@@ -6,6 +6,7 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `recorded` | files: what was seen is seen again |
+//! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -19,6 +20,7 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod asked;
 mod database;
 mod drivers;
 mod exact;
