@@ -276,6 +276,7 @@ fn of(source: Source, facts: Facts, read: &mut impl FnMut(u64, &mut [u8]) -> usi
         Source::StackAddress(offset) => Some(registers.stack.wrapping_add(offset.into())),
         Source::Rax => Some(facts.returned?.rax),
         Source::Rdx => Some(facts.returned?.rdx),
+        Source::Callers => None,
         Source::Stack(offset) => {
             let mut word = [0; 8];
             let at = registers.stack.wrapping_add(offset.into());

@@ -2,7 +2,8 @@
 //! and it goes on; whatever takes time is done afterwards, on the copy.
 //!
 //! ```text
-//!   before   maps, room for the copies, touched so that no page of it is missing
+//!   before   maps, room for the copies, touched so that no page of it is missing;
+//!            where what is wanted beside the stack lies now
 //!   stop     seize, interrupt, wait          ─┐
 //!            registers, process_vm_readv      │ `stopped`
 //!   go       detach                          ─┘
@@ -12,6 +13,7 @@
 //! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
 //! written into the guest.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -63,7 +65,9 @@ pub struct Thread {
 pub struct Copies {
     bytes: Vec<u8>,
     used: usize,
-    pieces: Vec<(Range<u64>, usize)>,
+    /// From where each piece was copied, to where that ends and where it is in `bytes`.
+    pieces: BTreeMap<u64, (u64, usize)>,
+    longest: u64,
 }
 
 impl Copies {
@@ -73,17 +77,25 @@ impl Copies {
         self.bytes.truncate(start);
         self.bytes.extend_from_slice(bytes);
         self.used = self.bytes.len();
-        self.pieces
-            .push((at..at.saturating_add(bytes.len() as u64), start));
+        self.note(at..at.saturating_add(bytes.len() as u64), start);
+    }
+
+    /// A piece that is there now. Of two that begin at one place the longer is kept.
+    fn note(&mut self, piece: Range<u64>, start: usize) {
+        self.longest = self.longest.max(piece.end - piece.start);
+        let known = self.pieces.entry(piece.start).or_insert((piece.end, start));
+        if known.0 < piece.end {
+            *known = (piece.end, start);
+        }
     }
 
     /// The copied bytes of `range`, if all of it was copied in one piece.
     pub fn slice(&self, range: Range<u64>) -> Option<&[u8]> {
-        let (piece, start) = self
-            .pieces
-            .iter()
-            .find(|(piece, _)| piece.start <= range.start && range.end <= piece.end)?;
-        let from = start + usize::try_from(range.start - piece.start).ok()?;
+        let near = self.pieces.range(..=range.start).rev();
+        let (at, (_, start)) = near
+            .take_while(|(at, _)| range.start - **at < self.longest)
+            .find(|(_, (end, _))| range.end <= *end)?;
+        let from = start + usize::try_from(range.start - at).ok()?;
         self.bytes
             .get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
     }
@@ -131,17 +143,19 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Takes one. While the guest stands, `more` is asked once per thread what else is to be copied with it,
-    /// and gets what has been copied by then. It must be quick.
+    /// and gets what has been copied by then. It must be quick. What it will `likely` ask for with the main thread is copied
+    /// by the same call as that thread's stack.
     pub fn take(
         pid: i32,
         maps: &Maps,
+        likely: &[Range<u64>],
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<Snapshot> {
         let mut copies = Copies {
             // Ones, because zeros come as pages that are not there yet.
             bytes: vec![1; ROOM],
             used: 0,
-            pieces: Vec::with_capacity(64),
+            ..Copies::default()
         };
         let mut threads = Vec::with_capacity(64);
         let mut stop = Stop::one(pid, pid, false)?;
@@ -177,15 +191,17 @@ impl Snapshot {
                 place,
                 mapping,
             };
+            let mut wanted = Vec::with_capacity(64);
             if !thread.mapping.is_empty() {
                 let from = place.sp.saturating_sub(RED_ZONE).max(thread.mapping.start);
-                copy(
-                    pid,
-                    from..thread.mapping.end.min(from + LARGEST_STACK),
-                    &mut copies,
-                );
+                wanted.push(from..thread.mapping.end.min(from + LARGEST_STACK));
             }
-            let wanted = more(&thread, &copies);
+            if thread.main {
+                wanted.extend_from_slice(likely);
+            }
+            copy_all(pid, &wanted, &mut copies);
+            let mut wanted = more(&thread, &copies);
+            wanted.retain(|range| copies.slice(range.clone()).is_none());
             copy_all(pid, &wanted, &mut copies);
             threads.push(thread);
         }
@@ -240,7 +256,7 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
         return;
     }
     for (range, size) in ranges.iter().zip(sizes) {
-        copies.pieces.push((range.clone(), copies.used));
+        copies.note(range.clone(), copies.used);
         copies.used += size;
     }
 }
@@ -267,9 +283,7 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
     let done = process_vm_readv(Pid::from_raw(pid), &mut into, &from).unwrap_or(0);
     copies.used = start + done;
     if done > 0 {
-        copies
-            .pieces
-            .push((range.start..range.start + done as u64, start));
+        copies.note(range.start..range.start + done as u64, start);
     }
 }
 

@@ -4,7 +4,7 @@
 //! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
 //! name), because the address of code that was freed is used again.
 
-use super::lane::Record;
+use super::lane::{Record, has_block};
 use super::languages::{Reader, Words};
 use crate::store::mix;
 use core::sync::atomic::Ordering;
@@ -36,6 +36,9 @@ pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> (u32, u32) {
 
 #[inline]
 fn find(lane: &Lane, calls: &Calls, board: &Board) -> u64 {
+    if !has_block(lane.thread.load(Ordering::Relaxed)) {
+        return 0;
+    }
     let reader = reader();
     let Some(place) = reader.place() else {
         return 0;

@@ -5,6 +5,7 @@
 //! | [`live`] | a running process: stopped, copied, shown |
 //! | [`listing`] | its stacks for people and for programs |
 //! | [`advice`] | what the stacks cost each collection |
+//! | [`measure`] | what collections take, timed in the process |
 //! | [`fold`] | many looks, folded |
 //! | [`disk`] | files: which, read, merged |
 //! | [`gem`] | the compiled extensions of a gem |
@@ -18,6 +19,7 @@ mod gem;
 mod json;
 mod listing;
 mod live;
+mod measure;
 mod table;
 
 use frames::live::core::Core;
@@ -41,6 +43,9 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     }
     if args.gc {
         anyhow::bail!("--gc is about stacks: name a process (-p PID) or a core file");
+    }
+    if args.fibers {
+        anyhow::bail!("--fibers is about stacks: name a process (-p PID) or a core file");
     }
     let ranking = disk::rank(&args)?;
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;

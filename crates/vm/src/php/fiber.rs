@@ -1,8 +1,8 @@
 //! Fibers: `zend_fiber` (`zend_fibers.h`), since PHP 8.1, and where parked ones go on.
 //!
 //! They are found in the store of all objects (`zend_objects_store`, `zend_objects_API.h`). The frames of a suspended
-//! fiber begin at its own `execute_data` and end at its bottom. One that has resumed another is parked too, and so is the
-//! main stack then; their frames follow outward of that other's bottom.
+//! fiber begin at its own `execute_data` and end at its bottom; one that has resumed another is suspended too. While a fiber
+//! runs the main stack is parked, whose frames follow outward of all bottoms.
 //!
 //! ```text
 //!   zend_fiber ── caller ──▶ context of who resumed it ── caller ──▶ … ──▶ main context, of which there is no object
@@ -10,7 +10,7 @@
 //!   context: │ handle │ kind │ … │ stack ──▶ pointer, size │ status │
 //!               │
 //!   C stack:    ▼
-//!   │ mxcsr, x87 │ r12 … r15 │ rbx │ rbp │ return address │ frames ▶        (`jump_fcontext`, `Zend/asm`)
+//!   │ mxcsr, x87 │ … │ r12 … r15 │ rbx │ rbp │ return address │ frames ▶        (`jump_fcontext`, `Zend/asm`)
 //! ```
 
 use core::ops::{ControlFlow, Range};
@@ -28,7 +28,7 @@ const FREE: u64 = 1;
 /// `ce` in `zend_object`.
 pub(super) const CLASS: u64 = 16;
 
-/// `ZEND_FIBER_STATUS_RUNNING`, also of one that has resumed another, and `_SUSPENDED`.
+/// `ZEND_FIBER_STATUS_RUNNING` and `_SUSPENDED`.
 const RUNNING: u32 = 1;
 const SUSPENDED: u32 = 2;
 
@@ -43,9 +43,8 @@ const CALLER_BEHIND_STATUS: u64 = 64;
 const STACK_POINTER: u64 = 0;
 const STACK_SIZE: u64 = 8;
 
-/// Where `jump_fcontext` puts rbp and the return address (`Zend/asm/jump_x86_64_sysv_elf_gas.S`).
-const SAVED_RBP: u64 = 48;
-const RETURN: u64 = 56;
+/// Of the registers that `jump_fcontext` saves rbp is the last (`Zend/asm/jump_x86_64_sysv_elf_gas.S`).
+const WORD: u64 = 8;
 
 /// No more objects are looked at.
 const MOST_OBJECTS: u32 = 1 << 24;
@@ -55,14 +54,13 @@ const MOST_OBJECTS: u32 = 1 << 24;
 pub struct Fiber {
     /// The object, a `zend_fiber`.
     pub object: u64,
-    /// Its number, as `var_dump` shows it.
-    pub handle: u32,
-    /// Its innermost `zend_execute_data`, for [`Php::frames`]; 0 if it is not suspended but runs, or has resumed another
-    /// that does.
+    /// Its class.
+    pub class: u64,
+    /// Its innermost `zend_execute_data`, for [`Php::frames`]; 0 if it runs.
     pub data: u64,
     /// Its `zend_fiber_context`.
     pub context: u64,
-    /// That of who resumed it; 0 if it is suspended.
+    /// That of who resumed it; 0 if it has given way.
     pub caller: u64,
 }
 
@@ -82,9 +80,9 @@ pub struct Parked {
 impl<M: Memory> Php<'_, M> {
     /// Calls `each` for every fiber that has begun and not ended.
     pub fn each_fiber(&self, each: &mut dyn FnMut(Fiber) -> ControlFlow<()>) -> Result<(), Error> {
-        let Some(layout) = self.layout.fiber else {
+        if self.layout.fiber.is_none() {
             return Ok(());
-        };
+        }
         let class = match self.class("fiber") {
             Err(Error::NoClass) => return Ok(()),
             class => class?,
@@ -100,31 +98,38 @@ impl<M: Memory> Php<'_, M> {
             let object = self
                 .memory
                 .u64(buckets.wrapping_add(u64::from(handle) * 8))?;
-            if object == 0
-                || object & FREE != 0
-                || self.memory.u64(object.wrapping_add(CLASS))? != class
-            {
+            if object == 0 || object & FREE != 0 {
                 continue;
             }
-            let word = |member: u64| self.memory.u64(object.wrapping_add(member));
-            let caller = layout.status + CALLER_BEHIND_STATUS;
-            let (data, caller) = match self.memory.u32(object.wrapping_add(layout.status))? {
-                RUNNING => (0, word(caller)?),
-                SUSPENDED => (word(layout.execute_data)?, 0),
-                _ => continue,
-            };
-            let fiber = Fiber {
-                object,
-                handle,
-                data,
-                context: object.wrapping_add(CONTEXT),
-                caller,
+            let Some(fiber) = self.fiber(object, class)? else {
+                continue;
             };
             if each(fiber).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The fiber that the object at `object` is, if it is one, has begun and not ended; `class` is that of fibers.
+    pub fn fiber(&self, object: u64, class: u64) -> Result<Option<Fiber>, Fault> {
+        let word = |member: u64| self.memory.u64(object.wrapping_add(member));
+        let Some(layout) = self.layout.fiber.filter(|_| word(CLASS) == Ok(class)) else {
+            return Ok(None);
+        };
+        let caller = layout.status + CALLER_BEHIND_STATUS;
+        let data = match self.memory.u32(object.wrapping_add(layout.status))? {
+            RUNNING => 0,
+            SUSPENDED => word(layout.execute_data)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(Fiber {
+            object,
+            class,
+            data,
+            context: object.wrapping_add(CONTEXT),
+            caller: word(caller)?,
+        }))
     }
 
     /// Where a `zend_fiber_context` that does not run goes on.
@@ -140,11 +145,11 @@ impl<M: Memory> Php<'_, M> {
                 pointer..pointer.wrapping_add(word(STACK_SIZE)?)
             }
         };
-        let word = |at: u64| self.memory.u64(saved.wrapping_add(at));
+        let place = saved.wrapping_add(self.facts.saved());
         Ok(Parked {
-            ip: word(RETURN)?,
-            sp: saved.wrapping_add(RETURN + 8),
-            bp: word(SAVED_RBP)?,
+            ip: self.memory.u64(place)?,
+            sp: place.wrapping_add(WORD),
+            bp: self.memory.u64(place.wrapping_sub(WORD))?,
             stack,
         })
     }
