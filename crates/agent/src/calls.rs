@@ -3,6 +3,7 @@
 //! inside the allocator and in signal handlers. So they call nobody, lock nothing, allocate by `mmap`
 //! only, and follow no pointer but those the VM or the ABI vouches for.
 
+mod asked;
 mod captures;
 mod counts;
 mod lane;
@@ -36,6 +37,7 @@ static mut CALLS: Calls = Calls {
     facts: [0; wire::calls::FACTS],
     room: 0,
     r_debug: 0,
+    line_tests: [0; 2],
     pid: 0,
     follow: 0,
     patience: 0,
@@ -136,21 +138,37 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
             None => return 0,
         }
     }
+    // SAFETY: the command wrote the condition.
+    if wanted & want::ASKS != 0 && !unsafe { asked::at_call(hook.asks_call, frame, 0) } {
+        return 0;
+    }
     let Some(lane) = lane::mine(calls, board) else {
         return 0;
     };
-    let place = match wanted & want::PLACE {
-        0 => 0,
+    let (place, bits) = match wanted & want::PLACE {
+        0 => (0, 0),
         _ => places::current(lane, calls, board),
     };
+    // SAFETY: as above.
+    if wanted & want::ASKS_LINE != 0 && !unsafe { asked::at_call(hook.asks_call, frame, bits) } {
+        return 0;
+    }
     let at = u64::from(place) << 32;
     let session = u64::from(board.calls.load(Ordering::Relaxed));
     frame.ticket[0] = session | at | kept << KEPT_AT;
     frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
-    if wanted & want::ENTRY != 0 {
-        tell_call(lane, calls, hook, frame, number | at, wanted);
+    if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
+        tell_call(
+            (lane, calls),
+            hook,
+            frame,
+            number | at,
+            wanted,
+            sys::ticks(),
+        );
     }
-    if wanted & want::COUNT != 0 && hook.flags & ENTRY_ONLY != 0 {
+    let unheld = wanted & (want::COUNT | want::HELD) == want::COUNT;
+    if unheld && hook.flags & ENTRY_ONLY != 0 {
         counts::add(lane, number as u32, place, 0);
     }
     let now = sys::ticks();
@@ -222,17 +240,28 @@ unsafe fn look_at_x87(at: u64, words: u64) {
 }
 
 #[inline]
-fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64, wanted: u64) {
+fn tell_call(
+    (lane, calls): (&Lane, &Calls),
+    hook: &Hook,
+    frame: &Frame,
+    which: u64,
+    wanted: u64,
+    ticks: u64,
+) {
+    let kind = match wanted & want::HELD {
+        0 => kind::ENTRY,
+        _ => kind::HELD,
+    };
     let floats = if wanted & want::FLOATS != 0 { 8 } else { 0 };
     let fixed = ENTRY_WORDS + floats;
     let body = fixed + room(calls, hook.at_entry);
-    let Some(mut record) = Record::begin(lane, calls, &crate::BOARD, kind::ENTRY, body) else {
+    let Some(mut record) = Record::begin(lane, calls, &crate::BOARD, kind, body) else {
         return;
     };
     let arguments = Frame::stack_arguments(frame);
     let entry = Entry {
         hook: which,
-        ticks: sys::ticks(),
+        ticks,
         frame: arguments.addr() as u64,
         caller: frame.return_address,
         registers: [
@@ -297,6 +326,23 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             None => return,
         },
     };
+    if wanted & want::HELD != 0 {
+        let took = now.wrapping_sub(began);
+        let bits = match wanted & want::ASKS_LINE {
+            0 => 0,
+            _ => places::current(lane, calls, board).1,
+        };
+        // SAFETY: the command wrote the condition.
+        if took < hook.least_ticks
+            || !unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) }
+        {
+            return;
+        }
+        if wanted & want::COUNT == 0 {
+            let which = number | u64::from(place) << 32;
+            tell_call((lane, calls), hook, frame, which, wanted, began);
+        }
+    }
     if wanted & want::COUNT != 0 {
         return counts::add(lane, number as u32, place, now.wrapping_sub(began));
     }

@@ -22,6 +22,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod condition;
 pub mod describe;
 mod format;
 mod op;

@@ -76,11 +76,11 @@ impl Width {
         }
     }
 
-    const fn encode(self) -> u8 {
+    pub(crate) const fn encode(self) -> u8 {
         self.bytes & 0xf | (self.signed as u8) << 7 | (self.skip & 7) << 4
     }
 
-    const fn decode(byte: u8) -> Self {
+    pub(crate) const fn decode(byte: u8) -> Self {
         Self {
             bytes: byte & 0xf,
             signed: byte & 0x80 != 0,
@@ -179,7 +179,7 @@ impl Source {
         }
     }
 
-    const fn decode(kind: u8, at: u16) -> Option<Self> {
+    pub(crate) const fn decode(kind: u8, at: u16) -> Option<Self> {
         Some(match kind {
             0 if at < 6 => Self::Gp(at as u8),
             1 if at < 8 => Self::Sse(at as u8),

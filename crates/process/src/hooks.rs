@@ -51,7 +51,7 @@ use wire::Board;
 use wire::calls::{Hook, Patched};
 
 /// How a guest is traced.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of each thread's ring; a power of two.
     pub ring: u64,
@@ -59,6 +59,8 @@ pub struct Options {
     pub most_wait: Duration,
     /// Words that a record has for copies of what arguments point to.
     pub room: u64,
+    /// What lines are looked through for: words for `capture::condition::line_bits`.
+    pub line_tests: Vec<u64>,
     /// Children are followed.
     pub follow: bool,
 }
@@ -92,6 +94,10 @@ pub struct Wanted {
     /// It is a probe in mid-function: the address of its users' counter, or 0. `copy` has a program for it, and its arguments'
     /// [operands](wire::calls::operand).
     pub probe: Option<u64>,
+    /// Conditions of crate `capture` that the call and its return must meet to be told; empty = none.
+    pub asks: [Vec<u64>; 2],
+    /// Calls of less than so many cycles are not told; only with [`want::HELD`](wire::calls::want::HELD).
+    pub least_ticks: u64,
     /// Which of the agent's routines it leads to.
     pub routine: usize,
 }
@@ -160,6 +166,8 @@ pub struct Tracing {
     loader: u64,
     /// Where each program is that was written in this session.
     programs: HashMap<Vec<u64>, u64>,
+    /// To be written with the first hooks.
+    line_tests: Vec<u64>,
     next_number: u64,
     /// Functions by the number of their hook, those of libraries that are gone too: their calls may be told yet.
     names: HashMap<u32, Function>,

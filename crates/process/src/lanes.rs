@@ -113,7 +113,7 @@ impl Lanes {
         for at in 0..lanes.known.len() {
             // What waits is its parent's to tell; the lines among it are known to both.
             while lanes.known[at].queue.waiting() != 0 {
-                lanes.find_head(at);
+                lanes.find_head(at, false);
                 lanes.known[at].queue.advance();
             }
         }
@@ -320,7 +320,7 @@ impl Lanes {
         }
         self.give_back(at)?;
         if was_empty {
-            self.find_head(at);
+            self.find_head(at, false);
         }
         Ok(true)
     }
@@ -340,13 +340,15 @@ impl Lanes {
         }
     }
 
-    /// Takes in what a lane's queue begins with, up to a call or a return.
-    fn find_head(&mut self, at: usize) {
+    /// Takes in what a lane's queue begins with, up to a call or a return. What follows a call that was held comes at
+    /// once: it is its return.
+    fn find_head(&mut self, at: usize, held: bool) {
         let lane = &mut self.known[at];
         while let Some([header, body @ ..]) = lane.queue.front() {
             match (header >> 16 & 0xff, body) {
-                (kind::ENTRY | kind::RETURN | kind::FORK, [_, ticks, ..]) => {
-                    self.heads.push(Reverse((*ticks, at)));
+                (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, ticks, ..]) => {
+                    let when = if held { 0 } else { *ticks };
+                    self.heads.push(Reverse((when, at)));
                     return;
                 }
                 (kind::THREAD, [tid, ..]) => lane.tid = *tid as u32,
@@ -389,8 +391,9 @@ impl Lanes {
                     what,
                 })
             });
+            let held = lane.queue.front().map(|record| record[0] >> 16 & 0xff) == Some(kind::HELD);
             lane.queue.advance();
-            self.find_head(at);
+            self.find_head(at, held);
             let lane = &self.known[at];
             self.blocked = lane.behind && lane.queue.waiting() == 0;
             if told.is_some() {
@@ -460,7 +463,10 @@ impl Lanes {
 /// What a record of a call or a return says, when it was written, and what follows its fixed part.
 fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u64, &'r [u64])> {
     match (record[0] >> 16 & 0xff, &record[1..]) {
-        (kind::ENTRY, [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..]) => {
+        (
+            kind::ENTRY | kind::HELD,
+            [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..],
+        ) => {
             let call = What::Call {
                 hook: *hook as u32,
                 place: places.get(&((hook >> 32) as u32)).copied(),
@@ -492,7 +498,7 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
 fn behind(words: &[u64], position: u64) -> Option<u64> {
     let begins = |at: usize| {
         let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
-        let known = matches!(what, kind::GAP..=kind::FORK | kind::BEGUN);
+        let known = matches!(what, kind::GAP..=kind::HELD | kind::BEGUN);
         (known && at + length as usize <= words.len()).then_some(length as usize)
     };
     match begins(0) {

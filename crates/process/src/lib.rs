@@ -24,7 +24,7 @@ pub mod error;
 pub mod functions;
 pub mod gadgets;
 pub mod guest;
-mod heart;
+pub mod heart;
 pub mod hooks;
 pub mod image;
 mod indirect;

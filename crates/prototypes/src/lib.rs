@@ -12,12 +12,14 @@
 //! | `plan` | from a prototype to a capture program |
 //! | `show` | calls as ltrace prints them |
 //! | `filter` | `-e`, `-x`, `-l` |
+//! | `condition` | `--where` |
 //! | `dwarf` | prototypes from debug information |
 //! | `bundle`, `search` | prototypes we bring along, and those on the machine |
 
 #![forbid(unsafe_code)]
 
 mod bundle;
+pub mod condition;
 pub mod dwarf;
 mod error;
 pub mod filter;
@@ -33,6 +35,7 @@ mod types;
 
 pub use bundle::Bundle;
 pub use capture;
+pub use condition::{Condition, ConditionError};
 pub use error::{Error, Problem};
 pub use filter::{Filter, FilterError, Where};
 pub use library::Library;

@@ -442,7 +442,7 @@ fn is_hidden(ty: &Type) -> bool {
     ty.lens == Some(Lens::Hide)
 }
 
-fn width(ty: &Type, skip: u8) -> Width {
+pub(crate) fn width(ty: &Type, skip: u8) -> Width {
     Width {
         bytes: ty.size().clamp(1, 8) as u8,
         signed: ty.is_signed(),

@@ -50,6 +50,8 @@ pub struct Calls {
     pub room: u64,
     /// Address of the loader's `r_debug`; 0 = there is none.
     pub r_debug: u64,
+    /// What lines are looked through for: address of the words, and how many.
+    pub line_tests: [u64; 2],
     /// The process as it is numbered in its own namespace: a child of vfork runs in the same memory.
     pub pid: u64,
     /// 1 = children are followed, of fork and of vfork.
@@ -146,6 +148,10 @@ pub struct Hook {
     pub callers: u64,
     /// The 16-bit counter of a probe's users, which is one higher while the hook is set; 0 = it has none.
     pub semaphore: u64,
+    /// The condition that a call must meet, and that its return must meet: address of its words, and how many; 0 = none.
+    pub asks_call: [u64; 2],
+    /// See `asks_call`.
+    pub asks_return: [u64; 2],
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.
@@ -221,6 +227,12 @@ pub mod want {
     pub const DEFINES: u64 = 256;
     /// It is a probe in mid-function: at [`Hook::at_return`] are its arguments' [`operand`]s.
     pub const PROBE: u64 = 1024;
+    /// Only calls that meet the condition.
+    pub const ASKS: u64 = 2048;
+    /// The same, and the line is asked.
+    pub const ASKS_LINE: u64 = 4096;
+    /// The call is told when it has returned, if then it is to be told.
+    pub const HELD: u64 = 8192;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -310,7 +322,7 @@ pub struct Place {
     pub point: u64,
     /// What tells code at the same address apart: its path and name objects, mixed.
     pub witness: u64,
-    /// Its number.
+    /// Its number; in the upper half which of [`Calls::line_tests`] it meets.
     pub number: u64,
 }
 
@@ -376,6 +388,8 @@ pub mod kind {
     pub const PLACE: u64 = 4;
     /// One word: the kernel's id of the thread from here on.
     pub const THREAD: u64 = 5;
+    /// As [`ENTRY`], of a call that has returned: its [`RETURN`] follows.
+    pub const HELD: u64 = 7;
     /// Two words: a child that this thread has made, as its namespace numbers it; the time-stamp counter.
     pub const FORK: u64 = 6;
     /// Not whole yet.

@@ -17,7 +17,8 @@ const _: () =
     assert!(size_of::<Frame>() - core::mem::offset_of!(Frame, rbp) == capture::CALLERS as usize);
 
 /// The registers of a call.
-fn registers(frame: &Frame) -> Registers {
+#[inline]
+pub fn registers(frame: &Frame) -> Registers {
     Registers {
         gp: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,

@@ -5,7 +5,7 @@
 //! name), because the address of code that was freed is used again.
 
 use super::lane::{Record, has_block};
-use super::languages::Reader;
+use super::languages::{Reader, Words};
 use crate::store::mix;
 use core::sync::atomic::Ordering;
 use wire::Board;
@@ -27,9 +27,15 @@ pub fn reader() -> &'static Reader {
     unsafe { &*(&raw const READER) }
 }
 
-/// The number of the line that runs on this thread; 0 = none.
+/// The number of the line that runs on this thread, and which tests of lines it meets; 0 = none.
 #[inline]
-pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
+pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> (u32, u32) {
+    let found = find(lane, calls, board);
+    (found as u32, (found >> 32) as u32)
+}
+
+#[inline]
+fn find(lane: &Lane, calls: &Calls, board: &Board) -> u64 {
     if !has_block(lane.thread.load(Ordering::Relaxed)) {
         return 0;
     }
@@ -44,7 +50,7 @@ pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
         let known = unsafe { &mut *table.add((first + step) % PLACES) };
         if known.code == place.code && known.point == place.point && known.witness == place.witness
         {
-            return known.number as u32;
+            return known.number;
         }
         if known.code == 0 {
             return learn(reader, lane, calls, board, place, known);
@@ -62,7 +68,7 @@ fn learn(
     board: &Board,
     place: Place,
     into: &mut Place,
-) -> u32 {
+) -> u64 {
     // Asked first: the number would come round.
     if lane.last_place.load(Ordering::Relaxed) as usize >= PLACES / 2 {
         return 0;
@@ -92,11 +98,46 @@ fn learn(
             .copy_from_nonoverlapping(name.as_ptr(), words.name);
     }
     record.end();
-    *into = Place {
-        number: u64::from(number),
-        ..place
-    };
+    let number = u64::from(number) | u64::from(bits(calls, &path, &name, &words)) << 32;
+    *into = Place { number, ..place };
     number
+}
+
+/// Which tests of lines this line meets, as it is shown: `path:line in 'name'`.
+fn bits(calls: &Calls, path: &[u8; LONGEST_NAME], name: &[u8; LONGEST_NAME], words: &Words) -> u32 {
+    let [at, count] = calls.line_tests;
+    if count == 0 {
+        return 0;
+    }
+    let mut text = [0; LONGEST_NAME * 2 + 32];
+    let mut length = 0;
+    let mut push = |part: &[u8]| {
+        for (into, byte) in text.iter_mut().skip(length).zip(part) {
+            *into = *byte;
+            length += 1;
+        }
+    };
+    push(path.get(..words.path).unwrap_or_default());
+    if words.line != 0 {
+        let mut digits = [0; 10];
+        let mut first = digits.len();
+        let mut rest = words.line;
+        while rest != 0 {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        push(b":");
+        push(&digits[first..]);
+        if words.name != 0 {
+            push(b" in '");
+            push(name.get(..words.name).unwrap_or_default());
+            push(b"'");
+        }
+    }
+    // SAFETY: the command wrote the words before it said where they are.
+    let tests = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
+    capture::condition::line_bits(tests, text.get(..length).unwrap_or_default())
 }
 
 /// Forgets a lane's lines.

@@ -1,7 +1,7 @@
 //! Probes in mid-function (USDT): told like a call that returns at once, with the probe's arguments as its own.
 
 use super::values::Proven;
-use super::{RETURN_WORDS, counts, lane, places, tell_call};
+use super::{RETURN_WORDS, asked, counts, lane, places, tell_call};
 use crate::sys;
 use lane::Record;
 use routine::frame::{Frame, ProbeFrame};
@@ -25,16 +25,6 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     }
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const super::CALLS) };
-    let Some(lane) = lane::mine(calls, &crate::BOARD) else {
-        return;
-    };
-    let place = match wanted & want::PLACE {
-        0 => 0,
-        _ => places::current(lane, calls, &crate::BOARD),
-    };
-    if wanted & want::COUNT != 0 {
-        return counts::add(lane, hook.number as u32, place, 0);
-    }
     let [rdi, rsi, rdx, rcx, r8, r9] = arguments(hook, frame);
     let told = Frame {
         xmm: [[0; 2]; 8],
@@ -53,8 +43,26 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         rbp: 0,
         return_address: hook.place,
     };
+    // SAFETY: the command wrote the condition.
+    if wanted & want::ASKS != 0 && !unsafe { asked::at_call(hook.asks_call, &told, 0) } {
+        return;
+    }
+    let Some(lane) = lane::mine(calls, &crate::BOARD) else {
+        return;
+    };
+    let (place, bits) = match wanted & want::PLACE {
+        0 => (0, 0),
+        _ => places::current(lane, calls, &crate::BOARD),
+    };
+    // SAFETY: as above.
+    if wanted & want::ASKS_LINE != 0 && !unsafe { asked::at_call(hook.asks_call, &told, bits) } {
+        return;
+    }
+    if wanted & want::COUNT != 0 {
+        return counts::add(lane, hook.number as u32, place, 0);
+    }
     let which = hook.number | u64::from(place) << 32;
-    tell_call(lane, calls, hook, &told, which, wanted);
+    tell_call((lane, calls), hook, &told, which, wanted, sys::ticks());
     tell_return(lane, calls, hook, &told, wanted);
 }
 

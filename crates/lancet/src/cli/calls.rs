@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, ArgGroup, Args};
-use prototypes::{Filter, FilterError};
+use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use super::duration::parse;
 use crate::commands::calls::debug::Debug;
@@ -54,6 +54,15 @@ pub struct CallsArgs {
     /// (-e @MAIN)
     #[arg(short = 'L', visible_short_alias = 'g', help_heading = WHICH)]
     pub only: bool,
+
+    /// Only calls that meet EXPR: `arg2 ~ "SELECT" && time > 5ms`. Decided in the process: arg1, arg2 …, ret, time, line;
+    /// == != < <= > >=, ~ (holds), !~, ~* (whatever the case); && || ! ( )
+    #[arg(long = "where", value_name = "EXPR", value_parser = condition, help_heading = WHICH)]
+    pub condition: Option<Condition>,
+
+    /// Only calls that take so long at least (5ms)
+    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = WHICH)]
+    pub min_time: Option<Duration>,
 
     /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along; or from the
     /// files SONAME.conf of a folder. Several are parted by colons
@@ -197,6 +206,10 @@ impl CallsArgs {
             false => vec![Filter::parse("@MAIN").expect("it is right")],
         }
     }
+}
+
+fn condition(text: &str) -> Result<Condition, ConditionError> {
+    Condition::parse(text)
 }
 
 fn filter(text: &str) -> Result<Filter, FilterError> {

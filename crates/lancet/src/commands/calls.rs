@@ -1,5 +1,6 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+mod asks;
 mod callers;
 pub mod debug;
 mod family;
@@ -10,6 +11,7 @@ mod printer;
 mod recorder;
 mod replay;
 mod select;
+mod sieve;
 mod signals;
 mod signatures;
 mod sink;
@@ -31,6 +33,7 @@ use process::tracee::wait_for_any;
 use prototypes::Error;
 use recorder::Recorder;
 use replay::Replay;
+use sieve::Sieve;
 use signatures::Signatures;
 use sink::{End, Sink};
 use source::{Flow, Source};
@@ -131,10 +134,15 @@ fn sink<'a>(
             })
         }
     };
-    Ok(match (&args.record, shown) {
+    let sink: Box<dyn Sink> = match (&args.record, shown) {
         (Some(path), shown) => Box::new(Recorder::create(path, signatures, shown)?),
         (None, Some(shown)) => shown,
         (None, None) => unreachable!("what is not recorded is shown"),
+    };
+    // A guest decides for itself.
+    Ok(match args.recording() {
+        Some(_) => Sieve::before(sink, args, signatures),
+        None => sink,
     })
 }
 

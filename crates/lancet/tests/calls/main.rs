@@ -11,6 +11,7 @@
 //! | `ends` | a guest that ends takes nothing along |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
+//! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
@@ -27,6 +28,7 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod asked;
 mod coverage;
 mod database;
 mod drivers;

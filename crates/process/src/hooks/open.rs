@@ -133,6 +133,8 @@ impl Tracing {
             hooks: self.hooks.clone(),
             own: self.own.clone(),
             programs: self.programs.clone(),
+            // They are in its copy.
+            line_tests: Vec::new(),
             names: self.names.clone(),
             texts: Texts::default(),
             timing: Timing::default(),
@@ -240,7 +242,7 @@ impl Tracing {
             |stop, borrowed| {
                 let resident = Resident::place(found, borrowed, &memory, image)?;
                 resident.check_free(&memory)?;
-                take(&resident, &memory, options, session)?;
+                take(&resident, &memory, &options, session)?;
                 let no_lines = match script {
                     Some(script) => learn(&resident, &memory, stop, borrowed, script)?,
                     None => None,
@@ -269,6 +271,7 @@ impl Tracing {
             news: 0,
             loader: 0,
             programs: HashMap::new(),
+            line_tests: options.line_tests,
             next_number: 0,
             names: HashMap::new(),
             texts: Texts::default(),
@@ -291,7 +294,7 @@ fn start_heart(memory: &Arc<GuestMemory>, resident: &Resident) -> Heart {
 }
 
 /// Takes the agent for a session, with what its hooks must know from the first on.
-fn take(resident: &Resident, memory: &GuestMemory, options: Options, session: u32) -> Result<()> {
+fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u32) -> Result<()> {
     let pid = memory.pid();
     let us = std::process::id();
     // A filter might take its question for an attack.
@@ -324,6 +327,8 @@ fn take(resident: &Resident, memory: &GuestMemory, options: Options, session: u3
         (offset_of!(Calls, late), 0),
         (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),
+        // Words of another session are gone.
+        (offset_of!(Calls, line_tests) + 8, 0),
     ] {
         memory.write(resident.header.calls + offset as u64, &value.to_le_bytes())?;
     }

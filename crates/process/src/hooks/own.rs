@@ -276,6 +276,8 @@ fn own(function: Function, routine: usize, want: u64) -> Wanted {
         callers: Vec::new(),
         probe: None,
         copy: [Vec::new(), Vec::new()],
+        asks: [Vec::new(), Vec::new()],
+        least_ticks: 0,
         routine,
     }
 }

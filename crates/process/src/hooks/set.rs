@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::memory::{GuestMemory, Record};
 use crate::stop::Stop;
 use routine::frame::{MOST_COPIED, flags};
+use std::mem::offset_of;
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, area, want};
@@ -148,6 +149,12 @@ impl Tracing {
                 }),
             }
         }
+        let tests = std::mem::take(&mut self.line_tests);
+        let [at, count] = self.program(borrowed, &mut writes, &tests)?;
+        if count != 0 {
+            let place = self.resident.header.calls + offset_of!(calls::Calls, line_tests) as u64;
+            writes.add(place, [at.to_le_bytes(), count.to_le_bytes()].concat());
+        }
         prepared.sort_by_key(|made| made.known.hook.place);
         // Before anything leads to them: whoever comes after us must know of stubs that are in use.
         self.areas.write(&memory)?;
@@ -247,8 +254,8 @@ impl Tracing {
             was,
             ..Hook::default()
         };
-        self.next_number += 1;
         self.programs(borrowed, writes, wanted, &mut hook)?;
+        self.next_number += 1;
         for (into, patch) in hook.patches.iter_mut().zip(&list) {
             (into.at, into.length) = (patch.at, patch.new.len() as u64);
             into.was[..patch.old.len()].copy_from_slice(&patch.old);
@@ -285,25 +292,38 @@ impl Tracing {
         wanted: &Wanted,
         hook: &mut Hook,
     ) -> Result<()> {
-        let mut place = |words: &Vec<u64>| {
-            if words.is_empty() {
-                return Ok(0);
-            }
-            if let Some(at) = self.programs.get(words) {
-                return Ok(*at);
-            }
-            let size = words.len() as u64 * 8;
-            let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
-            let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            writes.add(at, bytes);
-            self.programs.insert(words.clone(), at);
-            Ok(at)
-        };
-        let [entry, exit] = &wanted.copy;
-        hook.at_entry = [place(entry)?, entry.len() as u64];
-        hook.at_return = [place(exit)?, exit.len() as u64];
-        hook.callers = place(&wanted.callers)?;
+        let ([at_entry, at_return], [asks_call, asks_return]) = (&wanted.copy, &wanted.asks);
+        hook.at_entry = self.program(borrowed, writes, at_entry)?;
+        hook.at_return = self.program(borrowed, writes, at_return)?;
+        hook.asks_call = self.program(borrowed, writes, asks_call)?;
+        hook.asks_return = self.program(borrowed, writes, asks_return)?;
+        hook.least_ticks = wanted.least_ticks;
+        [hook.callers, _] = self.program(borrowed, writes, &wanted.callers)?;
         Ok(())
+    }
+
+    /// Where a program is, and how many words it has; each is written once.
+    fn program(
+        &mut self,
+        borrowed: &mut Borrowed,
+        writes: &mut Writes,
+        words: &[u64],
+    ) -> Result<[u64; 2]> {
+        if words.is_empty() {
+            return Ok([0; 2]);
+        }
+        let at = match self.programs.get(words) {
+            Some(at) => *at,
+            None => {
+                let size = words.len() as u64 * 8;
+                let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
+                let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                writes.add(at, bytes);
+                self.programs.insert(words.to_vec(), at);
+                at
+            }
+        };
+        Ok([at, words.len() as u64])
     }
 }
 

@@ -4,6 +4,7 @@ mod life;
 
 pub use life::Step;
 
+use super::asks::{Asked, Asks};
 use super::callers::{self, Callers};
 use super::known::Known;
 use super::pace::{self, Pace};
@@ -14,12 +15,13 @@ use crate::cli::CallsArgs;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
+use process::heart;
 use process::hooks::{Arrives, CALL_THROUGH, Options, PROBE, Refused, Tracing, Wanted};
 use process::probes::Probe;
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces, Place, Prototype};
+use prototypes::{Condition, Detail, Pieces, Place, Prototype};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wire::calls::want;
@@ -56,6 +58,7 @@ struct Plan {
     want: u64,
     detail: Detail,
     copies: bool,
+    asks: Asks,
     /// With the stack (`-w`).
     callers: bool,
 }
@@ -68,49 +71,71 @@ impl Plan {
         functions: Vec<Function>,
         callers: Vec<Vec<u64>>,
     ) -> Vec<Wanted> {
-        let wanted = functions
-            .into_iter()
-            .zip(callers)
-            .map(|(function, callers)| {
-                let prototype = signatures.of(&function.module, &function.name);
-                let copy = prototype
-                    .as_ref()
-                    .filter(|_| self.copies)
-                    .map(|of| of.capture(self.detail));
-                let mut copy = copy.unwrap_or_default();
-                if self.callers {
-                    copy.call.extend(callers::program());
-                }
-                Wanted {
-                    stack: signatures.stack_of(&function.module, &function.name),
-                    want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
-                    callers,
-                    probe: None,
-                    copy: [copy.call, copy.exit],
-                    routine: CALL_THROUGH,
-                    function,
-                }
-            });
+        let functions = functions.into_iter().zip(callers);
+        let wanted = functions.filter_map(|(function, callers)| {
+            let prototype = signatures.of(&function.module, &function.name);
+            let asked = self.asked_of(&function, prototype.as_ref())?;
+            let copy = prototype
+                .as_ref()
+                .filter(|_| self.copies)
+                .map(|of| of.capture(self.detail));
+            let mut copy = copy.unwrap_or_default();
+            if self.callers {
+                copy.call.extend(callers::program());
+            }
+            Some(Wanted {
+                stack: signatures.stack_of(&function.module, &function.name),
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)) | asked.want,
+                callers,
+                probe: None,
+                copy: [copy.call, copy.exit],
+                asks: asked.words,
+                least_ticks: asked.least,
+                routine: CALL_THROUGH,
+                function,
+            })
+        });
         wanted.collect()
+    }
+
+    /// What its calls must meet to be told; `None` = that cannot be asked of it, which is said.
+    fn asked_of(&self, function: &Function, prototype: Option<&Prototype>) -> Option<Asked> {
+        match self.asks.of(prototype) {
+            Ok(asked) => Some(asked),
+            Err(unfit) => {
+                eprintln!("lancet: no call of {} is shown: {unfit}", function.name);
+                None
+            }
+        }
     }
 
     /// Probes, each as a function that returns at once.
     fn probes(&self, signatures: &Signatures, probes: Vec<Probe>) -> Vec<Wanted> {
-        let wanted = probes.into_iter().map(|probe| {
+        let wanted = probes.into_iter().filter_map(|probe| {
             let prototype = signatures.of_probe(&probe);
+            let asked = self.asked_of(&probe.function, Some(&prototype))?;
+            if asked.want & want::HELD != 0 {
+                eprintln!(
+                    "lancet: {} is not shown: a probe returns nothing and takes no time",
+                    probe.function.name
+                );
+                return None;
+            }
             let copy = match self.copies {
                 true => prototype.capture(self.detail).call,
                 false => Vec::new(),
             };
-            Wanted {
+            Some(Wanted {
                 stack: Some(0),
-                want: self.want | want::PROBE,
+                want: self.want | want::PROBE | asked.want,
                 callers: Vec::new(),
                 probe: Some(probe.semaphore),
                 copy: [copy, probe.operands],
+                asks: asked.words,
+                least_ticks: asked.least,
                 routine: PROBE,
                 function: probe.function,
-            }
+            })
         });
         wanted.collect()
     }
@@ -161,6 +186,7 @@ impl Guest {
                     array: args.array,
                 },
                 copies: !args.counts_there(),
+                asks: Asks::new(args, heart::ticks),
                 callers: args.frames != 0 && !args.counts_there(),
             },
             selection,
@@ -377,6 +403,11 @@ fn options(args: &CallsArgs) -> Options {
             + u64::from(args.kept_of_strings()) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
+        line_tests: args
+            .condition
+            .as_ref()
+            .map(Condition::lines)
+            .unwrap_or_default(),
     }
 }
 

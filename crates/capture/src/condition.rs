@@ -1,0 +1,458 @@
+//! Which calls are told: a condition (`--where`) as words, and what decides it in the guest.
+//!
+//! A condition is a row of tests that set a flag, and of skips forward over tests whose result does not matter any more. So
+//! it ends, and soon: no skip leads back, and a test reads at most [`LONGEST_TEXT`] bytes.
+//!
+//! ```text
+//!   arg1 == 3 && (arg2 ~ "SELECT" || line ~ "app.rb")
+//!
+//!   Number rdi as int == 3
+//!   SkipUnless 5
+//!   Text   rsi contains "SELECT"         (three words)
+//!   SkipIf 1
+//!   Line   0                             bits of a line are found once, when the line is first seen
+//! ```
+//!
+//! As words: operation in bits 0..8, `a` in 8..16, `b` in 16..32, `c` in 32..64, as an [`Op`](crate::Op); numbers from
+//! 64 on. What cannot be read fails its test, whatever the test.
+
+use crate::op::{Op, Source, Width};
+use crate::run::{Registers, Returned};
+
+/// Bytes of a text that are looked at.
+pub const LONGEST_TEXT: u64 = 4096;
+/// Bytes of a text that is looked for.
+pub const LONGEST_SOUGHT: usize = 64;
+/// Lines that a condition can tell apart.
+pub const MOST_LINES: usize = 32;
+
+/// Read at once.
+const PIECE: usize = 256;
+const PAGE: u64 = 4096;
+
+/// What a number is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A word of the call.
+    Of(Source),
+    /// xmm0 at the return.
+    ReturnedSse,
+    /// How long the call took, in cycles.
+    Elapsed,
+}
+
+/// How a word is taken as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number.
+    Integer(Width),
+    /// Single precision.
+    Float,
+    /// Double precision.
+    Double,
+}
+
+/// How two numbers are to stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "their names say it")]
+pub enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// How a text is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// It holds what is sought; else it is that.
+    pub within: bool,
+    /// `A` is `a`. What is sought is in small letters.
+    pub folded: bool,
+    /// It is not to be so.
+    pub not: bool,
+}
+
+/// How long a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Up to its NUL.
+    Ended,
+    /// The same, and at most so many bytes.
+    AtMost(Source, Width),
+    /// So many bytes, whatever they are.
+    Counted(Source, Width),
+}
+
+/// One step of a condition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step<'a> {
+    /// Compares a number.
+    Number(Place, Kind, Relation, u64),
+    /// Looks at a text: where its address is, how, for what, and how long it is.
+    Text(Source, How, &'a [u8], Length),
+    /// The line of the script has this bit.
+    Line(u8),
+    /// The flag is this.
+    Constant(bool),
+    /// The flag is turned.
+    Not,
+    /// If the flag is not set, goes on so many words later.
+    SkipUnless(u32),
+    /// If it is.
+    SkipIf(u32),
+}
+
+const NUMBER: u8 = 64;
+const TEXT: u8 = 65;
+const LINE: u8 = 66;
+const CONSTANT: u8 = 67;
+const NOT: u8 = 68;
+const SKIP_UNLESS: u8 = 69;
+const SKIP_IF: u8 = 70;
+
+const fn word(op: u8, a: u8, b: u16, c: u32) -> u64 {
+    op as u64 | (a as u64) << 8 | (b as u64) << 16 | (c as u64) << 32
+}
+
+impl Step<'_> {
+    /// Hands the words of the step to `put`.
+    pub fn encode(&self, mut put: impl FnMut(u64)) {
+        match *self {
+            Step::Number(place, kind, relation, with) => {
+                // A source as `Op::Value` has it.
+                let (a, b) = match place {
+                    Place::Of(source) => {
+                        let word = Op::Value(source).encode();
+                        ((word >> 8) as u8, (word >> 16) as u16)
+                    }
+                    Place::ReturnedSse => (0x80, 0),
+                    Place::Elapsed => (0x81, 0),
+                };
+                let (kind, width) = match kind {
+                    Kind::Integer(width) => (0, width.encode()),
+                    Kind::Float => (1, 0),
+                    Kind::Double => (2, 0),
+                };
+                let c = relation as u32 | kind << 8 | (width as u32) << 16;
+                put(word(NUMBER, a, b, c));
+                put(with);
+            }
+            Step::Text(source, how, sought, length) => {
+                let from = Op::Value(source).encode();
+                let sought = &sought[..sought.len().min(LONGEST_SOUGHT)];
+                let how = how.within as u32 | (how.folded as u32) << 1 | (how.not as u32) << 2;
+                let counted = matches!(length, Length::Counted(..));
+                let c = how | (counted as u32) << 3 | (sought.len() as u32) << 8;
+                put(word(TEXT, (from >> 8) as u8, (from >> 16) as u16, c));
+                put(match length {
+                    Length::Ended => 0,
+                    Length::AtMost(source, width) | Length::Counted(source, width) => {
+                        Op::Count(source, width).encode()
+                    }
+                });
+                for part in sought.chunks(8) {
+                    let mut bytes = [0; 8];
+                    bytes[..part.len()].copy_from_slice(part);
+                    put(u64::from_le_bytes(bytes));
+                }
+            }
+            Step::Line(bit) => put(word(LINE, bit, 0, 0)),
+            Step::Constant(flag) => put(word(CONSTANT, flag as u8, 0, 0)),
+            Step::Not => put(word(NOT, 0, 0, 0)),
+            Step::SkipUnless(words) => put(word(SKIP_UNLESS, 0, 0, words)),
+            Step::SkipIf(words) => put(word(SKIP_IF, 0, 0, words)),
+        }
+    }
+}
+
+/// What is known of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// When it was called.
+    pub registers: &'a Registers,
+    /// When it has returned.
+    pub returned: Option<&'a Returned>,
+    /// Cycles it took.
+    pub elapsed: u64,
+    /// The bits of its line: [`line_bits`].
+    pub lines: u32,
+}
+
+/// Whether a condition holds. `read` says how many bytes of a piece it could read, from its beginning; it is never asked for a
+/// piece that crosses a page. A word that is no step makes the condition false.
+pub fn holds(words: &[u64], facts: Facts, mut read: impl FnMut(u64, &mut [u8]) -> usize) -> bool {
+    decide(words, facts, &mut read).unwrap_or(false)
+}
+
+fn decide(
+    words: &[u64],
+    facts: Facts,
+    read: &mut impl FnMut(u64, &mut [u8]) -> usize,
+) -> Option<bool> {
+    let mut flag = true;
+    let mut at = 0;
+    while let Some(&word) = words.get(at) {
+        at += 1;
+        let (a, b, c) = ((word >> 8) as u8, (word >> 16) as u16, (word >> 32) as u32);
+        match word as u8 {
+            NUMBER => {
+                let with = *words.get(at)?;
+                at += 1;
+                flag = number(a, b, facts, read).is_some_and(|word| compare(word, c, with));
+            }
+            TEXT => {
+                let source = Source::decode(a, b)?;
+                let length = (c >> 8) as usize;
+                let count = *words.get(at)?;
+                let sought = words.get(at + 1..at + 1 + length.div_ceil(8))?;
+                at += 1 + sought.len();
+                let most = match Op::decode(count) {
+                    Some(Op::Count(source, width)) => {
+                        let count = of(source, facts, read).map(|word| width.of(word));
+                        // A negative one was never meant as a length.
+                        count.filter(|count| (*count as i64) >= 0)
+                    }
+                    _ => Some(LONGEST_TEXT),
+                };
+                let from = of(source, facts, read);
+                flag = from.zip(most).is_some_and(|(from, most)| {
+                    let mut text = InMemory {
+                        at: from,
+                        left: most.min(LONGEST_TEXT),
+                        counted: c & 8 != 0,
+                        read: &mut *read,
+                    };
+                    search(how(c), &literal(sought, length), |into| text.fetch(into))
+                });
+            }
+            LINE => flag = facts.lines >> (a & 31) & 1 != 0,
+            CONSTANT => flag = a != 0,
+            NOT => flag = !flag,
+            SKIP_UNLESS if !flag => at += c as usize,
+            SKIP_IF if flag => at += c as usize,
+            SKIP_UNLESS | SKIP_IF => {}
+            _ => return None,
+        }
+    }
+    Some(flag)
+}
+
+/// The bits of a line that reads `text`: one for each [`Step::Text`] of `words`, whose source does not matter.
+pub fn line_bits(words: &[u64], text: &[u8]) -> u32 {
+    let mut bits = 0;
+    let mut at = 0;
+    let mut bit = 0;
+    while let Some(&word) = words.get(at) {
+        let c = (word >> 32) as u32;
+        let length = (c >> 8) as usize;
+        let Some(sought) = words.get(at + 2..at + 2 + length.div_ceil(8)) else {
+            break;
+        };
+        at += 2 + sought.len();
+        if word as u8 != TEXT || bit == MOST_LINES {
+            break;
+        }
+        let mut left = text;
+        let found = search(how(c), &literal(sought, length), |into| {
+            let (now, later) = left.split_at(left.len().min(into.len()));
+            into[..now.len()].copy_from_slice(now);
+            left = later;
+            Some(now.len())
+        });
+        bits |= u32::from(found) << bit;
+        bit += 1;
+    }
+    bits
+}
+
+fn of(source: Source, facts: Facts, read: &mut impl FnMut(u64, &mut [u8]) -> usize) -> Option<u64> {
+    let registers = facts.registers;
+    match source {
+        Source::Gp(n) => registers.gp.get(usize::from(n)).copied(),
+        Source::Sse(n) => registers.sse.get(usize::from(n)).copied(),
+        Source::StackAddress(offset) => Some(registers.stack.wrapping_add(offset.into())),
+        Source::Rax => Some(facts.returned?.rax),
+        Source::Rdx => Some(facts.returned?.rdx),
+        Source::Callers => None,
+        Source::Stack(offset) => {
+            let mut word = [0; 8];
+            let at = registers.stack.wrapping_add(offset.into());
+            let first = ((PAGE - at % PAGE) as usize).min(8);
+            let (front, back) = word.split_at_mut(first);
+            let mut fill = |at, part: &mut [u8]| part.is_empty() || read(at, part) == part.len();
+            let readable = fill(at, front) && fill(at.wrapping_add(first as u64), back);
+            readable.then(|| u64::from_le_bytes(word))
+        }
+    }
+}
+
+fn number(
+    a: u8,
+    b: u16,
+    facts: Facts,
+    read: &mut impl FnMut(u64, &mut [u8]) -> usize,
+) -> Option<u64> {
+    match a {
+        0x80 => Some(facts.returned?.sse[0]),
+        0x81 => Some(facts.elapsed),
+        _ => of(Source::decode(a, b)?, facts, read),
+    }
+}
+
+/// Whether a word stands to `with` as `c` says. Floating-point numbers are compared as whole ones that lie in the same
+/// order, because the guest's own floating-point state is not to be touched.
+fn compare(word: u64, c: u32, with: u64) -> bool {
+    let order = match c >> 8 & 0xff {
+        0 => {
+            let width = Width::decode((c >> 16) as u8);
+            let word = width.of(word);
+            match width.signed {
+                true => (word as i64).cmp(&(with as i64)),
+                false => word.cmp(&with),
+            }
+        }
+        kind => match (ordered(kind, word), ordered(kind, with)) {
+            (Some(word), Some(with)) => word.cmp(&with),
+            // Not a number.
+            _ => return c as u8 == Relation::NotEqual as u8,
+        },
+    };
+    match c as u8 {
+        0 => order.is_eq(),
+        1 => order.is_ne(),
+        2 => order.is_lt(),
+        3 => order.is_le(),
+        4 => order.is_gt(),
+        5 => order.is_ge(),
+        _ => false,
+    }
+}
+
+/// IEEE 754 lies in the order of sign and magnitude.
+fn ordered(kind: u32, word: u64) -> Option<i64> {
+    let (sign, magnitude, infinity) = match kind {
+        1 => (word >> 31 & 1, word & 0x7fff_ffff, 0xff << 23),
+        _ => (word >> 63, word & (u64::MAX >> 1), 0x7ff << 52),
+    };
+    let number = magnitude as i64;
+    (magnitude <= infinity).then_some(if sign != 0 { -number } else { number })
+}
+
+fn how(c: u32) -> How {
+    How {
+        within: c & 1 != 0,
+        folded: c & 2 != 0,
+        not: c & 4 != 0,
+    }
+}
+
+/// What is sought, and how long it is.
+struct Literal {
+    bytes: [u8; LONGEST_SOUGHT],
+    length: usize,
+}
+
+fn literal(words: &[u64], length: usize) -> Literal {
+    let mut bytes = [0; LONGEST_SOUGHT];
+    for (into, word) in bytes.chunks_exact_mut(8).zip(words) {
+        into.copy_from_slice(&word.to_le_bytes());
+    }
+    Literal {
+        bytes,
+        length: length.min(LONGEST_SOUGHT),
+    }
+}
+
+/// A text in the guest's memory.
+struct InMemory<R> {
+    at: u64,
+    left: u64,
+    /// It has so many bytes; else a NUL ends it.
+    counted: bool,
+    read: R,
+}
+
+impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
+    /// The next bytes: how many; `None` = they cannot be read.
+    fn fetch(&mut self, into: &mut [u8]) -> Option<usize> {
+        let page = (PAGE - self.at % PAGE) as usize;
+        let length = page.min(into.len()).min(self.left as usize);
+        if length == 0 {
+            return Some(0);
+        }
+        let into = &mut into[..length];
+        // The first page is nobody's.
+        let length = match self.at {
+            ..PAGE => 0,
+            at => (self.read)(at, into).min(length),
+        };
+        if length == 0 {
+            return None;
+        }
+        let into = &into[..length];
+        self.at = self.at.wrapping_add(length as u64);
+        self.left -= length as u64;
+        if !self.counted
+            && let Some(end) = into.iter().position(|byte| *byte == 0)
+        {
+            self.left = 0;
+            return Some(end);
+        }
+        Some(length)
+    }
+}
+
+/// Whether a text that comes in pieces, the last of them empty, is as it is to be. One that cannot be read is not.
+fn search(how: How, sought: &Literal, fetch: impl FnMut(&mut [u8]) -> Option<usize>) -> bool {
+    found(how, sought, fetch).is_some_and(|found| found != how.not)
+}
+
+fn found(
+    how: How,
+    sought: &Literal,
+    mut fetch: impl FnMut(&mut [u8]) -> Option<usize>,
+) -> Option<bool> {
+    let sought = &sought.bytes[..sought.length];
+    let mut buffer = [0; LONGEST_SOUGHT + PIECE];
+    // Bytes that were there before: of what is sought a part may end the piece.
+    let mut kept = 0;
+    let mut seen = 0;
+    loop {
+        let more = fetch(&mut buffer[kept..kept + PIECE])?;
+        if how.folded {
+            buffer[kept..kept + more].make_ascii_lowercase();
+        }
+        let piece = &buffer[..kept + more];
+        if how.within {
+            if contains(piece, sought) {
+                return Some(true);
+            }
+            if more == 0 {
+                return Some(false);
+            }
+            let keep = piece.len().min(sought.len().saturating_sub(1));
+            let from = piece.len() - keep;
+            buffer.copy_within(from..from + keep, 0);
+            kept = keep;
+        } else {
+            if more == 0 {
+                return Some(seen == sought.len());
+            }
+            if !sought[seen..].starts_with(piece) {
+                return Some(false);
+            }
+            seen += more;
+        }
+    }
+}
+
+fn contains(piece: &[u8], sought: &[u8]) -> bool {
+    let Some(first) = sought.first() else {
+        return true;
+    };
+    let last = piece.len().saturating_sub(sought.len() - 1);
+    (0..last).any(|at| piece[at] == *first && piece[at..at + sought.len()] == *sought)
+}

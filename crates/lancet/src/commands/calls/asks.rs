@@ -1,0 +1,75 @@
+//! `--where` and `--min-time`, for one function.
+
+use crate::cli::CallsArgs;
+use prototypes::condition::{Compiled, Unfit};
+use prototypes::{Condition, Prototype};
+use std::time::Duration;
+use wire::calls::want;
+
+/// What is asked of all functions.
+pub struct Asks {
+    condition: Option<Condition>,
+    least: Option<Duration>,
+    /// The cycles of a time, or whatever it is counted in.
+    ticks: fn(Duration) -> u64,
+}
+
+/// What is asked of one.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// For the call and for its return.
+    pub words: [Vec<u64>; 2],
+    /// It takes so long at least.
+    pub least: u64,
+    /// [`want`].
+    pub want: u64,
+}
+
+impl Asks {
+    /// As the command line has it; `ticks` says how time is counted.
+    pub fn new(args: &CallsArgs, ticks: fn(Duration) -> u64) -> Self {
+        Asks {
+            condition: args.condition.clone(),
+            least: args.min_time,
+            ticks,
+        }
+    }
+
+    /// Whether anything is asked.
+    pub fn any(&self) -> bool {
+        self.condition.is_some() || self.least.is_some()
+    }
+
+    /// For lines: see [`Condition::lines`].
+    pub fn lines(&self) -> Vec<u64> {
+        self.condition
+            .as_ref()
+            .map(Condition::lines)
+            .unwrap_or_default()
+    }
+
+    /// What is asked of a function with this prototype.
+    pub fn of(&self, prototype: Option<&Prototype>) -> Result<Asked, Unfit> {
+        let compiled = match &self.condition {
+            Some(condition) => condition.compile(prototype, &|nanos| {
+                (self.ticks)(Duration::from_nanos(nanos))
+            })?,
+            None => Compiled::default(),
+        };
+        let mut asked = Asked {
+            least: self.least.map_or(0, self.ticks),
+            ..Asked::default()
+        };
+        asked.want |= match (compiled.lines, compiled.call.is_empty()) {
+            // Also where the line is asked at the return only.
+            (true, _) => want::ASKS_LINE | want::PLACE,
+            (false, false) => want::ASKS,
+            (false, true) => 0,
+        };
+        if self.least.is_some() || !compiled.exit.is_empty() {
+            asked.want |= want::HELD;
+        }
+        asked.words = [compiled.call, compiled.exit];
+        Ok(asked)
+    }
+}

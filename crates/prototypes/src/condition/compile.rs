@@ -1,0 +1,357 @@
+//! Words for crate `capture` of an expression and a prototype.
+//!
+//! What stands between the outermost `&&` is decided as early as it can be: what needs neither result nor time at the
+//! call, so that a call that is not wanted costs next to nothing, the rest at the return.
+
+use super::{Condition, Expression, Number, Relation, Sought, Subject};
+use crate::place::{Half, Place, Places};
+use crate::plan::width;
+use crate::types::{Expr, Kind, Lens, Prototype, Type};
+use capture::condition::{self, Length, Step};
+use capture::{Source, Width};
+
+/// The words of a condition for one function. Empty: nothing to ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compiled {
+    /// To be asked at the call.
+    pub call: Vec<u64>,
+    /// To be asked at the return.
+    pub exit: Vec<u64>,
+    /// Lines are asked at the call.
+    pub lines: bool,
+}
+
+/// Why a function's calls cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It has fewer arguments.
+    #[error("it has no argument {0}")]
+    NoArgument(usize),
+    /// It returns nothing.
+    #[error("it returns nothing")]
+    NoResult,
+    /// Neither number nor text.
+    #[error("{0} is `{1}`: only numbers and `char` strings can be asked")]
+    Type(String, String),
+}
+
+impl Condition {
+    /// The words for a function with this prototype. `ticks` makes cycles of nanoseconds.
+    pub fn compile(
+        &self,
+        prototype: Option<&Prototype>,
+        ticks: &dyn Fn(u64) -> u64,
+    ) -> Result<Compiled, Unfit> {
+        let places = prototype.map(Prototype::places);
+        let compiler = Compiler {
+            prototype: prototype.zip(places.as_ref()),
+            ticks,
+        };
+        let mut parts = Vec::new();
+        conjuncts(&self.expression, &mut parts);
+        let (late, early): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| is_late(part));
+        Ok(Compiled {
+            call: compiler.all(&early)?,
+            exit: compiler.all(&late)?,
+            lines: has_lines(&self.expression),
+        })
+    }
+
+    /// For `capture::condition::line_bits`; empty = no line is asked.
+    pub fn lines(&self) -> Vec<u64> {
+        let mut words = Vec::new();
+        for Sought { how, bytes } in &self.lines {
+            Step::Text(Source::Rax, *how, bytes, Length::Ended).encode(|word| words.push(word));
+        }
+        words
+    }
+}
+
+fn conjuncts<'e>(expression: &'e Expression, parts: &mut Vec<&'e Expression>) {
+    match expression {
+        Expression::And(left, right) => {
+            conjuncts(left, parts);
+            conjuncts(right, parts);
+        }
+        other => parts.push(other),
+    }
+}
+
+fn any(expression: &Expression, wanted: &dyn Fn(&Expression) -> bool) -> bool {
+    wanted(expression)
+        || match expression {
+            Expression::And(left, right) | Expression::Or(left, right) => {
+                any(left, wanted) || any(right, wanted)
+            }
+            Expression::Not(inside) => any(inside, wanted),
+            _ => false,
+        }
+}
+
+fn is_late(expression: &Expression) -> bool {
+    any(expression, &|one| match one {
+        Expression::Time(..) => true,
+        Expression::Number(subject, ..) | Expression::Text(subject, _) => {
+            subject.argument.is_none()
+        }
+        _ => false,
+    })
+}
+
+fn has_lines(expression: &Expression) -> bool {
+    any(expression, &|one| matches!(one, Expression::Line(_)))
+}
+
+struct Compiler<'p> {
+    prototype: Option<(&'p Prototype, &'p Places)>,
+    ticks: &'p dyn Fn(u64) -> u64,
+}
+
+impl<'p> Compiler<'p> {
+    /// Words for all of these.
+    fn all(&self, parts: &[&Expression]) -> Result<Vec<u64>, Unfit> {
+        let mut words = Vec::new();
+        // From the last on: each skips all that follow.
+        for part in parts.iter().rev() {
+            let mut this = self.words(part)?;
+            if !words.is_empty() {
+                Step::SkipUnless(words.len() as u32).encode(|word| this.push(word));
+            }
+            this.append(&mut words);
+            words = this;
+        }
+        Ok(words)
+    }
+
+    fn words(&self, expression: &Expression) -> Result<Vec<u64>, Unfit> {
+        let mut words = Vec::new();
+        let step = match expression {
+            Expression::And(left, right) | Expression::Or(left, right) => {
+                words = self.words(left)?;
+                let right = self.words(right)?;
+                let length = right.len() as u32;
+                let skip = match expression {
+                    Expression::And(..) => Step::SkipUnless(length),
+                    _ => Step::SkipIf(length),
+                };
+                skip.encode(|word| words.push(word));
+                words.extend(right);
+                return Ok(words);
+            }
+            Expression::Not(inside) => {
+                words = self.words(inside)?;
+                Step::Not
+            }
+            Expression::Line(number) => Step::Line(*number as u8),
+            Expression::Time(relation, nanos) => Step::Number(
+                condition::Place::Elapsed,
+                condition::Kind::Integer(Width::WORD),
+                *relation,
+                (self.ticks)(*nanos),
+            ),
+            Expression::Number(subject, relation, number) => {
+                self.number(*subject, *relation, *number)?
+            }
+            Expression::Text(subject, sought) => {
+                let (source, length) = self.text(*subject)?;
+                Step::Text(source, sought.how, &sought.bytes, length)
+            }
+        };
+        step.encode(|word| words.push(word));
+        Ok(words)
+    }
+
+    /// Where a subject lies and what type it has; no type = nobody described the function.
+    fn place(&self, subject: Subject) -> Result<(condition::Place, Option<&'p Type>), Unfit> {
+        let of = |source| condition::Place::Of(source);
+        let Some((prototype, places)) = self.prototype else {
+            let source = match subject.argument {
+                None => Source::Rax,
+                Some(number @ 0..6) => Source::Gp(number as u8),
+                Some(number) => Source::Stack((number as u16 - 6) * 8),
+            };
+            return Ok((of(source), None));
+        };
+        let (place, ty) = match subject.argument {
+            None => (places.returned, &prototype.returns),
+            Some(number) => {
+                let parameter = prototype.parameters.get(number);
+                let parameter = parameter.ok_or(Unfit::NoArgument(number + 1))?;
+                (places.arguments[number], &parameter.ty)
+            }
+        };
+        let returned = subject.argument.is_none();
+        let source = match place {
+            Place::Nowhere if returned => return Err(Unfit::NoResult),
+            Place::Gp(_) if returned => of(Source::Rax),
+            Place::Sse(_) if returned => condition::Place::ReturnedSse,
+            Place::Gp(n) => of(Source::Gp(n)),
+            Place::Sse(n) => of(Source::Sse(n)),
+            Place::Stack(at) if !returned => match u16::try_from(at) {
+                Ok(at) => of(Source::Stack(at)),
+                Err(_) => return Err(unfit(subject, ty)),
+            },
+            Place::Split(Half::Gp(_) | Half::Sse(_), _) | _ => return Err(unfit(subject, ty)),
+        };
+        Ok((source, Some(ty)))
+    }
+
+    fn number(
+        &self,
+        subject: Subject,
+        relation: Relation,
+        number: Number,
+    ) -> Result<Step<'static>, Unfit> {
+        let (place, ty) = self.place(subject)?;
+        let kind = match (ty.map(|ty| &ty.kind), subject.cast) {
+            (Some(Kind::Float), None) => condition::Kind::Float,
+            (Some(Kind::Double), None) => condition::Kind::Double,
+            (Some(Kind::Struct(_) | Kind::LongDouble | Kind::ComplexLongDouble), _) => {
+                return Err(unfit(subject, ty.expect("it has one")));
+            }
+            (_, Some(width)) => condition::Kind::Integer(width),
+            (None, None) => condition::Kind::Integer(Width {
+                signed: true,
+                ..Width::WORD
+            }),
+            // What an array is in C: an address.
+            (Some(Kind::Array(_) | Kind::Pointer(_)), None) => {
+                condition::Kind::Integer(Width::WORD)
+            }
+            (Some(_), None) => condition::Kind::Integer(width(ty.expect("it has one"), 0)),
+        };
+        let float = match number {
+            Number::Whole(number) => number as f64,
+            Number::Fraction(number) => number,
+        };
+        Ok(match kind {
+            condition::Kind::Float => {
+                let bits = (float as f32).to_bits();
+                Step::Number(place, kind, relation, bits.into())
+            }
+            condition::Kind::Double => Step::Number(place, kind, relation, float.to_bits()),
+            condition::Kind::Integer(width) => whole(place, width, relation, number),
+        })
+    }
+
+    /// Where a text's address is, and how long it is.
+    fn text(&self, subject: Subject) -> Result<(Source, Length), Unfit> {
+        let (place, ty) = self.place(subject)?;
+        let condition::Place::Of(source) = place else {
+            let ty = ty.expect("floating-point numbers are described");
+            return Err(unfit(subject, ty));
+        };
+        let Some(ty) = ty else {
+            return Ok((source, Length::Ended));
+        };
+        let wrong = || Err(unfit(subject, ty));
+        if matches!(ty.lens, Some(Lens::Vm(_))) {
+            return wrong();
+        }
+        let array = match &ty.kind {
+            Kind::Array(array) => Some(array),
+            Kind::Pointer(to) => match &to.kind {
+                Kind::Array(array) => Some(array),
+                Kind::Char | Kind::Void => None,
+                _ => return wrong(),
+            },
+            _ => return wrong(),
+        };
+        let Some(array) = array else {
+            return Ok((source, Length::Ended));
+        };
+        if !matches!(array.element.kind, Kind::Char) {
+            return wrong();
+        }
+        let length = match &array.length {
+            Expr::Zero(Some(most)) => self
+                .count(most)
+                .map(|(of, width)| Length::AtMost(of, width)),
+            length => self
+                .count(length)
+                .map(|(of, width)| Length::Counted(of, width)),
+        };
+        Ok((source, length.unwrap_or(Length::Ended)))
+    }
+
+    fn count(&self, length: &Expr) -> Option<(Source, Width)> {
+        let (prototype, _) = self.prototype?;
+        let argument = match length {
+            Expr::Zero(_) | Expr::Number(_) | Expr::Member(_) => return None,
+            Expr::Argument(index) => Some(usize::from(*index)),
+            Expr::Returned => None,
+        };
+        let subject = Subject {
+            argument,
+            cast: None,
+        };
+        let ty = match argument {
+            Some(index) => &prototype.parameters.get(index)?.ty,
+            None => &prototype.returns,
+        };
+        match self.place(subject).ok()?.0 {
+            condition::Place::Of(source) if ty.is_integer() => Some((source, width(ty, 0))),
+            _ => None,
+        }
+    }
+}
+
+/// A comparison of whole numbers. Of a number that the type does not have the answer is known.
+fn whole(
+    place: condition::Place,
+    width: Width,
+    relation: Relation,
+    number: Number,
+) -> Step<'static> {
+    let bits = u32::from(width.bytes) * 8;
+    let (least, most) = match width.signed {
+        true => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
+        false => (0, (1_i128 << bits) - 1),
+    };
+    let equal = matches!(relation, Relation::Equal | Relation::NotEqual);
+    let number = match number {
+        // `arg1 == -1` of an unsigned, `arg1 == 0xffffffff` of a signed: the same bits are meant.
+        Number::Whole(number) if equal && number < least => number + (1_i128 << bits),
+        Number::Whole(number) if equal && number > most => number - (1_i128 << bits),
+        Number::Whole(number) => number,
+        Number::Fraction(number) => {
+            // Between two whole numbers: below all that is at least the next one.
+            let floor = number.floor();
+            let whole = floor as i128;
+            return match relation {
+                _ if floor == number => self::whole(place, width, relation, Number::Whole(whole)),
+                Relation::Equal => Step::Constant(false),
+                Relation::NotEqual => Step::Constant(true),
+                Relation::Less | Relation::LessOrEqual => {
+                    self::whole(place, width, Relation::LessOrEqual, Number::Whole(whole))
+                }
+                Relation::Greater | Relation::GreaterOrEqual => {
+                    self::whole(place, width, Relation::Greater, Number::Whole(whole))
+                }
+            };
+        }
+    };
+    let below = number < least;
+    if below || number > most {
+        return Step::Constant(match relation {
+            Relation::Equal => false,
+            Relation::NotEqual => true,
+            Relation::Less | Relation::LessOrEqual => !below,
+            Relation::Greater | Relation::GreaterOrEqual => below,
+        });
+    }
+    Step::Number(
+        place,
+        condition::Kind::Integer(width),
+        relation,
+        number as u64,
+    )
+}
+
+fn unfit(subject: Subject, ty: &Type) -> Unfit {
+    let what = match subject.argument {
+        Some(number) => format!("argument {}", number + 1),
+        None => "its result".into(),
+    };
+    Unfit::Type(what, ty.to_string())
+}

@@ -1,0 +1,134 @@
+//! Which calls are shown: the expressions of `--where`.
+//!
+//! ```text
+//!   either  = both { "||" both }            both = one { "&&" one }          one = "!" one | "(" either ")" | test
+//!   test    = subject relation value
+//!   subject = ( "arg"N | "ret" ) [ ":" type ] | "time" | "line"      type = i8 u8 i16 u16 i32 u32 i64 u64
+//!   relation= "==" "!=" "<" "<=" ">" ">=" | "~" "!~" "~*"           ~ holds   !~ does not hold   ~* whatever the case
+//!   value   = NUMBER | "null" | DURATION | "TEXT"                   in a text \" \\ \n \t \xNN
+//! ```
+//!
+//! How an argument is taken is its prototype's business: `arg1 < 0` of an `unsigned` is never true, and `arg2 ~ "x"` of a
+//! string with a length looks at so many bytes. Of a function that nobody described arguments are 64 bits with a sign.
+//!
+//! `read` makes an expression of the text, `compile` words for crate `capture` of an expression and a prototype.
+
+mod compile;
+mod read;
+
+use std::fmt;
+
+pub use compile::{Compiled, Unfit};
+
+/// What is wrong with an expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// Something else was due.
+    #[error("expected {0}")]
+    Expected(&'static str),
+    /// A name that means nothing.
+    #[error("`{0}` is none of arg1, arg2 …, ret, time, line")]
+    Subject(String),
+    /// Arguments are counted from 1.
+    #[error("arguments are counted from 1 to 99")]
+    Argument,
+    /// A type that is none.
+    #[error("`{0}` is none of i8, u8, i16, u16, i32, u32, i64, u64")]
+    Type(String),
+    /// This relation to that value.
+    #[error("{0}")]
+    Mismatch(&'static str),
+    /// A text without its end.
+    #[error("the text has no closing `\"`")]
+    Unclosed,
+    /// A backslash and something else.
+    #[error("after a backslash only \\, \", n, t and xNN")]
+    Escape,
+    /// More than is looked for.
+    #[error("a text that is looked for has at most 64 bytes")]
+    Long,
+    /// More than 32.
+    #[error("at most 32 tests of a line")]
+    Lines,
+    /// Brackets in brackets.
+    #[error("nested too deeply")]
+    Depth,
+    /// Out of all types' range.
+    #[error("the number is out of range")]
+    Range,
+}
+
+/// A flaw, and where. `Display` is one block with a caret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionError {
+    /// The expression as it was given.
+    pub text: Box<str>,
+    /// Counted in characters from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub flaw: Flaw,
+}
+
+impl std::error::Error for ConditionError {}
+
+impl fmt::Display for ConditionError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "condition, column {}: {}", self.column, self.flaw)?;
+        crate::error::caret(out, &self.text, self.column)
+    }
+}
+
+/// An expression of `--where`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    expression: Expression,
+    /// What lines are looked through for, in the order of their bits.
+    lines: Vec<Sought>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Expression {
+    And(Box<Expression>, Box<Expression>),
+    Or(Box<Expression>, Box<Expression>),
+    Not(Box<Expression>),
+    Number(Subject, Relation, Number),
+    /// The argument, or the returned value.
+    Text(Subject, Sought),
+    /// In nanoseconds.
+    Time(Relation, u64),
+    /// Number of what is sought.
+    Line(usize),
+}
+
+/// An argument counted from 0, or the returned value; and the type it is taken for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Subject {
+    /// `None` is the returned value.
+    argument: Option<usize>,
+    cast: Option<capture::Width>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Whole(i128),
+    Fraction(f64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Sought {
+    how: capture::condition::How,
+    bytes: Vec<u8>,
+}
+
+use capture::condition::Relation;
+
+impl Condition {
+    /// Reads the argument of `--where`.
+    pub fn parse(text: &str) -> Result<Self, ConditionError> {
+        read::condition(text).map_err(|(at, flaw)| ConditionError {
+            text: text.into(),
+            column: text.get(..at).map_or(0, |before| before.chars().count()) + 1,
+            flaw,
+        })
+    }
+}
