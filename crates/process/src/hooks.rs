@@ -17,6 +17,7 @@
 //! attach finds them in the list and lifts them or uses them again.
 
 mod areas;
+mod named;
 mod own;
 mod parked;
 mod set;
@@ -37,6 +38,7 @@ use crate::memory::GuestMemory;
 use crate::resident::Resident;
 use crate::ruby;
 use areas::Areas;
+pub use state::Script;
 use standstill::stopped;
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -70,6 +72,9 @@ pub struct Wanted {
     pub copy: [Vec<u64>; 2],
     /// Which of the agent's routines it leads to.
     pub routine: usize,
+    /// Several functions of the script's language that have this code in common, each with what tells it from the
+    /// others; calls of others are not told. Empty = it is this one function.
+    pub names: Vec<(u64, Function)>,
 }
 
 /// [`Wanted::routine`] of a function whose calls are told.
@@ -120,6 +125,10 @@ pub struct Tracing {
     /// Functions by the number of their hook.
     names: HashMap<u32, Function>,
     timing: Timing,
+    /// The guest's VM.
+    script: Script,
+    /// Functions by names of its language.
+    defined_names: named::Names,
     /// Why no script lines can be told.
     no_lines: Option<String>,
     open: bool,
@@ -201,6 +210,8 @@ impl Tracing {
             next_number: 0,
             names: HashMap::new(),
             timing,
+            script,
+            defined_names: named::Names::default(),
             no_lines,
             open: true,
             memory,

@@ -12,6 +12,7 @@
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
 //! | `functions`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
+//! | `scripted` | functions by the names of the script's language |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
@@ -38,6 +39,7 @@ mod ptrace;
 pub mod resident;
 pub mod ruby;
 mod seccomp;
+pub mod scripted;
 pub mod session;
 pub mod snapshot;
 pub mod stop;

@@ -1,9 +1,9 @@
 //! Hooks for ourselves: the unwinder, which must know our routine's frames; the loader, which tells of libraries
 //! that come.
 
-use super::{CALL_THROUGH, FIND_FDE, Tracing, Wanted};
+use super::{CALL_THROUGH, FIND_FDE, Refused, Tracing, Wanted};
 use crate::error::{Error, Result};
-use crate::functions::{Function, Functions};
+use crate::functions::Function;
 use crate::linkmap;
 use crate::maps::Maps;
 use routine::unwind;
@@ -31,6 +31,9 @@ impl Tracing {
         {
             wanted.push(own(function, CALL_THROUGH, want::LOADER));
         }
+        let needed = wanted.len();
+        wanted.extend(self.definers());
+        let needed: Vec<u64> = wanted[..needed].iter().map(|one| one.function.address).collect();
         wanted.retain(|wanted| !self.own.contains(&wanted.function.address));
         if wanted.is_empty() {
             return Ok(());
@@ -40,7 +43,8 @@ impl Tracing {
             .map(|wanted| wanted.function.address)
             .collect();
         let refused = self.set(wanted)?;
-        if let Some(refused) = refused.first() {
+        let missed = |refused: &&Refused| needed.contains(&refused.function.address);
+        if let Some(refused) = refused.iter().find(missed) {
             return Err(Error::Hook {
                 pid,
                 function: refused.function.name.clone(),
@@ -89,8 +93,8 @@ impl Tracing {
     /// refused.
     pub fn follow(
         &mut self,
-        wanted: impl FnOnce(&Functions) -> Vec<Wanted>,
-    ) -> Result<Vec<super::Refused>> {
+        wanted: impl FnOnce(&Self) -> Vec<Wanted>,
+    ) -> Result<Vec<Refused>> {
         let pid = self.pid();
         let loads = self
             .resident
@@ -98,14 +102,9 @@ impl Tracing {
         let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
         self.functions.refresh(pid, &self.memory, &maps)?;
         self.forget_unloaded();
-        let hooked: Vec<u64> = self
-            .names
-            .values()
-            .map(|function| function.address)
-            .collect();
         let done = self.set_own().and_then(|()| {
-            let mut wanted = wanted(&self.functions);
-            wanted.retain(|wanted| !hooked.contains(&wanted.function.address));
+            let mut wanted = wanted(self);
+            wanted.retain(|wanted| !self.is_told(wanted));
             match wanted.is_empty() {
                 true => Ok(Vec::new()),
                 false => self.set(wanted),
@@ -121,22 +120,24 @@ impl Tracing {
         let functions = &self.functions;
         let gone = |place: u64| functions.module_of(place).is_none();
         for known in self.hooks.values_mut().filter(|known| known.set) {
-            if gone(known.hook.place) {
-                known.set = false;
-                let number = known.hook.number as u32;
-                self.names.remove(&number);
-            }
+            known.set = !gone(known.hook.place);
         }
+        let names = self.names.values().map(|function| function.address);
+        let unloaded: Vec<u64> = names.filter(|address| gone(*address)).collect();
         self.own.retain(|address| !gone(*address));
+        for address in unloaded {
+            self.unname(address);
+        }
     }
 }
 
-fn own(function: Function, routine: usize, want: u64) -> Wanted {
+pub(super) fn own(function: Function, routine: usize, want: u64) -> Wanted {
     Wanted {
         function,
         want,
         stack: Some(0),
         copy: [Vec::new(), Vec::new()],
         routine,
+        names: Vec::new(),
     }
 }

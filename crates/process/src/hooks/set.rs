@@ -11,7 +11,7 @@ use crate::stop::Stop;
 use routine::frame::{MOST_COPIED, flags};
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Plan, Stub};
-use wire::calls::{self, Hook, area, want};
+use wire::calls::{self, Hook, area};
 
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
@@ -101,11 +101,8 @@ impl Tracing {
                 ),
             };
             match made {
-                Ok(made) => {
-                    if wanted.want & !want::LOADER != 0 {
-                        self.names
-                            .insert(made.known.hook.number as u32, wanted.function.clone());
-                    }
+                Ok(mut made) => {
+                    self.name(borrowed, &mut writes, wanted, &mut made.known)?;
                     prepared.push(made);
                 }
                 Err(reason) => refused.push(Refused {
@@ -162,7 +159,8 @@ impl Tracing {
                 .position(|made| made.known.hook.place == place);
             let known = prepared.remove(at.expect("it is one of them")).known;
             self.silence(known.at)?;
-            let function = self.names.remove(&(known.hook.number as u32));
+            let places = [place, place - LANDING].into_iter();
+            let function = { places }.find_map(|address| self.unname(address));
             refused.extend(function.map(|function| Refused {
                 function,
                 reason: IN_THE_WAY.into(),

@@ -125,6 +125,19 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
+    /// Calls `each` with every class's name, in lower case.
+    pub fn each_class(
+        &self,
+        each: &mut dyn FnMut(Text) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        for entry in Table::new(self.memory, self.executor(CLASSES)?)?.entries() {
+            if each(entry?.0).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// What kind of function a `zend_function` is.
     fn function_at(&self, function: u64) -> Result<Function, Error> {
         Ok(if self.is_internal(function)? {

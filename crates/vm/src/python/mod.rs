@@ -13,6 +13,7 @@
 //! | `object`, `class` | what kind of object is this, what is its class called? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
+//! | `names` | which modules, and what is in them? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
 //! | `show` | what would this object look like, printed? |
 //!
@@ -31,6 +32,7 @@ mod function;
 mod greenlet;
 mod layout;
 mod lines;
+mod names;
 mod object;
 mod show;
 mod string;

@@ -12,6 +12,7 @@
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
 //! | `class` | what is its class called? |
 //! | `function` | which C function is behind a method's name? |
+//! | `names` | which constants and C functions are there? |
 //! | `show`, `quote`, `number` | how does a value look, as text? |
 //! | `string`, `symbol`, `collection`, `table`, `shape` | the containers those answers are kept in |
 //! | `heap` | which objects are there? |
@@ -26,6 +27,7 @@ mod function;
 mod heap;
 mod iseq;
 mod layout;
+mod names;
 mod number;
 mod object;
 mod quote;
