@@ -68,6 +68,13 @@ pub struct Pattern {
     pub name: String,
 }
 
+impl Pattern {
+    /// Whether it may name several, and more that come later.
+    pub fn is_glob(&self) -> bool {
+        self.name.contains('*')
+    }
+}
+
 /// It is no [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPattern {
@@ -100,7 +107,9 @@ impl FromStr for Pattern {
 
 impl fmt::Display for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Language::ALL.into_iter().find(|(of, _)| *of == self.language);
+        let word = Language::ALL
+            .into_iter()
+            .find(|(of, _)| *of == self.language);
         write!(out, "{}:{}", word.map_or("", |(_, word)| word), self.name)
     }
 }
@@ -140,19 +149,9 @@ pub enum Outcome {
     /// Functions; of a pattern with `*` there may be none yet.
     Found(Vec<Scripted>),
     /// It does not exist, but may be defined later.
-    NotYet {
-        /// What is missing.
-        why: String,
-        /// Names of C functions near it, to look for one that was meant.
-        near: Vec<String>,
-    },
-    /// No C function is behind it.
-    Never {
-        /// Why.
-        why: String,
-        /// As above.
-        near: Vec<String>,
-    },
+    NotYet(String),
+    /// No C function is behind it, and why.
+    Never(String),
 }
 
 /// A function as a VM's tables have it.
@@ -200,36 +199,36 @@ fn look(
 ) -> Outcome {
     let pages = &Pages::of(memory);
     let name = pattern.name.as_str();
-    let is_glob = name.contains('*');
-    let (look, near): (Look, &dyn Fn() -> Vec<String>) = match (pattern.language, script) {
-        (_, Script::None(reason)) => (Look::Never(reason.clone()), &Vec::new),
-        (Language::Ruby, Script::Ruby(facts, _)) => {
-            (ruby::look(pages, *facts, name), &|| ruby::near(pages, *facts, name))
-        }
-        (Language::Python, Script::Python(facts)) => {
-            (python::look(pages, *facts, name), &|| python::near(pages, *facts, name))
-        }
-        (Language::Perl, Script::Perl(facts)) => {
-            (perl::look(pages, *facts, name), &|| perl::near(pages, *facts, name))
-        }
-        (Language::Php, Script::Php(facts)) => {
-            (php::look(pages, *facts, name), &|| php::near(pages, *facts, name))
-        }
-        _ => {
-            let why = format!("the process does not run {}", pattern.language);
-            (Look::Never(why), &Vec::new)
-        }
+    let look = match (pattern.language, script) {
+        (_, Script::None(reason)) => Look::Never(reason.clone()),
+        (Language::Ruby, Script::Ruby(facts, _)) => ruby::look(pages, *facts, name),
+        (Language::Python, Script::Python(facts)) => python::look(pages, *facts, name),
+        (Language::Perl, Script::Perl(facts)) => perl::look(pages, *facts, name),
+        (Language::Php, Script::Php(facts)) => php::look(pages, *facts, name),
+        _ => Look::Never(format!("the process does not run {}", pattern.language)),
     };
     match look {
         Look::Found(named) => match placed(named, functions, memory) {
-            found if found.is_empty() && !is_glob => Outcome::Never {
-                why: "its code lies in no library".into(),
-                near: Vec::new(),
-            },
+            found if found.is_empty() && !pattern.is_glob() => {
+                Outcome::Never("its code lies in no library".into())
+            }
             found => Outcome::Found(found),
         },
-        Look::NotYet(why) => Outcome::NotYet { why, near: near() },
-        Look::Never(why) => Outcome::Never { why, near: near() },
+        Look::NotYet(why) => Outcome::NotYet(why),
+        Look::Never(why) => Outcome::Never(why),
+    }
+}
+
+/// Names of C functions in the neighbourhood of a name, to look for the one that was meant.
+pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<String> {
+    let pages = &Pages::of(memory);
+    let name = pattern.name.as_str();
+    match (pattern.language, script) {
+        (Language::Ruby, Script::Ruby(facts, _)) => ruby::near(pages, *facts, name),
+        (Language::Python, Script::Python(facts)) => python::near(pages, *facts, name),
+        (Language::Perl, Script::Perl(facts)) => perl::near(pages, *facts, name),
+        (Language::Php, Script::Php(facts)) => php::near(pages, *facts, name),
+        _ => Vec::new(),
     }
 }
 

@@ -11,8 +11,9 @@ use wire::calls::Calls;
 /// Distance of `r_state` in `struct r_debug` (glibc `elf/link.h`); 0 = a change has ended.
 const STATE: u64 = 24;
 
-/// A guest is not kept for longer, in nanoseconds: to hook a library takes the command some milliseconds.
-const MOST: u64 = 500_000_000;
+/// A guest is not kept for longer, in nanoseconds. To hook a library takes the command some milliseconds; on a machine
+/// that has no time for it, a second was seen. A command that is dead is not waited for so long (`pulse`).
+const MOST: u64 = 5_000_000_000;
 /// Between two looks.
 const PAUSE: u64 = 50_000;
 

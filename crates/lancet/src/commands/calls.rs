@@ -1,6 +1,7 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
 mod guest;
+mod names;
 mod printer;
 mod select;
 mod signatures;
@@ -30,10 +31,14 @@ const LOOK: Duration = Duration::from_millis(1);
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     interrupt::catch();
     let signatures = Signatures::read(&args.prototypes)?;
-    let out = Output::open(args.output.as_deref(), Stream::Stdout)?.out;
+    let stream = match args.ltrace {
+        true => Stream::Stderr,
+        false => Stream::Stdout,
+    };
+    let out = Output::open(args.output.as_deref(), stream)?.out;
     let mut source = Live::open(&args, &signatures)?;
     let mut sink: Box<dyn Sink> = match args.count {
-        true => Box::new(Summary::new(out)),
+        true => Box::new(Summary::new(&args, out)),
         false => Box::new(Printer::new(&args, &signatures, out)),
     };
     let watched = watch(&args, &mut source, &mut *sink);

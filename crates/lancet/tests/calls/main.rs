@@ -6,16 +6,25 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `killed` | `kill -9` of lancet at random instants |
+//! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
+//! | `late` | libraries that scripts load after the attach, from their first call |
+//! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
-//! The environment variables are those of the tests in `live`, whose harness this shares.
+//! The environment variables are those of the tests in `live`, whose harness this shares; `LANCET_SCRIPTS` names the other
+//! interpreters, `python-system perl-system php-system` unless it is set: `python-3.9 php-8.4` are roots.
 
 #[allow(dead_code, unused_imports, reason = "each target uses its part")]
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod database;
+mod drivers;
 mod exact;
+mod interpreters;
 mod killed;
+mod late;
+mod lines;
 mod machine;
 mod nasty;
 mod watch;

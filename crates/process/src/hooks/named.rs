@@ -11,7 +11,7 @@
 //! | PHP | `zend_startup_module_ex`, with which `dl` ends |
 
 use super::own::own;
-use super::{CALL_THROUGH, Known, Tracing, Wanted};
+use super::{CALL_THROUGH, Known, Refused, Tracing, Wanted};
 use crate::borrow::Borrowed;
 use crate::error::Result;
 use crate::functions::Function;
@@ -34,6 +34,20 @@ impl Tracing {
     /// Looks for C functions by their name in the script's language.
     pub fn named(&self, pattern: &Pattern) -> Outcome {
         scripted::find(&self.memory, &self.script, &self.functions, pattern)
+    }
+
+    /// Names of C functions in the neighbourhood of one.
+    pub fn near(&self, pattern: &Pattern) -> Vec<String> {
+        scripted::near(&self.memory, &self.script, pattern)
+    }
+
+    /// Hooks those of `wanted` that are not hooked yet; what was refused.
+    pub fn add(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        wanted.retain(|wanted| !self.is_told(wanted));
+        match wanted.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.set(wanted),
+        }
     }
 
     /// From now on, what defines names waits until it has been looked at ([`follow`](Tracing::follow)).
@@ -72,7 +86,7 @@ impl Tracing {
     }
 
     /// Whether a hook is there that tells all this.
-    pub(super) fn is_told(&self, wanted: &Wanted) -> bool {
+    fn is_told(&self, wanted: &Wanted) -> bool {
         let address = wanted.function.address;
         let mut names = wanted.names.iter();
         match wanted.names.is_empty() {

@@ -33,7 +33,10 @@ impl Tracing {
         }
         let needed = wanted.len();
         wanted.extend(self.definers());
-        let needed: Vec<u64> = wanted[..needed].iter().map(|one| one.function.address).collect();
+        let needed: Vec<u64> = wanted[..needed]
+            .iter()
+            .map(|one| one.function.address)
+            .collect();
         wanted.retain(|wanted| !self.own.contains(&wanted.function.address));
         if wanted.is_empty() {
             return Ok(());
@@ -91,10 +94,7 @@ impl Tracing {
 
     /// Looks at what is loaded now, and hooks of it what `wanted` asks for; then the loader may go on. What was
     /// refused.
-    pub fn follow(
-        &mut self,
-        wanted: impl FnOnce(&Self) -> Vec<Wanted>,
-    ) -> Result<Vec<Refused>> {
+    pub fn follow(&mut self, wanted: impl FnOnce(&Self) -> Vec<Wanted>) -> Result<Vec<Refused>> {
         let pid = self.pid();
         let loads = self
             .resident
@@ -103,12 +103,8 @@ impl Tracing {
         self.functions.refresh(pid, &self.memory, &maps)?;
         self.forget_unloaded();
         let done = self.set_own().and_then(|()| {
-            let mut wanted = wanted(self);
-            wanted.retain(|wanted| !self.is_told(wanted));
-            match wanted.is_empty() {
-                true => Ok(Vec::new()),
-                false => self.set(wanted),
-            }
+            let wanted = wanted(self);
+            self.add(wanted)
         });
         self.resident
             .set_board(&self.memory, offset_of!(Board, loads_seen), loads)?;

@@ -11,7 +11,7 @@ use crate::stop::Stop;
 use routine::frame::{MOST_COPIED, flags};
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Plan, Stub};
-use wire::calls::{self, Hook, area};
+use wire::calls::{self, Hook, area, want};
 
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
@@ -62,7 +62,12 @@ impl Tracing {
                 return Ok(Step::Again(place, wanted.clone()));
             }
         }
-        let (plan, copied) = texts.plan(&self.functions, &self.memory, function)?;
+        let (plan, copied) = texts.plan(
+            &self.functions,
+            &self.memory,
+            function,
+            wanted.want & want::SCRIPTED != 0,
+        )?;
         let mut was = vec![0; plan.stolen];
         self.memory
             .read_bytes(plan.patch_at, &mut was)

@@ -31,13 +31,14 @@ struct Text {
 }
 
 impl Texts {
-    /// Plans the hook of a function, and says how many bytes of stack arguments it must be given; or why there can be
-    /// no hook.
+    /// Plans the hook of a function, and says how many bytes of stack arguments it must be given at least; or why there
+    /// can be no hook.
     pub fn plan(
         &mut self,
         functions: &Functions,
         memory: &GuestMemory,
         function: &Function,
+        own_convention: bool,
     ) -> Result<(Plan, u32), String> {
         let place = functions
             .module_of(function.address)
@@ -64,7 +65,12 @@ impl Texts {
             size => size.min(code.len() as u64),
         };
         let range = function.address..function.address + own;
-        let copied = match stack(&text.code, text.at, range) {
+        // What a VM calls in a convention of its own is given what that says.
+        let found = match own_convention {
+            true => Stack::Reads(0),
+            false => stack(&text.code, text.at, range),
+        };
+        let copied = match found {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
             Stack::Unproven => COPIED,
             Stack::All => UNBOUNDED,

@@ -18,9 +18,9 @@ pub fn look(memory: &Pages, facts: Facts, name: &str) -> Look {
     match perl.xsub(&interpreter, name) {
         Ok(xsub) => Look::Found(vec![named(name.to_owned(), xsub)]),
         Err(_) if name.contains('*') => Look::Found(all(&perl, &interpreter, name)),
-        Err(Error::WrittenInPerl) => {
-            Look::Never("it is written in Perl; only subs written in C (XSUBs) can be hooked".into())
-        }
+        Err(Error::WrittenInPerl) => Look::Never(
+            "it is written in Perl; only subs written in C (XSUBs) can be hooked".into(),
+        ),
         Err(why) => Look::NotYet(why.to_string()),
     }
 }

@@ -12,11 +12,21 @@ pub fn look(memory: &Pages, facts: Facts, name: &str) -> Look {
         Err(why) => return Look::Never(why.to_string()),
     };
     match php.internal(name) {
-        Ok(internal) => Look::Found(named(&php, internal).into_iter().collect()),
+        Ok(internal) => {
+            let found = named(&php, internal).map(|found| match found.name {
+                // A class has what it inherits under its own name.
+                ref declared if !declared.eq_ignore_ascii_case(name) => Named {
+                    name: name.to_owned(),
+                    ..found
+                },
+                _ => found,
+            });
+            Look::Found(found.into_iter().collect())
+        }
         Err(_) if name.contains('*') => Look::Found(all(&php, name)),
-        Err(Error::WrittenInPhp) => Look::Never(
-            "it is written in PHP; only functions written in C can be hooked".into(),
-        ),
+        Err(Error::WrittenInPhp) => {
+            Look::Never("it is written in PHP; only functions written in C can be hooked".into())
+        }
         Err(why) => Look::NotYet(why.to_string()),
     }
 }
@@ -66,11 +76,15 @@ fn all(php: &Php<'_, Pages>, pattern: &str) -> Vec<Named> {
         Some((of, _)) => {
             let classes = classes(php).into_iter();
             let classes = classes.filter(|class| matches(of, class, true));
-            classes.flat_map(|class| functions(php, Some(&class))).collect()
+            classes
+                .flat_map(|class| functions(php, Some(&class)))
+                .collect()
         }
     };
     let found = found.into_iter();
-    found.filter(|one| matches(pattern, &one.name, true)).collect()
+    found
+        .filter(|one| matches(pattern, &one.name, true))
+        .collect()
 }
 
 /// Names of C functions near a name.
@@ -79,7 +93,10 @@ pub fn near(memory: &Pages, facts: Facts, name: &str) -> Vec<String> {
         return Vec::new();
     };
     let Some((class, method)) = name.split_once("::") else {
-        return functions(&php, None).into_iter().map(|one| one.name).collect();
+        return functions(&php, None)
+            .into_iter()
+            .map(|one| one.name)
+            .collect();
     };
     let found = functions(&php, Some(class));
     if !found.is_empty() {

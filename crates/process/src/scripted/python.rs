@@ -104,7 +104,11 @@ pub fn near(memory: &Pages, facts: Facts, name: &str) -> Vec<String> {
     if let Some(names) = { parents }.find_map(known) {
         return names;
     }
+    let first = name.split('.').next().unwrap_or(name);
     let mut names = Vec::new();
+    if python.lookup(first).is_ok() {
+        return names;
+    }
     let rest = name.find('.').map_or("", |dot| &name[dot..]);
     let _ = python.each_module(&mut |module, _| {
         names.push(text(&python, module) + rest);

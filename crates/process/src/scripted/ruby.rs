@@ -18,7 +18,9 @@ pub fn look(memory: &Pages, facts: Facts, name: &str) -> Look {
     };
     match ruby.function(name) {
         Ok(function) => {
-            let itself = name.find(['#', '.']).is_some_and(|at| name[at..].starts_with('.'));
+            let itself = name
+                .find(['#', '.'])
+                .is_some_and(|at| name[at..].starts_with('.'));
             Look::Found(vec![named(name.to_owned(), function, itself)])
         }
         Err(why) => explain(&ruby, name, why),
@@ -46,7 +48,9 @@ fn explain(ruby: &Ruby<'_, Pages>, name: &str, why: Error) -> Look {
                 Some(format!(" at {path}:{}", ruby.first_line(iseq).ok()?))
             };
             let place = place().unwrap_or_default();
-            Look::Never(format!("it is written in Ruby{place}; only methods written in C can be hooked"))
+            Look::Never(format!(
+                "it is written in Ruby{place}; only methods written in C can be hooked"
+            ))
         }
         Error::NotInC(_) | Error::NoMethodName | Error::NotAModule { .. } | Error::NoSymbols => {
             Look::Never(why.to_string())
@@ -92,7 +96,18 @@ fn all(ruby: &Ruby<'_, Pages>, pattern: &str) -> Vec<Named> {
         if may_begin(pattern, shown) {
             methods(&ruby, shown, module, &mut here);
         }
-        found.extend(here.into_iter().filter(|one| matches(pattern, &one.name, false)));
+        // A class may be known by several names (`Bignum`); its own is better.
+        let mut own = String::new();
+        let _ = ruby.write_class_name(module, &mut own);
+        for mut one in here {
+            let named = format!("{own}{}", &one.name[shown.len()..]);
+            if own != shown && matches(pattern, &named, false) {
+                one.name = named;
+            }
+            if matches(pattern, &one.name, false) {
+                found.push(one);
+            }
+        }
         if depth == DEEPEST {
             continue;
         }
@@ -104,7 +119,11 @@ fn all(ruby: &Ruby<'_, Pages>, pattern: &str) -> Vec<Named> {
             ControlFlow::Continue(())
         });
         for (name, value) in modules {
-            let path = if depth == 0 { name } else { format!("{path}::{name}") };
+            let path = if depth == 0 {
+                name
+            } else {
+                format!("{path}::{name}")
+            };
             if may_begin(pattern, &path) {
                 left.push((path, value, depth + 1));
             }
@@ -115,7 +134,10 @@ fn all(ruby: &Ruby<'_, Pages>, pattern: &str) -> Vec<Named> {
 
 /// Names of C functions near a name: of the class that is named, or classes beside it.
 pub fn near(memory: &Pages, facts: Facts, name: &str) -> Vec<String> {
-    let Ok(ruby) = Ruby::new(memory, facts).map_err(Error::from).and_then(Ruby::with_names) else {
+    let Ok(ruby) = Ruby::new(memory, facts)
+        .map_err(Error::from)
+        .and_then(Ruby::with_names)
+    else {
         return Vec::new();
     };
     let end = name.find(['#', '.']).unwrap_or(0);

@@ -126,10 +126,7 @@ impl<M: Memory> Php<'_, M> {
     }
 
     /// Calls `each` with every class's name, in lower case.
-    pub fn each_class(
-        &self,
-        each: &mut dyn FnMut(Text) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    pub fn each_class(&self, each: &mut dyn FnMut(Text) -> ControlFlow<()>) -> Result<(), Error> {
         for entry in Table::new(self.memory, self.executor(CLASSES)?)?.entries() {
             if each(entry?.0).is_break() {
                 break;
@@ -138,14 +135,17 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
+    /// The C function behind a `zend_internal_function`.
+    pub fn handler(&self, function: u64) -> Result<u64, Fault> {
+        self.memory.u64(function.wrapping_add(self.layout.handler))
+    }
+
     /// What kind of function a `zend_function` is.
     fn function_at(&self, function: u64) -> Result<Function, Error> {
         Ok(if self.is_internal(function)? {
             Function::C(Internal {
                 function,
-                handler: self
-                    .memory
-                    .u64(function.wrapping_add(self.layout.handler))?,
+                handler: self.handler(function)?,
             })
         } else {
             Function::Php { function }

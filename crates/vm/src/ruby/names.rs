@@ -34,8 +34,7 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Whether a value is a class or module, whose constants and methods can be asked for.
     pub fn is_module(&self, value: u64) -> bool {
-        is_object(value)
-            && matches!(self.type_of(value), Ok(Type::Class | Type::Module))
+        is_object(value) && matches!(self.type_of(value), Ok(Type::Class | Type::Module))
     }
 
     /// The class that holds a value's own methods, those of `Module.method`; `None` if it has none of its own.

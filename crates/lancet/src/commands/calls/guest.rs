@@ -1,5 +1,6 @@
 //! One traced process: hooked as the selection says, read, left.
 
+use super::names::{self, Names};
 use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
@@ -33,6 +34,7 @@ pub struct Guest {
     tracing: Tracing,
     clock: Clock,
     selection: Selection,
+    names: Names,
     plan: Plan,
     /// Functions by the number of their hook, and lines by theirs, to be shared.
     functions: HashMap<u32, Arc<Function>>,
@@ -41,6 +43,8 @@ pub struct Guest {
     stacks: Vec<Range<u64>>,
     /// Its lanes are no more.
     gone: bool,
+    /// Says nothing but what went wrong, as ltrace does.
+    quiet: bool,
 }
 
 /// How functions are hooked.
@@ -67,10 +71,42 @@ impl Plan {
                 want: self.want,
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
+                names: Vec::new(),
                 function,
             }
         });
         wanted.collect()
+    }
+
+    /// What is wanted of the guest as it is now: symbols, and names of the script's language.
+    fn wanted(
+        &self,
+        tracing: &Tracing,
+        signatures: &Signatures,
+        selection: &Selection,
+        names: &mut Names,
+    ) -> Vec<Wanted> {
+        names.look(tracing);
+        let scripted = names.by_address();
+        let mut functions = selection.functions(tracing.functions());
+        functions.retain(|function| !scripted.contains_key(&function.address));
+        let mut wanted = self.all(signatures, functions);
+        for of_code in scripted.values() {
+            for one in of_code {
+                let (module, name) = (&one.function.module, &one.function.name);
+                signatures.learn(module, name, &names::prototype(one.calling));
+            }
+            let Some(first) = of_code.first() else {
+                continue;
+            };
+            let one = self.all(signatures, vec![first.function.clone()]);
+            wanted.extend(one.into_iter().map(|wanted| Wanted {
+                want: wanted.want | want::SCRIPTED,
+                names: names::identities(of_code),
+                ..wanted
+            }));
+        }
+        wanted
     }
 }
 
@@ -92,48 +128,75 @@ impl Guest {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !args.ltrace {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
-        let asked = functions.len();
         let plan = Plan {
-            want: wanted_of(args),
+            want: wanted_of(args, &selection),
             detail: Detail {
                 strings: args.strings,
                 array: args.array,
             },
             copies: !args.count,
         };
-        let wanted = plan.all(signatures, functions);
+        let mut names = Names::of(&args.x);
+        let wanted = plan.wanted(&tracing, signatures, &selection, &mut names);
+        let asked = wanted.iter().map(|one| one.names.len().max(1)).sum();
+        if asked == 0 && names.were_refused() && !names.are_awaited() {
+            anyhow::bail!("process {pid}: nothing of what was asked for can be hooked");
+        }
+        if names.are_awaited() {
+            tracing.expect_definitions().map_err(explain)?;
+        }
         let refused = tracing.set(wanted).map_err(explain)?;
-        announce(&tracing, asked, &refused, began.elapsed());
+        if !args.ltrace {
+            announce(&tracing, asked, &refused, began.elapsed());
+        }
         Ok(Guest {
             tracing,
             clock: Clock::start(),
             selection,
+            names,
             plan,
             functions: HashMap::new(),
             lines: Vec::new(),
             stacks: Vec::new(),
             gone: false,
+            quiet: args.ltrace,
         })
     }
 
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
     pub fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
-        if !self.tracing.has_news()? {
+        let news = self.tracing.has_news()?;
+        if !news && !(self.names.are_due() && self.names.look(&self.tracing)) {
             return Ok(());
         }
         let before = self.tracing.hooked();
-        let (selection, plan) = (&self.selection, &self.plan);
-        let refused = self
-            .tracing
-            .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+        let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
+        let mut wanted = |tracing: &Tracing| plan.wanted(tracing, signatures, selection, names);
+        let refused = match news {
+            true => self.tracing.follow(wanted)?,
+            false => {
+                let wanted = wanted(&self.tracing);
+                self.tracing.add(wanted)?
+            }
+        };
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
+        if self.quiet {
+            return Ok(());
+        }
         if more != 0 {
-            eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
+            let how = if news {
+                "has loaded a library"
+            } else {
+                "has defined what is asked for"
+            };
+            eprintln!("lancet: process {pid} {how}: {more} more functions hooked");
         }
         say_refused(&refused);
         Ok(())
@@ -157,7 +220,9 @@ impl Guest {
                 true => "runs another program now (exec)",
                 false => "ended",
             };
-            eprintln!("lancet: process {} {how}", self.tracing.pid());
+            if !self.quiet {
+                eprintln!("lancet: process {} {how}", self.tracing.pid());
+            }
             false
         }))
     }
@@ -184,9 +249,9 @@ impl Guest {
                         continue;
                     };
                     let functions = self.tracing.functions();
-                    if !self.selection.shows(functions, &function, caller) {
+                    let Some(shown) = self.selection.shows(functions, &function, caller) else {
                         continue;
-                    }
+                    };
                     let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
@@ -195,6 +260,7 @@ impl Guest {
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function,
+                        shown,
                         caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
@@ -298,6 +364,11 @@ impl Guest {
         !self.gone && self.tracing.is_alive()
     }
 
+    /// Whether some of what was asked for can never be hooked.
+    pub fn was_refused(&self) -> bool {
+        self.names.were_refused()
+    }
+
     /// Its id.
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
@@ -315,9 +386,11 @@ impl Guest {
     }
 }
 
-fn wanted_of(args: &CallsArgs) -> u64 {
+fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
     match args.count {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }

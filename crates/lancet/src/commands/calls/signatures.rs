@@ -50,6 +50,13 @@ impl Signatures {
             .clone()
     }
 
+    /// Notes how a function is called that no file describes.
+    pub fn learn(&self, module: &str, name: &str, prototype: &Prototype) {
+        let key = (module.to_owned(), name.to_owned());
+        let mut known = self.known.borrow_mut();
+        known.entry(key).or_insert_with(|| Some(prototype.clone()));
+    }
+
     /// What is shown of a function that nobody described.
     pub fn unknown(&self) -> &Prototype {
         &self.unknown

@@ -128,7 +128,7 @@ impl Source for Live<'_> {
     fn say_losses(&mut self) -> bool {
         let mut lost = self.refused;
         for guest in &mut self.guests {
-            lost |= say_losses(guest);
+            lost |= guest.was_refused() | say_losses(guest);
         }
         lost
     }

@@ -1,9 +1,13 @@
 //! `-c`: how often and how long, by function and script line.
 
+mod ltrace;
+
 use super::sink::Sink;
 use super::source::Count;
 use super::stacks::Stacks;
 use super::told::{Told, What};
+use crate::cli::CallsArgs;
+use frames::names::readable;
 use process::functions::Function;
 use process::lanes::Line;
 use std::collections::HashMap;
@@ -49,17 +53,17 @@ pub struct Summary {
     stacks: Stacks<Open>,
     /// Nanoseconds of what rows count.
     unit: f64,
-}
-
-fn key(function: &Function, line: Option<&Line>) -> Key {
-    let line = line.map(Line::to_string);
-    (function.name.clone(), line.unwrap_or_default())
+    demangle: bool,
+    /// The table as ltrace prints it.
+    ltrace: bool,
 }
 
 impl Summary {
     /// No row yet.
-    pub fn new(out: Box<dyn Write>) -> Self {
+    pub fn new(args: &CallsArgs, out: Box<dyn Write>) -> Self {
         Summary {
+            demangle: args.demangle,
+            ltrace: args.ltrace,
             out,
             rows: HashMap::new(),
             stacks: Stacks::default(),
@@ -67,10 +71,18 @@ impl Summary {
         }
     }
 
+    fn key(&self, function: &Function, line: Option<&Line>) -> Key {
+        let name = match self.demangle {
+            true => readable(&function.name),
+            false => function.name.clone(),
+        };
+        (name, line.map(Line::to_string).unwrap_or_default())
+    }
+
     /// Adds what a guest counted itself.
     fn add(&mut self, count: &Count) {
         let [calls, total, longest, _] = count.counted.figures;
-        let key = key(&count.function, count.line.as_deref());
+        let key = self.key(&count.function, count.line.as_deref());
         let row = self.rows.entry(key).or_default();
         row.calls += calls;
         row.total += total;
@@ -84,7 +96,7 @@ impl Summary {
     /// Adds a call that was told.
     fn returned(&mut self, open: &Open, took: Duration) {
         let took = took.as_nanos() as u64;
-        let key = key(&open.function, open.line.as_deref());
+        let key = self.key(&open.function, open.line.as_deref());
         let row = self.rows.entry(key).or_default();
         row.calls += 1;
         row.total += took;
@@ -167,7 +179,10 @@ impl Sink for Summary {
         for count in &counted {
             self.add(count);
         }
-        self.print()?;
+        match self.ltrace {
+            true => ltrace::print(&mut self.out, &self.rows, self.unit)?,
+            false => self.print()?,
+        }
         self.out.flush()
     }
 }
