@@ -7,6 +7,7 @@
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
+//! | `names` | functions by the name of the script's language, values of it |
 //! | `late` | libraries that scripts load after the attach, from their first call |
 //! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
@@ -26,5 +27,6 @@ mod killed;
 mod late;
 mod lines;
 mod machine;
+mod names;
 mod nasty;
 mod watch;

@@ -172,7 +172,8 @@ impl Guest {
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
     pub fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
         let news = self.tracing.has_news()?;
-        if !news && !(self.names.are_due() && self.names.look(&self.tracing)) {
+        let defined = !news && self.names.are_due() && self.names.look(&self.tracing);
+        if !news && !defined {
             return Ok(());
         }
         let before = self.tracing.hooked();

@@ -56,8 +56,9 @@ impl Selection {
     /// By `-x`, `-e` and `-l`.
     pub fn new(x: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
         Selection {
-            c: (x.iter().cloned())
+            c: x.iter()
                 .filter(|filter| filter.scripted().is_none())
+                .cloned()
                 .collect(),
             x,
             e,
