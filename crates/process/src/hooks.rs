@@ -129,6 +129,8 @@ pub struct Tracing {
     script: Script,
     /// Functions by names of its language.
     defined_names: named::Names,
+    /// The language whose lines are told.
+    vm: &'static str,
     /// Why no script lines can be told.
     no_lines: Option<String>,
     open: bool,
@@ -210,6 +212,7 @@ impl Tracing {
             next_number: 0,
             names: HashMap::new(),
             timing,
+            vm: script.name(),
             script,
             defined_names: named::Names::default(),
             no_lines,
@@ -366,6 +369,11 @@ impl Tracing {
     /// What the hooks say.
     pub fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
+    }
+
+    /// The language whose lines are told; empty = none.
+    pub fn vm(&self) -> &'static str {
+        self.vm
     }
 
     /// Why script lines are not known, if they are not.

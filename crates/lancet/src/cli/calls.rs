@@ -10,10 +10,14 @@ use super::duration::parse;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "lancet calls [OPTIONS] -p PID...", after_help = EXAMPLES)]
+#[command(override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] FILE", after_help = EXAMPLES)]
 pub struct CallsArgs {
+    /// Show what was recorded in FILE
+    #[arg(value_name = "FILE", conflicts_with_all = ["pids", "watch_for", "max_wait"], help_heading = TARGET)]
+    pub file: Option<PathBuf>,
+
     /// Open the running process PID; may be repeated
-    #[arg(short = 'p', long = "pid", value_name = "PID", required = true, help_heading = TARGET)]
+    #[arg(short = 'p', long = "pid", value_name = "PID", required_unless_present = "file", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
@@ -44,9 +48,9 @@ pub struct CallsArgs {
     pub watch_for: Option<Duration>,
 
     /// Longest time that a call waits when lancet cannot read as fast as the process calls; after that, records are
-    /// dropped and counted. 0 = never wait
-    #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "100ms", help_heading = TIME)]
-    pub max_wait: Duration,
+    /// dropped and counted. 0 = never wait [default: 100ms; with --record 1s]
+    #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
+    pub max_wait: Option<Duration>,
 
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
@@ -92,10 +96,18 @@ pub struct CallsArgs {
     #[arg(short, long, value_name = "FILE", help_heading = SHOW)]
     pub output: Option<PathBuf>,
 
+    /// Record the calls in FILE, readable by you alone (mode 0600), for `lancet calls FILE`; lines are printed only
+    /// where -o says
+    #[arg(long, value_name = "FILE", help_heading = SHOW)]
+    pub record: Option<PathBuf>,
+
     /// Lines as ltrace prints them, without the script's line
     #[arg(long, help_heading = SHOW)]
     pub ltrace: bool,
 }
+
+/// Characters that are recorded of a string.
+const RECORDED_STRINGS: u32 = 512;
 
 const TARGET: &str = "What to open";
 const WHICH: &str = "Which calls";
@@ -107,10 +119,35 @@ Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
+  lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
+  lancet calls -T -x mysql_real_query q.lancet     … and from it, as often as you like
 
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
 impl CallsArgs {
+    /// The guests count for themselves, because nobody wants to be told of each call.
+    pub fn counts_there(&self) -> bool {
+        self.count && self.record.is_none()
+    }
+
+    /// How long a call waits for us at most. A file is there to hold everything, also where we get the processor
+    /// rarely; what is printed is seen by somebody who would rather not slow the process down.
+    pub fn most_wait(&self) -> Duration {
+        let default = match self.record {
+            Some(_) => Duration::from_secs(1),
+            None => Duration::from_millis(100),
+        };
+        self.max_wait.unwrap_or(default)
+    }
+
+    /// How much of a string is told; what is recorded may be looked at with a larger `-s`.
+    pub fn kept_of_strings(&self) -> u32 {
+        match self.record {
+            Some(_) => self.strings.max(RECORDED_STRINGS),
+            None => self.strings,
+        }
+    }
+
     /// What is called from where is shown unless something else was asked for.
     pub fn callers(&self) -> Vec<Filter> {
         let asked = self.only || !(self.x.is_empty() && self.l.is_empty()) || !self.e.is_empty();

@@ -5,6 +5,7 @@
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `names` | functions by the name of the script's language, values of it |
@@ -29,4 +30,5 @@ mod lines;
 mod machine;
 mod names;
 mod nasty;
+mod recorded;
 mod watch;

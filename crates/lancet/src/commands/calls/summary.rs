@@ -2,7 +2,7 @@
 
 mod ltrace;
 
-use super::sink::Sink;
+use super::sink::{End, Sink};
 use super::source::Count;
 use super::stacks::Stacks;
 use super::told::{Told, What};
@@ -154,6 +154,7 @@ impl Summary {
 impl Sink for Summary {
     fn take(&mut self, told: Told) -> io::Result<()> {
         match told.what {
+            What::Opened(_) => {}
             What::Call(call) => {
                 let open = Open {
                     function: call.function,
@@ -175,8 +176,8 @@ impl Sink for Summary {
         Ok(())
     }
 
-    fn finish(&mut self, counted: Vec<Count>) -> io::Result<()> {
-        for count in &counted {
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        for count in &end.counted {
             self.add(count);
         }
         match self.ltrace {
