@@ -11,6 +11,7 @@
 //! A `*` in a name stands for any characters, unless there is a function of that very name (`Integer#*`). It finds what a
 //! module or class has itself, not what it inherits.
 
+mod collection;
 mod glob;
 mod pages;
 mod perl;
@@ -59,14 +60,17 @@ impl fmt::Display for Language {
     }
 }
 
-/// `ruby:Mysql2::Client#*`.
+/// `ruby:Mysql2::Client#*`; `gc`, whatever the language.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// Before the colon.
-    pub language: Language,
+    /// Before the colon; none of the garbage collection.
+    pub language: Option<Language>,
     /// Behind it.
     pub name: String,
 }
+
+/// The name of the garbage collection.
+const COLLECTION: &str = "gc";
 
 impl Pattern {
     /// Whether it may name several, and more that come later.
@@ -92,13 +96,19 @@ impl FromStr for Pattern {
     type Err = NoPattern;
 
     fn from_str(text: &str) -> Result<Self, NoPattern> {
+        if text == COLLECTION {
+            return Ok(Pattern {
+                language: None,
+                name: text.to_owned(),
+            });
+        }
         let (before, name) = text.split_once(':').ok_or(NoPattern::Language)?;
         let known = Language::ALL.into_iter().find(|(_, word)| *word == before);
         let (language, _) = known.ok_or(NoPattern::Language)?;
         match name {
             "" => Err(NoPattern::Empty),
             name => Ok(Pattern {
-                language,
+                language: Some(language),
                 name: name.to_owned(),
             }),
         }
@@ -107,10 +117,11 @@ impl FromStr for Pattern {
 
 impl fmt::Display for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Language::ALL
-            .into_iter()
-            .find(|(of, _)| *of == self.language);
-        write!(out, "{}:{}", word.map_or("", |(_, word)| word), self.name)
+        let mut words = Language::ALL.into_iter();
+        if let Some((_, word)) = words.find(|(of, _)| Some(*of) == self.language) {
+            write!(out, "{word}:")?;
+        }
+        out.write_str(&self.name)
     }
 }
 
@@ -129,6 +140,22 @@ pub enum Calling {
     /// With all on Perl's stack.
     Perl,
     /// With a `zend_execute_data`.
+    Php,
+    /// It is the VM's own, and collects its garbage.
+    Collector(Collector),
+}
+
+/// How garbage is collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collector {
+    /// Given the object space, which `count` bytes further on counts collections, and a reason.
+    Ruby {
+        /// See above.
+        count: u32,
+    },
+    /// Given a thread's state and a generation; returns how many objects were collected or could not be.
+    Python,
+    /// Given nothing; returns how many were freed.
     Php,
 }
 
@@ -201,11 +228,12 @@ fn look(
     let name = pattern.name.as_str();
     let look = match (pattern.language, script) {
         (_, Script::None(reason)) => Look::Never(reason.clone()),
-        (Language::Ruby, Script::Ruby(facts, _)) => ruby::look(pages, *facts, name),
-        (Language::Python, Script::Python(facts)) => python::look(pages, *facts, name),
-        (Language::Perl, Script::Perl(facts)) => perl::look(pages, *facts, name),
-        (Language::Php, Script::Php(facts)) => php::look(pages, *facts, name),
-        _ => Look::Never(format!("the process does not run {}", pattern.language)),
+        (None, script) => collection::look(memory, script, functions),
+        (Some(Language::Ruby), Script::Ruby(facts, _)) => ruby::look(pages, *facts, name),
+        (Some(Language::Python), Script::Python(facts)) => python::look(pages, *facts, name),
+        (Some(Language::Perl), Script::Perl(facts)) => perl::look(pages, *facts, name),
+        (Some(Language::Php), Script::Php(facts)) => php::look(pages, *facts, name),
+        (Some(language), _) => Look::Never(format!("the process does not run {language}")),
     };
     match look {
         Look::Found(named) => match placed(named, functions, memory) {
@@ -224,10 +252,10 @@ pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<Str
     let pages = &Pages::of(memory);
     let name = pattern.name.as_str();
     match (pattern.language, script) {
-        (Language::Ruby, Script::Ruby(facts, _)) => ruby::near(pages, *facts, name),
-        (Language::Python, Script::Python(facts)) => python::near(pages, *facts, name),
-        (Language::Perl, Script::Perl(facts)) => perl::near(pages, *facts, name),
-        (Language::Php, Script::Php(facts)) => php::near(pages, *facts, name),
+        (Some(Language::Ruby), Script::Ruby(facts, _)) => ruby::near(pages, *facts, name),
+        (Some(Language::Python), Script::Python(facts)) => python::near(pages, *facts, name),
+        (Some(Language::Perl), Script::Perl(facts)) => perl::near(pages, *facts, name),
+        (Some(Language::Php), Script::Php(facts)) => php::near(pages, *facts, name),
         _ => Vec::new(),
     }
 }

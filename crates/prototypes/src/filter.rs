@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A filter that begins with the name of a script's language and a colon (`ruby:Mysql2::*#query`) is one name in that
-//! language, and only `*` in it is special: the names of methods may hold any sign.
+//! language, and only `*` in it is special: the names of methods may hold any sign. `gc` alone is the garbage collection
+//! of whatever VM there is.
 //!
 //! A symbol is marked or not; each rule it matches marks it (`+`) or takes the mark away (`-`), so the last
 //! match wins. A filter that begins with `-` begins with everything marked. Patterns match whole names.
@@ -118,6 +119,9 @@ pub struct Filter {
     scripted: Option<Box<str>>,
 }
 
+/// The VM's garbage collection, whatever its functions are called.
+const COLLECTION: &str = "gc";
+
 /// Languages whose functions have names of their own.
 const LANGUAGES: [&str; 4] = ["ruby", "python", "perl", "php"];
 
@@ -136,12 +140,13 @@ impl Filter {
     pub fn parse(text: &str) -> std::result::Result<Self, FilterError> {
         match text.split_once(':') {
             Some((language, name)) if LANGUAGES.contains(&language) => scripted(text, name),
+            None if text == COLLECTION => scripted(text, text),
             _ => parse(text),
         }
         .map_err(|wrong| located(text, wrong))
     }
 
-    /// `ruby:Mysql2::Client#query`, if it is a name of a script's language.
+    /// `ruby:Mysql2::Client#query`, if it is a name of a script's language, or `gc`.
     #[must_use]
     pub fn scripted(&self) -> Option<&str> {
         self.scripted.as_deref()

@@ -21,6 +21,7 @@
 //! | `exempt` | functions that get no frame, or no hook |
 //! | `caller` | calls made from one module: operands and GOT slots rewritten |
 //! | `usdt` | static probes |
+//! | `mentions` | functions without a symbol, by the memory they work on |
 
 #![no_std]
 
@@ -29,6 +30,7 @@ extern crate alloc;
 mod arguments;
 pub mod caller;
 pub mod exempt;
+pub mod mentions;
 mod pads;
 mod plan;
 mod refusal;

@@ -99,10 +99,15 @@ impl Plan {
                 continue;
             };
             let one = self.all(signatures, vec![first.function.clone()]);
-            wanted.extend(one.into_iter().map(|wanted| Wanted {
-                want: wanted.want | want::SCRIPTED,
-                names: names::identities(of_code),
-                ..wanted
+            wanted.extend(one.into_iter().map(|mut wanted| {
+                if names::is_called_by_vm(first.calling) {
+                    wanted.want |= want::SCRIPTED;
+                }
+                if let Some(at_return) = names::at_return(first.calling).filter(|_| self.copies) {
+                    wanted.copy[1] = at_return;
+                }
+                wanted.names = names::identities(of_code);
+                wanted
             }));
         }
         wanted

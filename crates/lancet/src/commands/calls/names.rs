@@ -4,7 +4,8 @@
 use super::select::like;
 use process::functions::Function;
 use process::hooks::Tracing;
-use process::scripted::{Calling, Outcome, Pattern, Scripted};
+use process::scripted::{Calling, Collector, Outcome, Pattern, Scripted};
+use prototypes::capture::{Op, Source};
 use prototypes::{Filter, Kind, Lens, Parameter, Prototype, Type, Word};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -159,6 +160,24 @@ pub fn identities(names: &[&Scripted]) -> Vec<(u64, Function)> {
         .collect()
 }
 
+/// What is copied at the return of a function where the prototype does not say it.
+pub fn at_return(calling: Calling) -> Option<Vec<u64>> {
+    let Calling::Collector(Collector::Ruby { count }) = calling else {
+        return None;
+    };
+    let describe = Op::Describe {
+        what: Word::RubyCollections.what(),
+        items: 0,
+        text: count,
+    };
+    Some(vec![Op::Value(Source::Rax).encode(), describe.encode()])
+}
+
+/// Whether the VM calls it in a convention of its own, or as any C function is called.
+pub fn is_called_by_vm(calling: Calling) -> bool {
+    !matches!(calling, Calling::Collector(_))
+}
+
 /// How a VM's calls of a function are shown.
 pub fn prototype(calling: Calling) -> Prototype {
     let word = Type::vm;
@@ -203,6 +222,14 @@ pub fn prototype(calling: Calling) -> Prototype {
         }
         Calling::Perl => (word(Word::PerlResult), vec![word(Word::PerlArguments)]),
         Calling::Php => (word(Word::PhpResult), vec![word(Word::PhpArguments)]),
+        Calling::Collector(Collector::Ruby { .. }) => (
+            word(Word::RubyCollections),
+            vec![hidden(), word(Word::RubyReason)],
+        ),
+        Calling::Collector(Collector::Python) => {
+            (Type::new(Kind::Long), vec![hidden(), Type::new(Kind::Int)])
+        }
+        Calling::Collector(Collector::Php) => (Type::new(Kind::Int), Vec::new()),
     };
     let parameters = parameters
         .into_iter()
