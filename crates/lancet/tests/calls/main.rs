@@ -9,6 +9,7 @@
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `names` | functions by the name of the script's language, values of it |
+//! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
 //! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
@@ -20,6 +21,7 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod collections;
 mod database;
 mod drivers;
 mod exact;
