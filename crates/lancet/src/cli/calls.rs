@@ -22,7 +22,8 @@ pub struct CallsArgs {
     pub pids: Vec<i32>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
-    /// /regular expressions/; the last rule that matches a name decides
+    /// /regular expressions/; the last rule that matches a name decides. By the script's own names: `ruby:Class#method`,
+    /// `python:module.function`, `perl:Package::sub`, `php:Class::method`. The VM's garbage collection: `gc`
     #[arg(short = 'x', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
     pub x: Vec<Filter>,
 

@@ -44,7 +44,7 @@ pub(super) const CONSTANT_VALUE: u64 = 8;
 const MOST_ALIASES: u32 = 16;
 
 /// So many names are looked at for one that is wanted. An application's `Object` has thousands of constants.
-const MOST_NAMES: u32 = 1 << 18;
+pub(super) const MOST_NAMES: u32 = 1 << 18;
 
 /// Parameters of a C function that are in registers behind the receiver.
 const IN_REGISTERS: u64 = 5;
@@ -388,7 +388,7 @@ pub(super) enum Arguments {
     Memory { address: u64, count: u64 },
 }
 
-fn spend(left: &mut u32) -> Result<(), Error> {
+pub(super) fn spend(left: &mut u32) -> Result<(), Error> {
     *left = left
         .checked_sub(1)
         .ok_or(Error::garbled("table of names", 0))?;

@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 
 use super::class::{LONGEST_LINE, SUPER};
-use super::function::{CONSTANT_VALUE, Found, Function, OWNER};
+use super::function::{CONSTANT_VALUE, Found, Function, MOST_NAMES, OWNER, spend};
 use super::object::{Type, is_object};
 use super::{Error, Ruby, Text};
 use crate::Memory;
@@ -20,8 +20,10 @@ impl<M: Memory> Ruby<'_, M> {
         module: u64,
         each: &mut dyn FnMut(Text, u64) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        let mut left = MOST_NAMES;
         for item in self.constants(module)? {
             let (serial, entry) = item?;
+            spend(&mut left)?;
             let value = self.memory.u64(entry.wrapping_add(CONSTANT_VALUE))?;
             if let Some(name) = self.serial_text(serial)?
                 && each(name, value).is_break()
@@ -52,10 +54,12 @@ impl<M: Memory> Ruby<'_, M> {
         class: u64,
         each: &mut dyn FnMut(Text, Function) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let mut at = class;
+        let (mut at, mut left) = (class, MOST_NAMES);
         for _ in 0..LONGEST_LINE {
+            spend(&mut left)?;
             for item in self.methods(at)? {
                 let (serial, entry) = item?;
+                spend(&mut left)?;
                 if self.memory.u64(entry.wrapping_add(OWNER))? != class {
                     continue;
                 }
