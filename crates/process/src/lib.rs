@@ -11,7 +11,7 @@
 //! | `image`, `resident` | the agent's file as memory, in the guest |
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
-//! | `functions`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
+//! | `functions`, `indirect`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
 //! | `scripted` | functions by the names of the script's language |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
@@ -27,6 +27,7 @@ pub mod guest;
 mod heart;
 pub mod hooks;
 pub mod image;
+mod indirect;
 pub mod lanes;
 pub mod ledger;
 pub mod linkmap;
@@ -40,11 +41,12 @@ pub mod resident;
 pub mod ruby;
 pub mod scripted;
 mod seccomp;
+pub mod seized;
 pub mod session;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;
-mod tracee;
+pub mod tracee;
 
 pub use error::{Error, Result};
 pub use image::Image;

@@ -134,6 +134,8 @@ fn ask_php(memory: &impl Memory, at: u64) {
                 ControlFlow::Continue(())
             }
         });
+        let _ = php.fiber(at, at);
+        let _ = php.parked(at);
         let _ = php.write_value(at, 1000, out);
     }
     let _ = php::Facts::find(memory, &|_| Some(at));

@@ -4,8 +4,14 @@
 //! |---|---|
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
+//! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
+//! | `ends` | a guest that ends takes nothing along |
+//! | `started` | programs that we start, from before their first instruction |
+//! | `family` | children, and programs that they run; several guests |
 //! | `recorded` | files: what was seen is seen again |
+//! | `linked` | every way to link and load what is called |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `names` | functions by the name of the script's language, values of it |
@@ -24,13 +30,19 @@ mod harness;
 mod collections;
 mod database;
 mod drivers;
+mod ends;
 mod exact;
+mod family;
 mod interpreters;
 mod killed;
 mod late;
 mod lines;
+mod linked;
+mod ltrace;
 mod machine;
 mod names;
 mod nasty;
 mod recorded;
+mod started;
+mod values;
 mod watch;

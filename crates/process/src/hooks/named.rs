@@ -15,14 +15,16 @@ use super::{CALL_THROUGH, Known, Refused, Tracing, Wanted};
 use crate::borrow::Borrowed;
 use crate::error::Result;
 use crate::functions::Function;
+use crate::hooks::set::LANDING;
 use crate::hooks::standstill::Writes;
 use crate::hooks::state::Script;
+use crate::hooks::text::Texts;
 use crate::scripted::{self, Outcome, Pattern};
 use std::collections::HashSet;
 use wire::calls::{Name, area, want};
 
 /// Names that were hooked, and where libraries lie whose names are defined.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     /// Numbers by address and identity; a function keeps its number.
     numbers: std::collections::HashMap<(u64, u64), u64>,
@@ -33,7 +35,10 @@ pub(super) struct Names {
 impl Tracing {
     /// Looks for C functions by their name in the script's language.
     pub fn named(&self, pattern: &Pattern) -> Outcome {
-        scripted::find(&self.memory, &self.script, &self.functions, pattern)
+        match &self.script {
+            Script::None(why) if self.awaits_script => Outcome::NotYet(why.clone()),
+            script => scripted::find(&self.memory, script, &self.functions, pattern),
+        }
     }
 
     /// Names of C functions in the neighbourhood of one.
@@ -42,12 +47,37 @@ impl Tracing {
     }
 
     /// Hooks those of `wanted` that are not hooked yet; what was refused.
-    pub fn add(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
-        wanted.retain(|wanted| !self.is_told(wanted));
+    pub fn add(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let refused = self.add_here(wanted);
+        self.texts = Texts::default();
+        refused
+    }
+
+    /// The same, where more is to be set at once.
+    pub(super) fn add_here(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let hooked: HashSet<u64> = self.told().map(|function| function.address).collect();
+        let numbers = &self.defined_names.numbers;
+        wanted.retain(|wanted| {
+            let address = wanted.function.address;
+            let mut names = wanted.names.iter();
+            !hooked.contains(&address)
+                || names.any(|(identity, _)| !numbers.contains_key(&(address, *identity)))
+        });
         match wanted.is_empty() {
             true => Ok(Vec::new()),
-            false => self.set(wanted),
+            false => self.set_here(wanted),
         }
+    }
+
+    /// The numbers by which the calls of a hooked function are told.
+    pub(super) fn numbers(&self, known: &Known) -> Vec<u64> {
+        if known.hook.names[1] == 0 {
+            return vec![known.hook.number];
+        }
+        let places = [known.hook.place, known.hook.place.wrapping_sub(LANDING)];
+        let numbers = self.defined_names.numbers.iter();
+        let here = numbers.filter(|((address, _), _)| places.contains(address));
+        here.map(|(_, number)| *number).collect()
     }
 
     /// From now on, what defines names waits until it has been looked at ([`follow`](Tracing::follow)).
@@ -85,19 +115,6 @@ impl Tracing {
             .collect()
     }
 
-    /// Whether a hook is there that tells all this.
-    fn is_told(&self, wanted: &Wanted) -> bool {
-        let address = wanted.function.address;
-        let mut names = wanted.names.iter();
-        match wanted.names.is_empty() {
-            true => self.names.values().any(|known| known.address == address),
-            false => {
-                let numbers = &self.defined_names.numbers;
-                names.all(|(identity, _)| numbers.contains_key(&(address, *identity)))
-            }
-        }
-    }
-
     /// Makes the table of a hook's names, if it has several, and notes its functions by their numbers.
     pub(super) fn name(
         &mut self,
@@ -108,7 +125,7 @@ impl Tracing {
     ) -> Result<()> {
         if wanted.names.is_empty() {
             known.hook.names = [0; 2];
-            if wanted.want & !(want::LOADER | want::DEFINES) != 0 {
+            if wanted.want & !want::OWN != 0 {
                 let number = known.hook.number as u32;
                 self.names.insert(number, wanted.function.clone());
             }

@@ -15,12 +15,14 @@ use vm::{python, ruby};
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// What is asked for, and what was found of it.
+#[derive(Clone)]
 pub struct Names {
     wishes: Vec<Wish>,
     found: Vec<Scripted>,
     looked: Instant,
 }
 
+#[derive(Clone)]
 struct Wish {
     pattern: Pattern,
     state: State,
@@ -53,6 +55,11 @@ impl Names {
             found: Vec::new(),
             looked: Instant::now(),
         }
+    }
+
+    /// How many were found.
+    pub fn found(&self) -> usize {
+        self.found.len()
     }
 
     /// Whether some may still come.

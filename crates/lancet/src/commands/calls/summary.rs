@@ -40,6 +40,7 @@ impl Default for Row {
 type Key = (String, String);
 
 /// A call that has not returned.
+#[derive(Clone)]
 struct Open {
     function: Arc<Function>,
     line: Option<Arc<Line>>,
@@ -168,6 +169,9 @@ impl Sink for Summary {
                     self.returned(&open, told.at.time.saturating_sub(open.began));
                 }
             }
+            What::Forked(child) => self.stacks.fork(told.at.pid, child),
+            What::Ended(_) => self.stacks.forget(told.at.pid),
+            What::Signal(_) => {}
         }
         Ok(())
     }
