@@ -18,6 +18,7 @@
 
 mod areas;
 mod change;
+mod named;
 mod notices;
 mod open;
 mod own;
@@ -41,6 +42,7 @@ use crate::stop::Ties;
 use areas::Areas;
 pub use notices::{Notice, Says};
 use standstill::stopped;
+pub use state::Script;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -100,6 +102,9 @@ pub struct Wanted {
     pub least_ticks: u64,
     /// Which of the agent's routines it leads to.
     pub routine: usize,
+    /// Several functions of the script's language that have this code in common, each with what tells it from the
+    /// others; calls of others are not told. Empty = it is this one function.
+    pub names: Vec<(u64, Function)>,
 }
 
 /// [`Wanted::routine`] of a function whose calls are told.
@@ -174,6 +179,10 @@ pub struct Tracing {
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
     timing: Timing,
+    /// The guest's VM.
+    script: Script,
+    /// Functions by names of its language.
+    defined_names: named::Names,
     /// The language whose lines are told.
     vm: &'static str,
     /// Why no script lines can be told.
@@ -372,7 +381,8 @@ impl Tracing {
     /// The functions whose calls are told now.
     fn told(&self) -> impl Iterator<Item = &Function> {
         let set = self.hooks.values().filter(|known| known.set);
-        set.filter_map(|known| self.names.get(&(known.hook.number as u32)))
+        let numbers = set.flat_map(|known| self.numbers(known));
+        numbers.filter_map(|number| self.names.get(&(number as u32)))
     }
 
     /// What the hooks say.

@@ -12,6 +12,7 @@
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
 //! | `functions`, `indirect`, `probes`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
+//! | `scripted` | functions by the names of the script's language |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
@@ -40,6 +41,7 @@ pub mod program;
 mod ptrace;
 pub mod resident;
 pub mod ruby;
+pub mod scripted;
 mod seccomp;
 pub mod seized;
 pub mod session;

@@ -18,6 +18,7 @@
 //! The kernel's vdso has no file and is left out.
 
 mod files;
+mod unwound;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;

@@ -6,6 +6,10 @@
 //!   pattern = "/" RE "/" | GLOB                    of a library also MAIN, or a path that begins with "/"
 //! ```
 //!
+//! A filter that begins with the name of a script's language and a colon (`ruby:Mysql2::*#query`) is one name in that
+//! language, and only `*` in it is special: the names of methods may hold any sign. `gc` alone is the garbage collection
+//! of whatever VM there is.
+//!
 //! A symbol is marked or not; each rule it matches marks it (`+`) or takes the mark away (`-`), so the last
 //! match wins. A filter that begins with `-` begins with everything marked. Patterns match whole names.
 //!
@@ -37,6 +41,11 @@ pub enum Wrong {
     /// Nothing at all.
     #[error("an empty filter: SYMBOL, @LIBRARY or SYMBOL@LIBRARY")]
     Empty,
+    /// A language, and nothing after it.
+    #[error(
+        "no name follows: ruby:Class#method, ruby:Module.method, python:module.Class.method, perl:Package::sub, php:function, php:Class::method"
+    )]
+    Nameless,
     /// A sign, and no rule after it.
     #[error("nothing follows the sign")]
     Sign,
@@ -106,7 +115,15 @@ struct Rule {
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Vec<Rule>,
+    /// As it was given, if it is of a script's language.
+    scripted: Option<Box<str>>,
 }
+
+/// The VM's garbage collection, whatever its functions are called.
+const COLLECTION: &str = "gc";
+
+/// Languages whose functions have names of their own.
+const LANGUAGES: [&str; 4] = ["ruby", "python", "perl", "php"];
 
 /// A pattern as it stands in the expression.
 #[derive(Clone, Copy)]
@@ -121,7 +138,18 @@ type Result<T, E = (usize, Wrong)> = std::result::Result<T, E>;
 impl Filter {
     /// Reads the argument of `-e` or `-x`.
     pub fn parse(text: &str) -> std::result::Result<Self, FilterError> {
-        parse(text).map_err(|wrong| located(text, wrong))
+        match text.split_once(':') {
+            Some((language, name)) if LANGUAGES.contains(&language) => scripted(text, name),
+            None if text == COLLECTION => scripted(text, text),
+            _ => parse(text),
+        }
+        .map_err(|wrong| located(text, wrong))
+    }
+
+    /// `ruby:Mysql2::Client#query`, if it is a name of a script's language, or `gc`.
+    #[must_use]
+    pub fn scripted(&self) -> Option<&str> {
+        self.scripted.as_deref()
     }
 
     /// Reads the argument of `-l`: one library pattern, in which signs mean themselves.
@@ -148,7 +176,10 @@ impl Filter {
             })
         };
         let rule = rule().map_err(|wrong| located(text, wrong))?;
-        Ok(Self { rules: vec![rule] })
+        Ok(Self {
+            rules: vec![rule],
+            scripted: None,
+        })
     }
 
     /// Whether it names this symbol.
@@ -199,6 +230,29 @@ fn located(text: &str, (at, wrong): (usize, Wrong)) -> FilterError {
     }
 }
 
+/// One name, in which `*` stands for any characters. PHP does not mind upper and lower case.
+fn scripted(text: &str, name: &str) -> Result<Filter> {
+    if name.is_empty() {
+        return Err((text.len(), Wrong::Nameless));
+    }
+    let pieces: Vec<String> = name.split('*').map(regex::escape).collect();
+    let symbol = RegexBuilder::new(&format!("^(?:{})$", pieces.join(".*")))
+        .unicode(false)
+        .dot_matches_new_line(true)
+        .case_insensitive(text.starts_with("php:"))
+        .build()
+        .map_err(|error| (0, Wrong::Regex(error.to_string())))?;
+    Ok(Filter {
+        rules: vec![Rule {
+            add: true,
+            symbol: Some(symbol),
+            from: From::Any,
+            literal: None,
+        }],
+        scripted: Some(text.into()),
+    })
+}
+
 fn parse(text: &str) -> Result<Filter> {
     let mut rules = Vec::new();
     let mut at = 0;
@@ -222,7 +276,12 @@ fn parse(text: &str) -> Result<Filter> {
         let (rule, end) = rule(text, at, add)?;
         rules.push(rule);
         match text.as_bytes().get(end) {
-            None => return Ok(Filter { rules }),
+            None => {
+                return Ok(Filter {
+                    rules,
+                    scripted: None,
+                });
+            }
             Some(sign) => add = *sign == b'+',
         }
         at = end + 1;

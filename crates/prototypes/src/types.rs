@@ -149,6 +149,10 @@ pub enum Word {
     RubyFunction,
     /// An Array of the arguments (`argc` -2): `ruby(splat)`.
     RubySplat,
+    /// Why a collection begins: `ruby(reason)`.
+    RubyReason,
+    /// How many collections there were: `ruby(collections)`.
+    RubyCollections,
     /// `PyObject *`: `python(object)`.
     PythonObject,
     /// The receiver of a method; nothing for a function's module: `python(self)`.
@@ -181,13 +185,15 @@ pub enum Word {
 
 impl Word {
     /// Every one, with its language and word as the grammar has them.
-    pub const ALL: [(Self, &'static str, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str, &'static str); 22] = [
         (Self::RubyValue, "ruby", "value"),
         (Self::RubyId, "ruby", "id"),
         (Self::RubySelf, "ruby", "self"),
         (Self::RubyMethod, "ruby", "method"),
         (Self::RubyFunction, "ruby", "function"),
         (Self::RubySplat, "ruby", "splat"),
+        (Self::RubyReason, "ruby", "reason"),
+        (Self::RubyCollections, "ruby", "collections"),
         (Self::PythonObject, "python", "object"),
         (Self::PythonSelf, "python", "self"),
         (Self::PythonTuple, "python", "tuple"),
@@ -211,13 +217,13 @@ impl Word {
             Self::RubyValue | Self::PythonObject | Self::PerlSv | Self::PhpZval => What::VALUE,
             Self::RubyId | Self::PhpString => What::NAME,
             Self::RubySelf | Self::PythonSelf => What::RECEIVER,
-            Self::PerlResult | Self::PhpResult => What::RESULT,
+            Self::RubyCollections | Self::PerlResult | Self::PhpResult => What::RESULT,
             Self::RubyMethod | Self::PythonTuple | Self::PerlArguments | Self::PhpArguments => {
                 What::arguments(0)
             }
             Self::RubyFunction | Self::PythonKeywords => What::arguments(1),
             Self::RubySplat | Self::PythonFast => What::arguments(2),
-            Self::PythonFastKeywords => What::arguments(3),
+            Self::RubyReason | Self::PythonFastKeywords => What::arguments(3),
             Self::PythonMethod => What::arguments(4),
         }
     }

@@ -20,6 +20,7 @@
 //! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `exempt` | functions that get no frame, or no hook |
 //! | `usdt` | static probes |
+//! | `mentions` | functions without a symbol, by the memory they work on |
 
 #![no_std]
 
@@ -27,6 +28,7 @@ extern crate alloc;
 
 mod arguments;
 pub mod exempt;
+pub mod mentions;
 mod pads;
 mod plan;
 mod refusal;

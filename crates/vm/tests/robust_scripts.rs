@@ -95,6 +95,9 @@ fn ask_perl(memory: &impl Memory, at: u64) {
                 }
                 let _ = perl.xsub(&interpreter, "DBI::db::do");
                 let _ = perl.each_sub(&interpreter, "", &mut |_, _| ControlFlow::Continue(()));
+                let _ = perl.each_package(&interpreter, "", &mut |_| ControlFlow::Continue(()));
+                let mark = perl.mark(&interpreter).unwrap_or(0);
+                let _ = perl.write_above(&interpreter, mark, 16, 40, out);
             }
             let _ = perl.write_code_name(at, out);
             let _ = perl.write_value(at, 1000, out);
@@ -118,6 +121,10 @@ fn ask_php(memory: &impl Memory, at: u64) {
         }
         let _ = php.internal("mysqli::query");
         let _ = php.each_function(None, &mut |_, _| ControlFlow::Continue(()));
+        let _ = php.each_class(&mut |_| ControlFlow::Continue(()));
+        let _ = php.write_arguments(at, 16, 40, out);
+        let _ = php.identity(at);
+        let _ = php.write_string(at, 40, out);
         let mut left = 100;
         let _ = php.each_fiber(&mut |_| {
             left -= 1;

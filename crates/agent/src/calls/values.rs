@@ -227,6 +227,12 @@ fn of_ruby(ruby: &Ruby<'_, Proven>, word: Word, out: &mut Cut<'_>) -> Result<(),
             let registers = [0, word.word, 0, 0, 0, 0];
             ruby.write_arguments(ruby::Convention::Array, registers, &limits, out)?;
         }
+        (_, Some(3)) => ruby::write_reason(word.word as u32, out)?,
+        // The first argument leads to the counter, as far on as the command says in place of a length.
+        (What::RESULT, _) => {
+            let count = ruby.memory().u64(argc.wrapping_add(word.text))?;
+            write!(out, "{count}")?;
+        }
         _ => return Err(Nameless),
     }
     Ok(())

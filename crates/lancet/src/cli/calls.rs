@@ -38,7 +38,9 @@ pub struct CallsArgs {
     pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
-    /// /regular expressions/; the last rule that matches a name decides. usdt:PROVIDER:NAME: static probes
+    /// /regular expressions/; the last rule that matches a name decides. By the script's own names: `ruby:Class#method`,
+    /// `python:module.function`, `perl:Package::sub`, `php:Class::method`. The VM's garbage collection: `gc`. Static
+    /// probes: usdt:PROVIDER:NAME
     #[arg(short = 'x', value_name = "FILTER", value_parser = filter, help_heading = WHICH)]
     pub x: Vec<Filter>,
 

@@ -6,6 +6,7 @@ pub mod debug;
 mod family;
 mod guest;
 mod known;
+mod names;
 mod pace;
 mod printer;
 mod recorder;

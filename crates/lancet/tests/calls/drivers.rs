@@ -20,6 +20,8 @@ struct Example {
     waits: bool,
     /// The other function.
     beside: &'static str,
+    /// The query by its name in the language, and as what it is shown.
+    named: &'static str,
 }
 
 const RUBY: Example = Example {
@@ -27,7 +29,8 @@ const RUBY: Example = Example {
     driver: "require 'sequel'; require 'mysql2'",
     query: "mysql_send_query",
     waits: false,
-    beside: "rb_gc_mark_values",
+    beside: "gc",
+    named: "ruby:Mysql2::Client#_query",
 };
 const PYTHON: Example = Example {
     language: "python",
@@ -35,6 +38,7 @@ const PYTHON: Example = Example {
     query: "mysql_real_query",
     waits: true,
     beside: "PyEval_SaveThread",
+    named: "python:_mysql.connection.query",
 };
 const PERL: Example = Example {
     language: "perl",
@@ -42,6 +46,8 @@ const PERL: Example = Example {
     query: "mysql_real_query",
     waits: true,
     beside: "Perl_push_scope",
+    // All methods of DBI have one C function.
+    named: "perl:DBI::db::selectrow_array",
 };
 
 /// Watches the script of an interpreter until `enough` of what is told is there; all calls that were told.
@@ -70,6 +76,18 @@ fn watched(
     told()
 }
 
+/// Queries by their name in the language, with the language's own values.
+fn asks(interpreter: &Interpreter, named: &[&Shown]) {
+    assert!(named.len() >= 2, "{interpreter}: {named:?}");
+    for query in named {
+        let text = ["\"SELECT sleep(1)\"", "'SELECT sleep(1)'"];
+        let asked = text.iter().any(|text| query.arguments.contains(text));
+        assert!(asked, "{interpreter}: {query:?}");
+        assert!(query.took >= 1.0, "{interpreter}: {query:?}");
+        assert!(!query.line.is_empty(), "{interpreter}: {query:?}");
+    }
+}
+
 /// Two queries at least, each with its text, when and how long; the other function beside them.
 fn example(example: &Example) {
     let _turn = beside();
@@ -80,10 +98,20 @@ fn example(example: &Example) {
         if !interpreter.runs("drivers", example.driver) {
             continue;
         }
-        let what = ["-x", example.query, "-x", example.beside];
+        let (_, name) = example.named.split_once(':').expect("a language");
+        let what = [
+            "-x",
+            example.query,
+            "-x",
+            example.beside,
+            "-x",
+            example.named,
+        ];
         let told = watched(&interpreter, &server, &what, |told| {
-            of(told, example.query).len() >= 2 && !of(told, example.beside).is_empty()
+            let two = |name: &str| of(told, name).len() >= 2;
+            two(example.query) && two(name) && !of(told, example.beside).is_empty()
         });
+        asks(&interpreter, &of(&told, name));
         let queries = of(&told, example.query);
         for query in &queries {
             let (address, rest) = query.arguments.split_once(", ").expect("arguments");
@@ -125,10 +153,11 @@ fn queries_of_a_php_with_mysqli_beside_its_tables() {
         if !interpreter.runs("drivers", "new ReflectionFunction('mysqli_query');") {
             continue;
         }
-        let what = ["-x", "zend_hash_find"];
+        let what = ["-x", "zend_hash_find", "-x", "php:mysqli_query"];
         let told = watched(&interpreter, &server, &what, |told| {
-            of(told, "zend_hash_find").len() >= 2
+            of(told, "zend_hash_find").len() >= 2 && of(told, "mysqli_query").len() >= 2
         });
+        asks(&interpreter, &of(&told, "mysqli_query"));
         for call in of(&told, "zend_hash_find") {
             assert!(
                 call.line.ends_with("query.php:10 in 'show'"),

@@ -83,3 +83,49 @@ fn libraries_that_a_php_loads() {
         "__ctype_get_mb_cur_max@libBrokenLocale*",
     );
 }
+
+/// A function by its name in the script's language, which that language does not have when lancet comes.
+fn named(language: &'static str, pattern: &str, count: usize) {
+    let _turn = beside();
+    for interpreter in interpreters::of(language, "late") {
+        let folder = TempDir::new(&format!("named-{interpreter}").replace(' ', "-"));
+        let out = folder.join("out").display().to_string();
+        let options: &[&str] = if language == "php" { &["-n"] } else { &[] };
+        let mut guest = interpreter.start_with(options, "late", &[]);
+        let before = Snapshot::take(guest.pid);
+        let watch = hooked(calls(guest.pid, &["-ttT", "-o", &out, "-x", pattern]));
+        guest.tell("");
+        assert_eq!(guest.find("answer "), "3", "{interpreter}");
+        let output = left(watch, "named");
+        text_holds(&before, guest.pid, "named", &output);
+        guest.tell("");
+        guest.ends_with_nothing("named");
+        let text = std::fs::read_to_string(&out).expect("what was told");
+        // Calls that call others stand on two lines.
+        let begun = text.lines().filter(|line| !line.contains("<... "));
+        let said = &output.stderr;
+        assert_eq!(begun.count(), count, "{interpreter}: {text}{said}");
+        assert!(said.contains(&format!("has no {pattern} yet")), "{said}");
+        assert!(said.contains("1 more functions hooked"), "{said}");
+    }
+}
+
+#[test]
+fn a_method_that_a_ruby_gets_with_a_library() {
+    named("ruby", "ruby:Psych::Parser#*parse", 3);
+}
+
+#[test]
+fn a_method_that_a_python_gets_with_a_module() {
+    named("python", "python:_sqlite3.Connection.execute", 3);
+}
+
+#[test]
+fn a_sub_that_a_perl_gets_with_a_library() {
+    named("perl", "perl:Compress::Raw::Zlib::crc32", 3);
+}
+
+#[test]
+fn a_method_that_a_php_gets_with_an_extension() {
+    named("php", "php:FFI::cdef", 1);
+}

@@ -17,6 +17,8 @@
 //! | `probes` | static probes in mid-function |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
+//! | `names` | functions by the name of the script's language, values of it |
+//! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
 //! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
@@ -29,6 +31,7 @@
 mod harness;
 
 mod asked;
+mod collections;
 mod coverage;
 mod database;
 mod drivers;
@@ -42,6 +45,7 @@ mod lines;
 mod linked;
 mod ltrace;
 mod machine;
+mod names;
 mod nasty;
 mod probes;
 mod recorded;

@@ -1,6 +1,7 @@
 //! The ways in: a process that runs, one that stands at its exec, one that is the child of a traced one.
 
 use super::areas::Areas;
+use super::named::Names;
 use super::standstill::stopped;
 use super::state::{self, Script, Words};
 use super::text::Texts;
@@ -139,6 +140,8 @@ impl Tracing {
             texts: Texts::default(),
             timing: Timing::default(),
             no_lines: self.no_lines.clone(),
+            script: self.script.clone(),
+            defined_names: self.defined_names.clone(),
             ties: Ties::None,
             arrives: Arrives::Now,
             open: true,
@@ -207,6 +210,7 @@ impl Tracing {
         self.timing = timing;
         self.no_lines = learnt?;
         self.vm = script.name();
+        self.script = script;
         Ok(())
     }
 
@@ -277,6 +281,8 @@ impl Tracing {
             texts: Texts::default(),
             timing,
             vm: script.map_or("", Script::name),
+            script: script.cloned().unwrap_or_else(Script::unknown),
+            defined_names: Names::default(),
             no_lines,
             ties,
             arrives: Arrives::Now,

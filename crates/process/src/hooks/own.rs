@@ -3,9 +3,9 @@
 
 use super::set::LANDING;
 use super::text::Texts;
-use super::{Arrives, CALL_THROUGH, FIND_FDE, Tracing, Wanted};
+use super::{Arrives, CALL_THROUGH, FIND_FDE, Refused, Tracing, Wanted};
 use crate::error::{Error, Result};
-use crate::functions::{Function, Functions};
+use crate::functions::Function;
 use crate::linkmap;
 use crate::maps::Maps;
 use routine::unwind;
@@ -90,6 +90,7 @@ impl Tracing {
             .map(|wanted| wanted.function.address)
             .collect();
         wanted.extend(self.said());
+        wanted.extend(self.definers());
         wanted.retain(|wanted| !self.own.contains_key(&wanted.function.address));
         if wanted.is_empty() {
             return Ok(());
@@ -193,10 +194,7 @@ impl Tracing {
 
     /// Looks at what is loaded now, and hooks of it what `wanted` asks for; then the loader may go on. What was
     /// refused.
-    pub fn follow(
-        &mut self,
-        wanted: impl FnOnce(&Functions) -> Vec<Wanted>,
-    ) -> Result<Vec<super::Refused>> {
+    pub fn follow(&mut self, wanted: impl FnOnce(&Self) -> Vec<Wanted>) -> Result<Vec<Refused>> {
         let pid = self.pid();
         let loads = self
             .resident
@@ -209,18 +207,9 @@ impl Tracing {
             self.arrives = Arrives::Now;
             self.look_again()?;
         }
-        let hooked: HashSet<u64> = self.told().map(|function| function.address).collect();
         let done = self.set_own().and_then(|()| {
-            let mut wanted = wanted(&self.functions);
-            // One that is hooked may be called by a library that came.
-            wanted.retain(|wanted| {
-                !hooked.contains(&wanted.function.address)
-                    || (!wanted.callers.is_empty() && !self.programs.contains_key(&wanted.callers))
-            });
-            match wanted.is_empty() {
-                true => Ok(Vec::new()),
-                false => self.set_here(wanted),
-            }
+            let wanted = wanted(self);
+            self.add_here(wanted)
         });
         self.texts = Texts::default();
         if first {
@@ -268,7 +257,7 @@ fn loader(address: u64, module: Arc<str>) -> Function {
     }
 }
 
-fn own(function: Function, routine: usize, want: u64) -> Wanted {
+pub(super) fn own(function: Function, routine: usize, want: u64) -> Wanted {
     Wanted {
         function,
         want,
@@ -279,5 +268,6 @@ fn own(function: Function, routine: usize, want: u64) -> Wanted {
         asks: [Vec::new(), Vec::new()],
         least_ticks: 0,
         routine,
+        names: Vec::new(),
     }
 }

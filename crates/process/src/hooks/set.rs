@@ -136,11 +136,8 @@ impl Tracing {
                 ),
             };
             match made {
-                Ok(made) => {
-                    if wanted.want & !want::OWN != 0 {
-                        self.names
-                            .insert(made.known.hook.number as u32, wanted.function.clone());
-                    }
+                Ok(mut made) => {
+                    self.name(borrowed, &mut writes, wanted, &mut made.known)?;
                     prepared.push(made);
                 }
                 Err(reason) => refused.push(Refused {
@@ -204,7 +201,8 @@ impl Tracing {
                 .position(|made| made.known.hook.place == place);
             let known = prepared.remove(at.expect("it is one of them")).known;
             self.silence(known.at)?;
-            let function = self.names.remove(&(known.hook.number as u32));
+            let places = [place, place - LANDING].into_iter();
+            let function = { places }.find_map(|address| self.unname(address));
             refused.extend(function.map(|function| Refused {
                 function,
                 reason: IN_THE_WAY.into(),

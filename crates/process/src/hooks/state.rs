@@ -21,7 +21,7 @@ const BELOW: u64 = 64 * 1024;
 const ABOVE: u64 = 4096;
 
 /// The VM of a guest, as the agent needs it to know script lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Script {
     /// None, and why.
     None(String),
@@ -44,6 +44,11 @@ const MARKS: [(&str, u64); 4] = [
 ];
 
 impl Script {
+    /// Nobody has looked for it yet.
+    pub(super) fn unknown() -> Self {
+        Script::None("its VM has not begun with the script yet".into())
+    }
+
     /// Its language; empty = none.
     pub fn name(&self) -> &'static str {
         match self {

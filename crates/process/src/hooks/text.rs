@@ -35,8 +35,8 @@ struct Text {
 }
 
 impl Texts {
-    /// Plans the hook of a function, and says how many bytes of stack arguments it must be given; or why there can be
-    /// no hook.
+    /// Plans the hook of a function, and says how many bytes of stack arguments it must be given at least; or why there
+    /// can be no hook.
     pub fn plan(
         &mut self,
         functions: &Functions,
@@ -73,7 +73,12 @@ impl Texts {
             size => size.min(code.len() as u64),
         };
         let range = function.address..function.address + own;
-        let copied = match text.stacks.of(&text.code, text.at, range, &text.starts) {
+        // What a VM calls in a convention of its own is given what that says.
+        let found = match wanted.want & wire::calls::want::SCRIPTED != 0 {
+            true => Stack::Reads(0),
+            false => text.stacks.of(&text.code, text.at, range, &text.starts),
+        };
+        let copied = match found {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
             Stack::Unproven => COPIED,
             Stack::All => UNBOUNDED,

@@ -102,6 +102,30 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
+    /// Calls `each` with the name of every package in a package, as far as one is: `DBD::` in `""`.
+    pub fn each_package(
+        &self,
+        interpreter: &Interpreter,
+        package: &str,
+        each: &mut dyn FnMut(Text) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let stash = self.stash(interpreter, package)?;
+        self.each_entry(stash, &mut |name, _| {
+            let ends = name.len.checked_sub(2).map(|len| Text {
+                address: name.address.wrapping_add(len),
+                len: 2,
+                ..name
+            });
+            match ends {
+                Some(end) if self.says(end, b"::")? => Ok(each(Text {
+                    len: name.len - 2,
+                    ..name
+                })),
+                _ => Ok(ControlFlow::Continue(())),
+            }
+        })
+    }
+
     /// The hash of a package.
     fn stash(&self, interpreter: &Interpreter, package: &str) -> Result<u64, Error> {
         let mut stash = self.memory.u64(interpreter.defstash)?;

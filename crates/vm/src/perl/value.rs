@@ -117,7 +117,7 @@ impl<M: Memory> Perl<'_, M> {
             Value::Undef => out.write_str("undef")?,
             Value::Integer(value) => write!(out, "{value}")?,
             Value::Unsigned(value) => write!(out, "{value}")?,
-            Value::Number(value) => write!(out, "{value}")?,
+            Value::Number(value) => write_number(value, out)?,
             Value::Text(text) => bytes::write_quoted::<_, Error>(self.memory, text, limit, out)?,
             Value::Reference(to) | Value::Aggregate(to) => self.write_reference(to, limit, out)?,
             Value::Glob(glob) => {
@@ -154,5 +154,94 @@ impl<M: Memory> Perl<'_, M> {
             _ => return Err(Error::garbled("SV", to)),
         };
         Ok(write!(out, "{kind}({to:#x})")?)
+    }
+}
+
+/// Significant digits of a number in text: `%.15g`, `NV_DIG` (`sv_2pv_flags`, `sv.c`).
+const DIGITS: usize = 15;
+
+fn write_number(value: f64, out: &mut dyn Write) -> Result<(), Error> {
+    if value.is_nan() {
+        return Ok(out.write_str("NaN")?);
+    }
+    if value.is_infinite() {
+        return Ok(out.write_str(if value > 0.0 { "Inf" } else { "-Inf" })?);
+    }
+    let mut room = Room::default();
+    write!(room, "{value:.*e}", DIGITS - 1)?;
+    let text = room.text();
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..DIGITS as i32).contains(&exponent) {
+        let after = usize::try_from(DIGITS as i32 - 1 - exponent).unwrap_or(0);
+        let mut room = Room::default();
+        write!(room, "{value:.after$}")?;
+        return Ok(out.write_str(trim(room.text()))?);
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    Ok(write!(
+        out,
+        "{}e{sign}{:02}",
+        trim(mantissa),
+        exponent.unsigned_abs()
+    )?)
+}
+
+/// Without zeros behind the point.
+fn trim(text: &str) -> &str {
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text,
+    }
+}
+
+/// Room for a sign, 15 digits, a point, and zeros before them or an exponent.
+#[derive(Default)]
+struct Room {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Room {
+    fn text(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl Write for Room {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.bytes.get_mut(self.len..self.len + text.len());
+        room.ok_or(core::fmt::Error)?
+            .copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::write_number;
+    use std::string::String;
+
+    #[test]
+    fn numbers_are_as_perl_prints_them() {
+        for (number, text) in [
+            (2.5, "2.5"),
+            (0.1 + 0.2, "0.3"),
+            (0.200_076_999_999_999_98, "0.200077"),
+            (1e15, "1e+15"),
+            (123_456_789_012_345.0, "123456789012345"),
+            (1e-5, "1e-05"),
+            (0.000_123, "0.000123"),
+            (1.0 / 3.0, "0.333333333333333"),
+            (1e300, "1e+300"),
+            (f64::INFINITY, "Inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            let mut out = String::new();
+            write_number(number, &mut out).unwrap();
+            assert_eq!(out, text);
+        }
     }
 }

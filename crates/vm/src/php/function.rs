@@ -125,6 +125,16 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
+    /// Calls `each` with every class's name, in lower case.
+    pub fn each_class(&self, each: &mut dyn FnMut(Text) -> ControlFlow<()>) -> Result<(), Error> {
+        for entry in Table::new(self.memory, self.executor(CLASSES)?)?.entries() {
+            if each(entry?.0).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The C function behind a `zend_internal_function`.
     pub fn handler(&self, function: u64) -> Result<u64, Fault> {
         self.memory.u64(function.wrapping_add(self.layout.handler))

@@ -116,7 +116,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// The dict of a class, or 0.
-    fn dict_of_class(&self, class: u64) -> Result<u64, Error> {
+    pub(super) fn dict_of_class(&self, class: u64) -> Result<u64, Error> {
         let dict = self.memory.u64(class.wrapping_add(DICT))?;
         let Some(statics) = &self.layout.interpreter.statics else {
             return Ok(dict);

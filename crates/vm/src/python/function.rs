@@ -11,7 +11,7 @@ use super::{Error, Python};
 use crate::Memory;
 
 /// `md_dict` in `PyModuleObject`.
-const MODULE_DICT: u64 = 16;
+pub(super) const MODULE_DICT: u64 = 16;
 /// `m_ml` in `PyCFunctionObject`; `im_func`, `sm_callable`, `cm_callable` in what wraps a function.
 const BUILTIN_DEFINITION: u64 = 16;
 const BUILTIN_SELF: u64 = 24;
@@ -171,7 +171,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// `sys.modules`.
-    fn modules(&self) -> Result<u64, Error> {
+    pub(super) fn modules(&self) -> Result<u64, Error> {
         let interpreter = self.main_interpreter()?;
         if interpreter == 0 {
             return Err(Error::NotRunning);

@@ -15,6 +15,7 @@
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
+//! | `names` | which modules, and what is in them? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
 //! | `show` | what would this object look like, printed? |
 //!
@@ -35,6 +36,7 @@ mod generator;
 mod greenlet;
 mod layout;
 mod lines;
+mod names;
 mod object;
 mod show;
 mod string;

@@ -25,7 +25,7 @@ use crate::Memory;
 
 /// `def` and `owner` in `rb_method_entry_t`.
 const DEFINITION: u64 = 16;
-const OWNER: u64 = 32;
+pub(super) const OWNER: u64 = 32;
 /// `type` in `rb_method_definition_t`: the lowest four bits. `body.cfunc.func`, `body.iseq.iseqptr`,
 /// `body.alias.original_me`, `body.refined.orig_me`; `body.cfunc.argc`.
 const TYPE: u64 = 0;
@@ -38,13 +38,13 @@ const BLOCK_CODE: u64 = 16;
 const BLOCK_TYPE: u64 = 24;
 
 /// `value` in `rb_const_entry_t`.
-const CONSTANT_VALUE: u64 = 8;
+pub(super) const CONSTANT_VALUE: u64 = 8;
 
 /// Aliases of aliases of …
 const MOST_ALIASES: u32 = 16;
 
 /// So many names are looked at for one that is wanted. An application's `Object` has thousands of constants.
-const MOST_NAMES: u32 = 1 << 18;
+pub(super) const MOST_NAMES: u32 = 1 << 18;
 
 /// Parameters of a C function that are in registers behind the receiver.
 const IN_REGISTERS: u64 = 5;
@@ -121,7 +121,7 @@ impl fmt::Display for Kind {
 }
 
 /// What a table of methods has for a name.
-enum Found {
+pub(super) enum Found {
     /// A `rb_method_definition_t`, and who has it.
     Definition { definition: u64, owner: u64 },
     /// The definition further up counts.
@@ -281,7 +281,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     /// From an entry through aliases to the definition that counts.
-    fn definition(&self, entry: u64) -> Result<Found, Error> {
+    pub(super) fn definition(&self, entry: u64) -> Result<Found, Error> {
         let mut at = entry;
         let owner = self.memory.u64(entry.wrapping_add(OWNER))?;
         for _ in 0..MOST_ALIASES {
@@ -304,7 +304,7 @@ impl<M: Memory> Ruby<'_, M> {
         Err(Error::garbled("method", at))
     }
 
-    fn c_function(&self, definition: u64, owner: u64) -> Result<Function, Error> {
+    pub(super) fn c_function(&self, definition: u64, owner: u64) -> Result<Function, Error> {
         let body = self.body_of(definition)?;
         Err(match self.kind(definition)? {
             code::CFUNC => {
@@ -388,7 +388,7 @@ pub(super) enum Arguments {
     Memory { address: u64, count: u64 },
 }
 
-fn spend(left: &mut u32) -> Result<(), Error> {
+pub(super) fn spend(left: &mut u32) -> Result<(), Error> {
     *left = left
         .checked_sub(1)
         .ok_or(Error::garbled("table of names", 0))?;

@@ -12,8 +12,10 @@
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
 //! | `class` | what is its class called? |
 //! | `function` | which C function is behind a method's name? |
+//! | `names` | which constants and C functions are there? |
 //! | `show`, `quote`, `number` | how does a value look, as text? |
 //! | `string`, `symbol`, `collection`, `table`, `shape` | the containers those answers are kept in |
+//! | `reason` | why does a collection begin? |
 //! | `heap` | which objects are there? |
 //! | `thread` | where are the VM and its threads? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
@@ -28,9 +30,11 @@ mod function;
 mod heap;
 mod iseq;
 mod layout;
+mod names;
 mod number;
 mod object;
 mod quote;
+mod reason;
 mod shape;
 mod show;
 mod string;
@@ -48,6 +52,7 @@ pub use function::{Convention, Function, Kind};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
 pub use object::{Imemo, Type};
+pub use reason::write_reason;
 pub use string::{Copied, Text};
 pub use table::{IdTable, StTable};
 pub use version::{Unsupported, Version};

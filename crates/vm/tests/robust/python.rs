@@ -1,6 +1,7 @@
 //! The reader of Python.
 
 use proptest::prelude::*;
+use std::ops::ControlFlow;
 use vm::Memory;
 use vm::python::{Convention, Facts, Layout, Limits, Place, Python, Text, Version};
 
@@ -116,6 +117,8 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
     if let Ok(Some(generator)) = python.generator(at) {
         python.generator_frame(&generator).take(100).for_each(drop);
     }
+    let _ = python.each_module(&mut |_, _| ControlFlow::Continue(()));
+    let _ = python.each_attribute(at, &mut |_, _| ControlFlow::Continue(()));
     let _ = python.each_greenlet(&mut |greenlet| {
         python.greenlet_frames(&greenlet).take(100).for_each(drop);
         Ok(())

@@ -1,6 +1,7 @@
 //! The reader of Ruby.
 
 use proptest::prelude::*;
+use std::ops::ControlFlow;
 use vm::Memory;
 use vm::ruby::{
     Convention, Facts, Fiber, IdTable, Layout, Limits, Page, Ruby, StTable, Text, Version,
@@ -97,6 +98,11 @@ fn ask_everything<M: Memory>(
     ] {
         let _ = ruby.write_arguments(convention, [at; 6], &Limits::default(), out);
     }
+    let _ = ruby.write_id(at, 40, out);
+    let _ = ruby.singleton(at);
+    let _ = ruby.is_module(at);
+    let _ = ruby.each_constant(at, &mut |_, _| ControlFlow::Continue(()));
+    let _ = ruby.each_function(at, &mut |_, _| ControlFlow::Continue(()));
     let _ = ruby.vm();
     let _ = ruby.vm_of(at).map(|vm| ruby.ractor_count(vm));
     let _ = ruby.main_ec(at);

@@ -7,6 +7,7 @@ pub use life::Step;
 use super::asks::{Asked, Asks};
 use super::callers::{self, Callers};
 use super::known::Known;
+use super::names::{self, Names};
 use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
@@ -36,6 +37,7 @@ pub struct Guest {
     tracing: Tracing,
     clock: Clock,
     selection: Selection,
+    names: Names,
     plan: Plan,
     known: Known,
     pace: Pace,
@@ -92,6 +94,7 @@ impl Plan {
                 asks: asked.words,
                 least_ticks: asked.least,
                 routine: CALL_THROUGH,
+                names: Vec::new(),
                 function,
             })
         });
@@ -134,10 +137,50 @@ impl Plan {
                 asks: asked.words,
                 least_ticks: asked.least,
                 routine: PROBE,
+                names: Vec::new(),
                 function: probe.function,
             })
         });
         wanted.collect()
+    }
+
+    /// What is wanted of the guest as it is now: symbols, and names of the script's language.
+    fn wanted(
+        &self,
+        tracing: &Tracing,
+        signatures: &Signatures,
+        selection: &Selection,
+        names: &mut Names,
+    ) -> Vec<Wanted> {
+        names.look(tracing);
+        let scripted = names.by_address();
+        let mut functions = selection.functions(tracing.functions());
+        functions.retain(|function| !scripted.contains_key(&function.address));
+        signatures.read_debug_info(tracing.functions(), &functions);
+        let callers = selection.callers(tracing.functions(), &functions);
+        let mut wanted = self.all(signatures, functions, callers);
+        wanted.extend(self.probes(signatures, selection.probes(tracing.functions())));
+        for of_code in scripted.values() {
+            for one in of_code {
+                let (module, name) = (&one.function.module, &one.function.name);
+                signatures.note(module, name, &names::prototype(one.calling));
+            }
+            let Some(first) = of_code.first() else {
+                continue;
+            };
+            let one = self.all(signatures, vec![first.function.clone()], vec![Vec::new()]);
+            wanted.extend(one.into_iter().map(|mut wanted| {
+                if names::is_called_by_vm(first.calling) {
+                    wanted.want |= want::SCRIPTED;
+                }
+                if let Some(at_return) = names::at_return(first.calling).filter(|_| self.copies) {
+                    wanted.copy[1] = at_return;
+                }
+                wanted.names = names::identities(of_code);
+                wanted
+            }));
+        }
+        wanted
     }
 
     /// What a record of its return has of the x87's registers.
@@ -161,12 +204,15 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
         let mut guest = Guest::new(tracing, args);
-        let (asked, functions) = guest.asked();
-        signatures.read_debug_info(guest.tracing.functions(), &functions);
-        let callers = (guest.selection).callers(guest.tracing.functions(), &functions);
-        let mut wanted = guest.plan.all(signatures, functions, callers);
-        let probes = guest.selection.probes(guest.tracing.functions());
-        wanted.extend(guest.plan.probes(signatures, probes));
+        guest.say_unknown();
+        let wanted = guest.wanted(signatures);
+        let asked = wanted.iter().map(|one| one.names.len().max(1)).sum();
+        if asked == 0 && guest.names.were_refused() && !guest.names.are_awaited() {
+            anyhow::bail!("process {pid}: nothing of what was asked for can be hooked");
+        }
+        if guest.names.are_awaited() {
+            guest.tracing.expect_definitions().map_err(explain)?;
+        }
         let refused = guest.tracing.set(wanted).map_err(explain)?;
         if !guest.quiet {
             announce(&guest.tracing, asked, &refused, began.elapsed());
@@ -190,6 +236,7 @@ impl Guest {
                 callers: args.frames != 0 && !args.counts_there(),
             },
             selection,
+            names: Names::of(&args.x),
             known: Known::default(),
             pace: Pace::new(RING / 8),
             rest: Vec::new(),
@@ -202,8 +249,14 @@ impl Guest {
         }
     }
 
-    /// The functions that are asked for, and how many; says which are not there.
-    fn asked(&self) -> (usize, Vec<Function>) {
+    /// What is wanted of it as it is now.
+    fn wanted(&mut self, signatures: &Signatures) -> Vec<Wanted> {
+        let (plan, tracing, selection) = (&self.plan, &self.tracing, &self.selection);
+        plan.wanted(tracing, signatures, selection, &mut self.names)
+    }
+
+    /// Says which functions are not there; how many are, that are asked for.
+    fn say_unknown(&self) -> usize {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
         let probes = self.selection.probes(self.tracing.functions());
@@ -220,7 +273,7 @@ impl Guest {
                 );
             }
         }
-        (found.len(), functions)
+        found.len()
     }
 
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
@@ -230,20 +283,18 @@ impl Guest {
         self.callers.forget();
         self.known.forget_ways();
         let before = self.tracing.ever_hooked();
-        let (selection, plan) = (&self.selection, &self.plan);
-        let refused = self.tracing.follow(|functions| {
-            let wanted = selection.functions(functions);
-            signatures.read_debug_info(functions, &wanted);
-            let callers = selection.callers(functions, &wanted);
-            let mut wanted = plan.all(signatures, wanted, callers);
-            wanted.extend(plan.probes(signatures, selection.probes(functions)));
-            wanted
-        })?;
+        let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
+        let refused = self
+            .tracing
+            .follow(|tracing| plan.wanted(tracing, signatures, selection, names))?;
+        if self.names.are_awaited() {
+            self.tracing.expect_definitions()?;
+        }
         if self.quiet {
             return Ok(());
         }
         if first {
-            let (asked, _) = self.asked();
+            let asked = self.say_unknown() + self.names.found();
             announce(&self.tracing, asked, &refused, began.elapsed());
             return Ok(());
         }
@@ -254,6 +305,29 @@ impl Guest {
         }
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
+        }
+        say_refused(&refused);
+        Ok(())
+    }
+
+    /// Hooks what has been defined of the names that are awaited.
+    fn look_for_names(&mut self, signatures: &Signatures) -> Result<(), Error> {
+        let before = self.tracing.ever_hooked();
+        if !self.names.look(&self.tracing) {
+            return Ok(());
+        }
+        self.known.forget_ways();
+        let wanted = self.wanted(signatures);
+        let refused = self.tracing.add(wanted)?;
+        if self.quiet {
+            return Ok(());
+        }
+        let more = self.tracing.ever_hooked() - before;
+        if more != 0 {
+            eprintln!(
+                "lancet: process {} has defined what is asked for: {more} more functions hooked",
+                self.tracing.pid()
+            );
         }
         say_refused(&refused);
         Ok(())

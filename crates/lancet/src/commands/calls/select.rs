@@ -17,6 +17,8 @@ use strsim::levenshtein;
 /// What the command line asks for.
 pub struct Selection {
     x: Vec<Filter>,
+    /// Those of `x` that name symbols.
+    c: Vec<Filter>,
     e: Vec<Filter>,
     l: Vec<Filter>,
 }
@@ -49,7 +51,15 @@ pub fn calls(from: &Place, name: &str) -> bool {
 impl Selection {
     /// By `-x`, `-e` and `-l`.
     pub fn new(x: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
-        Selection { x, e, l }
+        Selection {
+            c: x.iter()
+                .filter(|filter| filter.scripted().is_none())
+                .cloned()
+                .collect(),
+            x,
+            e,
+            l,
+        }
     }
 
     /// Whether it matters which module calls.
@@ -59,7 +69,7 @@ impl Selection {
 
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
-        let mut found = functions.find(true, |name, place| matches(&self.x, name, place));
+        let mut found = functions.find(true, |name, place| matches(&self.c, name, place));
         if !self.e.is_empty() || !self.l.is_empty() {
             // Called from one module, a function may lie in any; which calls count is seen at the call.
             let callers = functions.modules();
@@ -191,7 +201,7 @@ impl Selection {
 
     /// Names that were asked for by `-x` and that no module has, each with names like it.
     pub fn unknown(&self, functions: &Functions, found: &[Function]) -> Vec<(String, Vec<String>)> {
-        let wanted = self.x.iter().chain(&self.e).flat_map(Filter::names);
+        let wanted = self.c.iter().chain(&self.e).flat_map(Filter::names);
         let missing: Vec<&str> = wanted
             .filter(|name| !found.iter().any(|function| function.name == **name))
             // It may be another name of a function that is hooked.
@@ -203,7 +213,10 @@ impl Selection {
         let all = functions.find(false, |_, _| true);
         missing
             .into_iter()
-            .map(|name| (name.to_owned(), like(name, &all)))
+            .map(|name| {
+                let all = all.iter().map(|function| function.name.as_str());
+                (name.to_owned(), like(name, all))
+            })
             .collect()
     }
 }
@@ -212,10 +225,8 @@ impl Selection {
 const MOST_LIKE: usize = 5;
 
 /// Names that differ by little: one holds the other, or few letters are others.
-fn like(name: &str, all: &[Function]) -> Vec<String> {
+pub fn like<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<(usize, &str)> = all
-        .iter()
-        .map(|function| function.name.as_str())
         .filter_map(|known| {
             let distance = levenshtein(name, known);
             let holds = name.len() > 3 && known.contains(name);

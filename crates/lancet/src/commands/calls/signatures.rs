@@ -161,6 +161,13 @@ impl Signatures {
         }
     }
 
+    /// Notes how a function is called that no file describes.
+    pub fn note(&self, module: &str, name: &str, prototype: &Prototype) {
+        let key = (module.to_owned(), name.to_owned());
+        let mut known = self.known.borrow_mut();
+        known.entry(key).or_insert_with(|| Some(prototype.clone()));
+    }
+
     /// The prototype of a function, if somebody described it, as a text that needs no other.
     pub fn text(&self, module: &str, name: &str) -> Option<String> {
         // Names of other languages are none in the grammar.

@@ -89,7 +89,7 @@ impl Guest {
         if self.is_over() {
             return any;
         }
-        any |= self.hear(args, tell, steps).unwrap_or(false);
+        any |= self.hear(args, signatures, tell, steps).unwrap_or(false);
         if self.tracing.has_news().unwrap_or(false) {
             // What a library told that goes now is told while it is known.
             self.drain(tell);
@@ -97,6 +97,12 @@ impl Guest {
                 self.stumble(&error);
             }
         }
+        if self.names.are_due()
+            && let Err(error) = self.look_for_names(signatures)
+        {
+            self.stumble(&error);
+        }
+        self.life.missed |= self.names.were_refused();
         any |= self.read(tell);
         if self.gone && self.tracee.is_none() {
             self.is_gone(tell);
@@ -196,6 +202,7 @@ impl Guest {
     fn hear(
         &mut self,
         args: &CallsArgs,
+        signatures: &Signatures,
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
     ) -> Result<bool, Error> {
@@ -229,11 +236,14 @@ impl Guest {
                     self.drain(tell);
                     steps.extend(self.adopt(child, args).map(Step::Child));
                 }
-                Says::Script => match self.tracing.script_begins() {
-                    Ok(()) if self.quiet => {}
-                    Ok(()) => say_no_lines(&self.tracing),
-                    Err(error) => self.stumble(&error),
-                },
+                Says::Script => {
+                    let begun = self.tracing.script_begins();
+                    match begun.and_then(|()| self.look_for_names(signatures)) {
+                        Ok(()) if self.quiet => {}
+                        Ok(()) => say_no_lines(&self.tracing),
+                        Err(error) => self.stumble(&error),
+                    }
+                }
             }
             self.tracing.heard(notice)?;
         }
@@ -268,6 +278,7 @@ impl Guest {
                 }
                 let mut child = Guest::new(tracing, args);
                 child.clock = self.clock;
+                child.names = self.names.clone();
                 Some(Box::new(child))
             }
             Err(error) => {

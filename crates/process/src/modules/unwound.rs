@@ -1,0 +1,56 @@
+//! Where a function without a symbol begins and ends: its entry in the table of `.eh_frame_hdr`, which every library
+//! has, stripped or not, because exceptions and backtraces need it.
+//!
+//! ```text
+//!   .eh_frame_hdr   version 1, three encodings, pointer (4), count (4), then sorted pairs of signed 32-bit distances
+//!                   from the section's start: function, FDE      (LSB Core, "Exception Frames")
+//!   FDE             length (4), CIE (4), function's distance from here (4), function's length (4)
+//! ```
+
+use super::Module;
+use object::elf;
+use std::ops::Range;
+use vm::Memory;
+
+/// Version 1; pointer as signed 32 bits relative to itself, count as 32 bits, table as signed 32 bits from the section's
+/// start (`DW_EH_PE_…`): what every linker for x86-64 writes.
+const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+const TABLE: u64 = 12;
+const FDE_START: u64 = 8;
+
+/// No library has more functions.
+const MOST: u32 = 1 << 24;
+
+impl Module {
+    /// The function that an address is in.
+    pub fn function_at(&self, address: u64, memory: &impl Memory) -> Option<Range<u64>> {
+        let mut segments = self.headers.segments.iter();
+        let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME)?;
+        let header = header.address.wrapping_add(self.bias);
+        let mut begin = [0; 4];
+        memory.read(header, &mut begin).ok()?;
+        let count = memory.u32(header + 8).ok()?;
+        if begin != HEADER || count > MOST {
+            return None;
+        }
+        let from = |at: u64, base: u64| {
+            let distance = memory.u32(at).ok()?.cast_signed();
+            Some(base.wrapping_add_signed(distance.into()))
+        };
+        let entry = |index: u32| header + TABLE + u64::from(index) * 8;
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match from(entry(middle), header)? <= address {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        let found = entry(low.checked_sub(1)?);
+        let (start, rules) = (from(found, header)?, from(found + 4, header)?);
+        let at = rules + FDE_START;
+        let length = u64::from(memory.u32(at + 4).ok()?);
+        let range = start..start.checked_add(length)?;
+        (from(at, at)? == start && range.contains(&address)).then_some(range)
+    }
+}

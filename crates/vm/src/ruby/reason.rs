@@ -1,0 +1,43 @@
+//! Why a collection begins: `gc_start`'s second argument, bits `GPR_FLAG_…` (`gc.c`; 3.4: `gc/default/default.c`), the
+//! same from v2_7_4 to v3_4_5.
+
+use core::fmt::Write;
+
+use super::Error;
+
+/// What asked for it; one of these.
+const CAUSES: [(u32, &str); 5] = [
+    (0x100, "newobj"),
+    (0x200, "malloc"),
+    (0x400, "method"),
+    (0x800, "capi"),
+    (0x1000, "stress"),
+];
+
+/// How it is done: all objects are looked at, and at once; the unused are freed at once; the rest moves together.
+const WAYS: [(u32, &str); 4] = [
+    (0x1_0000, "full mark"),
+    (0x8000, "immediate mark"),
+    (0x2000, "immediate sweep"),
+    (0x2_0000, "compact"),
+];
+
+/// Writes the reasons of a collection: `newobj`, `method | full mark | immediate mark | immediate sweep`.
+pub fn write_reason(reason: u32, out: &mut dyn Write) -> Result<(), Error> {
+    let mut begun = false;
+    for (_, name) in CAUSES
+        .iter()
+        .chain(&WAYS)
+        .filter(|(bit, _)| reason & bit != 0)
+    {
+        if begun {
+            out.write_str(" | ")?;
+        }
+        begun = true;
+        out.write_str(name)?;
+    }
+    if !begun {
+        write!(out, "{reason:#x}")?;
+    }
+    Ok(())
+}
