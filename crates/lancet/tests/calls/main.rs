@@ -13,6 +13,7 @@
 //! | `recorded` | files: what was seen is seen again |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `linked` | every way to link and load what is called |
+//! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -33,6 +34,7 @@ mod ends;
 mod exact;
 mod family;
 mod interpreters;
+mod json;
 mod killed;
 mod late;
 mod lines;
