@@ -12,7 +12,8 @@
 
 use crate::bytes::{Take, Wrong, put, put_bytes, put_signed, put_step};
 use crate::item::{
-    At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return, Way,
+    At, Call, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module, Piece, Return,
+    Way,
 };
 use std::collections::HashMap;
 
@@ -23,6 +24,7 @@ mod kind {
     pub const MODULE: u8 = 3;
     pub const FUNCTION: u8 = 4;
     pub const WAY: u8 = 11;
+    pub const EVENT: u8 = 12;
     pub const LINE: u8 = 5;
     pub const CONTEXT: u8 = 6;
     pub const CALL: u8 = 7;
@@ -411,6 +413,22 @@ impl State {
             }
             Item::Call(call) => self.put_call(out, call),
             Item::Return(back) => self.put_return(out, back),
+            Item::Event(event) => {
+                out.push(kind::EVENT);
+                put(out, event.guest.into());
+                put(out, event.tid.into());
+                put(out, event.time);
+                let (what, number) = match event.what {
+                    Happened::Signal(number) => (0, number),
+                    Happened::Forked(number) => (1, number),
+                    Happened::Exited(number) => (2, number),
+                    Happened::Killed(number) => (3, number),
+                    Happened::Ended => (4, 0),
+                    Happened::Replaced => (5, 0),
+                };
+                out.push(what);
+                put_signed(out, number.into());
+            }
             Item::Losses(losses) => {
                 out.push(kind::LOSSES);
                 put(out, losses.guest.into());
@@ -508,6 +526,29 @@ impl State {
                         return Err(Wrong);
                     }
                     Item::Losses(losses)
+                }
+                kind::EVENT => {
+                    let (guest, tid, time) = (take.small()?, take.small()?, take.number()?);
+                    let what = take.byte()?;
+                    let number = i32::try_from(take.signed()?).map_err(|_| Wrong)?;
+                    if guest >= self.counts[0] {
+                        return Err(Wrong);
+                    }
+                    let what = match what {
+                        0 => Happened::Signal(number),
+                        1 => Happened::Forked(number),
+                        2 => Happened::Exited(number),
+                        3 => Happened::Killed(number),
+                        4 => Happened::Ended,
+                        5 => Happened::Replaced,
+                        _ => return Err(Wrong),
+                    };
+                    Item::Event(Event {
+                        guest,
+                        tid,
+                        time,
+                        what,
+                    })
                 }
                 kind::END => Item::End,
                 _ => return Err(Wrong),

@@ -126,6 +126,36 @@ pub struct Return<'a> {
     pub pieces: Vec<Piece<'a>>,
 }
 
+/// What else happened in a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Number of the guest.
+    pub guest: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// What.
+    pub what: Happened,
+}
+
+/// See [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A signal came.
+    Signal(i32),
+    /// The process has this child, with a copy of its open calls.
+    Forked(i32),
+    /// It ended with this exit code.
+    Exited(i32),
+    /// It was ended by this signal.
+    Killed(i32),
+    /// It ended, how is not known.
+    Ended,
+    /// It runs another program now.
+    Replaced,
+}
+
 /// What got lost in a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -156,6 +186,8 @@ pub enum Item<'a> {
     Call(Call<'a>),
     /// See [`Return`].
     Return(Return<'a>),
+    /// See [`Event`].
+    Event(Event),
     /// See [`Losses`].
     Losses(Losses),
     /// Its writer came to its end.

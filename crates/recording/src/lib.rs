@@ -24,7 +24,10 @@ mod item;
 mod read;
 mod write;
 
-pub use item::{At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return, Way};
+pub use item::{
+    At, Call, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module, Piece, Return,
+    Way,
+};
 pub use read::{Error, Reader};
 pub use write::Writer;
 

@@ -1,7 +1,7 @@
 //! Items into a file.
 
 use crate::codec::State;
-use crate::item::{Call, Function, Guest, Head, Item, Line, Losses, Module, Return, Way};
+use crate::item::{Call, Event, Function, Guest, Head, Item, Line, Losses, Module, Return, Way};
 use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
 
@@ -82,6 +82,11 @@ impl<W: Write> Writer<W> {
     pub fn back(&mut self, back: &Return) -> io::Result<()> {
         self.state.put_return(&mut self.items, back);
         self.spill()
+    }
+
+    /// What else happened.
+    pub fn event(&mut self, event: Event) -> io::Result<()> {
+        self.put(&Item::Event(event)).map(drop)
     }
 
     /// What a guest lost.

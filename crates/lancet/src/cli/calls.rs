@@ -141,6 +141,10 @@ pub struct CallsArgs {
     #[arg(long, value_name = "FILE", help_heading = SHOW)]
     pub record: Option<PathBuf>,
 
+    /// One JSON object a line; with -c one a row
+    #[arg(long, conflicts_with = "ltrace", help_heading = SHOW)]
+    pub json: bool,
+
     /// Lines as ltrace prints them, without the script's line
     #[arg(long, help_heading = SHOW)]
     pub ltrace: bool,

@@ -5,6 +5,7 @@ mod callers;
 pub mod debug;
 mod family;
 mod guest;
+mod json;
 mod known;
 mod names;
 mod pace;
@@ -28,6 +29,7 @@ use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
 use debug::Debug;
 use family::Family;
+use json::Json;
 use printer::Printer;
 use process::lanes::Losses;
 use process::tracee::wait_for_any;
@@ -109,7 +111,7 @@ fn sink<'a>(
     signatures: &'a Signatures,
     starts: bool,
 ) -> anyhow::Result<Box<dyn Sink + 'a>> {
-    let shows = args.record.is_none() || args.count || args.output.is_some();
+    let shows = args.record.is_none() || args.count || args.json || args.output.is_some();
     let shown: Option<Box<dyn Sink>> = match shows {
         false => None,
         true => {
@@ -129,9 +131,10 @@ fn sink<'a>(
                 } = error;
                 writeln!(out, "{file}:{line}: error: {problem}")?;
             }
-            Some(match args.count {
-                true => Box::new(Summary::new(args, out)),
-                false => Box::new(Printer::new(args, signatures, out)),
+            Some(match (args.count, args.json) {
+                (true, _) => Box::new(Summary::new(args, out)),
+                (false, true) => Box::new(Json::new(args, signatures, out)),
+                (false, false) => Box::new(Printer::new(args, signatures, out)),
             })
         }
     };

@@ -15,6 +15,7 @@
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
+//! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `names` | functions by the name of the script's language, values of it |
@@ -39,6 +40,7 @@ mod ends;
 mod exact;
 mod family;
 mod interpreters;
+mod json;
 mod killed;
 mod late;
 mod lines;

@@ -83,6 +83,12 @@ impl Show<'_> {
         writer.argument(&call.prototype.returns, at)
     }
 
+    /// Every argument by itself.
+    #[must_use]
+    pub fn all(&self, call: Call, memory: &dyn Memory) -> Vec<String> {
+        self.arguments(call, memory).0
+    }
+
     /// The whole call on one line: `name(arguments) = value`.
     #[must_use]
     pub fn line(&self, name: &str, call: Call, memory: &dyn Memory) -> String {

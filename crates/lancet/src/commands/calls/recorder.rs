@@ -2,10 +2,10 @@
 
 use super::signatures::Signatures;
 use super::sink::{End, Sink};
-use super::told::{Call, Module, Opened, Return, Told, Way, What};
+use super::told::{Call, End as Ended, Module, Opened, Return, Told, Way, What};
 use process::functions::Function;
 use process::lanes::Line;
-use recording::{At, Head, Losses, Writer};
+use recording::{At, Event, Happened, Head, Losses, Writer};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -171,6 +171,15 @@ impl<'a> Recorder<'a> {
         })
     }
 
+    fn event(&mut self, at: At, what: Happened) -> io::Result<()> {
+        self.writer()?.event(Event {
+            guest: at.guest,
+            tid: at.tid,
+            time: at.time,
+            what,
+        })
+    }
+
     fn write(&mut self, told: &Told) -> io::Result<()> {
         if let What::Opened(opened) = &told.what {
             return self.guest(told.at.pid, opened);
@@ -191,7 +200,17 @@ impl<'a> Recorder<'a> {
             What::Call(call) => self.call(at, call),
             What::Return(back) => self.back(at, back),
             // Calls are recorded, not what else happens.
-            What::Signal(_) | What::Forked(_) | What::Ended(_) => Ok(()),
+            What::Signal(signal) => self.event(at, Happened::Signal(*signal)),
+            What::Forked(child) => self.event(at, Happened::Forked(*child)),
+            What::Ended(end) => self.event(
+                at,
+                match end {
+                    Ended::Exited(code) => Happened::Exited(*code),
+                    Ended::Killed(signal) => Happened::Killed(*signal),
+                    Ended::Unknown => Happened::Ended,
+                    Ended::Replaced => Happened::Replaced,
+                },
+            ),
         }
     }
 

@@ -4,14 +4,14 @@ use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::{Count, Flow, Source};
-use super::told::{At, Call, Module, Opened, Return, Shown, Told, Way, What};
+use super::told::{At, Call, End as Ended, Module, Opened, Return, Shown, Told, Way, What};
 use crate::cli::CallsArgs;
 use anyhow::Context;
 use process::functions::Function;
 use process::lanes::{Line, Losses};
 use prototypes::Pieces;
 use prototypes::capture::{Registers, Returned};
-use recording::{Item, Reader};
+use recording::{Happened, Item, Reader};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -219,6 +219,24 @@ impl Source for Replay<'_> {
                         at: place(&self.pids, back.at),
                         what: What::Return(told),
                     })?;
+                }
+                Item::Event(event) => {
+                    let pid = self.pids[event.guest as usize];
+                    let at = At {
+                        pid,
+                        tid: event.tid,
+                        time: Duration::from_nanos(event.time),
+                        ..At::default()
+                    };
+                    let what = match event.what {
+                        Happened::Signal(signal) => What::Signal(signal),
+                        Happened::Forked(child) => What::Forked(child),
+                        Happened::Exited(code) => What::Ended(Ended::Exited(code)),
+                        Happened::Killed(signal) => What::Ended(Ended::Killed(signal)),
+                        Happened::Ended => What::Ended(Ended::Unknown),
+                        Happened::Replaced => What::Ended(Ended::Replaced),
+                    };
+                    sink.take(Told { at, what })?;
                 }
                 Item::Losses(losses) => self.losses.push((
                     self.pids[losses.guest as usize],

@@ -24,6 +24,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// A call that has not returned.
+#[derive(Clone)]
 enum Open {
     /// It was let through.
     Told,
@@ -180,7 +181,15 @@ impl Sink for Sieve<'_> {
         match told.what {
             What::Call(call) => self.called(told.at, call),
             What::Return(back) => self.returned(told.at, back),
-            _ => self.next.take(told),
+            What::Forked(child) => {
+                self.stacks.fork(told.at.pid, child);
+                self.next.take(told)
+            }
+            What::Ended(_) => {
+                self.stacks.forget(told.at.pid);
+                self.next.take(told)
+            }
+            What::Opened(_) | What::Signal(_) => self.next.take(told),
         }
     }
 

@@ -52,6 +52,15 @@ impl<T> Stacks<T> {
             .collect()
     }
 
+    /// Takes out what is open in one process or in all, in the order in which it was called on each stack.
+    pub fn drain(&mut self, process: Option<i32>) -> Vec<T> {
+        let mut keys: Vec<_> = self.open.keys().copied().collect();
+        keys.retain(|(pid, ..)| process.is_none_or(|process| process == *pid));
+        keys.sort_unstable();
+        let stacks = keys.iter().filter_map(|key| self.open.remove(key));
+        stacks.flatten().map(|open| open.call).collect()
+    }
+
     /// A call begins: how many of its stack are open around it, and those that were left without return.
     pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
         let frame = at.frame;

@@ -1,5 +1,6 @@
 //! `-c`: how often and how long, by function and script line.
 
+mod json;
 mod ltrace;
 
 use super::sink::{End, Sink};
@@ -57,6 +58,7 @@ pub struct Summary {
     demangle: bool,
     /// The table as ltrace prints it.
     ltrace: bool,
+    json: bool,
 }
 
 impl Summary {
@@ -65,6 +67,7 @@ impl Summary {
         Summary {
             demangle: args.demangle,
             ltrace: args.ltrace,
+            json: args.json,
             out,
             rows: HashMap::new(),
             stacks: Stacks::default(),
@@ -189,9 +192,13 @@ impl Sink for Summary {
         for count in &end.counted {
             self.add(count);
         }
-        match self.ltrace {
-            true => ltrace::print(&mut self.out, &self.rows, self.unit)?,
-            false => self.print()?,
+        if self.json {
+            json::print(&mut self.out, &self.rows, self.unit)?;
+            super::json::losses(&mut self.out, &end)?;
+        } else if self.ltrace {
+            ltrace::print(&mut self.out, &self.rows, self.unit)?;
+        } else {
+            self.print()?;
         }
         self.out.flush()
     }

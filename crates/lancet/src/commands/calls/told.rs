@@ -79,7 +79,7 @@ pub struct Opened {
 }
 
 /// A call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Call {
     /// The function.
     pub function: Arc<Function>,
