@@ -7,10 +7,11 @@ use clap::{ArgAction, Args};
 use prototypes::{Filter, FilterError};
 
 use super::duration::parse;
+use crate::preset::Preset;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "lancet calls [OPTIONS] -p PID...", after_help = EXAMPLES)]
+#[command(override_usage = "lancet calls [OPTIONS] -p PID...", after_help = help())]
 pub struct CallsArgs {
     /// Open the running process PID; may be repeated
     #[arg(short = 'p', long = "pid", value_name = "PID", required = true, help_heading = TARGET)]
@@ -29,6 +30,10 @@ pub struct CallsArgs {
     /// Functions of this library, called from outside it
     #[arg(short = 'l', long = "library", value_name = "LIBRARY", value_parser = library, help_heading = WHICH)]
     pub l: Vec<Filter>,
+
+    /// Functions for a question: sql, gc, tls, dns, alloc, locks, or a file of your own; may be repeated
+    #[arg(long = "preset", value_name = "NAME", value_parser = Preset::load, help_heading = WHICH)]
+    pub presets: Vec<Preset>,
 
     /// Only what -x, -e and -l name; without one of them and without this, calls from the program itself are shown
     /// (-e @MAIN)
@@ -76,9 +81,9 @@ pub struct CallsArgs {
     #[arg(short = 'a', long = "align", value_name = "N", default_value_t = 50, help_heading = SHOW)]
     pub align: usize,
 
-    /// Show at most N characters of a string
-    #[arg(short = 's', value_name = "N", default_value_t = 32, help_heading = SHOW)]
-    pub strings: u32,
+    /// Show at most N characters of a string (32, or what the preset says)
+    #[arg(short = 's', value_name = "N", help_heading = SHOW)]
+    strings: Option<u32>,
 
     /// Show at most N elements of an array
     #[arg(short = 'A', value_name = "N", default_value_t = 4, help_heading = SHOW)]
@@ -93,6 +98,9 @@ pub struct CallsArgs {
     pub ltrace: bool,
 }
 
+/// Characters of a string that are shown.
+const STRINGS: u32 = 32;
+
 const TARGET: &str = "What to open";
 const WHICH: &str = "Which calls";
 const TIME: &str = "When to look";
@@ -101,15 +109,34 @@ const SHOW: &str = "How to show them";
 const EXAMPLES: &str = "\
 Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
+  lancet calls -c --preset sql -p 4242 --for 1m    which statements take the time, and who sends them
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
 
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
+fn help() -> String {
+    format!("Presets:{}\n\n{EXAMPLES}", Preset::all())
+}
+
 impl CallsArgs {
+    /// At most so many characters of a string are shown.
+    pub fn strings(&self) -> u32 {
+        let of_presets = self.presets.iter().filter_map(|preset| preset.strings);
+        self.strings.or(of_presets.max()).unwrap_or(STRINGS)
+    }
+
+    /// Calls are counted in the guest, and not told. What a preset's calls are of it cannot tell.
+    pub fn counts_inside(&self) -> bool {
+        let rules = self.presets.iter().flat_map(|preset| &preset.rules);
+        self.count && rules.into_iter().all(|rule| rule.by.is_none())
+    }
+
     /// What is called from where is shown unless something else was asked for.
     pub fn callers(&self) -> Vec<Filter> {
-        let asked = self.only || !(self.x.is_empty() && self.l.is_empty()) || !self.e.is_empty();
+        let asked = self.only
+            || !(self.x.is_empty() && self.l.is_empty() && self.presets.is_empty())
+            || !self.e.is_empty();
         match asked {
             true => self.e.clone(),
             false => vec![Filter::parse("@MAIN").expect("it is right")],

@@ -1,5 +1,6 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+mod groups;
 mod guest;
 mod printer;
 mod select;
@@ -15,6 +16,7 @@ use crate::cli::CallsArgs;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
+use groups::Groups;
 use printer::Printer;
 use signatures::Signatures;
 use sink::Sink;
@@ -33,7 +35,10 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     let out = Output::open(args.output.as_deref(), Stream::Stdout)?.out;
     let mut source = Live::open(&args, &signatures)?;
     let mut sink: Box<dyn Sink> = match args.count {
-        true => Box::new(Summary::new(out)),
+        true => Box::new(Summary::new(
+            out,
+            Groups::new(&args.presets, args.strings()),
+        )),
         false => Box::new(Printer::new(&args, &signatures, out)),
     };
     let watched = watch(&args, &mut source, &mut *sink);

@@ -8,6 +8,7 @@
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
+//! | `presets` | what the presets are about is seen, told apart and counted |
 //! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
@@ -27,4 +28,5 @@ mod late;
 mod lines;
 mod machine;
 mod nasty;
+mod presets;
 mod watch;

@@ -7,6 +7,7 @@ use super::source::Count;
 use super::told::{At, Call, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
+use crate::preset::Preset;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
@@ -82,10 +83,11 @@ impl Guest {
         let options = Options {
             ring: RING,
             most_wait: args.max_wait,
-            room: LEAST_ROOM + u64::from(args.strings) / 8 * 2,
+            room: LEAST_ROOM + u64::from(args.strings()) / 8 * 2,
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
-        let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
+        let presets = args.presets.iter().flat_map(Preset::filters).collect();
+        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone());
         let functions = selection.functions(tracing.functions());
         for (name, like) in selection.unknown(tracing.functions(), &functions) {
             let like = match like.is_empty() {
@@ -96,14 +98,19 @@ impl Guest {
                 "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
             );
         }
+        if functions.is_empty() && !args.presets.is_empty() {
+            eprintln!(
+                "lancet: process {pid} has no function of the preset yet; they are hooked when a library brings them"
+            );
+        }
         let asked = functions.len();
         let plan = Plan {
             want: wanted_of(args),
             detail: Detail {
-                strings: args.strings,
+                strings: args.strings(),
                 array: args.array,
             },
-            copies: !args.count,
+            copies: !args.counts_inside(),
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
@@ -317,7 +324,7 @@ impl Guest {
 
 fn wanted_of(args: &CallsArgs) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.count {
+    match args.counts_inside() {
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }

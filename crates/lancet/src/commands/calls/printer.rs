@@ -61,7 +61,7 @@ impl<'a> Printer<'a> {
     fn show(&self) -> Show<'static> {
         Show {
             detail: Detail {
-                strings: self.args.strings,
+                strings: self.args.strings(),
                 array: self.args.array,
             },
             decode: None,

@@ -7,6 +7,8 @@ use strsim::levenshtein;
 /// What the command line asks for.
 pub struct Selection {
     x: Vec<Filter>,
+    /// The same as `x`, but nobody asked for each of them by name.
+    presets: Vec<Filter>,
     e: Vec<Filter>,
     l: Vec<Filter>,
 }
@@ -30,14 +32,19 @@ fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
 }
 
 impl Selection {
-    /// By `-x`, `-e` and `-l`.
-    pub fn new(x: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
-        Selection { x, e, l }
+    /// By `-x`, `--preset`, `-e` and `-l`.
+    pub fn new(x: Vec<Filter>, presets: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
+        Selection { x, presets, e, l }
+    }
+
+    /// Whether it is asked for wherever it is called from.
+    fn at_entry(&self, name: &str, place: &Place) -> bool {
+        matches(&self.x, name, place) || matches(&self.presets, name, place)
     }
 
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
-        let mut found = functions.find(true, |name, place| matches(&self.x, name, place));
+        let mut found = functions.find(true, |name, place| self.at_entry(name, place));
         if !self.e.is_empty() || !self.l.is_empty() {
             // Called from one module, a function may lie in any; which calls count is seen at the call.
             let callers = functions.modules();
@@ -58,7 +65,7 @@ impl Selection {
         let Some(callee) = functions.module_of(function.address) else {
             return true;
         };
-        if matches(&self.x, name, callee) {
+        if self.at_entry(name, callee) {
             return true;
         }
         let Some(from) = functions.module_of(caller) else {

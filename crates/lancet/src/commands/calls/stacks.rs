@@ -43,6 +43,14 @@ impl<T> Stacks<T> {
         (depth, unwound)
     }
 
+    /// The calls that are open where one begins.
+    pub fn around(&self, at: At) -> impl Iterator<Item = &T> {
+        let open = self.open.get(&(at.pid, at.lane, at.stack));
+        let open = open.into_iter().flatten();
+        open.take_while(move |open| open.frame > at.frame)
+            .map(|open| &open.call)
+    }
+
     /// What is kept of the call that began last there.
     pub fn last(&mut self, at: At) -> Option<&mut T> {
         let open = self.open.get_mut(&(at.pid, at.lane, at.stack))?;
@@ -100,6 +108,7 @@ mod tests {
         stacks.enter(at(0, 0x900), "outer");
         stacks.enter(at(0, 0x800), "left");
         stacks.enter(at(0, 0x700), "left too");
+        assert_eq!(stacks.around(at(0, 0x820)).count(), 1);
         let (depth, unwound) = stacks.enter(at(0, 0x820), "next");
         assert_eq!(depth, 1);
         assert_eq!(names(unwound), ["left", "left too"]);

@@ -1,5 +1,6 @@
 //! `-c`: how often and how long, by function and script line.
 
+use super::groups::{Groups, Ticket};
 use super::sink::Sink;
 use super::source::Count;
 use super::stacks::Stacks;
@@ -32,18 +33,20 @@ impl Default for Row {
     }
 }
 
-/// What a row is of: the function's name, the line.
-type Key = (String, String);
+/// What a row is of: the function's name, what a preset says its calls are of, the line.
+type Key = (String, String, String);
 
 /// A call that has not returned.
 struct Open {
     function: Arc<Function>,
     line: Option<Arc<Line>>,
     began: Duration,
+    ticket: Ticket,
 }
 
 /// Rows by function and line.
 pub struct Summary {
+    groups: Groups<Key>,
     out: Box<dyn Write>,
     rows: HashMap<Key, Row>,
     stacks: Stacks<Open>,
@@ -51,15 +54,21 @@ pub struct Summary {
     unit: f64,
 }
 
-fn key(function: &Function, line: Option<&Line>) -> Key {
+fn key(function: &Function, line: Option<&Line>, ticket: &Ticket) -> Key {
     let line = line.map(Line::to_string);
-    (function.name.clone(), line.unwrap_or_default())
+    let group = ticket.group.as_deref().unwrap_or_default();
+    (
+        function.name.clone(),
+        group.into(),
+        line.unwrap_or_default(),
+    )
 }
 
 impl Summary {
     /// No row yet.
-    pub fn new(out: Box<dyn Write>) -> Self {
+    pub fn new(out: Box<dyn Write>, groups: Groups<Key>) -> Self {
         Summary {
+            groups,
             out,
             rows: HashMap::new(),
             stacks: Stacks::default(),
@@ -70,7 +79,7 @@ impl Summary {
     /// Adds what a guest counted itself.
     fn add(&mut self, count: &Count) {
         let [calls, total, longest, _] = count.counted.figures;
-        let key = key(&count.function, count.line.as_deref());
+        let key = key(&count.function, count.line.as_deref(), &Ticket::default());
         let row = self.rows.entry(key).or_default();
         row.calls += calls;
         row.total += total;
@@ -82,9 +91,8 @@ impl Summary {
     }
 
     /// Adds a call that was told.
-    fn returned(&mut self, open: &Open, took: Duration) {
+    fn returned(&mut self, key: Key, took: Duration) {
         let took = took.as_nanos() as u64;
-        let key = key(&open.function, open.line.as_deref());
         let row = self.rows.entry(key).or_default();
         row.calls += 1;
         row.total += took;
@@ -107,7 +115,7 @@ impl Summary {
             "------ ---------- -------- -------- -------- -------- -------- ---------- --------------------"
         )?;
         let time = |ticks: u64| duration(ticks as f64 * period);
-        for ((function, line), row) in rows {
+        for ((function, group, line), row) in rows {
             let share = row.total as f64 * 100.0 / all.max(1) as f64;
             write!(
                 out,
@@ -120,6 +128,9 @@ impl Summary {
                 time(row.longest),
                 row.calls,
             )?;
+            if !group.is_empty() {
+                write!(out, " {group}")?;
+            }
             match line.is_empty() {
                 true => writeln!(out)?,
                 false => writeln!(out, " ← {line}")?,
@@ -143,16 +154,24 @@ impl Sink for Summary {
     fn take(&mut self, told: Told) -> io::Result<()> {
         match told.what {
             What::Call(call) => {
+                let inner = self.stacks.around(told.at).any(|open| open.ticket.grouped);
                 let open = Open {
+                    ticket: self.groups.enter(told.at, &call, inner),
                     function: call.function,
                     line: call.line,
                     began: told.at.time,
                 };
                 self.stacks.enter(told.at, open);
             }
-            What::Return(_) => {
+            What::Return(back) => {
                 if let Some((open, ..)) = self.stacks.leave(told.at) {
-                    self.returned(&open, told.at.time.saturating_sub(open.began));
+                    let key = key(&open.function, open.line.as_deref(), &open.ticket);
+                    let over = self
+                        .groups
+                        .leave(told.at, open.ticket, &back, key, open.began);
+                    for (key, took) in over {
+                        self.returned(key, took);
+                    }
                 }
             }
         }
