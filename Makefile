@@ -3,7 +3,8 @@
 #
 #   make demo     a real server with a leak, opened while it serves, until lancet has named the line
 #   make test     format, lints, all tests with this machine's Ruby, documentation
-#   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14
+#   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14,
+#                 Perl 5.32, 5.36 and 5.40, PHP 7.4, 8.2 and 8.4
 #   make soak     the long forms: 1,000 attaches, 1,000 kills
 #   make bench    cost, beside the rivals, in the same run
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
@@ -44,12 +45,15 @@ deps-test: deps
 # Headers that the bundled prototypes are held against.
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
+	@.ci/apt python3 python3-venv
+	@.ci/rival py-spy
 
 deps-demo: deps
 	@.ci/apt ruby puma ruby-sinatra wrk curl
 
 deps-matrix: deps-test
 	@.ci/apt debian-archive-keyring
+	@.ci/rival rbspy
 
 deps-bench: deps
 	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps
@@ -78,6 +82,7 @@ matrix: roots
 	cargo build --release -p lancet
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test live
 	$(AS_ROOT) cargo test -p lancet-vm --test live
+	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack
 
 # Miri and ThreadSanitizer want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test

@@ -10,6 +10,8 @@ mod languages;
 mod loader;
 mod places;
 mod pulse;
+mod scripted;
+mod values;
 
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +63,12 @@ const _: () = {
 const ENTRY_WORDS: u64 = (size_of::<Entry>() / 8) as u64;
 const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
 
+/// In the first word of a frame's ticket: the session, from bit 32 on the line, from here on what is kept of a call of
+/// the VM's own.
+const KEPT_AT: u32 = 64 - values::KEPT;
+const PLACE: u32 = (1 << (KEPT_AT - 32)) - 1;
+const _: () = assert!(wire::calls::PLACES / 2 <= PLACE as usize);
+
 /// A function is called: tells it, if that is wanted; whether its return is wanted too.
 ///
 /// # Safety
@@ -83,6 +91,17 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         loader::changed(calls, board);
         return 0;
     }
+    if wanted & want::DEFINES != 0 {
+        frame.ticket[0] = board.calls.load(Ordering::Relaxed).into();
+        return want::RETURN;
+    }
+    let (mut number, mut kept) = (hook.number, 0);
+    if wanted & want::SCRIPTED != 0 {
+        match scripted::called(hook, frame) {
+            Some(called) => (number, kept) = called,
+            None => return 0,
+        }
+    }
     let Some(lane) = lane::mine(calls, board) else {
         return 0;
     };
@@ -92,13 +111,13 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     };
     let at = u64::from(place) << 32;
     let session = u64::from(board.calls.load(Ordering::Relaxed));
-    frame.ticket[0] = session | at;
+    frame.ticket[0] = session | at | kept << KEPT_AT;
     frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
     if wanted & want::ENTRY != 0 {
-        tell_call(lane, calls, hook, frame, hook.number | at, wanted);
+        tell_call(lane, calls, hook, frame, number | at, wanted);
     }
     if wanted & want::COUNT != 0 && hook.flags & ENTRY_ONLY != 0 {
-        counts::add(lane, hook.number as u32, place, 0);
+        counts::add(lane, number as u32, place, 0);
     }
     let now = sys::ticks();
     pulse::look(board, now);
@@ -150,7 +169,7 @@ fn tell_call(lane: &Lane, calls: &Calls, hook: &Hook, frame: &Frame, which: u64,
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
         if hook.at_entry[1] != 0 {
-            let end = captures::copy(hook.at_entry, frame, None, &record, fixed);
+            let end = captures::copy(hook.at_entry, frame, None, &record, fixed, 0);
             record.shorten(lane, end);
         }
     }
@@ -174,24 +193,27 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: as in `enter`; and `enter` put the lane there, which is never unmapped.
-    let (calls, lane, wanted) = unsafe {
-        (
-            &*(&raw const CALLS),
-            &*(lane as *const Lane),
-            (&raw const hook.want).read_volatile(),
-        )
+    // SAFETY: as in `enter`.
+    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
+    if wanted & want::DEFINES != 0 {
+        return loader::wait(board);
+    }
+    let number = match wanted & want::SCRIPTED {
+        0 => hook.number,
+        _ => scripted::number(hook, frame).unwrap_or(hook.number),
     };
+    // SAFETY: `enter` put the lane there, which is never unmapped.
+    let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
     let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread_pointer() {
-        true => (lane, (ticket >> 32) as u32),
+        true => (lane, (ticket >> 32) as u32 & PLACE),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
             None => return,
         },
     };
     if wanted & want::COUNT != 0 {
-        return counts::add(lane, hook.number as u32, place, now.wrapping_sub(began));
+        return counts::add(lane, number as u32, place, now.wrapping_sub(began));
     }
     if wanted & want::RETURN == 0 {
         return;
@@ -204,7 +226,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     };
     let told = Return {
-        hook: hook.number,
+        hook: number,
         ticks: now,
         frame: Frame::stack_arguments(frame).addr() as u64,
         registers: [results.rax, results.rdx],
@@ -220,7 +242,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             look_at_st0(record.address(RETURN_WORDS + floats));
         }
         if hook.at_return[1] != 0 {
-            let end = captures::copy(hook.at_return, frame, Some(results), &record, fixed);
+            let end = captures::copy(
+                hook.at_return,
+                frame,
+                Some(results),
+                &record,
+                fixed,
+                ticket >> KEPT_AT,
+            );
             record.shorten(lane, end);
         }
     }

@@ -22,10 +22,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod describe;
 mod format;
 mod op;
 mod run;
 
+pub use describe::What;
 pub use format::{Conversion, Conversions, Kind};
 pub use op::{Op, Source, Width};
-pub use run::{Ended, Limits, Registers, Returned, run};
+pub use run::{Ended, Guest, Limits, Registers, Returned, run};

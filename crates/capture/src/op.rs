@@ -20,6 +20,8 @@
 //! As a word: operation in bits 0..8, `a` in 8..16, `b` in 16..32, `c` in 32..64, little-endian as all of
 //! the guest.
 
+use crate::describe::What;
+
 /// Where a word of the call lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -136,6 +138,15 @@ pub enum Op {
     },
     /// The end of [`Op::Open`] or [`Op::Each`].
     Close,
+    /// `v` is a word of a language VM: hand on its text ([`crate::describe`]).
+    Describe {
+        /// Which kind of word.
+        what: What,
+        /// At most so many items of a container.
+        items: u16,
+        /// At most so many characters of a text.
+        text: u32,
+    },
     /// `v` is a printf format. Output the strings that its conversions name; `max` as in [`Op::Text`].
     /// The first argument after it lies in these registers or at this place of the stack.
     Format {
@@ -220,6 +231,7 @@ impl Op {
                 let a = gp & 0xf | sse << 4;
                 word(16, a, stack, max as u32 | (unit as u32) << 16)
             }
+            Self::Describe { what, items, text } => word(17, what.0, items, text),
         }
     }
 
@@ -258,6 +270,11 @@ impl Op {
                 stack: b,
                 unit: (c >> 16) as u8,
                 max: c as u16,
+            },
+            17 => Self::Describe {
+                what: What(a),
+                items: b,
+                text: c,
             },
             _ => return None,
         })

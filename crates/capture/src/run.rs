@@ -1,5 +1,6 @@
 //! The interpreter.
 
+use crate::describe::What;
 use crate::format::{Conversions, Kind};
 use crate::op::{Op, Source, Width};
 
@@ -82,11 +83,42 @@ struct Block {
     body: usize,
 }
 
-struct Machine<'a, R, O> {
+/// The guest, as a program sees it.
+pub trait Guest {
+    /// Fills the buffer from memory, or says that it cannot; it is never asked for a piece that crosses a page or is
+    /// longer than [`Limits::PIECE`].
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool;
+
+    /// Takes a piece of at most [`Limits::PIECE`] bytes, or says that it has no more room.
+    fn output(&mut self, at: u64, bytes: &[u8]) -> bool;
+
+    /// Takes the text of a word at [`describe::address`](crate::describe::address), at most so many items of a container
+    /// and characters of a text; how many bytes it took. A word without text takes none.
+    fn describe(&mut self, what: What, word: u64, items: u16, text: u32) -> u32 {
+        let _ = (what, word, items, text);
+        0
+    }
+}
+
+/// A guest without a language: what reads, and what takes.
+impl<R, O> Guest for (R, O)
+where
+    R: FnMut(u64, &mut [u8]) -> bool,
+    O: FnMut(u64, &[u8]) -> bool,
+{
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        (self.0)(at, into)
+    }
+
+    fn output(&mut self, at: u64, bytes: &[u8]) -> bool {
+        (self.1)(at, bytes)
+    }
+}
+
+struct Machine<'a, G> {
     registers: &'a Registers,
     returned: Option<&'a Returned>,
-    read: R,
-    output: O,
+    guest: &'a mut G,
     bytes: u32,
     steps: u32,
 }
@@ -99,22 +131,18 @@ enum Stop {
 
 /// Runs a program over a call (`returned` is `None`) or over its return.
 ///
-/// `read` fills the buffer from the guest's memory or says that it cannot; it is never asked for a piece that
-/// crosses a page or is longer than [`Limits::PIECE`]. `output` takes a piece, or says that it has no more room.
 /// What cannot be read is left out: the reader then shows the address.
 pub fn run(
     words: &[u64],
     registers: &Registers,
     returned: Option<&Returned>,
     limits: Limits,
-    read: impl FnMut(u64, &mut [u8]) -> bool,
-    output: impl FnMut(u64, &[u8]) -> bool,
+    guest: &mut impl Guest,
 ) -> Ended {
     let mut machine = Machine {
         registers,
         returned,
-        read,
-        output,
+        guest,
         bytes: limits.bytes,
         steps: limits.steps,
     };
@@ -124,11 +152,7 @@ pub fn run(
     }
 }
 
-impl<R, O> Machine<'_, R, O>
-where
-    R: FnMut(u64, &mut [u8]) -> bool,
-    O: FnMut(u64, &[u8]) -> bool,
-{
+impl<G: Guest> Machine<'_, G> {
     fn program(&mut self, words: &[u64]) -> Result<(), Ended> {
         let (mut v, mut n) = (0_u64, 0_u64);
         let mut blocks = [Block::default(); Limits::DEPTH];
@@ -189,6 +213,10 @@ where
                             at = block.body;
                         }
                     }
+                }
+                Op::Describe { what, items, text } => {
+                    let took = self.guest.describe(what, v, items, text.min(self.bytes));
+                    self.bytes = self.bytes.saturating_sub(took);
                 }
                 Op::Format {
                     gp,
@@ -255,7 +283,7 @@ where
         if at < FIRST_ADDRESS || at.checked_add(buffer.len() as u64).is_none() {
             return Err(Stop::Unreadable);
         }
-        match (self.read)(at, buffer) {
+        match self.guest.read(at, buffer) {
             true => Ok(()),
             false => Err(Stop::Unreadable),
         }
@@ -264,7 +292,7 @@ where
     fn emit(&mut self, at: u64, bytes: &[u8]) -> Result<(), Ended> {
         let len = bytes.len() as u32;
         self.bytes = self.bytes.checked_sub(len).ok_or(Ended::Limit)?;
-        match (self.output)(at, bytes) {
+        match self.guest.output(at, bytes) {
             true => Ok(()),
             false => Err(Ended::Full),
         }

@@ -1,6 +1,6 @@
 //! Whatever the program says, a run stays within its limits.
 
-use capture::{Ended, Limits, Op, Registers, Returned, Source, Width, run};
+use capture::{Ended, Limits, Op, Registers, Returned, Source, What, Width, run};
 use proptest::prelude::*;
 
 fn sources() -> impl Strategy<Value = Source> {
@@ -46,6 +46,11 @@ fn ops() -> impl Strategy<Value = Op> {
         skips().prop_map(|skip| Op::Open { skip }),
         (numbers(), skips()).prop_map(|(stride, skip)| Op::Each { stride, skip }),
         Just(Op::Close),
+        (any::<u8>(), any::<u16>(), any::<u32>()).prop_map(|(what, items, text)| Op::Describe {
+            what: What(what),
+            items,
+            text,
+        }),
         (0..7_u8, 0..9_u8, any::<u16>(), units(), any::<u16>()).prop_map(
             |(gp, sse, stack, unit, max)| Op::Format {
                 gp,
@@ -74,29 +79,31 @@ fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64)
             ..Returned::default()
         }),
         limits,
-        |at, into| {
-            reads += 1;
-            assert!(reads <= limits.steps, "more reads than steps");
-            assert!(!into.is_empty() && into.len() <= Limits::PIECE);
-            assert_eq!(
-                at / 4096,
-                (at + into.len() as u64 - 1) / 4096,
-                "across a page"
-            );
-            assert!(at >= 4096, "at an address that is none");
-            if at / 4096 % 3 == 2 {
-                return false;
-            }
-            (at..).zip(into).for_each(|(at, slot)| *slot = byte(at));
-            true
-        },
-        |at, piece| {
-            assert!(at / 4096 % 3 != 2, "what was not read");
-            assert!((at..).zip(piece).all(|(at, slot)| *slot == byte(at)));
-            bytes += piece.len() as u32;
-            assert!(bytes <= limits.bytes, "more bytes than allowed");
-            true
-        },
+        &mut (
+            |at: u64, into: &mut [u8]| {
+                reads += 1;
+                assert!(reads <= limits.steps, "more reads than steps");
+                assert!(!into.is_empty() && into.len() <= Limits::PIECE);
+                assert_eq!(
+                    at / 4096,
+                    (at + into.len() as u64 - 1) / 4096,
+                    "across a page"
+                );
+                assert!(at >= 4096, "at an address that is none");
+                if at / 4096 % 3 == 2 {
+                    return false;
+                }
+                (at..).zip(into).for_each(|(at, slot)| *slot = byte(at));
+                true
+            },
+            |at: u64, piece: &[u8]| {
+                assert!(at / 4096 % 3 != 2, "what was not read");
+                assert!((at..).zip(piece).all(|(at, slot)| *slot == byte(at)));
+                bytes += piece.len() as u32;
+                assert!(bytes <= limits.bytes, "more bytes than allowed");
+                true
+            },
+        ),
     )
 }
 
@@ -154,11 +161,13 @@ fn output_may_end_a_run() {
         &registers,
         None,
         Limits::default(),
-        |_, _| true,
-        |_, _| {
-            pieces += 1;
-            pieces < 2
-        },
+        &mut (
+            |_: u64, _: &mut [u8]| true,
+            |_: u64, _: &[u8]| {
+                pieces += 1;
+                pieces < 2
+            },
+        ),
     );
     assert_eq!((ended, pieces), (Ended::Full, 2));
 }

@@ -5,6 +5,8 @@
 //! | `loaded` | which files are mapped where, what is at an address? |
 //! | `unwind` | who called whom, and where does each frame begin and end? |
 //! | `scripts` | which script frames does a native frame run? One file per language |
+//! | `pages` | memory read by whole pages, for readers that follow pointers |
+//! | `merge` | which native frame runs which script frames? |
 //! | `stack` | both together, with bytes |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
@@ -13,7 +15,9 @@
 
 pub mod core;
 pub mod loaded;
+mod merge;
 pub mod open;
+mod pages;
 pub mod scripts;
 pub mod stack;
 pub mod unwind;

@@ -29,8 +29,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["wire", "routine", "vm", "capture"]),
     ("process", &["wire", "routine", "trampoline", "vm"]),
     ("frames", &["trampoline", "process", "vm"]),
-    ("recording", &["wire"]),
-    ("analysis", &["recording"]),
+    ("recording", &[]),
+    ("analysis", &[]),
     ("export", &["analysis"]),
 ];
 
@@ -38,12 +38,13 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 7] = [
+const NO_UNSAFE: [&str; 8] = [
     "wire",
     "vm",
     "capture",
     "prototypes",
     "frames",
+    "recording",
     "analysis",
     "export",
 ];

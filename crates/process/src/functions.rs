@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Function {
     /// Its name, without a version.
     pub name: String,
-    /// The file it is in, without its folder.
+    /// The module it is in, by its SONAME or the file's name.
     pub module: Arc<str>,
     /// Its address in the guest.
     pub address: u64,
@@ -28,7 +28,7 @@ pub struct Function {
 pub struct Place {
     /// The module.
     pub module: Module,
-    /// Its file's name.
+    /// Its SONAME; of a file without one, and of the program, the file's name.
     pub name: Arc<str>,
     /// Its symbols.
     pub symbols: Symbols,
@@ -61,8 +61,12 @@ impl Functions {
             if let Some(at) = known.iter().position(same) {
                 self.places.push(known.swap_remove(at));
             } else if let Ok(symbols) = Symbols::open(&files, &module, memory) {
+                let name = match symbols.soname() {
+                    Some(name) if !module.main => name.as_ref().into(),
+                    _ => module.name().into(),
+                };
                 self.places.push(Place {
-                    name: module.name().into(),
+                    name,
                     module,
                     symbols,
                 });

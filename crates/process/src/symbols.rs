@@ -15,6 +15,7 @@ mod by_address;
 mod debug;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -63,6 +64,7 @@ pub struct Symbols {
     dynamic: Option<Dynamic>,
     more: OnceLock<Option<Table>>,
     by_address: OnceLock<ByAddress>,
+    imports: OnceLock<HashSet<String>>,
 }
 
 impl Symbols {
@@ -115,6 +117,7 @@ impl Symbols {
             dynamic,
             more: OnceLock::new(),
             by_address: OnceLock::new(),
+            imports: OnceLock::new(),
         })
     }
 
@@ -198,6 +201,7 @@ impl Symbols {
             dynamic,
             more: OnceLock::new(),
             by_address: OnceLock::new(),
+            imports: OnceLock::new(),
         }
     }
 
@@ -225,6 +229,24 @@ impl Symbols {
             let table = self.more()?;
             self.symbol_of(table.entry(table.find(name.as_bytes())?)?)
         })
+    }
+
+    /// The name that programs linked to the module know it by, if it has one: `libz.so.1`.
+    pub fn soname(&self) -> Option<Cow<'_, str>> {
+        let name = self.dynamic.as_ref()?.soname()?;
+        Some(String::from_utf8_lossy(name))
+    }
+
+    /// Whether the module calls a function of this name through a slot of its own (PLT or GOT), as it calls those
+    /// of other modules.
+    pub fn imports(&self, name: &str) -> bool {
+        self.imports
+            .get_or_init(|| {
+                let names = self.dynamic.iter().flat_map(Dynamic::imports);
+                let text = |name| String::from_utf8_lossy(name).into_owned();
+                names.map(text).collect()
+            })
+            .contains(name)
     }
 
     /// Whether names beyond the exported ones are known.

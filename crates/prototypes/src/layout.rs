@@ -1,6 +1,6 @@
 //! Size, alignment and members' places: System V ABI, AMD64, §3.1.2, figure 3.1.
 
-use crate::types::{Array, Expr, Kind, Struct, Type};
+use crate::types::{Array, Expr, Kind, Lens, Struct, Type};
 
 /// A type bigger than this is taken for this big: nobody passes it, and sums cannot overflow.
 const MOST: u32 = 1 << 30;
@@ -36,6 +36,9 @@ impl Type {
     /// Whether it holds an address of something known, or an array that lies behind its struct.
     #[must_use]
     pub fn leads_on(&self) -> bool {
+        if matches!(self.lens, Some(Lens::Vm(_))) {
+            return true;
+        }
         match &self.kind {
             Kind::Pointer(to) => !matches!(to.kind, Kind::Void),
             Kind::Array(array) => array.size() == 0 || array.element.leads_on(),

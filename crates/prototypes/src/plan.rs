@@ -7,7 +7,7 @@
 use capture::{Limits, Op, Source, Width};
 
 use crate::place::{Half, Place, Places};
-use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type};
+use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type, Word};
 
 /// How much of strings and arrays is shown, and so copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,8 +217,11 @@ impl<'p> Plan<'p> {
     ) {
         let lens = ty.lens.as_ref().or(lens);
         self.looked += 1;
-        if matches!(lens, Some(Lens::Hide | Lens::Vm(_))) || self.is_long() || !ty.leads_on() {
+        if lens == Some(&Lens::Hide) || self.is_long() || !ty.leads_on() {
             return;
+        }
+        if let Some(Lens::Vm(word)) = lens {
+            return self.describe(*word, spot);
         }
         match &ty.kind {
             // `leads_on` has seen to it that it is not a `void *`.
@@ -259,8 +262,9 @@ impl<'p> Plan<'p> {
         if lens == Some(&Lens::Hide) || self.is_long() {
             return;
         }
-        if let Some(Lens::Vm(_)) = lens {
-            return self.push(Op::Bytes(8));
+        if let Some(Lens::Vm(word)) = lens {
+            self.push(Op::Bytes(8));
+            return self.block(|plan| plan.describe(*word, Spot::Block(0)));
         }
         match &ty.kind {
             Kind::Void => {}
@@ -318,6 +322,17 @@ impl<'p> Plan<'p> {
                 self.push(Op::Bytes(ty.size()));
                 self.block(|plan| plan.value(ty, Spot::Block(0), lens, None));
             }
+        }
+    }
+
+    /// Has the text of a word handed on.
+    fn describe(&mut self, word: Word, spot: Spot) {
+        if self.load(spot) {
+            self.push(Op::Describe {
+                what: word.what(),
+                items: self.detail.array.min(u16::MAX.into()) as u16,
+                text: self.detail.strings,
+            });
         }
     }
 

@@ -5,8 +5,10 @@
 pub struct Limits {
     /// Characters of a text, bytes of bytes; `…` is put after what is cut.
     pub text: u64,
-    /// Items of a container, and arguments of a call.
+    /// Items of a container.
     pub items: u64,
+    /// Arguments of a call.
+    pub arguments: u64,
     /// Containers within containers; deeper ones are `[…]`.
     pub depth: u8,
 }
@@ -16,6 +18,7 @@ impl Default for Limits {
         Limits {
             text: 200,
             items: 16,
+            arguments: 16,
             depth: 2,
         }
     }

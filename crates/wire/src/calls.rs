@@ -81,7 +81,7 @@ pub mod area {
     pub const STUBS: u64 = 1;
     /// [`Hook`](super::Hook)s.
     pub const HOOKS: u64 = 2;
-    /// Programs of what to copy; written anew by each session.
+    /// Programs of what to copy, and [`Name`](super::Name)s; written anew by each session.
     pub const PROGRAMS: u64 = 3;
 }
 
@@ -120,6 +120,9 @@ pub struct Hook {
     pub at_entry: [u64; 2],
     /// The same for its return.
     pub at_return: [u64; 2],
+    /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
+    /// names are not told. 0 = by this one.
+    pub names: [u64; 2],
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.
@@ -134,6 +137,16 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+}
+
+/// One of several functions of a script's language that have their code in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Name {
+    /// What tells it from the others: of Perl the `CV`, of PHP name and class.
+    pub identity: u64,
+    /// Its number for the reader, instead of [`Hook::number`].
+    pub number: u64,
 }
 
 /// Bytes that are others while a function is hooked.
@@ -177,6 +190,10 @@ pub mod want {
     pub const X87: u64 = 32;
     /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
+    /// The guest's VM calls it, in a convention of its own.
+    pub const SCRIPTED: u64 = 128;
+    /// It defines functions of the script's language: wait at its return until the command has seen them.
+    pub const DEFINES: u64 = 256;
 }
 
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].

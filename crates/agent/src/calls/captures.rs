@@ -6,10 +6,11 @@
 //! ```
 
 use super::lane::Record;
-use crate::sys;
-use capture::{Limits, Registers, Returned, run};
+use super::places;
+use super::values::{Cut, Proven, Word};
+use capture::{Guest, Limits, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
-use wire::PAGE;
+use vm::Memory;
 
 /// The registers of a call.
 fn registers(frame: &Frame) -> Registers {
@@ -23,7 +24,7 @@ fn registers(frame: &Frame) -> Registers {
 }
 
 /// Runs a program of `count` words at `at` and puts what it copies into `record` from word `from` on; where it
-/// ends.
+/// ends. `kept` is what [`Reader::kept`](super::languages::Reader::kept) gave at the call.
 ///
 /// # Safety
 /// The words are there: the command wrote them before the hook was told of them.
@@ -33,6 +34,7 @@ pub unsafe fn copy(
     results: Option<&Results>,
     record: &Record,
     from: u64,
+    kept: u64,
 ) -> u64 {
     let [at, count] = program;
     // SAFETY: the caller's promise.
@@ -43,41 +45,86 @@ pub unsafe fn copy(
         sse: [results.xmm[0][0], results.xmm[1][0]],
         x87: [[0; 10]; 2],
     });
-    let mut proven = 0;
-    let read = |at: u64, into: &mut [u8]| {
-        let page = at & !(PAGE as u64 - 1);
-        if page != proven && !sys::is_readable(at) {
-            return false;
-        }
-        proven = page;
-        // SAFETY: the page has just been proven readable, and a piece does not cross it. Another thread may
-        // unmap it now, as it may for the function that was given this address.
-        unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into.as_mut_ptr(), into.len()) };
-        true
+    let mut copier = Copier {
+        proven: Proven::new(),
+        registers: registers(frame),
+        record,
+        next: from,
+        kept,
     };
-    let mut next = from;
-    let output = |at: u64, bytes: &[u8]| {
-        let words = (bytes.len() as u64).div_ceil(8);
-        if next + 2 + words > record.body() {
-            return false;
-        }
-        record.word(next, at);
-        record.word(next + 1, bytes.len() as u64);
-        // SAFETY: checked against the record's length.
-        unsafe {
-            (record.address(next + 2) as *mut u8)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        }
-        next += 2 + words;
-        true
-    };
+    let registers = copier.registers;
     run(
         words,
-        &registers(frame),
+        &registers,
         returned.as_ref(),
         Limits::default(),
-        read,
-        output,
+        &mut copier,
     );
-    next
+    copier.next
+}
+
+/// Reads what is proven readable, and writes into a record.
+struct Copier<'a> {
+    proven: Proven,
+    registers: Registers,
+    record: &'a Record,
+    next: u64,
+    kept: u64,
+}
+
+impl Guest for Copier<'_> {
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        self.proven.read(at, into).is_ok()
+    }
+
+    fn output(&mut self, at: u64, bytes: &[u8]) -> bool {
+        let words = (bytes.len() as u64).div_ceil(8);
+        if self.next + 2 + words > self.record.body() {
+            return false;
+        }
+        self.record.word(self.next, at);
+        self.record.word(self.next + 1, bytes.len() as u64);
+        // SAFETY: checked against the record's length.
+        unsafe {
+            (self.record.address(self.next + 2) as *mut u8)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        self.next += 2 + words;
+        true
+    }
+
+    fn describe(&mut self, what: What, word: u64, items: u16, text: u32) -> u32 {
+        // Its address, how many bytes it has, how long the text is, the text.
+        let room = (self.record.body() * 8).saturating_sub((self.next + 2) * 8);
+        let room = (room as usize).min(describe::LONGEST);
+        if room <= describe::HEAD {
+            return 0;
+        }
+        let at = self.record.address(self.next + 2);
+        // SAFETY: within the record, which is this thread's until it is ended.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, room) };
+        let (head, bytes) = bytes.split_at_mut(describe::HEAD);
+        let described = Word {
+            what,
+            word,
+            items: items.into(),
+            text: text.into(),
+            registers: self.registers.gp,
+            kept: self.kept,
+        };
+        let mut cut = Cut::new(bytes);
+        if places::reader()
+            .describe_word(described, &self.proven, &mut cut)
+            .is_err()
+        {
+            return 0;
+        }
+        let length = cut.length();
+        head.copy_from_slice(&(length as u32).to_le_bytes());
+        let whole = (describe::HEAD + length) as u64;
+        self.record.word(self.next, describe::address(what, word));
+        self.record.word(self.next + 1, whole);
+        self.next += 2 + whole.div_ceil(8);
+        whole as u32
+    }
 }

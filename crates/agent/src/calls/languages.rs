@@ -2,6 +2,7 @@
 //! the script is, and the cold one that says it in words.
 
 use super::lane::thread_pointer;
+use super::values::Cut;
 use crate::names::Direct;
 use core::fmt::Write;
 use vm::perl::{self, Perl};
@@ -28,29 +29,11 @@ pub enum Reader {
     Php(Php<'static, Direct>, u64),
 }
 
-/// Text that is written into a buffer, and cut at its end.
-struct Cut<'a> {
-    bytes: &'a mut [u8],
-    length: usize,
-}
-
-impl Write for Cut<'_> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        for byte in text.bytes() {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = byte;
-                self.length += 1;
-            }
-        }
-        Ok(())
-    }
-}
-
 /// How many bytes `write` wrote into `bytes`; what it could not read is left out.
 fn written<E>(bytes: &mut [u8], write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> usize {
-    let mut cut = Cut { bytes, length: 0 };
+    let mut cut = Cut::new(bytes);
     let _ = write(&mut cut);
-    cut.length
+    cut.length()
 }
 
 /// A line in words: its number, and the bytes of path and name that were written.

@@ -24,6 +24,11 @@ pub fn changed(calls: &Calls, board: &Board) {
     if calls.r_debug == 0 || state != 0 {
         return;
     }
+    wait(board);
+}
+
+/// Something has come: waits until the command has looked at it.
+pub fn wait(board: &Board) {
     let number = board.loads.fetch_add(1, Ordering::AcqRel) + 1;
     let began = sys::now();
     while board.calls.load(Ordering::Relaxed) != 0

@@ -20,11 +20,17 @@ pub fn open(calls: &Calls) {
     unsafe { READER = Reader::open(calls) };
 }
 
+/// The reader of this session.
+#[inline]
+pub fn reader() -> &'static Reader {
+    // SAFETY: written only while no hook tells calls.
+    unsafe { &*(&raw const READER) }
+}
+
 /// The number of the line that runs on this thread; 0 = none.
 #[inline]
 pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
-    // SAFETY: written only while no hook tells calls.
-    let reader = unsafe { &*(&raw const READER) };
+    let reader = reader();
     let Some(place) = reader.place() else {
         return 0;
     };

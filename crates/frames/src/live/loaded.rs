@@ -126,6 +126,41 @@ impl Loaded {
         Some(jump.near_branch_target().wrapping_add(self.bias))
     }
 
+    /// The code of the function at `start`: its own range first, then those of the parts of it that the compiler put
+    /// elsewhere (`.cold`), told by jumps into the midst of what the unwinder's table has as another function, or by
+    /// conditional ones to its start. Nothing without that table.
+    pub fn extent(&self, memory: &dyn Memory, start: u64) -> Vec<Range<u64>> {
+        let ranges = || {
+            let image = self.image(memory)?;
+            let start = start.wrapping_sub(self.bias);
+            let body = start..search_table(image, start)?.1?;
+            let code = image.code_of(&body)?;
+            let mut ranges = vec![body.clone()];
+            for jump in Decoder::with_ip(64, code, start, DecoderOptions::NONE) {
+                let conditional = match jump.flow_control() {
+                    FlowControl::ConditionalBranch => true,
+                    FlowControl::UnconditionalBranch => false,
+                    _ => continue,
+                };
+                let target = jump.near_branch_target();
+                if ranges.iter().any(|range| range.contains(&target)) {
+                    continue;
+                }
+                if let Some((part, Some(next))) = search_table(image, target)
+                    && (conditional || target != part)
+                {
+                    ranges.push(part..next);
+                }
+            }
+            Some(ranges)
+        };
+        let biased = |range: Range<u64>| {
+            range.start.wrapping_add(self.bias)..range.end.wrapping_add(self.bias)
+        };
+        let ranges = ranges().unwrap_or_default();
+        ranges.into_iter().map(biased).collect()
+    }
+
     /// The function that holds `address`.
     pub fn function(&self, memory: &dyn Memory, address: u64) -> Function {
         let named = self.symbols(memory).and_then(|symbols| {

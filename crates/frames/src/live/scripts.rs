@@ -1,11 +1,14 @@
-//! Script frames: which line of Ruby does this native frame run?
+//! Script frames: which line of Ruby, Python, Perl or PHP does this native frame run?
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
 //! A language says which function that is and gives its frames innermost first, marking the last of each run; putting
-//! the two together needs to know nothing else of the language (`stack`).
+//! the two together needs to know nothing else of the language (`merge`).
 //!
 //! A language is a file here and a line in `VMS`; nothing else names one.
 
+mod perl;
+mod php;
+mod python;
 mod ruby;
 
 use std::ops::Range;
@@ -17,7 +20,9 @@ use vm::Memory;
 use super::loaded::Modules;
 
 /// Everything lancet can read script frames of.
-const VMS: &[Find] = &[ruby::find];
+const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
+/// Paths and names are cut there.
+const LONGEST: u64 = 4096;
 
 /// Looks whether a VM is there.
 type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
@@ -25,14 +30,36 @@ type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
 /// A frame of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// The file.
+    /// The file; empty for a function of C that the language shows among its own.
     pub path: String,
     /// The line.
     pub line: u32,
     /// The method or function, with its kind.
     pub name: String,
-    /// The run ends with this frame: the native function that runs it returns when it does.
-    pub ends_run: bool,
+    /// Where on the native stack it belongs.
+    pub home: Home,
+}
+
+/// Where on the native stack a script frame belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// To the run of the next one outward.
+    Run,
+    /// It ends a run: the native function that runs it returns when it does.
+    End,
+    /// It ends a run, whose native frame holds this address.
+    Around(u64),
+    /// It is no run but the native function that begins here.
+    Function(u64),
+}
+
+impl std::fmt::Display for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path.as_str() {
+            "" => write!(f, "{}", self.name),
+            path => write!(f, "{path}:{} in {}", self.line, self.name),
+        }
+    }
 }
 
 /// The VM of a language, in one process.
@@ -47,14 +74,18 @@ pub trait Scripts {
     /// The frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 
-    /// The function that runs script frames: where it begins.
-    fn runner(&self) -> u64;
+    /// The function that runs script frames: its code, in pieces.
+    fn runner(&self) -> &[Range<u64>];
 
     /// What scanning a native stack costs its collector; `None` if it does not.
-    fn scan_cost(&self) -> Option<ScanCost>;
+    fn scan_cost(&self) -> Option<ScanCost> {
+        None
+    }
 
     /// What tells words that look like references to objects; `None` if the collector does not scan native stacks.
-    fn objects(&self, memory: &dyn Memory) -> Option<Objects>;
+    fn objects(&self, _memory: &dyn Memory) -> Option<Objects> {
+        None
+    }
 }
 
 /// The time a conservative collector takes for a stack, minor or full collection alike.
@@ -79,6 +110,15 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
     VMS.iter()
         .filter_map(|find| find(modules, memory))
         .collect()
+}
+
+/// What a reader writes of a guest's text; `?` if it cannot be read.
+fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
+    let mut out = String::new();
+    match write(&mut out) {
+        Ok(()) => out,
+        Err(_) => "?".to_owned(),
+    }
 }
 
 /// The slots objects lie in.

@@ -1,14 +1,4 @@
 //! Native and script frames of one thread, put together.
-//!
-//! ```text
-//!   write                    │
-//!   rb_io_write              │  native frames, innermost first
-//!   rb_vm_exec          ◄────┼── app.rb:12:in `puts', app.rb:30:in `run'   one run: up to the frame
-//!   rb_yield                 │                                              that ends it
-//!   rb_ary_each              │
-//!   rb_vm_exec          ◄────┼── app.rb:40:in `<main>'                      the next run
-//!   main                     │
-//! ```
 
 use std::ops::Range;
 
@@ -16,6 +6,7 @@ use process::snapshot::{Copies, Thread};
 use vm::Memory;
 
 use super::loaded::{Function, Modules};
+use super::merge::merge;
 use super::scripts::{Objects, ScanCost, Script, Scripts};
 use super::unwind::{End, Native, Unwinder};
 
@@ -107,15 +98,16 @@ pub fn read(
         .into_iter()
         .map(|native| line(process, native))
         .collect();
-    let (mut language, mut scan_cost) = (None, None);
+    let (mut languages, mut scan_cost) = (Vec::new(), None);
     let mut homeless = Vec::new();
     for (vm, objects) in process.vms.iter().zip(objects) {
         let Some(scripts) = vm.frames(process.memory, thread, process.copies) else {
             continue;
         };
-        language = Some(vm.language());
-        scan_cost = vm.scan_cost();
-        homeless = merge(&mut lines, scripts, vm.runner());
+        languages.push(vm.language());
+        scan_cost = scan_cost.or(vm.scan_cost());
+        let whole = end == End::Whole;
+        homeless.extend(merge(&mut lines, scripts, vm.runner(), whole));
         if let Some(objects) = objects {
             for line in &mut lines {
                 let frame = line.native.sp..line.native.cfa;
@@ -127,11 +119,10 @@ pub fn read(
                 );
             }
         }
-        break;
     }
     Stack {
         thread: thread.clone(),
-        language,
+        language: (!languages.is_empty()).then(|| languages.join(", ")),
         scan_cost,
         lines,
         end,
@@ -151,33 +142,4 @@ fn line(process: &Process, native: Native) -> Line {
         scripts: Vec::new(),
         objects: None,
     }
-}
-
-/// Gives each run to the native frame that runs it; what is left over comes back.
-fn merge(lines: &mut [Line], scripts: Vec<Script>, runner: u64) -> Vec<Script> {
-    let mut runs = Vec::new();
-    let mut run = Vec::new();
-    for script in scripts {
-        let ends = script.ends_run;
-        run.push(script);
-        if ends {
-            runs.push(std::mem::take(&mut run));
-        }
-    }
-    if !run.is_empty() {
-        runs.push(run);
-    }
-    let mut runs = runs.into_iter();
-    let running = lines.iter_mut().filter(|line| {
-        line.function
-            .as_ref()
-            .is_some_and(|function| function.start == runner)
-    });
-    for line in running {
-        match runs.next() {
-            Some(run) => line.scripts = run,
-            None => break,
-        }
-    }
-    runs.flatten().collect()
 }

@@ -77,9 +77,13 @@ pub struct CallsArgs {
     #[arg(short = 'n', long = "indent", value_name = "N", default_value_t = 0, help_heading = SHOW)]
     pub indent: usize,
 
-    /// Align the results to column N
-    #[arg(short = 'a', long = "align", value_name = "N", default_value_t = 50, help_heading = SHOW)]
-    pub align: usize,
+    /// Align the results to column N (5/8 of the terminal's width)
+    #[arg(short = 'a', long = "align", value_name = "N", help_heading = SHOW)]
+    pub align: Option<usize>,
+
+    /// Show the names of C++ and Rust functions as they stand in the source
+    #[arg(short = 'C', long = "demangle", help_heading = SHOW)]
+    pub demangle: bool,
 
     /// Show at most N characters of a string (32, or what the preset says)
     #[arg(short = 's', value_name = "N", help_heading = SHOW)]

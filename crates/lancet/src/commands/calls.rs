@@ -16,7 +16,6 @@ use crate::cli::CallsArgs;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
-use groups::Groups;
 use printer::Printer;
 use signatures::Signatures;
 use sink::Sink;
@@ -32,13 +31,14 @@ const LOOK: Duration = Duration::from_millis(1);
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     interrupt::catch();
     let signatures = Signatures::read(&args.prototypes)?;
-    let out = Output::open(args.output.as_deref(), Stream::Stdout)?.out;
+    let stream = match args.ltrace {
+        true => Stream::Stderr,
+        false => Stream::Stdout,
+    };
+    let out = Output::open(args.output.as_deref(), stream)?.out;
     let mut source = Live::open(&args, &signatures)?;
     let mut sink: Box<dyn Sink> = match args.count {
-        true => Box::new(Summary::new(
-            out,
-            Groups::new(&args.presets, args.strings()),
-        )),
+        true => Box::new(Summary::new(&args, out)),
         false => Box::new(Printer::new(&args, &signatures, out)),
     };
     let watched = watch(&args, &mut source, &mut *sink);

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::harness::{Guest, records, stack};
+use super::languages::{DEEP, PERL, PHP, PYTHON, own, start};
 
 /// Per frame of the main thread: the place it executes at, and its CFA, as gdb computes them.
 fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
@@ -66,11 +67,11 @@ fn agree(guest: &Guest, least: usize) {
 }
 
 /// `ruby -e` code that waits 100 blocks deep.
-const DEEP: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(100)";
+const BLOCKS: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(100)";
 
 #[test]
 fn ruby_600_frames_deep() {
-    let guest = Guest::start(Command::new("ruby").args(["-e", DEEP]));
+    let guest = Guest::start(Command::new("ruby").args(["-e", BLOCKS]));
     agree(&guest, 600);
     let output = stack(&["--json", "-p", &guest.pid()]);
     let frames = records(&output, "frame");
@@ -89,18 +90,12 @@ fn ruby_600_frames_deep() {
 }
 
 #[test]
-fn native_frames_of_the_other_languages() {
-    let python = "def deep(n):\n  return input() if n == 0 else list(map(deep, [n - 1]))\n\
-        print('ready', flush=True)\ntry: deep(60)\nexcept EOFError: pass";
-    let perl = "$| = 1; sub deep { my $n = shift; return <STDIN> if !$n; my @l = sort { deep($n - 1); 0 } 1, 2 } print \"ready\\n\"; <STDIN>";
-    for (program, code, least) in [
-        ("python3", vec!["-c", python], 60),
-        ("perl", vec!["-e", perl], 8),
-    ] {
-        let mut command = Command::new(program);
-        command.args(code);
-        let guest = Guest::start(&mut command);
-        agree(&guest, least);
-        assert!(guest.end(), "{program}");
+fn the_other_languages_600_frames_deep() {
+    for language in [PYTHON, PERL, PHP] {
+        if let Some(interpreter) = own(&language) {
+            let guest = start(&language, &interpreter, DEEP);
+            agree(&guest, 600);
+            assert!(guest.end(), "{}", language.name);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The tool, run and read; guests that stand where they are to be looked at.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -36,6 +37,8 @@ pub fn records(output: &Output, kind: &str) -> Vec<Value> {
 pub struct Guest {
     child: Child,
     out: BufReader<ChildStdout>,
+    /// What it said before.
+    pub told: Vec<String>,
 }
 
 impl Guest {
@@ -46,11 +49,18 @@ impl Guest {
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");
-        let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
-        out.read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n");
-        let guest = Guest { child, out };
+        let mut told = Vec::new();
+        loop {
+            let mut line = String::new();
+            let read = out.read_line(&mut line).expect("a line");
+            assert!(read > 0, "it ended: {:?}, {told:?}", child.wait());
+            match line.trim_end_matches('\n') {
+                "ready" => break,
+                line => told.push(line.to_owned()),
+            }
+        }
+        let guest = Guest { child, out, told };
         guest.asleep();
         guest
     }
@@ -97,6 +107,64 @@ impl Drop for Guest {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// An interpreter to start: what to call it, and the command, which may lead into another root.
+pub struct Interpreter {
+    /// `python 3.9`.
+    pub name: String,
+    /// Where its files are.
+    pub root: PathBuf,
+    /// The program in there.
+    pub program: String,
+}
+
+impl Interpreter {
+    /// Runs it.
+    pub fn command(&self) -> Command {
+        if self.root == Path::new("/") {
+            return Command::new(&self.program);
+        }
+        let mut command = Command::new("chroot");
+        command.arg(&self.root).arg(&self.program);
+        command
+    }
+}
+
+/// This machine's own `program`, and those of `versions` there are roots for (`fixtures/roots/make`); `{}` in the
+/// program's name is the version.
+pub fn interpreters(
+    language: &str,
+    own: &str,
+    program: &str,
+    versions: &[&str],
+) -> Vec<Interpreter> {
+    let roots = std::env::var_os("LANCET_ROOTS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/lancet/roots"),
+        PathBuf::from,
+    );
+    let mut found = vec![Interpreter {
+        name: format!("this machine's {language}"),
+        root: "/".into(),
+        program: own.to_owned(),
+    }];
+    found.extend(versions.iter().map(|version| Interpreter {
+        name: format!("{language} {version}"),
+        root: roots.join(format!("{language}-{version}")),
+        program: program.replace("{}", version),
+    }));
+    let is_root = std::fs::metadata("/proc/self").expect("/proc").uid() == 0;
+    found.retain(|one| {
+        let there = one.root.join(one.program.trim_start_matches('/')).exists();
+        let may = is_root || one.root == Path::new("/");
+        match (there, may) {
+            (false, _) => println!("SKIPPED: {}: it is not in {}", one.name, one.root.display()),
+            (true, false) => println!("SKIPPED: {}: a root is entered as root", one.name),
+            (true, true) => {}
+        }
+        there && may
+    });
+    found
 }
 
 /// Where the fixtures are.

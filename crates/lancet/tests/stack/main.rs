@@ -7,3 +7,5 @@ mod folded;
 mod gdb;
 mod harness;
 mod hostile;
+mod languages;
+mod rivals;

@@ -25,6 +25,7 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
 
+use super::imports::Relocations;
 use super::table::{Entry, Table, gnu_hash, sysv_hash};
 use super::{Bytes, Headers, LARGEST_TABLE, read_table};
 
@@ -113,6 +114,8 @@ struct Pointers {
     gnu_hash: Option<u64>,
     sysv_hash: Option<u64>,
     versions: Option<u64>,
+    soname: Option<u32>,
+    relocations: Relocations,
 }
 
 /// How names are found among the dynamic symbols.
@@ -137,6 +140,8 @@ pub struct Dynamic {
     table: Table,
     index: Index,
     versions: Vec<u8>,
+    soname: Option<u32>,
+    called: Vec<u32>,
 }
 
 impl Dynamic {
@@ -177,12 +182,28 @@ impl Dynamic {
             table: Table::new(symbols, strings),
             index,
             versions,
+            soname: pointers.soname,
+            called: pointers.relocations.called(image),
         }))
     }
 
     /// The symbols and their names.
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// The name that programs linked to the object know it by (`DT_SONAME`).
+    pub fn soname(&self) -> Option<&[u8]> {
+        self.table
+            .string(self.soname?)
+            .filter(|name| !name.is_empty())
+    }
+
+    /// Names of the functions that the object calls through slots of its own, defined elsewhere or not.
+    pub fn imports(&self) -> impl Iterator<Item = &[u8]> {
+        self.called
+            .iter()
+            .filter_map(|index| self.table.callable(*index))
     }
 
     /// Whether the symbol is the default version of its name (or has no version at all).
@@ -262,6 +283,12 @@ fn pointers(section: &[u8]) -> Pointers {
             elf::DT_GNU_HASH => pointers.gnu_hash = Some(value),
             elf::DT_HASH => pointers.sysv_hash = Some(value),
             elf::DT_VERSYM => pointers.versions = Some(value),
+            elf::DT_SONAME => pointers.soname = u32::try_from(value).ok(),
+            elf::DT_JMPREL => pointers.relocations.slots = Some(value),
+            elf::DT_PLTRELSZ => pointers.relocations.slots_size = value,
+            elf::DT_RELA => pointers.relocations.others = Some(value),
+            elf::DT_RELASZ => pointers.relocations.others_size = value,
+            elf::DT_RELACOUNT => pointers.relocations.relative = value,
             _ => {}
         }
     }

@@ -119,6 +119,16 @@ impl Table {
         })
     }
 
+    /// The name of the entry at `index`, defined or not, unless it is known to be no function.
+    pub fn callable(&self, index: u32) -> Option<&[u8]> {
+        let at = (index as usize).checked_mul(size_of::<elf::Sym64<LE>>())?;
+        let (symbol, _) = pod::from_bytes::<elf::Sym64<LE>>(self.symbols.get(at..)?).ok()?;
+        let kinds = [elf::STT_FUNC, elf::STT_GNU_IFUNC, elf::STT_NOTYPE];
+        kinds
+            .contains(&symbol.st_type())
+            .then(|| self.name(symbol.st_name.get(LE)))?
+    }
+
     /// Every defined entry with its index.
     pub fn entries(&self) -> impl Iterator<Item = (u32, Entry)> + '_ {
         (0..self.len()).filter_map(|index| Some((index, self.entry(index)?)))

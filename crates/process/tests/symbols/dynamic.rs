@@ -170,3 +170,43 @@ fn kinds_are_told_apart() {
         assert!(maps.find(at).unwrap().permissions.execute);
     }
 }
+
+/// What `readelf` says of the slots that calls go through, and of the name; from the file and from memory.
+#[test]
+fn imports_and_sonames_are_those_of_readelf() {
+    let guest = Guest::start(Command::new("/bin/cat"));
+    let memory = guest.memory();
+    let mut seen = 0;
+    for module in guest.modules() {
+        let file = guest.files.path_for_us(&module.path);
+        let said = |what: &str| {
+            let mut readelf = Command::new("readelf");
+            let run = readelf.args(["-W", what]).arg(&file).output();
+            let run = run.expect("readelf runs");
+            String::from_utf8_lossy(&run.stdout).into_owned()
+        };
+        let (dynamic, relocations) = (said("-d"), said("-r"));
+        let name = dynamic
+            .split_once("soname: [")
+            .and_then(|(_, rest)| rest.split(']').next());
+        for symbols in [
+            Symbols::open(&guest.files, &module, &memory),
+            Symbols::from_memory(&guest.files, &module, &memory),
+        ] {
+            // The vdso has no file.
+            let Ok(symbols) = symbols else { continue };
+            assert_eq!(symbols.soname().as_deref(), name, "{}", file.display());
+            for line in relocations.lines() {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let [_, _, "R_X86_64_JUMP_SLOT", _, name, ..] = words[..] else {
+                    continue;
+                };
+                let name = name.split('@').next().expect("a part");
+                assert!(symbols.imports(name), "{name} in {}", file.display());
+                seen += 1;
+            }
+            assert!(!symbols.imports("no_such_function"));
+        }
+    }
+    assert!(seen > 40, "{seen} slots");
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use capture::Width;
+use capture::{What, Width, describe};
 
 use super::number::{self, Base};
 use super::pieces::Memory;
@@ -163,14 +163,35 @@ impl<'w> Writer<'w> {
             Some(Lens::Enum(_)) => self.plain(value, Base::Default),
             Some(Lens::Vm(word)) => {
                 let number = self.word(value)?;
-                match self.show.decode.and_then(|decode| decode(*word, number)) {
+                let decoded = self.show.decode.and_then(|decode| decode(*word, number));
+                let described = decoded.or_else(|| self.described(word.what(), number));
+                match described {
                     Some(text) => self.out.push_str(&text),
+                    None if word.what().convention().is_some() => self.out.push('…'),
                     None if number == 0 => self.out.push_str("nil"),
                     None => number::integer(number, 8, false, Base::Hex, &mut self.out),
                 }
                 Ok(())
             }
         }
+    }
+
+    /// The text that the hook handed on for a word.
+    fn described(&self, what: What, word: u64) -> Option<String> {
+        let at = describe::address(what, word);
+        let mut length = [0; describe::HEAD];
+        self.memory.read(at, &mut length).then_some(())?;
+        let length = u32::from_le_bytes(length) as usize;
+        let mut text = vec![0; length.min(describe::LONGEST)];
+        let read = self.memory.read(at + describe::HEAD as u64, &mut text);
+        let text = read.then(|| String::from_utf8_lossy(&text).into_owned())?;
+        // A class may have any name, and it goes to a terminal.
+        let shown = text.chars().flat_map(|character| {
+            let escaped = character.is_control().then(|| character.escape_default());
+            let plain = escaped.is_none().then_some(character);
+            escaped.into_iter().flatten().chain(plain)
+        });
+        Some(shown.collect())
     }
 
     fn plain(&mut self, value: &Value, base: Base) -> Result {

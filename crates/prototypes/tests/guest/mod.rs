@@ -158,18 +158,20 @@ impl Guest {
                 &self.registers,
                 returned,
                 LIMITS,
-                |at, into| {
-                    assert!(
-                        at % 4096 + into.len() as u64 <= 4096,
-                        "a piece within a page"
-                    );
-                    self.read(at, into)
-                },
-                |at, bytes| {
-                    copied.set(copied.get() + bytes.len());
-                    pieces.add(at, bytes);
-                    true
-                },
+                &mut (
+                    |at: u64, into: &mut [u8]| {
+                        assert!(
+                            at % 4096 + into.len() as u64 <= 4096,
+                            "a piece within a page"
+                        );
+                        self.read(at, into)
+                    },
+                    |at: u64, bytes: &[u8]| {
+                        copied.set(copied.get() + bytes.len());
+                        pieces.add(at, bytes);
+                        true
+                    },
+                ),
             );
             assert_ne!(
                 ended,

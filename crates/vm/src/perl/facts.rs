@@ -26,11 +26,14 @@ pub struct Facts {
     curcop: u64,
     curstackinfo: u64,
     defstash: u64,
+    stack_sp: u64,
+    stack_base: u64,
+    markstack_ptr: u64,
 }
 
 impl Facts {
     /// How many words they are.
-    pub const WORDS: usize = 8;
+    pub const WORDS: usize = 11;
 
     /// Finds them. `symbol` gives the address in the guest of a symbol that perl (where it carries its
     /// own interpreter, as Debian's does) or libperl exports. If it also knows
@@ -65,6 +68,9 @@ impl Facts {
             facts.op = need("PL_op")?;
             facts.curstackinfo = need("PL_curstackinfo")?;
             facts.defstash = need("PL_defstash")?;
+            facts.stack_sp = need("PL_stack_sp")?;
+            facts.stack_base = need("PL_stack_base")?;
+            facts.markstack_ptr = need("PL_markstack_ptr")?;
         } else {
             return Err(Unsupported::Multiplicity(version).into());
         }
@@ -95,6 +101,9 @@ impl Facts {
             self.curcop,
             self.curstackinfo,
             self.defstash,
+            self.stack_sp,
+            self.stack_base,
+            self.markstack_ptr,
         ]
     }
 
@@ -109,6 +118,9 @@ impl Facts {
             curcop,
             curstackinfo,
             defstash,
+            stack_sp,
+            stack_base,
+            markstack_ptr,
         ] = words;
         Facts {
             version,
@@ -119,6 +131,9 @@ impl Facts {
             curcop,
             curstackinfo,
             defstash,
+            stack_sp,
+            stack_base,
+            markstack_ptr,
         }
     }
 
@@ -150,6 +165,9 @@ impl Facts {
     /// The only interpreter of a Perl without threads.
     pub(super) const fn variables(&self) -> Interpreter {
         Interpreter {
+            stack_sp: self.stack_sp,
+            stack_base: self.stack_base,
+            markstack_ptr: self.markstack_ptr,
             op: self.op,
             curcop: self.curcop,
             curstackinfo: self.curstackinfo,

@@ -19,8 +19,10 @@ const BLOCK: u64 = 32;
 const ENTRY: u64 = 16;
 const ENTRY_DATA: u64 = 8;
 
-/// `Iop` in `struct interpreter`: the same in all versions.
+/// `Istack_sp`, `Iop` and `Istack_base` in `struct interpreter`: the same in all versions.
+const STACK_SP: u64 = 0;
 const OP: u64 = 8;
+const STACK_BASE: u64 = 24;
 
 /// `cop_line`, `cop_stashoff` (without threads `cop_stash`) and `cop_file` (without threads
 /// `cop_filegv`) in `struct cop` (`cop.h`).
@@ -37,6 +39,9 @@ const FILE_PREFIX: u64 = 2;
 /// One interpreter: where its variables are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interpreter {
+    pub(super) stack_sp: u64,
+    pub(super) stack_base: u64,
+    pub(super) markstack_ptr: u64,
     pub(super) op: u64,
     pub(super) curcop: u64,
     pub(super) curstackinfo: u64,
@@ -99,6 +104,9 @@ impl<M: Memory> Perl<'_, M> {
     pub fn at(&self, interpreter: u64) -> Interpreter {
         let member = |offset| interpreter.wrapping_add(offset);
         Interpreter {
+            stack_sp: member(STACK_SP),
+            stack_base: member(STACK_BASE),
+            markstack_ptr: member(self.layout.markstack_ptr),
             op: member(OP),
             curcop: member(self.layout.curcop),
             curstackinfo: member(self.layout.curstackinfo),

@@ -36,6 +36,8 @@ pub struct Layout {
     pub curcop: u64,
     /// `Icurstackinfo` in `struct interpreter`.
     pub curstackinfo: u64,
+    /// `Imarkstack_ptr` in `struct interpreter`.
+    pub markstack_ptr: u64,
     /// `Istashpad` in `struct interpreter`.
     pub stashpad: u64,
     /// `OP_NEXTSTATE`: `opnames.h`.
@@ -56,6 +58,7 @@ const PERL_5_32: Layout = Layout {
     defstash: 208,
     curcop: 224,
     curstackinfo: 240,
+    markstack_ptr: 120,
     stashpad: 2640,
     op_nextstate: 0xc3,
     op_scope: 0xc8,
@@ -70,6 +73,7 @@ const PERL_5_34: Layout = Layout {
     defstash: 192,
     curcop: 208,
     curstackinfo: 224,
+    markstack_ptr: 112,
     stashpad: 2608,
     has_try: true,
     ..PERL_5_32

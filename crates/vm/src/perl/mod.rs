@@ -13,10 +13,12 @@
 //! | `name` | what are packages, globs and subs called? |
 //! | `stash` | which C function is the sub of this name? |
 //! | `value` | what does a scalar say? |
+//! | `call` | what is a C function given, what does it leave? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Perl::interpreter`] once a thread, then
 //! [`Perl::here`] (two loads) and, where the place is new, [`Perl::line`] and [`Perl::file`].
 
+mod call;
 mod error;
 mod facts;
 pub mod frames;

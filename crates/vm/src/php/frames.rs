@@ -109,6 +109,8 @@ pub struct Frame {
     pub place: Option<Place>,
     /// Whether a call of `execute_ex` of its own runs it: see the module text.
     pub enters: bool,
+    /// A generator that waits for the one before, with `yield from`: nothing runs it.
+    pub waits: bool,
 }
 
 /// Generators that wait for another.
@@ -246,6 +248,7 @@ impl<'m, M: Memory> Php<'m, M> {
             function,
             place,
             enters: !internal && info & TOP != 0,
+            waits: false,
         })
     }
 
@@ -345,6 +348,7 @@ impl<M: Memory> Frames<'_, '_, M> {
                         function: called,
                         place: None,
                         enters: false,
+                        waits: false,
                     }
                 }
                 _ => frame,
@@ -383,6 +387,7 @@ impl<M: Memory> Frames<'_, '_, M> {
         let frame = self.php.frame(data, self.php.function_of(data)?)?;
         Ok(Frame {
             enters: false,
+            waits: true,
             ..frame
         })
     }

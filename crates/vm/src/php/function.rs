@@ -125,14 +125,17 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
+    /// The C function behind a `zend_internal_function`.
+    pub fn handler(&self, function: u64) -> Result<u64, Fault> {
+        self.memory.u64(function.wrapping_add(self.layout.handler))
+    }
+
     /// What kind of function a `zend_function` is.
     fn function_at(&self, function: u64) -> Result<Function, Error> {
         Ok(if self.is_internal(function)? {
             Function::C(Internal {
                 function,
-                handler: self
-                    .memory
-                    .u64(function.wrapping_add(self.layout.handler))?,
+                handler: self.handler(function)?,
             })
         } else {
             Function::Php { function }

@@ -12,10 +12,12 @@
 //! | `function` | what is a function called, which C function is it? |
 //! | `table` | the containers those answers are kept in |
 //! | `value` | what does a zval say? |
+//! | `call` | what is a function of C given? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Php::here`] (five loads, and three for each
 //! frame of C) and, where the place is new, [`Php::line`] and [`Php::file`].
 
+mod call;
 mod error;
 mod facts;
 mod fiber;

@@ -86,6 +86,11 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
+    /// Writes a `zend_string *` in quotes.
+    pub fn write_string(&self, at: u64, limit: u64, out: &mut dyn Write) -> Result<(), Error> {
+        bytes::write_quoted(self.memory, string(self.memory, at)?, limit, out)
+    }
+
     /// Writes at most `limit` bytes of `text`; what is not UTF-8 as U+FFFD.
     pub fn write_text(&self, text: Text, limit: u64, out: &mut dyn Write) -> Result<(), Error> {
         bytes::write(self.memory, text, limit, out)

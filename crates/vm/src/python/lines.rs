@@ -49,14 +49,15 @@ impl<'a, M: Memory> Bytes<'a, M> {
     /// The next byte; `None` at the end.
     fn next(&mut self) -> Result<Option<u8>, Fault> {
         if self.used == self.filled {
-            self.filled = self.left.min(self.buffer.len() as u64) as usize;
-            if self.filled == 0 {
+            let more = self.left.min(self.buffer.len() as u64) as usize;
+            if more == 0 {
                 return Ok(None);
             }
-            self.memory.read(self.at, &mut self.buffer[..self.filled])?;
-            self.at = self.at.wrapping_add(self.filled as u64);
-            self.left -= self.filled as u64;
-            self.used = 0;
+            // What cannot be read leaves everything as it was: whoever asks again gets the same answer.
+            self.memory.read(self.at, &mut self.buffer[..more])?;
+            self.at = self.at.wrapping_add(more as u64);
+            self.left -= more as u64;
+            (self.filled, self.used) = (more, 0);
         }
         self.used += 1;
         Ok(Some(self.buffer[self.used - 1]))

@@ -70,6 +70,15 @@ impl<'a, M: Memory> Python<'a, M> {
         })
     }
 
+    /// The same process through another memory.
+    pub fn over<N>(&self, memory: &'a N) -> Python<'a, N> {
+        Python {
+            memory,
+            layout: self.layout.clone(),
+            facts: self.facts,
+        }
+    }
+
     /// The memory it reads.
     pub fn memory(&self) -> &'a M {
         self.memory

@@ -118,7 +118,7 @@ impl<M: Memory> Python<'_, M> {
             Convention::Tuple | Convention::TupleKeywords => {
                 let size = self.tuple_size(second)?;
                 let items = second.wrapping_add(self.layout.tuple_items);
-                self.write_items_of(items, size, limits, out)?;
+                self.write_items_of(items, size, limits.arguments, limits, out)?;
                 if convention == Convention::TupleKeywords && third != 0 {
                     return self.write_keywords(third, size, limits, out);
                 }
@@ -129,12 +129,12 @@ impl<M: Memory> Python<'_, M> {
             Convention::Method => (third, fourth, fifth),
         };
         let count = count & !ARGUMENTS_OFFSET;
-        self.write_items_of(items, count, limits, out)?;
-        if names == 0 || count > limits.items {
+        self.write_items_of(items, count, limits.arguments, limits, out)?;
+        if names == 0 || count > limits.arguments {
             return Ok(());
         }
         let keywords = self.tuple_size(names)?;
-        for place in 0..keywords.min(limits.items) {
+        for place in 0..keywords.min(limits.arguments) {
             if count + place > 0 {
                 out.write_str(", ")?;
             }
@@ -185,7 +185,7 @@ impl<M: Memory> Python<'_, M> {
         out: &mut dyn Write,
     ) -> Result<(), Error> {
         match limits.deeper() {
-            Some(limits) => self.write_items_of(items, count, &limits, out),
+            Some(limits) => self.write_items_of(items, count, limits.items, &limits, out),
             None if count > 0 => Ok(out.write_char('…')?),
             None => Ok(()),
         }
@@ -195,18 +195,19 @@ impl<M: Memory> Python<'_, M> {
         &self,
         items: u64,
         count: u64,
+        most: u64,
         limits: &Limits,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        for place in 0..count.min(limits.items) {
+        for place in 0..count.min(most) {
             if place > 0 {
                 out.write_str(", ")?;
             }
             let item = self.memory.u64(items.wrapping_add(place * 8))?;
             self.write_item(item, limits, out)?;
         }
-        if count > limits.items {
-            out.write_str(if limits.items > 0 { ", …" } else { "…" })?;
+        if count > most {
+            out.write_str(if most > 0 { ", …" } else { "…" })?;
         }
         Ok(())
     }

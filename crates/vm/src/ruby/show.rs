@@ -51,7 +51,13 @@ impl<M: Memory> Ruby<'_, M> {
                 out.write_char('[')?;
                 match limits.deeper() {
                     Some(limits) => {
-                        self.write_values(elements.address, elements.len, &limits, out)?;
+                        self.write_values(
+                            elements.address,
+                            elements.len,
+                            limits.items,
+                            &limits,
+                            out,
+                        )?;
                     }
                     None if elements.len > 0 => out.write_char('…')?,
                     None => {}
@@ -81,9 +87,11 @@ impl<M: Memory> Ruby<'_, M> {
         out: &mut dyn Write,
     ) -> Result<(), Error> {
         match self.arguments(convention, registers)? {
-            Arguments::Memory { address, count } => self.write_values(address, count, limits, out),
+            Arguments::Memory { address, count } => {
+                self.write_values(address, count, limits.arguments, limits, out)
+            }
             Arguments::Registers { count, at_hand } => {
-                let shown = at_hand.min(limits.items);
+                let shown = at_hand.min(limits.arguments);
                 for (place, &argument) in (0..shown).zip(&registers[1..]) {
                     if place > 0 {
                         out.write_str(", ")?;
@@ -104,17 +112,18 @@ impl<M: Memory> Ruby<'_, M> {
         &self,
         address: u64,
         count: u64,
+        most: u64,
         limits: &Limits,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        for place in 0..count.min(limits.items) {
+        for place in 0..count.min(most) {
             if place > 0 {
                 out.write_str(", ")?;
             }
             let value = self.memory.u64(address.wrapping_add(place * 8))?;
             self.write_item(value, limits, out)?;
         }
-        write_rest(count > limits.items, limits.items, out)
+        write_rest(count > most, most, out)
     }
 
     fn write_hash(&self, hash: u64, limits: &Limits, out: &mut dyn Write) -> Result<(), Error> {

@@ -13,6 +13,8 @@
 //! is made a moment before class Object, and looked for first in the page that the name of Object is in.
 //! `set_id_entry`, `get_id_serial_entry` (`symbol.c`), alike from v2_7_4 to v3_4_5.
 
+use core::fmt::Write;
+
 use super::object::Type;
 use super::string::Text;
 use super::{Error, Page, Ruby};
@@ -40,6 +42,15 @@ impl<M: Memory> Ruby<'_, M> {
     /// What an ID is called. IDs of the VM's own have no name.
     pub fn id_text(&self, id: u64) -> Result<Option<Text>, Error> {
         self.serial_text(self.serial(id))
+    }
+
+    /// Writes an ID as the Symbol of its name, at most `limit` characters of it.
+    pub fn write_id(&self, id: u64, limit: u64, out: &mut dyn Write) -> Result<(), Error> {
+        let name = match self.facts.symbols() {
+            0 => return Err(Error::NoSymbols),
+            ids => self.entry_in(ids, self.serial(id))?,
+        };
+        self.write_symbol(name.ok_or(Error::garbled("ID", id))?, limit, out)
     }
 
     /// The same by serial number, the key in an [`IdTable`](super::IdTable).

@@ -7,7 +7,7 @@ use process::snapshot::{Copies, Thread};
 use vm::Memory;
 use vm::ruby::{Facts, Frame, Ruby};
 
-use super::{Objects, ScanCost, Script, Scripts};
+use super::{Home, LONGEST, Objects, ScanCost, Script, Scripts, text};
 use crate::live::loaded::Modules;
 
 /// Every Ruby has it, and nothing else does.
@@ -27,13 +27,11 @@ const SCAN: ScanCost = ScanCost {
     word: 1.4,
     object: 9.5,
 };
-/// Paths and names are cut there.
-const LONGEST: u64 = 4096;
 
 struct Vm {
     facts: Facts,
     vm: u64,
-    runner: u64,
+    runner: Vec<Range<u64>>,
 }
 
 /// Finds it.
@@ -45,7 +43,8 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     let vm = Ruby::new(&memory, facts).ok()?.vm().ok()?;
     // Without it the frames are still read, but where they belong is not known.
     let ending = || loaded.tail_call(memory, loaded.exported(memory, ENDS_IN_RUNNER)?);
-    let runner = loaded.exported(memory, RUNNER).or_else(ending).unwrap_or(0);
+    let runner = loaded.exported(memory, RUNNER).or_else(ending);
+    let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
     Some(Box::new(Vm { facts, vm, runner }))
 }
 
@@ -123,8 +122,8 @@ impl Scripts for Vm {
         )
     }
 
-    fn runner(&self) -> u64 {
-        self.runner
+    fn runner(&self) -> &[Range<u64>] {
+        &self.runner
     }
 
     fn scan_cost(&self) -> Option<ScanCost> {
@@ -149,15 +148,13 @@ impl Scripts for Vm {
 }
 
 fn script<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
-    let text = |text: Result<vm::ruby::Text, vm::ruby::Error>| {
-        let mut out = String::new();
-        let written = text.and_then(|text| ruby.write_text(text, LONGEST, &mut out));
-        written.map_or_else(|_| "?".to_owned(), |()| out)
-    };
     Script {
-        path: text(ruby.path(frame.iseq)),
+        path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
         line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
-        name: text(ruby.label(frame.iseq)),
-        ends_run: ruby.ends_run(frame).unwrap_or(false),
+        name: text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out)),
+        home: match ruby.ends_run(frame) {
+            Ok(true) => Home::End,
+            _ => Home::Run,
+        },
     }
 }

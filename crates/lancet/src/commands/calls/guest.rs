@@ -42,6 +42,8 @@ pub struct Guest {
     stacks: Vec<Range<u64>>,
     /// Its lanes are no more.
     gone: bool,
+    /// Says nothing but what went wrong, as ltrace does.
+    quiet: bool,
 }
 
 /// How functions are hooked.
@@ -94,9 +96,11 @@ impl Guest {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            eprintln!(
-                "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
-            );
+            if !args.ltrace {
+                eprintln!(
+                    "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
+                );
+            }
         }
         if functions.is_empty() && !args.presets.is_empty() {
             eprintln!(
@@ -105,7 +109,7 @@ impl Guest {
         }
         let asked = functions.len();
         let plan = Plan {
-            want: wanted_of(args),
+            want: wanted_of(args, &selection),
             detail: Detail {
                 strings: args.strings(),
                 array: args.array,
@@ -114,7 +118,9 @@ impl Guest {
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
-        announce(&tracing, asked, &refused, began.elapsed());
+        if !args.ltrace {
+            announce(&tracing, asked, &refused, began.elapsed());
+        }
         Ok(Guest {
             tracing,
             clock: Clock::start(),
@@ -124,6 +130,7 @@ impl Guest {
             lines: Vec::new(),
             stacks: Vec::new(),
             gone: false,
+            quiet: args.ltrace,
         })
     }
 
@@ -139,6 +146,9 @@ impl Guest {
             .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
         let pid = self.tracing.pid();
         let more = self.tracing.hooked().saturating_sub(before);
+        if self.quiet {
+            return Ok(());
+        }
         if more != 0 {
             eprintln!("lancet: process {pid} has loaded a library: {more} more functions hooked");
         }
@@ -164,7 +174,9 @@ impl Guest {
                 true => "runs another program now (exec)",
                 false => "ended",
             };
-            eprintln!("lancet: process {} {how}", self.tracing.pid());
+            if !self.quiet {
+                eprintln!("lancet: process {} {how}", self.tracing.pid());
+            }
             false
         }))
     }
@@ -191,9 +203,9 @@ impl Guest {
                         continue;
                     };
                     let functions = self.tracing.functions();
-                    if !self.selection.shows(functions, &function, caller) {
+                    let Some(shown) = self.selection.shows(functions, &function, caller) else {
                         continue;
-                    }
+                    };
                     let (sse, copies) = halves::<8>(&rest);
                     let mut pieces = Pieces::new();
                     for (at, bytes) in copied(copies) {
@@ -202,6 +214,7 @@ impl Guest {
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function,
+                        shown,
                         caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
@@ -322,9 +335,11 @@ impl Guest {
     }
 }
 
-fn wanted_of(args: &CallsArgs) -> u64 {
+fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
     match args.counts_inside() {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
         false => want::ENTRY | want::RETURN | want::FLOATS | place,
     }

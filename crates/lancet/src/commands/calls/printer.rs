@@ -1,12 +1,14 @@
 //! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
 
+mod form;
+
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::Count;
 use super::stacks::Stacks;
 use super::told::{At, Call as Began, Return, Told, What};
 use crate::cli::CallsArgs;
-use process::functions::Function;
+use form::{Form, Head};
 use process::lanes::Line;
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Call, Detail, Pieces, Prototype, Show};
@@ -16,15 +18,16 @@ use std::time::Duration;
 
 /// A call that has not returned.
 struct Open {
-    function: Arc<Function>,
+    heads: Vec<Head>,
+    /// Which line of the output its last head stands on.
+    number: u64,
+    caller: u64,
     prototype: Prototype,
     registers: Registers,
     pieces: Pieces,
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
     line: Option<Arc<Line>>,
-    /// Which line of the output it stands on.
-    number: u64,
 }
 
 /// See the module's text.
@@ -32,14 +35,13 @@ pub struct Printer<'a> {
     args: &'a CallsArgs,
     signatures: &'a Signatures,
     out: Box<dyn Write>,
+    form: Form,
     stacks: Stacks<Open>,
     /// The number of the line that is being written, and how long it is, if it is not ended.
     unfinished: Option<(u64, usize)>,
     lines: u64,
-    last: Option<Duration>,
-    /// The first thread that was seen; more than one, and lines say which they are of.
+    /// The first thread that was seen.
     first: Option<(i32, u32)>,
-    many: bool,
 }
 
 impl<'a> Printer<'a> {
@@ -49,12 +51,11 @@ impl<'a> Printer<'a> {
             args,
             signatures,
             out,
+            form: Form::new(args),
             stacks: Stacks::default(),
             unfinished: None,
             lines: 0,
-            last: None,
             first: None,
-            many: args.pids.len() > 1,
         }
     }
 
@@ -72,6 +73,7 @@ impl<'a> Printer<'a> {
     fn called(&mut self, at: At, began: Began) -> io::Result<()> {
         let Began {
             function,
+            shown,
             caller,
             registers,
             pieces,
@@ -85,24 +87,31 @@ impl<'a> Printer<'a> {
             returned: None,
         };
         let left = self.show().left(call, &pieces);
-        let head = format!("{}({left}", function.name);
+        let heads = self.form.heads(&function, &shown);
+        let begin: Vec<String> = heads
+            .iter()
+            .map(|head| format!("{}({left}", head.begins))
+            .collect();
         let open = Open {
-            function,
+            heads,
+            number: self.lines,
+            caller,
             prototype,
             registers,
             pieces,
             began: at.time,
             line,
-            number: 0,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
         for open in unwound {
             self.unwound(at, depth, &open.call)?;
         }
-        self.break_line()?;
-        let prefix = self.prefix(at, Some(caller), depth);
-        write!(self.out, "{prefix}{head}")?;
-        self.unfinished = Some((self.lines, (prefix + &head).chars().count()));
+        for (inside, head) in begin.iter().enumerate() {
+            self.break_line()?;
+            let prefix = self.form.prefix(at, Some(caller), depth + inside);
+            write!(self.out, "{prefix}{head}")?;
+            self.unfinished = Some((self.lines, self.form.width(&prefix) + self.form.width(head)));
+        }
         if let Some(open) = self.stacks.last(at) {
             open.number = self.lines;
         }
@@ -138,35 +147,31 @@ impl<'a> Printer<'a> {
         let show = self.show();
         let right = show.right(call, &open.pieces);
         let value = show.returned(call, &open.pieces);
-        let written = self.resume(at, depth, open)?;
-        let tail = format!("{right})");
-        let pad = self
-            .args
-            .align
-            .saturating_sub(written + tail.chars().count() + 1);
-        write!(self.out, "{tail}{:pad$} = {value}", "")?;
-        if self.args.durations {
-            let took = at.time.saturating_sub(open.began).as_secs_f64();
-            match self.args.ltrace {
-                true => write!(self.out, " <{took:.6}>")?,
-                false => write!(self.out, " <{took:.9}>")?,
+        for (inside, head) in open.heads.iter().enumerate().rev() {
+            let written = self.resume(at, depth + inside, open, head)?;
+            let equals = self.form.equals(written + self.form.width(&right) + 1);
+            write!(self.out, "{right}){equals}{value}")?;
+            if self.args.durations {
+                let took = at.time.saturating_sub(open.began);
+                write!(self.out, "{}", self.form.took(took))?;
             }
+            self.end_line(open)?;
         }
-        self.end_line(open)
+        Ok(())
     }
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
-    fn resume(&mut self, at: At, depth: usize, open: &Open) -> io::Result<usize> {
+    fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
         if let Some((number, written)) = self.unfinished
             && number == open.number
         {
             return Ok(written);
         }
         self.break_line()?;
-        let prefix = self.prefix(at, None, depth);
-        let head = format!("{prefix}<... {} resumed> ", open.function.name);
+        let prefix = self.form.prefix(at, Some(open.caller), depth);
+        let head = format!("{prefix}<... {} resumed> ", head.resumes);
         write!(self.out, "{head}")?;
-        Ok(head.chars().count())
+        Ok(self.form.width(&head))
     }
 
     fn unwound(&mut self, at: At, depth: usize, open: &Open) -> io::Result<()> {
@@ -174,7 +179,9 @@ impl<'a> Printer<'a> {
         if self.args.ltrace {
             return Ok(());
         }
-        self.resume(at, depth, open)?;
+        if let Some(head) = open.heads.last() {
+            self.resume(at, depth, open, head)?;
+        }
         write!(self.out, ") <left by an exception or a jump>")?;
         self.end_line(open)
     }
@@ -196,40 +203,14 @@ impl<'a> Printer<'a> {
         }
         Ok(())
     }
-
-    fn prefix(&mut self, at: At, caller: Option<u64>, depth: usize) -> String {
-        let At { tid, time, .. } = at;
-        let mut prefix = String::new();
-        if self.many {
-            prefix += &format!("[pid {tid}] ");
-        }
-        let seconds = time.as_secs();
-        let micros = time.subsec_micros();
-        match self.args.times {
-            0 => {}
-            1 => prefix += &format!("{} ", of_day(seconds)),
-            2 => prefix += &format!("{}.{micros:06} ", of_day(seconds)),
-            _ => prefix += &format!("{seconds}.{micros:06} "),
-        }
-        if self.args.relative {
-            let since = time.saturating_sub(self.last.unwrap_or(time));
-            prefix += &format!("{:3}.{:06} ", since.as_secs(), since.subsec_micros());
-        }
-        self.last = Some(time);
-        if self.args.instruction {
-            prefix += &match caller {
-                Some(caller) => format!("[{caller:#x}] "),
-                None => format!("[{:#18}] ", ""),
-            };
-        }
-        prefix + &" ".repeat(self.args.indent * depth)
-    }
 }
 
 impl Sink for Printer<'_> {
     fn take(&mut self, told: Told) -> io::Result<()> {
         let thread = (told.at.pid, told.at.tid);
-        self.many |= *self.first.get_or_insert(thread) != thread;
+        if *self.first.get_or_insert(thread) != thread {
+            self.form.say_threads();
+        }
         match told.what {
             What::Call(began) => self.called(told.at, began),
             What::Return(back) => self.came_back(told.at, back),
@@ -244,16 +225,4 @@ impl Sink for Printer<'_> {
         self.break_line()?;
         self.out.flush()
     }
-}
-
-/// The local time of day.
-fn of_day(seconds: u64) -> String {
-    // SAFETY: a live record, filled by the call.
-    let (hour, minute, second) = unsafe {
-        let mut parts: libc::tm = std::mem::zeroed();
-        let at = seconds as libc::time_t;
-        libc::localtime_r(&raw const at, &raw mut parts);
-        (parts.tm_hour, parts.tm_min, parts.tm_sec)
-    };
-    format!("{hour:02}:{minute:02}:{second:02}")
 }

@@ -1,10 +1,14 @@
 //! `-c`: how often and how long, by function and script line.
 
+mod ltrace;
+
 use super::groups::{Groups, Ticket};
 use super::sink::Sink;
 use super::source::Count;
 use super::stacks::Stacks;
 use super::told::{Told, What};
+use crate::cli::CallsArgs;
+use frames::names::readable;
 use process::functions::Function;
 use process::lanes::Line;
 use std::collections::HashMap;
@@ -33,8 +37,8 @@ impl Default for Row {
     }
 }
 
-/// What a row is of: the function's name, what a preset says its calls are of, the line.
-type Key = (String, String, String);
+/// What a row is of: the function's name and what a preset says its calls are of, the line.
+type Key = (String, String);
 
 /// A call that has not returned.
 struct Open {
@@ -52,23 +56,18 @@ pub struct Summary {
     stacks: Stacks<Open>,
     /// Nanoseconds of what rows count.
     unit: f64,
-}
-
-fn key(function: &Function, line: Option<&Line>, ticket: &Ticket) -> Key {
-    let line = line.map(Line::to_string);
-    let group = ticket.group.as_deref().unwrap_or_default();
-    (
-        function.name.clone(),
-        group.into(),
-        line.unwrap_or_default(),
-    )
+    demangle: bool,
+    /// The table as ltrace prints it.
+    ltrace: bool,
 }
 
 impl Summary {
     /// No row yet.
-    pub fn new(out: Box<dyn Write>, groups: Groups<Key>) -> Self {
+    pub fn new(args: &CallsArgs, out: Box<dyn Write>) -> Self {
         Summary {
-            groups,
+            groups: Groups::new(&args.presets, args.strings()),
+            demangle: args.demangle,
+            ltrace: args.ltrace,
             out,
             rows: HashMap::new(),
             stacks: Stacks::default(),
@@ -76,10 +75,18 @@ impl Summary {
         }
     }
 
+    fn key(&self, function: &Function, line: Option<&Line>) -> Key {
+        let name = match self.demangle {
+            true => readable(&function.name),
+            false => function.name.clone(),
+        };
+        (name, line.map(Line::to_string).unwrap_or_default())
+    }
+
     /// Adds what a guest counted itself.
     fn add(&mut self, count: &Count) {
         let [calls, total, longest, _] = count.counted.figures;
-        let key = key(&count.function, count.line.as_deref(), &Ticket::default());
+        let key = self.key(&count.function, count.line.as_deref());
         let row = self.rows.entry(key).or_default();
         row.calls += calls;
         row.total += total;
@@ -88,6 +95,15 @@ impl Summary {
             *sum += u64::from(*more);
         }
         self.unit = count.period;
+    }
+
+    /// The same, with what its calls are of.
+    fn key_of(&self, open: &Open) -> Key {
+        let (mut name, line) = self.key(&open.function, open.line.as_deref());
+        if let Some(group) = &open.ticket.group {
+            name = format!("{name} {group}");
+        }
+        (name, line)
     }
 
     /// Adds a call that was told.
@@ -115,7 +131,7 @@ impl Summary {
             "------ ---------- -------- -------- -------- -------- -------- ---------- --------------------"
         )?;
         let time = |ticks: u64| duration(ticks as f64 * period);
-        for ((function, group, line), row) in rows {
+        for ((function, line), row) in rows {
             let share = row.total as f64 * 100.0 / all.max(1) as f64;
             write!(
                 out,
@@ -128,9 +144,6 @@ impl Summary {
                 time(row.longest),
                 row.calls,
             )?;
-            if !group.is_empty() {
-                write!(out, " {group}")?;
-            }
             match line.is_empty() {
                 true => writeln!(out)?,
                 false => writeln!(out, " ← {line}")?,
@@ -154,7 +167,9 @@ impl Sink for Summary {
     fn take(&mut self, told: Told) -> io::Result<()> {
         match told.what {
             What::Call(call) => {
-                let inner = self.stacks.around(told.at).any(|open| open.ticket.grouped);
+                let mut around = self.stacks.around(told.at);
+                let inner = around.any(|open| open.ticket.grouped);
+                drop(around);
                 let open = Open {
                     ticket: self.groups.enter(told.at, &call, inner),
                     function: call.function,
@@ -165,11 +180,9 @@ impl Sink for Summary {
             }
             What::Return(back) => {
                 if let Some((open, ..)) = self.stacks.leave(told.at) {
-                    let key = key(&open.function, open.line.as_deref(), &open.ticket);
-                    let over = self
-                        .groups
-                        .leave(told.at, open.ticket, &back, key, open.began);
-                    for (key, took) in over {
+                    let key = self.key_of(&open);
+                    let (ticket, began) = (open.ticket, open.began);
+                    for (key, took) in self.groups.leave(told.at, ticket, &back, key, began) {
                         self.returned(key, took);
                     }
                 }
@@ -186,7 +199,10 @@ impl Sink for Summary {
         for count in &counted {
             self.add(count);
         }
-        self.print()?;
+        match self.ltrace {
+            true => ltrace::print(&mut self.out, &self.rows, self.unit)?,
+            false => self.print()?,
+        }
         self.out.flush()
     }
 }

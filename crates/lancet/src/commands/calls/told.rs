@@ -53,6 +53,8 @@ pub enum What {
 pub struct Call {
     /// The function.
     pub function: Arc<Function>,
+    /// As what it is shown.
+    pub shown: Arc<Shown>,
     /// The return address.
     pub caller: u64,
     /// Its arguments.
@@ -61,6 +63,33 @@ pub struct Call {
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+}
+
+/// As what a call is shown. One that both `-e` and `-x` name is two to ltrace: the second inside the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// As made by a module (`-e`, `-l`).
+    pub made: Option<Made>,
+    /// As entering a function (`-x`).
+    pub entered: Option<Entered>,
+}
+
+/// See [`Shown::made`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The module.
+    pub by: Arc<str>,
+    /// The name it calls the function by.
+    pub name: String,
+}
+
+/// See [`Shown::entered`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// The name that was asked for.
+    pub name: String,
+    /// The library; `None` = it is the program's.
+    pub of: Option<Arc<str>>,
 }
 
 /// A return.

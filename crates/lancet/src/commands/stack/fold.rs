@@ -84,9 +84,10 @@ fn folded(live: &Live, stack: &Stack) -> Vec<String> {
             _ => "?".to_owned(),
         });
         let scripts = line.scripts.iter().rev();
-        frames.extend(
-            scripts.map(|script| format!("{} ({}:{})", script.name, script.path, script.line)),
-        );
+        frames.extend(scripts.map(|script| match script.path.as_str() {
+            "" => script.name.clone(),
+            path => format!("{} ({path}:{})", script.name, script.line),
+        }));
     }
     frames
 }

@@ -156,14 +156,7 @@ fn frames(
         writeln!(out, "  {}", place(subject, line))?;
         for script in &line.scripts {
             let indent = if counted { 33 } else { 24 };
-            writeln!(
-                out,
-                "{:indent$}{}:{} in {}",
-                "",
-                printable(&script.path),
-                script.line,
-                printable(&script.name)
-            )?;
+            writeln!(out, "{:indent$}{}", "", printable(&script.to_string()))?;
         }
     }
     if stack.lines.len() > rows {
@@ -177,10 +170,8 @@ fn frames(
     for script in &stack.homeless {
         writeln!(
             out,
-            "      and {}:{} in {}, whose native frame was not found",
-            printable(&script.path),
-            script.line,
-            printable(&script.name)
+            "      and {}, whose native frame was not found",
+            printable(&script.to_string())
         )?;
     }
     if let End::Lost(at) = stack.end {

@@ -1,3 +1,5 @@
+//! Statements as they are written, and what becomes of them; and laws that hold for any text.
+
 use super::Dialect::{self, MySql, PostgreSql, Sqlite};
 use super::normalise;
 use proptest::prelude::*;

@@ -1,0 +1,243 @@
+//! Which native frame runs which script frames?
+//!
+//! ```text
+//!   write                    │
+//!   rb_io_write              │  native frames, innermost first
+//!   rb_vm_exec          ◄────┼── app.rb:12:in `puts', app.rb:30:in `run'   one run: up to the frame
+//!   rb_yield                 │                                              that ends it
+//!   rb_ary_each              │
+//!   rb_vm_exec          ◄────┼── app.rb:40:in `<main>'                      the next run
+//!   main                     │
+//! ```
+//!
+//! Where the VM keeps a record of its own in each native frame, the frame is known by its address. Otherwise frames of
+//! the VM's function and runs are counted, from the outer end: a thread may be seen where it has noted a script frame
+//! whose run has not begun, or has ended, but only at the inner end. A stack whose outer end was not found is
+//! counted from the inner one.
+
+use std::ops::Range;
+
+use super::scripts::{Home, Script};
+use super::stack::Line;
+
+/// Script frames that one native frame runs.
+struct Run {
+    scripts: Vec<Script>,
+    home: Home,
+}
+
+/// Gives each run to the native frame that runs it, and comes back with those there is none for. `runner` is the code of
+/// the function that runs scripts; `whole` says that `lines` reach to the outer end.
+pub(super) fn merge(
+    lines: &mut [Line],
+    scripts: Vec<Script>,
+    runner: &[Range<u64>],
+    whole: bool,
+) -> Vec<Script> {
+    let runs = runs(scripts);
+    let is_runner = |line: &Line| {
+        let at = line.native.lookup;
+        runner.iter().any(|range| range.contains(&at))
+    };
+    let runners: Vec<usize> = (0..lines.len())
+        .filter(|&at| is_runner(&lines[at]))
+        .collect();
+    let counted = runs
+        .iter()
+        .filter(|run| matches!(run.home, Home::Run | Home::End));
+    let counted = counted.count();
+    // So many runs at the inner end have no native frame, or so many native frames no run.
+    let (excess, spare) = match whole {
+        true => (
+            counted.saturating_sub(runners.len()),
+            runners.len().saturating_sub(counted),
+        ),
+        false => (0, 0),
+    };
+
+    let mut homeless = Vec::new();
+    let mut number: usize = 0;
+    // Functions of C are looked for from here on, but not beyond the next runner.
+    let mut from = 0;
+    let mut waiting: Vec<Script> = Vec::new();
+    for run in runs {
+        let line = match run.home {
+            Home::Around(address) => holding(lines, address),
+            Home::Function(start) => {
+                let found = (from..lines.len())
+                    .take_while(|&at| !is_runner(&lines[at]))
+                    .find(|&at| {
+                        lines[at]
+                            .function
+                            .as_ref()
+                            .is_some_and(|function| function.start == start)
+                    });
+                match found {
+                    Some(at) => {
+                        lines[at].scripts.extend(run.scripts);
+                        from = at + 1;
+                    }
+                    // The compiler made it part of its caller: then it is shown where that is.
+                    None => waiting.extend(run.scripts),
+                }
+                continue;
+            }
+            Home::Run | Home::End => {
+                let place = (number + spare).checked_sub(excess);
+                number += 1;
+                place.and_then(|at| runners.get(at).copied())
+            }
+        };
+        let scripts = waiting.drain(..).chain(run.scripts);
+        match line {
+            Some(at) => {
+                lines[at].scripts.extend(scripts);
+                from = at + 1;
+            }
+            None => homeless.extend(scripts),
+        }
+    }
+    homeless.extend(waiting);
+    homeless
+}
+
+/// Cuts the frames where runs end.
+fn runs(scripts: Vec<Script>) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut run = Vec::new();
+    for script in scripts {
+        // A function of C in the midst of a run stays there.
+        let home = match script.home {
+            Home::Function(_) if !run.is_empty() => Home::Run,
+            home => home,
+        };
+        run.push(script);
+        if home != Home::Run {
+            runs.push(Run {
+                scripts: std::mem::take(&mut run),
+                home,
+            });
+        }
+    }
+    if !run.is_empty() {
+        runs.push(Run {
+            scripts: run,
+            home: Home::Run,
+        });
+    }
+    runs
+}
+
+/// The frame that holds an address.
+fn holding(lines: &[Line], address: u64) -> Option<usize> {
+    let after = lines.partition_point(|line| line.native.sp <= address);
+    let at = after.checked_sub(1)?;
+    (address < lines[at].native.cfa).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::loaded::Function;
+    use crate::live::unwind::Native;
+
+    /// Where the function that runs scripts lies, and others.
+    const RUNNER: Range<u64> = 100..200;
+    const PART: Range<u64> = 900..950;
+    const OTHER: u64 = 300;
+
+    /// Frames of 16 bytes from 1000 up, by where they execute.
+    fn lines(places: &[u64]) -> Vec<Line> {
+        let line = |(number, &at): (u64, &u64)| Line {
+            native: Native {
+                ip: at,
+                lookup: at,
+                sp: 1000 + number * 16,
+                cfa: 1016 + number * 16,
+            },
+            module: None,
+            function: Some(Function {
+                name: None,
+                start: at / 100 * 100,
+                offset: at % 100,
+            }),
+            scripts: Vec::new(),
+            objects: None,
+        };
+        (0..).zip(places).map(line).collect()
+    }
+
+    fn scripts(homes: &[Home]) -> Vec<Script> {
+        let script = |(number, &home): (u32, &Home)| Script {
+            path: "x".to_owned(),
+            line: number,
+            name: String::new(),
+            home,
+        };
+        (0..).zip(homes).map(script).collect()
+    }
+
+    /// The numbers of the scripts of each line, then of those without.
+    fn merged(places: &[u64], homes: &[Home], whole: bool) -> Vec<Vec<u32>> {
+        let mut lines = lines(places);
+        let homeless = merge(&mut lines, scripts(homes), &[RUNNER, PART], whole);
+        let mut all: Vec<Vec<Script>> = lines.into_iter().map(|line| line.scripts).collect();
+        all.push(homeless);
+        let numbers = all
+            .iter()
+            .map(|scripts| scripts.iter().map(|script| script.line));
+        numbers.map(Iterator::collect).collect()
+    }
+
+    const NONE: Vec<u32> = Vec::new();
+
+    #[test]
+    fn runs_are_counted_parts_of_the_function_too() {
+        let homes = [Home::Run, Home::End, Home::End, Home::Run];
+        assert_eq!(
+            merged(&[OTHER, 150, 910, OTHER, 199], &homes, true),
+            [NONE, vec![0, 1], vec![2], NONE, vec![3], NONE]
+        );
+    }
+
+    #[test]
+    fn what_does_not_match_is_at_the_inner_end() {
+        let homes = [Home::End, Home::End];
+        assert_eq!(merged(&[150], &homes, true), [vec![1], vec![0]]);
+        assert_eq!(
+            merged(&[150, 150, 150], &homes, true),
+            [NONE, vec![0], vec![1], NONE]
+        );
+        // Of a stack whose outer end is not known it is the other way round.
+        assert_eq!(merged(&[150], &homes, false), [vec![0], vec![1]]);
+        assert_eq!(merged(&[], &homes, true), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn an_address_says_more_than_counting() {
+        let homes = [Home::Around(1035), Home::Around(999), Home::Around(1048)];
+        assert_eq!(
+            merged(&[150, 150, OTHER], &homes, true),
+            [NONE, NONE, vec![0], vec![1, 2]]
+        );
+    }
+
+    #[test]
+    fn functions_of_c_stand_between_runs() {
+        let homes = [
+            Home::Function(OTHER),
+            Home::End,
+            Home::Function(OTHER),
+            Home::Function(OTHER),
+            Home::End,
+        ];
+        assert_eq!(
+            merged(&[OTHER, 150, 50, OTHER, 150], &homes, true),
+            [vec![0], vec![1], NONE, vec![2], vec![3, 4], NONE]
+        );
+        assert_eq!(
+            merged(&[150], &[Home::End, Home::Function(OTHER)], true),
+            [vec![0], vec![1]]
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Perl.
+//!
+//! `Perl_runops_standard` is the loop that runs operations; C code that calls Perl code begins another
+//! (`vm::perl::frames`). Up to such a call, subs, evals and files stay in one.
+
+use std::ops::Range;
+
+use process::snapshot::{Copies, Thread};
+use vm::Memory;
+use vm::perl::{Facts, Frame, Interpreter, Kind, Perl};
+
+use super::{Home, LONGEST, Script, Scripts, text};
+use crate::live::loaded::Modules;
+use crate::live::pages::Pages;
+
+/// The function that runs operations (`run.c`); every Perl exports it, and nothing else does.
+const RUNNER: &str = "Perl_runops_standard";
+
+struct Vm {
+    facts: Facts,
+    runner: Vec<Range<u64>>,
+}
+
+/// Finds it.
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
+    let (loaded, runner) = modules
+        .iter()
+        .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;
+    // libc tells debuggers where a thread keeps its data.
+    let libc = || {
+        modules
+            .iter()
+            .find(|loaded| loaded.name().starts_with("libc.so"))
+    };
+    let symbol = |name: &str| {
+        let of_libc = || libc()?.exported(memory, name);
+        loaded.exported(memory, name).or_else(of_libc)
+    };
+    let facts = Facts::find(&memory, &symbol).ok()?;
+    let runner = loaded.extent(memory, runner);
+    Some(Box::new(Vm { facts, runner }))
+}
+
+impl Vm {
+    /// The interpreter this native stack belongs to. Of one without threads only the first thread can be.
+    fn interpreter<M: Memory>(&self, perl: &Perl<'_, M>, thread: &Thread) -> Option<Interpreter> {
+        match self.facts.has_threads() || thread.main {
+            true => perl.interpreter(thread.place.thread_area).ok()?,
+            false => None,
+        }
+    }
+
+    fn walk<M: Memory>(&self, perl: &Perl<'_, M>, thread: &Thread) -> Option<Vec<Frame>> {
+        let interpreter = self.interpreter(perl, thread)?;
+        let frames = perl.frames(&interpreter).ok()?;
+        let mut frames: Vec<Frame> = frames.map_while(Result::ok).collect();
+        // A thread runs a sub. The program, which its interpreter is a copy of, is the first one's.
+        if !thread.main && frames.last().is_some_and(|frame| frame.kind == Kind::Main) {
+            frames.pop();
+        }
+        Some(frames)
+    }
+}
+
+impl Scripts for Vm {
+    fn language(&self) -> String {
+        format!("Perl {}", self.facts.version())
+    }
+
+    fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
+        let pages = Pages::new(memory);
+        let walk = || {
+            let perl = Perl::new(&pages, self.facts).ok()?;
+            self.walk(&perl, thread)
+        };
+        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+    }
+
+    fn frames(
+        &self,
+        memory: &dyn Memory,
+        thread: &Thread,
+        _copied: &Copies,
+    ) -> Option<Vec<Script>> {
+        let pages = Pages::new(memory);
+        let perl = Perl::new(&pages, self.facts).ok()?;
+        let frames = self.walk(&perl, thread)?;
+        Some(
+            frames
+                .into_iter()
+                .map(|frame| script(&perl, frame))
+                .collect(),
+        )
+    }
+
+    fn runner(&self) -> &[Range<u64>] {
+        &self.runner
+    }
+}
+
+fn script<M: Memory>(perl: &Perl<'_, M>, frame: Frame) -> Script {
+    let position = frame.place.map(|place| perl.position(place));
+    let (path, line) = match position {
+        Some(Ok((file, line))) => (text(|out| perl.write_text(file, LONGEST, out)), line),
+        _ => ("?".to_owned(), 0),
+    };
+    Script {
+        path,
+        line,
+        name: match frame.kind {
+            Kind::Sub { code } | Kind::Format { code } => {
+                text(|out| perl.write_code_name(code, out))
+            }
+            // As `caller` calls them.
+            Kind::Eval | Kind::EvalText { .. } | Kind::File { .. } => "(eval)".to_owned(),
+            Kind::Main => "(main)".to_owned(),
+            Kind::Try => "(try)".to_owned(),
+            Kind::SortBlock => "(sort)".to_owned(),
+            Kind::RegexBlock => "(regex)".to_owned(),
+            Kind::Defer => "(defer)".to_owned(),
+        },
+        home: match frame.enters {
+            true => Home::End,
+            false => Home::Run,
+        },
+    }
+}

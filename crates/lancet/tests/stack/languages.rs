@@ -1,0 +1,249 @@
+//! Script frames of all languages: what the script itself says of its frames is the truth. Every version there is
+//! a root for.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::harness::{Guest, Interpreter, interpreters, records, stack, text};
+
+/// A frame: name, file, line.
+pub type Frame = (String, String, u64);
+
+/// Deep enough for 600 native frames.
+pub const DEEP: &str = "160";
+
+/// A language, and a script that goes deep in it.
+pub struct Language {
+    pub name: &'static str,
+    /// This machine's own.
+    pub own: &'static str,
+    /// The program in a root of its own, with the version in place of `{}`.
+    pub program: &'static str,
+    pub versions: &'static [&'static str],
+    pub options: &'static [&'static str],
+    pub script: &'static str,
+    /// The function that runs scripts.
+    pub runner: &'static str,
+}
+
+impl Language {
+    /// All there are of it.
+    pub fn interpreters(&self) -> Vec<Interpreter> {
+        interpreters(self.name, self.own, self.program, self.versions)
+    }
+}
+
+pub const PYTHON: Language = Language {
+    name: "python",
+    own: "/usr/bin/python3",
+    program: "/usr/bin/python{}",
+    versions: &["3.9", "3.11", "3.13", "3.14"],
+    options: &["-S", "-c"],
+    script: include_str!("deep.py"),
+    runner: "_PyEval_EvalFrameDefault",
+};
+pub const PERL: Language = Language {
+    name: "perl",
+    own: "/usr/bin/perl",
+    program: "/usr/bin/perl",
+    versions: &["5.32", "5.36", "5.40"],
+    options: &["-e"],
+    script: include_str!("deep.pl"),
+    runner: "Perl_runops_standard",
+};
+pub const PHP: Language = Language {
+    name: "php",
+    own: "/usr/bin/php",
+    program: "/usr/bin/php{}",
+    versions: &["7.4", "8.2", "8.4"],
+    options: &["-r"],
+    script: include_str!("deep.php"),
+    runner: "execute_ex",
+};
+pub const RUBY: Language = Language {
+    name: "ruby",
+    own: "/usr/bin/ruby",
+    program: "/usr/bin/ruby{}",
+    versions: &["2.7", "3.1", "3.3", "3.4"],
+    options: &["-e"],
+    script: include_str!("deep.rb"),
+    runner: "rb_vm_exec",
+};
+
+/// This machine's own.
+pub fn own(language: &Language) -> Option<Interpreter> {
+    let own = |one: &Interpreter| one.root == Path::new("/");
+    language.interpreters().into_iter().find(own)
+}
+
+/// Starts one that goes `depth` deep.
+pub fn start(language: &Language, interpreter: &Interpreter, depth: &str) -> Guest {
+    let mut command = interpreter.command();
+    command
+        .args(language.options)
+        .arg(language.script)
+        .arg(depth);
+    Guest::start(&mut command)
+}
+
+/// The script frames of each thread of a guest, innermost first. All of them must have a native frame, and each native
+/// frame that runs scripts some of them.
+pub fn seen(language: &Language, guest: &Guest, what: &str) -> Vec<(u64, Vec<Frame>)> {
+    let output = stack(&["--json", "-p", &guest.pid()]);
+    let frames = records(&output, "frame");
+    let stacks = records(&output, "stack");
+    let of = |one: &Value| {
+        let tid = one["tid"].as_u64().expect("a number");
+        assert_eq!(
+            one["whole"],
+            true,
+            "{what}: {}",
+            text(&stack(&["-p", &guest.pid()]))
+        );
+        let frames = frames.iter().filter(|frame| frame["tid"] == tid);
+        let idle =
+            |frame: &&Value| frame["function"] == language.runner && frame["scripts"] == json!([]);
+        assert_eq!(frames.clone().find(idle), None, "{what}: it runs no script");
+        let scripts =
+            frames.flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
+        (tid, scripts.map(|script| frame(&script)).collect())
+    };
+    stacks.iter().map(of).collect()
+}
+
+fn frame(script: &Value) -> Frame {
+    let field = |field: &str| script[field].as_str().unwrap_or_default().to_owned();
+    (
+        field("name"),
+        field("path"),
+        script["line"].as_u64().unwrap_or(0),
+    )
+}
+
+/// As `caller` and `debug_backtrace` say it: of each frame where it was called.
+fn with_callers(frames: Vec<Frame>) -> Vec<Frame> {
+    let outside = frames
+        .iter()
+        .skip(1)
+        .map(|(_, path, line)| (path.clone(), *line));
+    let outside: Vec<_> = outside.collect();
+    let inner = frames.into_iter().zip(outside);
+    inner
+        .map(|((name, ..), (path, line))| (name, path, line))
+        .collect()
+}
+
+/// `name`, `file` and `line`, by tabs.
+fn told(lines: &[String]) -> Vec<Frame> {
+    let frame = |line: &String| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        (
+            fields[0].to_owned(),
+            fields[1].to_owned(),
+            fields[2].parse().expect("a line"),
+        )
+    };
+    lines.iter().skip(1).map(frame).collect()
+}
+
+#[track_caller]
+fn same(what: &str, seen: &[Frame], told: &[Frame]) {
+    let differs = seen.iter().zip(told).position(|(seen, told)| seen != told);
+    if let Some(at) = differs {
+        panic!(
+            "{what}: frame {at} of {} is {:?}, not {:?}",
+            told.len(),
+            seen[at],
+            told[at]
+        );
+    }
+    assert_eq!(
+        seen.len(),
+        told.len(),
+        "{what}: {:?} {:?}",
+        seen.last(),
+        told.last()
+    );
+}
+
+#[test]
+fn ruby_says_the_same_of_its_frames() {
+    for interpreter in RUBY.interpreters() {
+        let what = &interpreter.name;
+        let guest = start(&RUBY, &interpreter, DEEP);
+        let (_, mut seen) = seen(&RUBY, &guest, what).remove(0);
+        // What 3.4 has written in Ruby it shows as if it were C.
+        seen.retain(|(_, path, _)| !path.starts_with("<internal:"));
+        let mut told = told(&guest.told);
+        for ((name, ..), (seen, ..)) in told.iter_mut().zip(&mut seen) {
+            // Since 3.4 labels tell the class too, and code of `eval` has a name of its own.
+            if seen == "<compiled>" {
+                *seen = "deep".to_owned();
+            }
+            *name = name.replace("Object#", "").replace("Thing#", "");
+        }
+        same(what, &seen, &told);
+        println!("{what}: {} frames", seen.len());
+        assert!(guest.end(), "{what}");
+    }
+}
+
+#[test]
+fn python_says_the_same_of_its_frames() {
+    for interpreter in PYTHON.interpreters() {
+        let what = &interpreter.name;
+        let guest = start(&PYTHON, &interpreter, DEEP);
+        let seen = seen(&PYTHON, &guest, what);
+        assert!(!seen.is_empty());
+        for (tid, seen) in &seen {
+            let of_this = |line: &&String| line.starts_with(&format!("stack\t{tid}\t"));
+            let Some(told) = guest.told.iter().find(of_this) else {
+                panic!("{what}: thread {tid} said nothing: {seen:?}");
+            };
+            let told: Vec<Frame> = serde_json::from_str::<Vec<(String, u64, String)>>(
+                told.rsplit('\t').next().expect("frames"),
+            )
+            .expect("JSON")
+            .into_iter()
+            .map(|(path, line, name)| (name, path, line))
+            .collect();
+            same(what, seen, &told);
+        }
+        println!("{what}: {} threads, {} frames", seen.len(), seen[0].1.len());
+        assert_eq!(seen.len(), 2, "{what}");
+        assert!(guest.end(), "{what}");
+    }
+}
+
+#[test]
+fn perl_says_the_same_of_its_frames() {
+    for interpreter in PERL.interpreters() {
+        let what = &interpreter.name;
+        let guest = start(&PERL, &interpreter, DEEP);
+        let (_, frames) = seen(&PERL, &guest, what).remove(0);
+        // What `caller` does not show.
+        let hidden = ["(sort)", "(regex)", "(try)", "(defer)", "(main)"];
+        let seen: Vec<Frame> = with_callers(frames)
+            .into_iter()
+            .filter(|(name, ..)| !hidden.contains(&name.as_str()))
+            .collect();
+        same(what, &seen, &told(&guest.told));
+        println!("{what}: {} frames", seen.len());
+        assert!(guest.end(), "{what}");
+    }
+}
+
+#[test]
+fn php_says_the_same_of_its_frames() {
+    for interpreter in PHP.interpreters() {
+        let what = &interpreter.name;
+        let guest = start(&PHP, &interpreter, DEEP);
+        let (_, frames) = seen(&PHP, &guest, what).remove(0);
+        assert_eq!(frames[0].0, "fgets", "{what}");
+        let seen = with_callers(frames[1..].to_vec());
+        same(what, &seen, &told(&guest.told));
+        println!("{what}: {} frames", seen.len());
+        assert!(guest.end(), "{what}");
+    }
+}

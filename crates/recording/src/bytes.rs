@@ -1,0 +1,106 @@
+//! Numbers and texts as bytes.
+
+/// Puts a number: seven bits a byte, low ones first, the eighth says that more follow (LEB128).
+#[inline]
+pub fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Puts a difference: small ones of either sign are short.
+#[inline]
+pub fn put_signed(out: &mut Vec<u8>, difference: i64) {
+    put(out, ((difference << 1) ^ (difference >> 63)) as u64);
+}
+
+/// Puts how to get from one number to another.
+#[inline]
+pub fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
+    put_signed(out, to.wrapping_sub(from) as i64);
+}
+
+/// Puts bytes with their length before them.
+#[inline]
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// What is left of a segment's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Take<'a>(pub &'a [u8]);
+
+/// Something that no writer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong;
+
+impl<'a> Take<'a> {
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, Wrong> {
+        let (first, rest) = self.0.split_first().ok_or(Wrong)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    #[inline]
+    pub fn number(&mut self) -> Result<u64, Wrong> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(Wrong)
+    }
+
+    #[inline]
+    pub fn signed(&mut self) -> Result<i64, Wrong> {
+        let number = self.number()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    #[inline]
+    pub fn step(&mut self, from: u64) -> Result<u64, Wrong> {
+        Ok(from.wrapping_add(self.signed()? as u64))
+    }
+
+    /// A number that fits into 32 bits.
+    #[inline]
+    pub fn small(&mut self) -> Result<u32, Wrong> {
+        u32::try_from(self.number()?).map_err(|_| Wrong)
+    }
+
+    #[inline]
+    pub fn exactly(&mut self, length: usize) -> Result<&'a [u8], Wrong> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Wrong)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8], Wrong> {
+        let length = usize::try_from(self.number()?).map_err(|_| Wrong)?;
+        self.exactly(length)
+    }
+
+    /// Text; what is not UTF-8 was lost before it came here.
+    pub fn text(&mut self) -> Result<String, Wrong> {
+        let text = std::str::from_utf8(self.bytes()?).map_err(|_| Wrong)?;
+        Ok(text.to_owned())
+    }
+
+    /// Texts with their count before them.
+    pub fn texts(&mut self) -> Result<Vec<String>, Wrong> {
+        let count = self.number()?;
+        // Each takes a byte at least: a count that lies is seen before room is made for it.
+        if count > self.0.len() as u64 {
+            return Err(Wrong);
+        }
+        (0..count).map(|_| self.text()).collect()
+    }
+}

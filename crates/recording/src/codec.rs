@@ -1,0 +1,496 @@
+//! Items as bytes. Calls and returns are written as what differs from the one before.
+//!
+//! ```text
+//!   call      kind|SAME|PIECES   [context]   time since the item before   function   line+1   module of the caller+1
+//!             return address, from the last one of the function   frame, from the last one of the context
+//!             which of 14 registers differ from those of the function's last call   how each differs   [pieces]
+//!   return    kind|SAME|PIECES|X87   [context]   time   frame   which of 4 registers   how each differs   [x87]   [pieces]
+//!   pieces    how many   for each: where it lay (ARGUMENT n, BEHIND the piece before, or an address), its bytes
+//! ```
+//!
+//! A context is a guest, a thread, a lane and a stack. It is defined, as a kind of item of its own, before its first use.
+
+use crate::bytes::{Take, Wrong, put, put_bytes, put_signed, put_step};
+use crate::item::{At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return};
+use std::collections::HashMap;
+
+/// What an item is: the low four bits of its first byte.
+mod kind {
+    pub const HEAD: u8 = 1;
+    pub const GUEST: u8 = 2;
+    pub const MODULE: u8 = 3;
+    pub const FUNCTION: u8 = 4;
+    pub const LINE: u8 = 5;
+    pub const CONTEXT: u8 = 6;
+    pub const CALL: u8 = 7;
+    pub const RETURN: u8 = 8;
+    pub const LOSSES: u8 = 9;
+    pub const END: u8 = 10;
+}
+
+/// The context is that of the item before.
+const SAME: u8 = 0x10;
+/// There are pieces.
+const PIECES: u8 = 0x20;
+/// With st(0) and st(1).
+const X87: u8 = 0x40;
+
+/// Where a piece lay: at the address in this register of the call, from 1 on.
+const ARGUMENTS: u64 = 6;
+/// Right behind the piece before.
+const BEHIND: u64 = 7;
+/// Somewhere else: from the piece before.
+const ELSEWHERE: u64 = 0;
+
+/// A guest, a thread, a lane and a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Context {
+    guest: u32,
+    tid: u32,
+    lane: u32,
+    stack: u64,
+}
+
+/// What the next call of a context is written against.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    frame: u64,
+    /// rax, rdx, xmm0, xmm1.
+    returned: [u64; 4],
+}
+
+/// The same for a function.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    caller: u64,
+    registers: [u64; 14],
+}
+
+/// What both sides know: definitions, and the item before.
+#[derive(Debug, Default)]
+pub struct State {
+    contexts: Vec<Context>,
+    numbers: HashMap<Context, u32>,
+    /// How many guests, modules, functions and lines there are.
+    counts: [u32; 4],
+    // From here on anew in each segment.
+    time: u64,
+    context: u32,
+    last: Vec<Last>,
+    before: Vec<Before>,
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, text.as_bytes());
+}
+
+fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
+    put(out, texts.len() as u64);
+    for text in texts {
+        put_text(out, text);
+    }
+}
+
+/// A number that may be missing, as one.
+fn or_zero(number: Option<u32>) -> u64 {
+    number.map_or(0, |number| u64::from(number) + 1)
+}
+
+#[inline]
+fn registers(call: &Call) -> [u64; 14] {
+    let mut all = [0; 14];
+    all[..6].copy_from_slice(&call.gp);
+    all[6..].copy_from_slice(&call.sse);
+    all
+}
+
+/// Which numbers differ, and how: whole numbers by their distance; from `floats` on by their bits, the low ones, which
+/// are mostly 0, at the far end.
+#[inline]
+fn put_changed(out: &mut Vec<u8>, before: &[u64], now: &[u64], floats: usize) {
+    let differs = |at: &usize| before[*at] != now[*at];
+    let changed = (0..now.len()).filter(differs);
+    put(out, changed.fold(0, |mask, at| mask | 1 << at));
+    for at in (0..now.len()).filter(differs) {
+        match at < floats {
+            true => put_step(out, before[at], now[at]),
+            false => put(out, (before[at] ^ now[at]).swap_bytes()),
+        }
+    }
+}
+
+#[inline]
+fn take_changed(take: &mut Take, values: &mut [u64], floats: usize) -> Result<(), Wrong> {
+    let mask = take.number()?;
+    if mask >> values.len() != 0 {
+        return Err(Wrong);
+    }
+    for (at, value) in values.iter_mut().enumerate() {
+        if mask >> at & 1 != 0 {
+            *value = match at < floats {
+                true => take.step(*value)?,
+                false => *value ^ take.number()?.swap_bytes(),
+            };
+        }
+    }
+    Ok(())
+}
+
+fn put_pieces(out: &mut Vec<u8>, arguments: &[u64], pieces: &[Piece]) {
+    put(out, pieces.len() as u64);
+    let mut behind = 0_u64;
+    for (at, bytes) in pieces {
+        match arguments.iter().position(|argument| argument == at) {
+            _ if *at == behind => put(out, BEHIND),
+            Some(argument) => put(out, argument as u64 + 1),
+            None => {
+                put(out, ELSEWHERE);
+                put_step(out, behind, *at);
+            }
+        }
+        put_bytes(out, bytes);
+        behind = at.wrapping_add(bytes.len() as u64);
+    }
+}
+
+fn take_pieces<'a>(take: &mut Take<'a>, arguments: &[u64]) -> Result<Vec<Piece<'a>>, Wrong> {
+    let count = take.number()?;
+    if count > take.0.len() as u64 {
+        return Err(Wrong);
+    }
+    let mut behind = 0_u64;
+    (0..count)
+        .map(|_| {
+            let at = match take.number()? {
+                ELSEWHERE => take.step(behind)?,
+                BEHIND => behind,
+                argument @ 1..=ARGUMENTS => *arguments.get(argument as usize - 1).ok_or(Wrong)?,
+                _ => return Err(Wrong),
+            };
+            let bytes = take.bytes()?;
+            behind = at.wrapping_add(bytes.len() as u64);
+            Ok((at, bytes))
+        })
+        .collect()
+}
+
+impl State {
+    /// A segment begins.
+    pub fn anew(&mut self) {
+        (self.time, self.context) = (0, u32::MAX);
+        self.last.clear();
+        self.before.clear();
+    }
+
+    fn last(&mut self, context: u32) -> &mut Last {
+        let at = context as usize;
+        if self.last.len() <= at {
+            self.last
+                .resize(self.contexts.len().max(at + 1), Last::default());
+        }
+        &mut self.last[at]
+    }
+
+    fn before(&mut self, function: u32) -> &mut Before {
+        let at = function as usize;
+        if self.before.len() <= at {
+            let all = (self.counts[2] as usize).max(at + 1);
+            self.before.resize(all, Before::default());
+        }
+        &mut self.before[at]
+    }
+
+    /// The number of a context, defined if it is new.
+    #[inline]
+    fn context(&mut self, out: &mut Vec<u8>, at: &At) -> u32 {
+        let context = Context {
+            guest: at.guest,
+            tid: at.tid,
+            lane: at.lane,
+            stack: at.stack,
+        };
+        if self.contexts.get(self.context as usize) == Some(&context) {
+            return self.context;
+        }
+        if let Some(number) = self.numbers.get(&context) {
+            return *number;
+        }
+        let number = self.contexts.len() as u32;
+        self.contexts.push(context);
+        self.numbers.insert(context, number);
+        out.push(kind::CONTEXT);
+        for word in [at.guest, at.tid, at.lane] {
+            put(out, word.into());
+        }
+        put(out, at.stack);
+        number
+    }
+
+    /// First byte, context, time.
+    #[inline]
+    fn put_begin(&mut self, out: &mut Vec<u8>, first: u8, at: &At) -> u32 {
+        let context = self.context(out, at);
+        let same = context == self.context;
+        out.push(first | if same { SAME } else { 0 });
+        if !same {
+            put(out, context.into());
+        }
+        put_signed(out, at.time.wrapping_sub(self.time) as i64);
+        (self.time, self.context) = (at.time, context);
+        context
+    }
+
+    fn take_begin(&mut self, take: &mut Take, first: u8) -> Result<At, Wrong> {
+        if first & SAME == 0 {
+            self.context = take.small()?;
+        }
+        let context = self.contexts.get(self.context as usize).ok_or(Wrong)?;
+        let at = At {
+            guest: context.guest,
+            tid: context.tid,
+            lane: context.lane,
+            stack: context.stack,
+            frame: 0,
+            time: take.step(self.time)?,
+        };
+        self.time = at.time;
+        Ok(at)
+    }
+
+    /// Puts a call.
+    pub fn put_call(&mut self, out: &mut Vec<u8>, call: &Call) {
+        let pieces = if call.pieces.is_empty() { 0 } else { PIECES };
+        let context = self.put_begin(out, kind::CALL | pieces, &call.at);
+        put(out, call.function.into());
+        put(out, or_zero(call.line));
+        put(out, or_zero(call.from));
+        let before = self.before(call.function);
+        put_step(out, before.caller, call.caller);
+        before.caller = call.caller;
+        let now = registers(call);
+        put_changed(out, &before.registers, &now, 6);
+        before.registers = now;
+        let last = self.last(context);
+        put_step(out, last.frame, call.at.frame);
+        last.frame = call.at.frame;
+        if pieces != 0 {
+            put_pieces(out, &call.gp, &call.pieces);
+        }
+    }
+
+    fn take_call<'a>(&mut self, take: &mut Take<'a>, first: u8) -> Result<Call<'a>, Wrong> {
+        let mut at = self.take_begin(take, first)?;
+        let function = take.small()?;
+        let [_, modules, functions, lines] = self.counts;
+        let (line, from) = (take.number()?, take.number()?);
+        if function >= functions || line > lines.into() || from > modules.into() {
+            return Err(Wrong);
+        }
+        let before = self.before(function);
+        before.caller = take.step(before.caller)?;
+        take_changed(take, &mut before.registers, 6)?;
+        let Before { caller, registers } = *before;
+        let context = self.context;
+        let last = self.last(context);
+        last.frame = take.step(last.frame)?;
+        at.frame = last.frame;
+        let mut call = Call {
+            at,
+            function,
+            caller,
+            from: from.checked_sub(1).map(|number| number as u32),
+            line: line.checked_sub(1).map(|number| number as u32),
+            ..Call::default()
+        };
+        call.gp.copy_from_slice(&registers[..6]);
+        call.sse.copy_from_slice(&registers[6..]);
+        if first & PIECES != 0 {
+            call.pieces = take_pieces(take, &call.gp)?;
+        }
+        Ok(call)
+    }
+
+    /// Puts a return.
+    pub fn put_return(&mut self, out: &mut Vec<u8>, back: &Return) {
+        let pieces = if back.pieces.is_empty() { 0 } else { PIECES };
+        let x87 = if back.x87.is_some() { X87 } else { 0 };
+        let context = self.put_begin(out, kind::RETURN | pieces | x87, &back.at);
+        let last = self.last(context);
+        put_step(out, last.frame, back.at.frame);
+        last.frame = back.at.frame;
+        let ([rax, rdx], [xmm0, xmm1]) = (back.gp, back.sse);
+        let now = [rax, rdx, xmm0, xmm1];
+        put_changed(out, &last.returned, &now, 2);
+        last.returned = now;
+        for st in back.x87.iter().flatten() {
+            out.extend_from_slice(st);
+        }
+        if pieces != 0 {
+            put_pieces(out, &[], &back.pieces);
+        }
+    }
+
+    fn take_return<'a>(&mut self, take: &mut Take<'a>, first: u8) -> Result<Return<'a>, Wrong> {
+        let mut at = self.take_begin(take, first)?;
+        let context = self.context;
+        let last = self.last(context);
+        last.frame = take.step(last.frame)?;
+        at.frame = last.frame;
+        take_changed(take, &mut last.returned, 2)?;
+        let [rax, rdx, xmm0, xmm1] = last.returned;
+        let mut back = Return {
+            at,
+            gp: [rax, rdx],
+            sse: [xmm0, xmm1],
+            ..Return::default()
+        };
+        if first & X87 != 0 {
+            let mut both = [[0; 10]; 2];
+            for st in &mut both {
+                st.copy_from_slice(take.exactly(10)?);
+            }
+            back.x87 = Some(both);
+        }
+        if first & PIECES != 0 {
+            back.pieces = take_pieces(take, &[])?;
+        }
+        Ok(back)
+    }
+
+    fn define(&mut self, which: usize) -> u32 {
+        self.counts[which] += 1;
+        self.counts[which] - 1
+    }
+
+    /// Puts any item; the number of what it defines.
+    pub fn put(&mut self, out: &mut Vec<u8>, item: &Item) -> u32 {
+        match item {
+            Item::Head(head) => {
+                out.push(kind::HEAD);
+                put_text(out, &head.lancet);
+                put_texts(out, &head.command);
+                put(out, head.began);
+            }
+            Item::Guest(guest) => {
+                out.push(kind::GUEST);
+                put(out, u64::from(guest.pid as u32));
+                put_texts(out, &guest.command);
+                put_text(out, &guest.vm);
+                return self.define(0);
+            }
+            Item::Module(module) => {
+                out.push(kind::MODULE);
+                put_text(out, &module.path);
+                put_text(out, &module.name);
+                out.push(module.main.into());
+                return self.define(1);
+            }
+            Item::Function(function) => {
+                out.push(kind::FUNCTION);
+                put(out, function.module.into());
+                put_text(out, &function.name);
+                put(out, function.address);
+                put(out, function.size);
+                put_text(out, &function.prototype);
+                return self.define(2);
+            }
+            Item::Line(line) => {
+                out.push(kind::LINE);
+                put_text(out, &line.path);
+                put(out, line.line.into());
+                put_text(out, &line.name);
+                return self.define(3);
+            }
+            Item::Call(call) => self.put_call(out, call),
+            Item::Return(back) => self.put_return(out, back),
+            Item::Losses(losses) => {
+                out.push(kind::LOSSES);
+                put(out, losses.guest.into());
+                put(out, losses.records);
+                put(out, losses.unlaned);
+            }
+            Item::End => out.push(kind::END),
+        }
+        0
+    }
+
+    /// Takes the next item.
+    pub fn take<'a>(&mut self, take: &mut Take<'a>) -> Result<Item<'a>, Wrong> {
+        loop {
+            let first = take.byte()?;
+            return Ok(match first & 0xf {
+                kind::HEAD => Item::Head(Head {
+                    lancet: take.text()?,
+                    command: take.texts()?,
+                    began: take.number()?,
+                }),
+                kind::GUEST => {
+                    self.define(0);
+                    Item::Guest(Guest {
+                        pid: take.small()? as i32,
+                        command: take.texts()?,
+                        vm: take.text()?,
+                    })
+                }
+                kind::MODULE => {
+                    self.define(1);
+                    Item::Module(Module {
+                        path: take.text()?,
+                        name: take.text()?,
+                        main: take.byte()? != 0,
+                    })
+                }
+                kind::FUNCTION => {
+                    let module = take.small()?;
+                    if module >= self.counts[1] {
+                        return Err(Wrong);
+                    }
+                    self.define(2);
+                    Item::Function(Function {
+                        module,
+                        name: take.text()?,
+                        address: take.number()?,
+                        size: take.number()?,
+                        prototype: take.text()?,
+                    })
+                }
+                kind::LINE => {
+                    self.define(3);
+                    Item::Line(Line {
+                        path: take.text()?,
+                        line: take.small()?,
+                        name: take.text()?,
+                    })
+                }
+                kind::CONTEXT => {
+                    let context = Context {
+                        guest: take.small()?,
+                        tid: take.small()?,
+                        lane: take.small()?,
+                        stack: take.number()?,
+                    };
+                    if context.guest >= self.counts[0] {
+                        return Err(Wrong);
+                    }
+                    self.contexts.push(context);
+                    continue;
+                }
+                kind::CALL => Item::Call(self.take_call(take, first)?),
+                kind::RETURN => Item::Return(self.take_return(take, first)?),
+                kind::LOSSES => {
+                    let losses = Losses {
+                        guest: take.small()?,
+                        records: take.number()?,
+                        unlaned: take.number()?,
+                    };
+                    if losses.guest >= self.counts[0] {
+                        return Err(Wrong);
+                    }
+                    Item::Losses(losses)
+                }
+                kind::END => Item::End,
+                _ => return Err(Wrong),
+            });
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Calls in a file, to be looked at later and again: [`Writer`] takes what a tracer sees, [`Reader`] gives it back.
+//!
+//! ```text
+//!   file      head   segment  segment  …                  whatever is whole can be read; a tail that is not is left out
+//!
+//!   head      89 'l' 'a' 'n' 'c' 'e' 't' 0a   u32 VERSION
+//!   segment   u32 bytes here   u32 bytes unpacked   u32 CRC-32 of the bytes here   the bytes: LZ4 (block format) of items
+//!   item      a byte with its kind and flags, and then numbers as LEB128, texts with their length before them
+//! ```
+//!
+//! All numbers of the frame are little-endian. LZ4's block format: `lz4_Block_format.md` of lz4 1.9. A call refers to its
+//! function, line, module and thread by number; an item that defines a number comes before the first that uses it.
+//! Calls are written as what differs from the call before ([`codec`](self)): time since then, the stack pointer's way, the
+//! registers that changed. What differs is counted anew in each segment.
+//!
+//! A reader believes nothing: lengths are held against what is there, numbers against what was defined, and a
+//! segment against its checksum. A damaged file is an [`Error`] that says at which byte.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod codec;
+mod item;
+mod read;
+mod write;
+
+pub use item::{At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return};
+pub use read::{Error, Reader};
+pub use write::Writer;
+
+/// The first bytes of every recording.
+const MAGIC: [u8; 8] = *b"\x89lancet\n";
+
+/// Of the layout. A reader takes no other.
+pub const VERSION: u32 = 1;
+
+/// A segment is written when it holds so many bytes.
+const SEGMENT: usize = 256 << 10;
+
+/// What one segment may hold at most: a reader makes room for it before it can be checked.
+const MOST: usize = 16 << 20;

@@ -1,0 +1,114 @@
+//! Items into a file.
+
+use crate::codec::State;
+use crate::item::{Call, Function, Guest, Head, Item, Line, Losses, Module, Return};
+use crate::{MAGIC, SEGMENT, VERSION};
+use std::io::{self, Write};
+
+/// Writes a recording, segment by segment. What was written before the last [`Writer::flush`] is there to be read, whatever
+/// becomes of the writer.
+pub struct Writer<W> {
+    out: W,
+    state: State,
+    items: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins the file.
+    pub fn new(mut out: W, head: Head) -> io::Result<Self> {
+        out.write_all(&MAGIC)?;
+        out.write_all(&VERSION.to_le_bytes())?;
+        let mut writer = Writer {
+            out,
+            state: State::default(),
+            items: Vec::new(),
+            packed: Vec::new(),
+        };
+        writer.state.anew();
+        writer.put(&Item::Head(head))?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    fn put(&mut self, item: &Item) -> io::Result<u32> {
+        let number = self.state.put(&mut self.items, item);
+        self.spill()?;
+        Ok(number)
+    }
+
+    #[inline]
+    fn spill(&mut self) -> io::Result<()> {
+        match self.items.len() >= SEGMENT {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// A process; its number.
+    pub fn guest(&mut self, guest: Guest) -> io::Result<u32> {
+        self.put(&Item::Guest(guest))
+    }
+
+    /// A module; its number.
+    pub fn module(&mut self, module: Module) -> io::Result<u32> {
+        self.put(&Item::Module(module))
+    }
+
+    /// A function of a module that was written; its number.
+    pub fn function(&mut self, function: Function) -> io::Result<u32> {
+        self.put(&Item::Function(function))
+    }
+
+    /// A line; its number.
+    pub fn line(&mut self, line: Line) -> io::Result<u32> {
+        self.put(&Item::Line(line))
+    }
+
+    /// A call; all that it names was written before.
+    #[inline]
+    pub fn call(&mut self, call: &Call) -> io::Result<()> {
+        self.state.put_call(&mut self.items, call);
+        self.spill()
+    }
+
+    /// A return.
+    #[inline]
+    pub fn back(&mut self, back: &Return) -> io::Result<()> {
+        self.state.put_return(&mut self.items, back);
+        self.spill()
+    }
+
+    /// What a guest lost.
+    pub fn losses(&mut self, losses: Losses) -> io::Result<()> {
+        self.put(&Item::Losses(losses)).map(drop)
+    }
+
+    /// Writes out what was taken so far.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.items.is_empty() {
+            return Ok(());
+        }
+        let most = lz4_flex::block::get_maximum_output_size(self.items.len());
+        self.packed.resize(most, 0);
+        let packed = lz4_flex::block::compress_into(&self.items, &mut self.packed)
+            .map_err(io::Error::other)?;
+        let packed = &self.packed[..packed];
+        let sum = crc32fast::hash(packed);
+        for word in [packed.len() as u32, self.items.len() as u32, sum] {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        self.out.write_all(packed)?;
+        self.out.flush()?;
+        self.items.clear();
+        self.state.anew();
+        Ok(())
+    }
+
+    /// Says that this is all.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.put(&Item::End)?;
+        self.flush()?;
+        Ok(self.out)
+    }
+}

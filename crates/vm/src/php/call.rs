@@ -1,0 +1,75 @@
+//! What a function of C is given: its `zend_execute_data` (`zend_compile.h`), behind which its arguments lie
+//! (`ZEND_CALL_ARG`). The same in all versions.
+
+use core::fmt::Write;
+
+use super::{Error, Php};
+use crate::{Fault, Memory};
+
+/// `func`, `This` and its `u2.num_args` in `zend_execute_data`.
+const FUNC: u64 = 24;
+const THIS: u64 = 32;
+const COUNT: u64 = 44;
+/// `sizeof(zend_execute_data)` and that of a zval, its type.
+const ARGUMENTS: u64 = 80;
+const ZVAL: u64 = 16;
+const TYPE: u64 = 8;
+const OBJECT: u8 = 8;
+
+/// `function_name` and `scope` in `zend_function`.
+const NAME: u64 = 8;
+const SCOPE: u64 = 16;
+
+/// No call has more.
+const MOST: u32 = 1 << 20;
+
+impl<M: Memory> Php<'_, M> {
+    /// A word that tells a function of C from others with the same handler: its name and class, mixed. A class that
+    /// inherits it has a copy of its `zend_function`, and the same two.
+    pub fn identity(&self, function: u64) -> Result<u64, Fault> {
+        let name = self.memory.u64(function.wrapping_add(NAME))?;
+        let scope = self.memory.u64(function.wrapping_add(SCOPE))?;
+        Ok(name ^ scope.rotate_left(32))
+    }
+
+    /// The `zend_function` that is called.
+    pub fn called(&self, execute_data: u64) -> Result<u64, Fault> {
+        self.memory.u64(execute_data.wrapping_add(FUNC))
+    }
+
+    /// Writes the arguments of a call, at most `most` of them and `limit` bytes of each text; before them the object, if
+    /// it is a method's.
+    pub fn write_arguments(
+        &self,
+        execute_data: u64,
+        most: u64,
+        limit: u64,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let count = self.memory.u32(execute_data.wrapping_add(COUNT))?;
+        if count > MOST {
+            return Err(Error::garbled("call", execute_data));
+        }
+        let this = execute_data.wrapping_add(THIS);
+        let mut begun = self.memory.u8(this.wrapping_add(TYPE))? == OBJECT;
+        if begun {
+            self.write_value(this, limit, out)?;
+        }
+        for place in 0..u64::from(count).min(most) {
+            if begun {
+                out.write_str(", ")?;
+            }
+            begun = true;
+            let zval = execute_data.wrapping_add(ARGUMENTS + place * ZVAL);
+            match self.write_value(zval, limit, out) {
+                Err(Error::Write) => return Err(Error::Write),
+                Err(_) => write!(out, "(? at {zval:#x})")?,
+                Ok(()) => {}
+            }
+        }
+        if u64::from(count) > most {
+            out.write_str(", …")?;
+        }
+        Ok(())
+    }
+}
