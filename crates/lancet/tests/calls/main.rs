@@ -3,6 +3,8 @@
 //! | file | what is held |
 //! |---|---|
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
+//! | `coroutines` | the same for Python, PHP and Perl: greenlet, gevent, fibers, dies and alarms |
+//! | `served` | a Puma under load, opened and left again and again |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `killed` | `kill -9` of lancet at random instants |
@@ -19,6 +21,7 @@
 #[path = "../live/harness/mod.rs"]
 mod harness;
 
+mod coroutines;
 mod database;
 mod drivers;
 mod exact;
@@ -29,4 +32,5 @@ mod lines;
 mod machine;
 mod nasty;
 mod presets;
+mod served;
 mod watch;
