@@ -21,6 +21,8 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 
 export LANCET_ROOTS ?= $(HOME)/.cache/lancet/roots
+# Rivals that Debian does not have.
+export LANCET_RIVALS ?= $(HOME)/.cache/lancet/rivals
 
 # Roots are made and entered as root; the tests that enter them are built as the user and run by sudo.
 ROOT := $(shell (( EUID == 0 )) || echo sudo)
@@ -56,7 +58,9 @@ deps-matrix: deps-test
 	@.ci/rival rbspy
 
 deps-bench: deps
-	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps
+	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps \
+		ruby-dev binutils ltrace uftrace bpftrace python3-venv gdb elfutils
+	@benches/fetched.py
 
 build: deps
 	cargo build --release -p lancet
@@ -97,5 +101,5 @@ soak: deps-soak roots
 
 bench: deps-bench roots
 	cargo build --release -p lancet
-	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_BIN=$(LANCET) benches/run
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_RIVALS=$(LANCET_RIVALS) LANCET_BIN=$(LANCET) benches/run
 	benches/switch/run

@@ -32,6 +32,7 @@ static mut CALLS: Calls = Calls {
     facts: [0; wire::calls::FACTS],
     room: 0,
     r_debug: 0,
+    wary: AtomicU64::new(0),
     unlaned: AtomicU64::new(0),
     areas: [Area {
         at: 0,

@@ -64,7 +64,7 @@ fn ask(bytes: &[u8]) -> Option<usize> {
     std::fs::remove_file(&path).expect("removed");
     let mut core = core.ok()?;
     let modules = core.modules();
-    let (look, _) = core.look(&modules);
+    let (look, _) = core.look(&modules, true);
     look.stacks.iter().map(|stack| stack.lines.len()).max()
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A function in a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Function {
     /// Its name, without a version.
     pub name: String,

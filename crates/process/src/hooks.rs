@@ -120,6 +120,8 @@ pub struct Tracing {
     /// Functions by the number of their hook.
     names: HashMap<u32, Function>,
     timing: Timing,
+    /// The language whose lines are told.
+    vm: &'static str,
     /// Why no script lines can be told.
     no_lines: Option<String>,
     open: bool,
@@ -167,6 +169,10 @@ impl Tracing {
                     (offset_of!(Calls, tid_offset), words.tid_offset),
                     (offset_of!(Calls, state_offset), words.state_offset),
                     (offset_of!(Calls, language), words.language),
+                    (
+                        offset_of!(Calls, wary),
+                        own::moves_stacks(&functions).into(),
+                    ),
                 ] {
                     memory.write(at(offset), &value.to_le_bytes())?;
                 }
@@ -201,6 +207,7 @@ impl Tracing {
             next_number: 0,
             names: HashMap::new(),
             timing,
+            vm: script.name(),
             no_lines,
             open: true,
             memory,
@@ -355,6 +362,11 @@ impl Tracing {
     /// What the hooks say.
     pub fn lanes(&mut self) -> &mut Lanes {
         &mut self.lanes
+    }
+
+    /// The language whose lines are told; empty = none.
+    pub fn vm(&self) -> &'static str {
+        self.vm
     }
 
     /// Why script lines are not known, if they are not.

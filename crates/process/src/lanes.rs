@@ -1,115 +1,18 @@
 //! The reader of a guest's lanes: `wire::calls` from outside.
 
+mod queue;
+mod told;
+
 use crate::error::Result;
 use crate::memory::GuestMemory;
-use std::collections::HashMap;
-use std::fmt;
+use queue::Queue;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+pub use told::{Counted, Line, Losses, Told, What};
 use wire::calls::{self, Calls, Lane, kind};
-
-/// What a lane tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The kernel's id of the thread.
-    pub tid: u32,
-    /// Which lane: one for each thread pointer.
-    pub lane: u32,
-    /// Time-stamp counter.
-    pub ticks: u64,
-    /// What.
-    pub what: What,
-}
-
-/// See [`Told`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A function was called.
-    Call {
-        /// The number of its hook.
-        hook: u32,
-        /// The script line that called, as an index into [`Lanes::places`].
-        place: Option<usize>,
-        /// Names this call in its lane until it returns.
-        frame: u64,
-        /// The return address.
-        caller: u64,
-        /// rdi, rsi, rdx, rcx, r8, r9, rax.
-        registers: [u64; 7],
-        /// What follows the fixed part of the record: floating-point registers, stack, captures.
-        rest: Vec<u64>,
-    },
-    /// It returned.
-    Return {
-        /// The number of its hook.
-        hook: u32,
-        /// See `Call`.
-        frame: u64,
-        /// rax, rdx.
-        registers: [u64; 2],
-        /// What follows.
-        rest: Vec<u64>,
-    },
-}
-
-/// A script line.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Line {
-    /// The file as the VM has it.
-    pub path: String,
-    /// From 1; 0 = the VM has none.
-    pub line: u32,
-    /// The method or function.
-    pub name: String,
-}
-
-/// `app.rb:12 in 'show'`.
-impl fmt::Display for Line {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { path, line, name } = self;
-        out.write_str(path)?;
-        // The empty frame in which the VM calls a library's `Init_` has none.
-        if *line != 0 {
-            write!(out, ":{line}")?;
-            if !name.is_empty() {
-                write!(out, " in '{name}'")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What was counted of one function and line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counted {
-    /// The number of its hook.
-    pub hook: u32,
-    /// The line, as for [`What::Call`].
-    pub place: Option<usize>,
-    /// Calls, cycles of all, of the longest, of the shortest.
-    pub figures: [u64; 4],
-    /// Calls by duration, see [`calls::bucket`].
-    pub buckets: Vec<u32>,
-}
-
-/// What got lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Records that found no room in their lane.
-    pub records: u64,
-    /// Calls by threads that have no lane.
-    pub unlaned: u64,
-    /// Calls that found no room in a table of counts.
-    pub uncounted: u64,
-}
-
-impl Losses {
-    /// All of them.
-    pub fn sum(&self) -> u64 {
-        self.records + self.unlaned + self.uncounted
-    }
-}
 
 /// See the module's text.
 #[derive(Debug)]
@@ -121,8 +24,14 @@ pub struct Lanes {
     /// Script lines, each once.
     places: Vec<Line>,
     by_line: HashMap<Line, usize>,
+    /// When the first record of each queue was written, and whose it is.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// A lane whose queue is empty has more to tell: nothing can be handed on before it is read again.
+    blocked: bool,
     lost_before: Losses,
     session: u32,
+    /// To read into.
+    words: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -133,6 +42,9 @@ struct Known {
     taken: u64,
     tid: u32,
     places: HashMap<u32, usize>,
+    queue: Queue,
+    /// More was written than was read.
+    behind: bool,
     /// Losses of sessions before this.
     lost_before: u64,
     /// Since when the next record is unfinished while others follow it, and how far the lane was written then: what is
@@ -158,8 +70,11 @@ impl Lanes {
             by_address: HashMap::new(),
             places: Vec::new(),
             by_line: HashMap::new(),
+            heads: BinaryHeap::new(),
+            blocked: false,
             lost_before: Losses::default(),
             session,
+            words: Vec::new(),
         };
         lanes.look()?;
         for at in 0..lanes.known.len() {
@@ -202,6 +117,8 @@ impl Lanes {
                 taken: self.memory.word(address + offset_of!(Lane, taken) as u64)?,
                 tid: 0,
                 places: HashMap::new(),
+                queue: Queue::default(),
+                behind: false,
                 lost_before: 0,
                 stuck: None,
                 abandoned: 0,
@@ -240,130 +157,177 @@ impl Lanes {
         )
     }
 
-    /// Hands over everything that is whole; whether there was anything.
-    pub fn drain(&mut self, mut tell: impl FnMut(Told)) -> Result<bool> {
+    /// Reads at most `most` words of each lane, in whole records; whether there was anything.
+    pub fn fill(&mut self, most: u64) -> Result<bool> {
         let mut any = false;
+        let mut result = Ok(());
         for at in 0..self.known.len() {
-            any |= self.drain_lane(at, &mut tell)?;
+            match self.fill_lane(at, most) {
+                Ok(filled) => any |= filled,
+                Err(error) => result = Err(error),
+            }
         }
-        Ok(any)
+        // A guest that is gone has no more to tell than what was read.
+        let known = self.known.iter();
+        self.blocked = result.is_ok()
+            && known
+                .filter(|lane| lane.queue.waiting() == 0)
+                .any(|lane| lane.behind);
+        result.map(|()| any)
     }
 
-    fn drain_lane(&mut self, at: usize, tell: &mut impl FnMut(Told)) -> Result<bool> {
+    fn fill_lane(&mut self, at: usize, most: u64) -> Result<bool> {
         let (reserved, _) = self.written(at)?;
-        let lane = &self.known[at];
+        let lane = &mut self.known[at];
         let (from, ring) = (lane.taken, lane.words);
+        lane.behind = false;
         if reserved == from || reserved.wrapping_sub(from) > ring {
             return Ok(false);
         }
-        let words = self.words(lane, from, reserved)?;
-        let mut position = from;
-        while position < reserved {
-            let rest = &words[(position - from) as usize..];
-            let opened = calls::open(rest[0], position)
-                .filter(|(length, what)| *length as usize <= rest.len() && *what != kind::BEGUN);
-            let Some((length, what)) = opened else {
-                // At the end it is merely being written.
-                let Some(skipped) = behind(rest, position) else {
-                    break;
-                };
-                let lane = &mut self.known[at];
-                let now = || (Instant::now(), reserved);
-                let (since, written) = *lane.stuck.get_or_insert_with(now);
-                if position >= written {
-                    lane.stuck = Some(now());
-                    break;
-                }
-                let full = reserved - position > ring / 2;
-                let patience = if full { STUCK_AND_FULL } else { STUCK };
-                if since.elapsed() < patience {
-                    break;
-                }
-                lane.abandoned += 1;
-                position += skipped;
-                continue;
-            };
-            self.record(at, what, &rest[1..length as usize], tell);
-            position += length;
+        if lane.queue.waiting() as u64 > MOST_WAITING {
+            lane.behind = true;
+            return Ok(false);
         }
+        let mut to = reserved.min(from + most);
+        let mut words = std::mem::take(&mut self.words);
+        self.read(at, from, to, &mut words)?;
+        let mut position = from;
+        let mut whole = 0;
+        while position < to {
+            let done = (position - from) as usize;
+            let rest = &words[done..];
+            let header = calls::open(rest[0], position);
+            if let Some((length, _)) = header
+                && to < reserved
+                && length as usize > rest.len()
+            {
+                if position > from {
+                    break;
+                }
+                // It alone is longer than what was to be read.
+                to = reserved.min(from + length);
+                self.read(at, from, to, &mut words)?;
+                continue;
+            }
+            let opened = header
+                .filter(|(length, what)| *length as usize <= rest.len() && *what != kind::BEGUN);
+            let lane = &mut self.known[at];
+            if let Some((length, _)) = opened {
+                position += length;
+                continue;
+            }
+            // At the end it is merely being written.
+            let Some(skipped) = behind(rest, position) else {
+                break;
+            };
+            let now = || (Instant::now(), reserved);
+            let (since, written) = *lane.stuck.get_or_insert_with(now);
+            if position >= written {
+                lane.stuck = Some(now());
+                break;
+            }
+            let full = reserved - position > ring / 2;
+            let patience = if full { STUCK_AND_FULL } else { STUCK };
+            if since.elapsed() < patience {
+                break;
+            }
+            lane.abandoned += 1;
+            lane.queue.add(&words[whole..done]);
+            position += skipped;
+            whole = (position - from) as usize;
+        }
+        let lane = &mut self.known[at];
+        lane.behind = position == to && to < reserved;
+        let was_empty = lane.queue.waiting() == 0;
+        lane.queue.add(&words[whole..(position - from) as usize]);
+        self.words = words;
         if position == from {
             return Ok(false);
         }
-        let lane = &mut self.known[at];
         lane.taken = position;
         if lane.stuck.is_some_and(|(_, written)| position >= written) {
             lane.stuck = None;
         }
         self.give_back(at)?;
+        if was_empty {
+            self.find_head(at);
+        }
         Ok(true)
     }
 
     /// The words of a lane from `from` to `to`, laps joined.
-    fn words(&self, lane: &Known, from: u64, to: u64) -> Result<Vec<u64>> {
+    fn read(&self, at: usize, from: u64, to: u64, words: &mut Vec<u64>) -> Result<()> {
+        let lane = &self.known[at];
         let first = from % lane.words;
         let count = to - from;
         let before_end = count.min(lane.words - first);
-        let mut words: Vec<u64> = self
-            .memory
-            .records(lane.ring + first * 8, before_end as usize)?;
-        if before_end < count {
-            let more: Vec<u64> = self
-                .memory
-                .records(lane.ring, (count - before_end) as usize)?;
-            words.extend(more);
+        words.resize(count as usize, 0);
+        let (front, back) = words.split_at_mut(before_end as usize);
+        self.memory.read_words(lane.ring + first * 8, front)?;
+        match back.is_empty() {
+            true => Ok(()),
+            false => self.memory.read_words(lane.ring, back),
         }
-        Ok(words)
     }
 
-    fn record(&mut self, at: usize, what: u64, body: &[u64], tell: &mut impl FnMut(Told)) {
+    /// Takes in what a lane's queue begins with, up to a call or a return.
+    fn find_head(&mut self, at: usize) {
         let lane = &mut self.known[at];
-        match (what, body) {
-            (kind::THREAD, [tid, ..]) => {
-                lane.tid = *tid as u32;
+        while let Some([header, body @ ..]) = lane.queue.front() {
+            match (header >> 16 & 0xff, body) {
+                (kind::ENTRY | kind::RETURN, [_, ticks, ..]) => {
+                    self.heads.push(Reverse((*ticks, at)));
+                    return;
+                }
+                (kind::THREAD, [tid, ..]) => lane.tid = *tid as u32,
+                (kind::PLACE, [number, lengths, text @ ..]) => {
+                    let (path, name) =
+                        ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
+                    let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));
+                    let line = Line {
+                        path: string(path_text, path),
+                        line: (number >> 32) as u32,
+                        name: string(rest, name),
+                    };
+                    let places = &mut self.places;
+                    let index = *self.by_line.entry(line).or_insert_with_key(|line| {
+                        places.push(line.clone());
+                        places.len() - 1
+                    });
+                    lane.places.insert(*number as u32, index);
+                }
+                _ => {}
             }
-            (kind::PLACE, [number, lengths, text @ ..]) => {
-                let (path, name) = ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
-                let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));
-                let line = Line {
-                    path: string(path_text, path),
-                    line: (number >> 32) as u32,
-                    name: string(rest, name),
-                };
-                let places = &mut self.places;
-                let index = *self.by_line.entry(line).or_insert_with_key(|line| {
-                    places.push(line.clone());
-                    places.len() - 1
-                });
-                lane.places.insert(*number as u32, index);
-            }
-            (kind::ENTRY, [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..]) => {
-                tell(Told {
+            lane.queue.advance();
+        }
+    }
+
+    /// The next call or return in the order of time, what follows its fixed part in `rest`; `None` = the lanes are to be
+    /// read again.
+    pub fn next(&mut self, rest: &mut Vec<u64>) -> Option<Told> {
+        while !self.blocked {
+            let Reverse((_, at)) = self.heads.pop()?;
+            let lane = &mut self.known[at];
+            let told = lane.queue.front().and_then(|record| {
+                let (what, ticks, follows) = what(record, &lane.places)?;
+                rest.clear();
+                rest.extend_from_slice(follows);
+                Some(Told {
                     tid: lane.tid,
                     lane: at as u32,
-                    ticks: *ticks,
-                    what: What::Call {
-                        hook: *hook as u32,
-                        place: lane.places.get(&((hook >> 32) as u32)).copied(),
-                        frame: *frame,
-                        caller: *caller,
-                        registers: [*a, *b, *c, *d, *e, *f, *rax],
-                        rest: rest.to_vec(),
-                    },
+                    ticks,
+                    what,
                 })
+            });
+            lane.queue.advance();
+            self.find_head(at);
+            let lane = &self.known[at];
+            self.blocked = lane.behind && lane.queue.waiting() == 0;
+            if told.is_some() {
+                return told;
             }
-            (kind::RETURN, [hook, ticks, frame, rax, rdx, rest @ ..]) => tell(Told {
-                tid: lane.tid,
-                lane: at as u32,
-                ticks: *ticks,
-                what: What::Return {
-                    hook: *hook as u32,
-                    frame: *frame,
-                    registers: [*rax, *rdx],
-                    rest: rest.to_vec(),
-                },
-            }),
-            _ => {}
         }
+        None
     }
 
     /// What has been counted so far.
@@ -420,6 +384,31 @@ impl Lanes {
     }
 }
 
+/// What a record of a call or a return says, when it was written, and what follows its fixed part.
+fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u64, &'r [u64])> {
+    match (record[0] >> 16 & 0xff, &record[1..]) {
+        (kind::ENTRY, [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..]) => {
+            let call = What::Call {
+                hook: *hook as u32,
+                place: places.get(&((hook >> 32) as u32)).copied(),
+                frame: *frame,
+                caller: *caller,
+                registers: [*a, *b, *c, *d, *e, *f, *rax],
+            };
+            Some((call, *ticks, rest))
+        }
+        (kind::RETURN, [hook, ticks, frame, rax, rdx, rest @ ..]) => {
+            let back = What::Return {
+                hook: *hook as u32,
+                frame: *frame,
+                registers: [*rax, *rdx],
+            };
+            Some((back, *ticks, rest))
+        }
+        _ => None,
+    }
+}
+
 /// How many words an unfinished record has, if others follow it. Where not even its first word was written, the next that
 /// begins one is looked for: it tells where it stands, so it is not taken for one by chance.
 fn behind(words: &[u64], position: u64) -> Option<u64> {
@@ -435,6 +424,9 @@ fn behind(words: &[u64], position: u64) -> Option<u64> {
             .map(|at| at as u64),
     }
 }
+
+/// Words of a lane that wait to be handed on, at most.
+const MOST_WAITING: u64 = 1 << 20;
 
 /// A ring that is longer is none.
 const MOST_RING: u64 = 1 << 30;

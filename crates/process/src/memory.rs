@@ -47,6 +47,14 @@ impl GuestMemory {
             .map_err(|error| self.error(at, error))
     }
 
+    /// Fills `into` with the words from `at`.
+    pub fn read_words(&self, at: u64, into: &mut [u64]) -> Result<()> {
+        let length = size_of_val(into);
+        // SAFETY: the words are ours for as long as the bytes are looked at; any bytes are words.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast(), length) };
+        self.read_bytes(at, bytes)
+    }
+
     /// Writes `bytes` at `at`, whatever the page's protection.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.file

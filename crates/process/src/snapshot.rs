@@ -12,6 +12,7 @@
 //! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
 //! written into the guest.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -63,7 +64,9 @@ pub struct Thread {
 pub struct Copies {
     bytes: Vec<u8>,
     used: usize,
-    pieces: Vec<(Range<u64>, usize)>,
+    /// From where each piece was copied, to where that ends and where it is in `bytes`.
+    pieces: BTreeMap<u64, (u64, usize)>,
+    longest: u64,
 }
 
 impl Copies {
@@ -73,17 +76,25 @@ impl Copies {
         self.bytes.truncate(start);
         self.bytes.extend_from_slice(bytes);
         self.used = self.bytes.len();
-        self.pieces
-            .push((at..at.saturating_add(bytes.len() as u64), start));
+        self.note(at..at.saturating_add(bytes.len() as u64), start);
+    }
+
+    /// A piece that is there now. Of two that begin at one place the longer is kept.
+    fn note(&mut self, piece: Range<u64>, start: usize) {
+        self.longest = self.longest.max(piece.end - piece.start);
+        let known = self.pieces.entry(piece.start).or_insert((piece.end, start));
+        if known.0 < piece.end {
+            *known = (piece.end, start);
+        }
     }
 
     /// The copied bytes of `range`, if all of it was copied in one piece.
     pub fn slice(&self, range: Range<u64>) -> Option<&[u8]> {
-        let (piece, start) = self
-            .pieces
-            .iter()
-            .find(|(piece, _)| piece.start <= range.start && range.end <= piece.end)?;
-        let from = start + usize::try_from(range.start - piece.start).ok()?;
+        let near = self.pieces.range(..=range.start).rev();
+        let (at, (_, start)) = near
+            .take_while(|(at, _)| range.start - **at < self.longest)
+            .find(|(_, (end, _))| range.end <= *end)?;
+        let from = start + usize::try_from(range.start - at).ok()?;
         self.bytes
             .get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
     }
@@ -141,7 +152,7 @@ impl Snapshot {
             // Ones, because zeros come as pages that are not there yet.
             bytes: vec![1; ROOM],
             used: 0,
-            pieces: Vec::with_capacity(64),
+            ..Copies::default()
         };
         let mut threads = Vec::with_capacity(64);
         let mut stop = Stop::one(pid, pid, false)?;
@@ -240,7 +251,7 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
         return;
     }
     for (range, size) in ranges.iter().zip(sizes) {
-        copies.pieces.push((range.clone(), copies.used));
+        copies.note(range.clone(), copies.used);
         copies.used += size;
     }
 }
@@ -267,9 +278,7 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
     let done = process_vm_readv(Pid::from_raw(pid), &mut into, &from).unwrap_or(0);
     copies.used = start + done;
     if done > 0 {
-        copies
-            .pieces
-            .push((range.start..range.start + done as u64, start));
+        copies.note(range.start..range.start + done as u64, start);
     }
 }
 

@@ -78,6 +78,46 @@ impl Library {
         self.imports.iter().find_map(|(_, of)| of.defined(name))
     }
 
+    /// One function with the types that its prototype names: a file that needs no other.
+    #[must_use]
+    pub fn of(function: &str, prototype: Prototype) -> Self {
+        let mut library = Self::default();
+        let mut seen = Vec::new();
+        library.gather(&prototype.returns, &mut seen);
+        for parameter in &prototype.parameters {
+            library.gather(&parameter.ty, &mut seen);
+        }
+        library.add(function, prototype);
+        library
+    }
+
+    /// Makes the names known that a type is written with, each before what is made of it. `seen`: structs that
+    /// may hold themselves.
+    fn gather(&mut self, ty: &Type, seen: &mut Vec<Arc<Struct>>) {
+        match &ty.kind {
+            Kind::Pointer(to) => self.gather(to, seen),
+            Kind::Array(array) => self.gather(&array.element, seen),
+            Kind::Struct(of) => {
+                if let Some(name) = &of.name {
+                    if seen.iter().any(|known| Arc::ptr_eq(known, of)) {
+                        return;
+                    }
+                    seen.push(of.clone());
+                    self.insert(name.clone(), Type::new(ty.kind.clone()));
+                }
+                for field in of.fields() {
+                    self.gather(field, seen);
+                }
+            }
+            _ => {}
+        }
+        if let Some(name) = &ty.alias
+            && !self.types.contains_key(name)
+        {
+            self.insert(name.clone(), ty.clone());
+        }
+    }
+
     /// Makes another library's names known here.
     pub fn import(&mut self, name: &str, library: Arc<Library>) {
         self.imports.push((name.into(), library));

@@ -34,6 +34,33 @@ fn no_file_has_a_problem_and_each_reads_as_it_is_printed() {
     }
 }
 
+/// A recording keeps each prototype as a text of its own.
+#[test]
+fn every_prototype_stands_alone_with_the_types_it_names() {
+    let ring = "typedef ll = struct; typedef ll = struct(int, ll*);\
+                typedef pair = struct(ll*, array(ll*, 2)); hex(uint) f(ll*, pair*, +string[arg2]);";
+    let (ring, errors) = Library::parse("ring", &ring.replace(';', ";\n"), &mut |_| None);
+    assert!(errors.is_empty(), "{errors:?}");
+    let bundles = Bundle::all().iter().map(|bundle| bundle.library());
+    let mut count = 0;
+    for library in bundles.chain([ring.into()]) {
+        for (name, prototype) in library.prototypes() {
+            let alone = Library::of(name, prototype.clone()).to_string();
+            let (again, errors) = Library::parse(name, &alone, &mut |_| None);
+            assert!(errors.is_empty(), "{alone}{errors:?}");
+            let read = again.prototype(name).expect("it is there");
+            assert_eq!(
+                read.named(name).to_string(),
+                prototype.named(name).to_string()
+            );
+            let detail = prototypes::Detail::default();
+            assert_eq!(read.capture(detail), prototype.capture(detail), "{alone}");
+            count += 1;
+        }
+    }
+    assert!(count > 11_000, "{count}");
+}
+
 #[test]
 fn a_library_is_found_by_its_soname() {
     let name = |soname| Bundle::for_soname(soname).map(Bundle::name);

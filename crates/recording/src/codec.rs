@@ -1,9 +1,9 @@
 //! Items as bytes. Calls and returns are written as what differs from the one before.
 //!
 //! ```text
-//!   call      kind|SAME|PIECES   [context]   time since the item before   function   line+1   module of the caller+1
-//!             return address, from the last one of the function   frame, from the last one of the context
-//!             which of 14 registers differ from those of the function's last call   how each differs   [pieces]
+//!   call      kind|SAME|PIECES   [context]   time since the item before   way   line+1
+//!             return address, from the last one of the way   frame, from the last one of the context
+//!             which of 14 registers differ from those of the way's last call   how each differs   [pieces]
 //!   return    kind|SAME|PIECES|X87   [context]   time   frame   which of 4 registers   how each differs   [x87]   [pieces]
 //!   pieces    how many   for each: where it lay (ARGUMENT n, BEHIND the piece before, or an address), its bytes
 //! ```
@@ -11,7 +11,9 @@
 //! A context is a guest, a thread, a lane and a stack. It is defined, as a kind of item of its own, before its first use.
 
 use crate::bytes::{Take, Wrong, put, put_bytes, put_signed, put_step};
-use crate::item::{At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return};
+use crate::item::{
+    At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return, Way,
+};
 use std::collections::HashMap;
 
 /// What an item is: the low four bits of its first byte.
@@ -20,6 +22,7 @@ mod kind {
     pub const GUEST: u8 = 2;
     pub const MODULE: u8 = 3;
     pub const FUNCTION: u8 = 4;
+    pub const WAY: u8 = 11;
     pub const LINE: u8 = 5;
     pub const CONTEXT: u8 = 6;
     pub const CALL: u8 = 7;
@@ -59,7 +62,7 @@ struct Last {
     returned: [u64; 4],
 }
 
-/// The same for a function.
+/// The same for a way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     caller: u64,
@@ -71,8 +74,8 @@ struct Before {
 pub struct State {
     contexts: Vec<Context>,
     numbers: HashMap<Context, u32>,
-    /// How many guests, modules, functions and lines there are.
-    counts: [u32; 4],
+    /// How many guests, modules, functions, ways and lines there are.
+    counts: [u32; 5],
     // From here on anew in each segment.
     time: u64,
     context: u32,
@@ -191,10 +194,10 @@ impl State {
         &mut self.last[at]
     }
 
-    fn before(&mut self, function: u32) -> &mut Before {
-        let at = function as usize;
+    fn before(&mut self, way: u32) -> &mut Before {
+        let at = way as usize;
         if self.before.len() <= at {
-            let all = (self.counts[2] as usize).max(at + 1);
+            let all = (self.counts[3] as usize).max(at + 1);
             self.before.resize(all, Before::default());
         }
         &mut self.before[at]
@@ -261,10 +264,9 @@ impl State {
     pub fn put_call(&mut self, out: &mut Vec<u8>, call: &Call) {
         let pieces = if call.pieces.is_empty() { 0 } else { PIECES };
         let context = self.put_begin(out, kind::CALL | pieces, &call.at);
-        put(out, call.function.into());
+        put(out, call.way.into());
         put(out, or_zero(call.line));
-        put(out, or_zero(call.from));
-        let before = self.before(call.function);
+        let before = self.before(call.way);
         put_step(out, before.caller, call.caller);
         before.caller = call.caller;
         let now = registers(call);
@@ -280,13 +282,12 @@ impl State {
 
     fn take_call<'a>(&mut self, take: &mut Take<'a>, first: u8) -> Result<Call<'a>, Wrong> {
         let mut at = self.take_begin(take, first)?;
-        let function = take.small()?;
-        let [_, modules, functions, lines] = self.counts;
-        let (line, from) = (take.number()?, take.number()?);
-        if function >= functions || line > lines.into() || from > modules.into() {
+        let (way, line) = (take.small()?, take.number()?);
+        let [.., ways, lines] = self.counts;
+        if way >= ways || line > lines.into() {
             return Err(Wrong);
         }
-        let before = self.before(function);
+        let before = self.before(way);
         before.caller = take.step(before.caller)?;
         take_changed(take, &mut before.registers, 6)?;
         let Before { caller, registers } = *before;
@@ -296,9 +297,8 @@ impl State {
         at.frame = last.frame;
         let mut call = Call {
             at,
-            function,
+            way,
             caller,
-            from: from.checked_sub(1).map(|number| number as u32),
             line: line.checked_sub(1).map(|number| number as u32),
             ..Call::default()
         };
@@ -383,23 +383,31 @@ impl State {
                 put_text(out, &module.path);
                 put_text(out, &module.name);
                 out.push(module.main.into());
+                put(out, module.bias);
                 return self.define(1);
             }
             Item::Function(function) => {
                 out.push(kind::FUNCTION);
                 put(out, function.module.into());
-                put_text(out, &function.name);
+                put_texts(out, &function.names);
                 put(out, function.address);
                 put(out, function.size);
                 put_text(out, &function.prototype);
                 return self.define(2);
+            }
+            Item::Way(way) => {
+                out.push(kind::WAY);
+                put(out, way.function.into());
+                put(out, or_zero(way.from));
+                put(out, way.slots);
+                return self.define(3);
             }
             Item::Line(line) => {
                 out.push(kind::LINE);
                 put_text(out, &line.path);
                 put(out, line.line.into());
                 put_text(out, &line.name);
-                return self.define(3);
+                return self.define(4);
             }
             Item::Call(call) => self.put_call(out, call),
             Item::Return(back) => self.put_return(out, back),
@@ -438,6 +446,7 @@ impl State {
                         path: take.text()?,
                         name: take.text()?,
                         main: take.byte()? != 0,
+                        bias: take.number()?,
                     })
                 }
                 kind::FUNCTION => {
@@ -448,14 +457,26 @@ impl State {
                     self.define(2);
                     Item::Function(Function {
                         module,
-                        name: take.text()?,
+                        names: take.texts()?,
                         address: take.number()?,
                         size: take.number()?,
                         prototype: take.text()?,
                     })
                 }
-                kind::LINE => {
+                kind::WAY => {
+                    let (function, from) = (take.small()?, take.number()?);
+                    if function >= self.counts[2] || from > self.counts[1].into() {
+                        return Err(Wrong);
+                    }
                     self.define(3);
+                    Item::Way(Way {
+                        function,
+                        from: from.checked_sub(1).map(|number| number as u32),
+                        slots: take.number()?,
+                    })
+                }
+                kind::LINE => {
+                    self.define(4);
                     Item::Line(Line {
                         path: take.text()?,
                         line: take.small()?,

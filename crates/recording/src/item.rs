@@ -11,7 +11,7 @@ pub struct Head {
     pub began: u64,
 }
 
-/// A process. Guests are numbered from 0 in the order of the file, and so are modules, functions and lines.
+/// A process. Guests are numbered from 0 in the order of the file, and so are modules, functions, ways and lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
     /// Its id.
@@ -31,6 +31,8 @@ pub struct Module {
     pub name: String,
     /// It is the program itself.
     pub main: bool,
+    /// What is added to its addresses.
+    pub bias: u64,
 }
 
 /// A function that was hooked.
@@ -38,14 +40,25 @@ pub struct Module {
 pub struct Function {
     /// Number of its module.
     pub module: u32,
-    /// Its name.
-    pub name: String,
+    /// Its names; first the one that it was hooked by.
+    pub names: Vec<String>,
     /// Where it begins in the guest.
     pub address: u64,
     /// Its bytes; 0 = not known.
     pub size: u64,
     /// Its prototype in the grammar of `ltrace.conf(5)`, with the types that it names; empty = not known.
     pub prototype: String,
+}
+
+/// From where to where calls go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// Number of the function.
+    pub function: u32,
+    /// Number of the module that calls.
+    pub from: Option<u32>,
+    /// For which of the function's names that has a slot to call through: a bit for each.
+    pub slots: u64,
 }
 
 /// A script's line.
@@ -84,12 +97,10 @@ pub type Piece<'a> = (u64, &'a [u8]);
 pub struct Call<'a> {
     /// Where and when.
     pub at: At,
-    /// Number of its function.
-    pub function: u32,
+    /// Number of its way.
+    pub way: u32,
     /// The return address.
     pub caller: u64,
-    /// Number of the module that holds it.
-    pub from: Option<u32>,
     /// Number of the script's line.
     pub line: Option<u32>,
     /// rdi, rsi, rdx, rcx, r8, r9.
@@ -137,6 +148,8 @@ pub enum Item<'a> {
     Module(Module),
     /// See [`Function`].
     Function(Function),
+    /// See [`Way`].
+    Way(Way),
     /// See [`Line`].
     Line(Line),
     /// See [`Call`].

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! All numbers of the frame are little-endian. LZ4's block format: `lz4_Block_format.md` of lz4 1.9. A call refers to its
-//! function, line, module and thread by number; an item that defines a number comes before the first that uses it.
+//! way, line and thread by number; an item that defines a number comes before the first that uses it.
 //! Calls are written as what differs from the call before ([`codec`](self)): time since then, the stack pointer's way, the
 //! registers that changed. What differs is counted anew in each segment.
 //!
@@ -24,7 +24,7 @@ mod item;
 mod read;
 mod write;
 
-pub use item::{At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return};
+pub use item::{At, Call, Function, Guest, Head, Item, Line, Losses, Module, Piece, Return, Way};
 pub use read::{Error, Reader};
 pub use write::Writer;
 

@@ -1,7 +1,7 @@
 //! Items into a file.
 
 use crate::codec::State;
-use crate::item::{Call, Function, Guest, Head, Item, Line, Losses, Module, Return};
+use crate::item::{Call, Function, Guest, Head, Item, Line, Losses, Module, Return, Way};
 use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
 
@@ -58,6 +58,11 @@ impl<W: Write> Writer<W> {
     /// A function of a module that was written; its number.
     pub fn function(&mut self, function: Function) -> io::Result<u32> {
         self.put(&Item::Function(function))
+    }
+
+    /// A way between what was written; its number.
+    pub fn way(&mut self, way: Way) -> io::Result<u32> {
+        self.put(&Item::Way(way))
     }
 
     /// A line; its number.

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use recording::{
-    At, Call, Error, Function, Guest, Head, Item, Line, Losses, Module, Reader, Return, Writer,
+    At, Call, Error, Function, Guest, Head, Item, Line, Losses, Module, Reader, Return, Way, Writer,
 };
 
 /// An item as text, to be compared and kept.
@@ -24,6 +24,7 @@ fn all(file: &[u8]) -> (Vec<String>, Option<Error>) {
 
 const GUESTS: u32 = 2;
 const FUNCTIONS: u32 = 3;
+const WAYS: u32 = 5;
 
 fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
     let head = Head {
@@ -45,6 +46,7 @@ fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
             path: "/lib/libc.so.6".into(),
             name: "libc.so.6".into(),
             main: number == 1,
+            bias: 0x5555_5555_4000,
         };
         said.push(format!("{:?}", Item::Module(module.clone())));
         assert_eq!(writer.module(module).unwrap(), number);
@@ -52,13 +54,22 @@ fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
     for number in 0..FUNCTIONS {
         let function = Function {
             module: number % GUESTS,
-            name: format!("f{number}"),
+            names: vec![format!("f{number}"); number as usize + 1],
             address: u64::MAX - 5,
             size: 3,
             prototype: "int f0(string);".into(),
         };
         said.push(format!("{:?}", Item::Function(function.clone())));
         assert_eq!(writer.function(function).unwrap(), number);
+    }
+    for number in 0..WAYS {
+        let way = Way {
+            function: number % FUNCTIONS,
+            from: number.checked_sub(3),
+            slots: u64::MAX,
+        };
+        said.push(format!("{:?}", Item::Way(way)));
+        assert_eq!(writer.way(way).unwrap(), number);
     }
     let line = Line {
         path: "a.rb".into(),
@@ -75,7 +86,7 @@ type Parts = (
     bool,
     (u32, u32, u64, u64, u64),
     [u64; 14],
-    (u32, bool, bool),
+    (u32, bool),
     Vec<(usize, u64, Vec<u8>)>,
 );
 
@@ -94,13 +105,13 @@ fn parts() -> impl Strategy<Value = Parts> {
         any::<bool>(),
         (0..GUESTS, 0..4_u32, 0..3_u64, word(), word()),
         proptest::array::uniform14(word()),
-        (0..FUNCTIONS, any::<bool>(), any::<bool>()),
+        (0..WAYS, any::<bool>()),
         vec((0..8_usize, word(), vec(any::<u8>(), 0..9)), 0..3),
     )
 }
 
 fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
-    let (is_call, (guest, tid, stack, frame, time), words, (function, line, from), pieces) = parts;
+    let (is_call, (guest, tid, stack, frame, time), words, (way, line), pieces) = parts;
     let at = At {
         guest: *guest,
         tid: *tid,
@@ -123,9 +134,8 @@ fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
     if *is_call {
         let call = Call {
             at,
-            function: *function,
+            way: *way,
             caller: words[0] ^ words[1],
-            from: from.then_some(1),
             line: line.then_some(0),
             gp: words[..6].try_into().unwrap(),
             sse: words[6..].try_into().unwrap(),

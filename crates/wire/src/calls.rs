@@ -46,6 +46,9 @@ pub struct Calls {
     pub room: u64,
     /// Address of the loader's `r_debug`; 0 = there is none.
     pub r_debug: u64,
+    /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
+    /// (greenlet). Nothing is followed then that was not proven readable.
+    pub wary: AtomicU64,
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.

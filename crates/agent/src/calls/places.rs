@@ -31,7 +31,8 @@ pub fn reader() -> &'static Reader {
 #[inline]
 pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
     let reader = reader();
-    let Some(place) = reader.place() else {
+    let wary = calls.wary.load(Ordering::Relaxed) != 0;
+    let Some(place) = reader.place(wary) else {
         return 0;
     };
     let table = lane.places as *mut Place;
@@ -67,7 +68,11 @@ fn learn(
     let number = lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
     let mut path = [0; LONGEST_NAME];
     let mut name = [0; LONGEST_NAME];
-    let words = reader.describe(place, &mut path, &mut name);
+    let wary = calls.wary.load(Ordering::Relaxed) != 0;
+    let words = reader.describe(place, wary, &mut path, &mut name);
+    if wary && words.path == 0 {
+        return 0;
+    }
     let (path_words, name_words) = (words.path.div_ceil(8) as u64, words.name.div_ceil(8) as u64);
     let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
     let Some(record) = Record::begin(lane, calls, board, kind::PLACE, body) else {

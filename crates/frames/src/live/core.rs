@@ -219,8 +219,8 @@ impl Core {
         Modules::of_list(files)
     }
 
-    /// Reads the stacks. What turns out to be lacking is added to [`lacks`](Core::lacks).
-    pub fn look(&mut self, modules: &Modules) -> (Look, Vec<String>) {
+    /// Reads the stacks, with `fibers` also those that are parked. What turns out to be lacking is added to [`lacks`](Core::lacks).
+    pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
         let mut copies = Copies::default();
         for thread in self
             .threads
@@ -235,6 +235,15 @@ impl Core {
             copies.add(from, &self.dumped(from..thread.mapping.end));
         }
         let vms = scripts::find(modules, &*self);
+        let coroutines = match fibers {
+            true => scripts::coroutines(&vms, &*self),
+            false => Vec::new(),
+        };
+        // The objects in frames are counted in copies.
+        let end = |at: u64| self.around(at).end;
+        for range in scripts::wanted_of_parked(&vms, &*self, &coroutines, &end) {
+            copies.add(range.start, &self.dumped(range));
+        }
         let objects: Vec<_> = vms.iter().map(|vm| vm.objects(&*self)).collect();
         let process = Process {
             modules,
@@ -243,17 +252,21 @@ impl Core {
             copies: &copies,
         };
         let mut unwinder = Unwinder::default();
-        let stacks: Vec<_> = self
+        let mut stacks: Vec<_> = self
             .threads
             .iter()
             .map(|thread| stack::read(&process, &mut unwinder, thread, &objects))
             .collect();
+        let mapping = |at: u64| self.around(at);
+        stacks.extend(coroutines.iter().filter_map(|one| {
+            stack::read_parked(&process, &mut unwinder, one, &mapping, &objects)
+        }));
         let room = |thread: &Thread| Room {
             mapped: thread.mapping.end - thread.mapping.start,
             ..Room::default()
         };
         let look = Look {
-            rooms: self.threads.iter().map(room).collect(),
+            rooms: stacks.iter().map(|stack| room(&stack.thread)).collect(),
             stacks,
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
@@ -273,6 +286,15 @@ impl Core {
                 .map(|path| format!("{path}, which was mapped, is no longer there")),
         );
         (look, languages)
+    }
+
+    /// The mapping that holds an address; empty if there is none.
+    fn around(&self, at: u64) -> Range<u64> {
+        let found = self
+            .segments
+            .iter()
+            .find(|segment| segment.range.contains(&at));
+        found.map_or(0..0, |segment| segment.range.clone())
     }
 
     /// What of a range is in the core, from its start.

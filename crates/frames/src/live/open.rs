@@ -1,5 +1,6 @@
 //! One process, looked at: once, or again and again.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use process::maps::Maps;
@@ -7,7 +8,7 @@ use process::memory::GuestMemory;
 use process::snapshot::{Overlay, Room, Snapshot, room};
 
 use super::loaded::Modules;
-use super::scripts::{self, Objects, Scripts};
+use super::scripts::{self, Coroutine, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::unwind::Unwinder;
 use crate::Result;
@@ -28,7 +29,7 @@ pub struct Live {
 /// One look.
 #[derive(Debug)]
 pub struct Look {
-    /// Every thread's stack, the main one first.
+    /// Every thread's stack, the main one first, then those that are parked.
     pub stacks: Vec<Stack>,
     /// The room each has.
     pub rooms: Vec<Room>,
@@ -70,11 +71,20 @@ impl Live {
         self.vms.iter().map(|vm| vm.language()).collect()
     }
 
-    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted.
-    pub fn look(&mut self, count: bool) -> Result<Look> {
+    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted, with
+    /// `fibers` what is parked is looked at too.
+    pub fn look(&mut self, count: bool, fibers: bool) -> Result<Look> {
         let deadline = Instant::now() + PATIENCE;
+        let coroutines = match fibers {
+            true => scripts::coroutines(&self.vms, &self.memory),
+            false => Vec::new(),
+        };
+        if fibers {
+            // Their stacks may be new.
+            self.refresh();
+        }
         let snapshot = loop {
-            match self.stop_and_copy() {
+            match self.stop_and_copy(&coroutines) {
                 // Where more wants to run than there are processors, a thread may get none for long.
                 Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
                 taken => break taken?,
@@ -107,6 +117,14 @@ impl Live {
             stacks.push(stack::read(&process, &mut self.unwinder, thread, &objects));
             rooms.push(room(self.pid, &self.maps, &thread.mapping));
         }
+        let mapping = |at: u64| around(&self.maps, at);
+        for one in &coroutines {
+            let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
+            if let Some(stack) = stack {
+                rooms.push(room(self.pid, &self.maps, &stack.thread.mapping));
+                stacks.push(stack);
+            }
+        }
         Ok(Look {
             stacks,
             rooms,
@@ -115,16 +133,22 @@ impl Live {
         })
     }
 
-    fn stop_and_copy(&self) -> process::Result<Snapshot> {
+    fn stop_and_copy(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
         let Live { vms, memory, .. } = self;
         Snapshot::take(self.pid, &self.maps, &mut |thread, copied| {
             let overlay = Overlay {
                 copies: copied,
                 rest: memory,
             };
-            vms.iter()
+            let mut wanted: Vec<Range<u64>> = vms
+                .iter()
                 .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                .collect()
+                .collect();
+            if thread.main {
+                let end = |at: u64| around(&self.maps, at).end;
+                wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
+            }
+            wanted
         })
     }
 
@@ -141,4 +165,10 @@ impl Live {
             self.unwinder = Unwinder::default();
         }
     }
+}
+
+/// The mapping that holds an address; empty if there is none.
+fn around(maps: &Maps, at: u64) -> Range<u64> {
+    maps.find(at)
+        .map_or(0..0, |mapping| mapping.start..mapping.end)
 }

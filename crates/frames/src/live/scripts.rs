@@ -14,10 +14,11 @@ mod ruby;
 use std::ops::Range;
 use std::time::Duration;
 
-use process::snapshot::{Copies, Thread};
+use process::snapshot::{Copies, Place, Thread};
 use vm::Memory;
 
 use super::loaded::Modules;
+use super::pages::Pages;
 
 /// Everything lancet can read script frames of.
 const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
@@ -62,6 +63,28 @@ impl std::fmt::Display for Script {
     }
 }
 
+/// What keeps frames while no thread runs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coroutine {
+    /// What the language calls it: `Fiber`, `greenlet`.
+    pub kind: &'static str,
+    /// The address of what it is.
+    pub object: u64,
+    /// What else its reader wants to know.
+    detail: u64,
+}
+
+/// Where a coroutine is parked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parked {
+    /// Where its native code goes on; `None` if only its script frames are known.
+    pub place: Option<Place>,
+    /// Its native stack, from the lowest address to the outer end; empty if that is a thread's.
+    pub stack: Range<u64>,
+    /// Bytes of its stack that lie elsewhere, and are copied each time it is switched to and away from.
+    pub copied: Option<u64>,
+}
+
 /// The VM of a language, in one process.
 pub trait Scripts {
     /// The language and its version.
@@ -73,6 +96,22 @@ pub trait Scripts {
 
     /// The frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
+
+    /// What may be parked: fibers and the like. Looked for while the process runs, because that takes time; what has ended
+    /// or runs when it stands is left out then.
+    fn coroutines(&self, _memory: &dyn Memory) -> Vec<Coroutine> {
+        Vec::new()
+    }
+
+    /// Where one is parked; `None` if it is not. What is read here is what [`coroutine`](Scripts::coroutine) needs later.
+    fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {
+        None
+    }
+
+    /// Its frames, innermost first.
+    fn coroutine(&self, _memory: &dyn Memory, _one: &Coroutine) -> Vec<Script> {
+        Vec::new()
+    }
 
     /// The function that runs script frames: its code, in pieces.
     fn runner(&self) -> &[Range<u64>];
@@ -110,6 +149,43 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
     VMS.iter()
         .filter_map(|find| find(modules, memory))
         .collect()
+}
+
+/// What may be parked in the VMs, with the VM's number.
+pub(super) fn coroutines(vms: &[Box<dyn Scripts>], memory: &dyn Memory) -> Vec<(usize, Coroutine)> {
+    let all = vms.iter().enumerate();
+    all.flat_map(|(number, vm)| {
+        vm.coroutines(memory)
+            .into_iter()
+            .map(move |one| (number, one))
+    })
+    .collect()
+}
+
+/// What must be copied of those that are parked while the process stands: their native stacks, and what leads to their
+/// frames. `end` says where the mapping ends that a stack lies in.
+pub(super) fn wanted_of_parked(
+    vms: &[Box<dyn Scripts>],
+    memory: &dyn Memory,
+    coroutines: &[(usize, Coroutine)],
+    end: &dyn Fn(u64) -> u64,
+) -> Vec<Range<u64>> {
+    let pages = Pages::new(memory);
+    let mut wanted = Vec::new();
+    for (number, one) in coroutines {
+        let Some(parked) = vms.get(*number).and_then(|vm| vm.parked(&pages, one)) else {
+            continue;
+        };
+        if let Some(place) = parked.place {
+            let end = match parked.stack.is_empty() {
+                true => end(place.sp),
+                false => parked.stack.end,
+            };
+            wanted.push(place.sp..end.max(place.sp));
+        }
+    }
+    wanted.extend(pages.read_so_far());
+    wanted
 }
 
 /// What a reader writes of a guest's text; `?` if it cannot be read.

@@ -7,7 +7,7 @@ use vm::Memory;
 
 use super::loaded::{Function, Modules};
 use super::merge::merge;
-use super::scripts::{Objects, ScanCost, Script, Scripts};
+use super::scripts::{Coroutine, Objects, ScanCost, Script, Scripts};
 use super::unwind::{End, Native, Unwinder};
 
 /// One native frame, and what it runs.
@@ -32,11 +32,15 @@ impl Line {
     }
 }
 
-/// What was on one thread's stack.
+/// What was on the stack of one thread, or of one fiber.
 #[derive(Debug, Clone)]
 pub struct Stack {
-    /// The thread.
+    /// The thread; of a parked one only where it goes on, and its stack.
     pub thread: Thread,
+    /// What it is, if no thread runs it.
+    pub parked: Option<Coroutine>,
+    /// Bytes of it that are copied each time it is switched to and away from.
+    pub copied: Option<u64>,
     /// The language whose scripts it runs.
     pub language: Option<String>,
     /// What scanning it costs that language's collector.
@@ -45,7 +49,7 @@ pub struct Stack {
     pub lines: Vec<Line>,
     /// How the walk ended.
     pub end: End,
-    /// Script frames that no native frame was found for.
+    /// Script frames that no native frame was found for; all, where there are none.
     pub homeless: Vec<Script>,
 }
 
@@ -81,52 +85,119 @@ pub struct Process<'a> {
     pub copies: &'a Copies,
 }
 
-/// Reads one thread's stack. `objects` belong to `vms`, one each, where they are to be counted.
+/// Reads one thread's stack. `objects` belong to the VMs, one each, where they are to be counted.
 pub fn read(
     process: &Process,
     unwinder: &mut Unwinder,
     thread: &Thread,
     objects: &[Option<Objects>],
 ) -> Stack {
+    let mut stack = natives(process, unwinder, thread);
+    let mut languages = Vec::new();
+    for (vm, objects) in process.vms.iter().zip(objects) {
+        if let Some(scripts) = vm.frames(process.memory, thread, process.copies) {
+            languages.push(vm.language());
+            stack.add(process, vm.as_ref(), scripts, objects.as_ref());
+        }
+    }
+    stack.language = (!languages.is_empty()).then(|| languages.join(", "));
+    stack
+}
+
+/// Reads the stack of a coroutine of VM number `vm`. It lies in `mapping`, if it has one.
+pub fn read_parked(
+    process: &Process,
+    unwinder: &mut Unwinder,
+    (vm, one): &(usize, Coroutine),
+    mapping: &dyn Fn(u64) -> Range<u64>,
+    objects: &[Option<Objects>],
+) -> Option<Stack> {
+    let objects = objects.get(*vm).and_then(Option::as_ref);
+    let vm = process.vms.get(*vm)?;
+    let parked = vm.parked(process.memory, one)?;
+    let thread = Thread {
+        tid: 0,
+        name: String::new(),
+        main: false,
+        place: parked.place.unwrap_or_default(),
+        mapping: match (&parked.place, parked.stack.is_empty()) {
+            (Some(place), true) => mapping(place.sp),
+            _ => parked.stack,
+        },
+    };
+    let mut stack = match parked.place {
+        Some(_) => natives(process, unwinder, &thread),
+        None => Stack::empty(&thread),
+    };
+    stack.language = Some(vm.language());
+    stack.copied = parked.copied;
+    stack.parked = Some(one.clone());
+    let scripts = vm.coroutine(process.memory, one);
+    stack.add(process, vm.as_ref(), scripts, objects);
+    Some(stack)
+}
+
+impl Stack {
+    fn empty(thread: &Thread) -> Stack {
+        Stack {
+            thread: thread.clone(),
+            parked: None,
+            copied: None,
+            language: None,
+            scan_cost: None,
+            lines: Vec::new(),
+            end: End::Whole,
+            homeless: Vec::new(),
+        }
+    }
+
+    /// Adds what a VM says of it.
+    fn add(
+        &mut self,
+        process: &Process,
+        vm: &dyn Scripts,
+        scripts: Vec<Script>,
+        objects: Option<&Objects>,
+    ) {
+        self.scan_cost = self.scan_cost.or(vm.scan_cost());
+        let whole = self.end == End::Whole;
+        let homeless = merge(&mut self.lines, scripts, vm.runner(), whole);
+        self.homeless.extend(homeless);
+        let Some(objects) = objects else {
+            return;
+        };
+        for line in &mut self.lines {
+            let frame = line.native.sp..line.native.cfa;
+            let bytes = process.copies.slice(frame);
+            line.objects = Some(bytes.map_or(0, |bytes| objects.count(bytes)));
+        }
+    }
+}
+
+/// What a fiber's first function leaves at the outer end of its stack.
+const OUTERMOST: u64 = 128;
+
+/// The native frames of a stack.
+fn natives(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> Stack {
     let (natives, end) = unwinder.walk(
         process.modules,
         thread.place,
         process.copies,
         process.memory,
     );
-    let mut lines: Vec<Line> = natives
-        .into_iter()
-        .map(|native| line(process, native))
-        .collect();
-    let (mut languages, mut scan_cost) = (Vec::new(), None);
-    let mut homeless = Vec::new();
-    for (vm, objects) in process.vms.iter().zip(objects) {
-        let Some(scripts) = vm.frames(process.memory, thread, process.copies) else {
-            continue;
-        };
-        languages.push(vm.language());
-        scan_cost = scan_cost.or(vm.scan_cost());
-        let whole = end == End::Whole;
-        homeless.extend(merge(&mut lines, scripts, vm.runner(), whole));
-        if let Some(objects) = objects {
-            for line in &mut lines {
-                let frame = line.native.sp..line.native.cfa;
-                line.objects = Some(
-                    process
-                        .copies
-                        .slice(frame)
-                        .map_or(0, |bytes| objects.count(bytes)),
-                );
-            }
-        }
-    }
+    // A fiber's first function has no caller, and call frame information may not say so.
+    let rest = |native: &Native| thread.mapping.end.saturating_sub(native.sp);
+    let end = match natives.last() {
+        Some(last) if rest(last) <= OUTERMOST => End::Whole,
+        _ => end,
+    };
     Stack {
-        thread: thread.clone(),
-        language: (!languages.is_empty()).then(|| languages.join(", ")),
-        scan_cost,
-        lines,
+        lines: natives
+            .into_iter()
+            .map(|native| line(process, native))
+            .collect(),
         end,
-        homeless,
+        ..Stack::empty(thread)
     }
 }
 

@@ -11,10 +11,14 @@ use crate::preset::Preset;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "lancet calls [OPTIONS] -p PID...", after_help = help())]
+#[command(override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] FILE", after_help = help())]
 pub struct CallsArgs {
+    /// Show what was recorded in FILE
+    #[arg(value_name = "FILE", conflicts_with_all = ["pids", "watch_for", "max_wait"], help_heading = TARGET)]
+    pub file: Option<PathBuf>,
+
     /// Open the running process PID; may be repeated
-    #[arg(short = 'p', long = "pid", value_name = "PID", required = true, help_heading = TARGET)]
+    #[arg(short = 'p', long = "pid", value_name = "PID", required_unless_present = "file", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
 
@@ -49,9 +53,9 @@ pub struct CallsArgs {
     pub watch_for: Option<Duration>,
 
     /// Longest time that a call waits when lancet cannot read as fast as the process calls; after that, records are
-    /// dropped and counted. 0 = never wait
-    #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "100ms", help_heading = TIME)]
-    pub max_wait: Duration,
+    /// dropped and counted. 0 = never wait [default: 100ms; with --record 1s]
+    #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
+    pub max_wait: Option<Duration>,
 
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
@@ -97,6 +101,11 @@ pub struct CallsArgs {
     #[arg(short, long, value_name = "FILE", help_heading = SHOW)]
     pub output: Option<PathBuf>,
 
+    /// Record the calls in FILE, readable by you alone (mode 0600), for `lancet calls FILE`; lines are printed only
+    /// where -o says
+    #[arg(long, value_name = "FILE", help_heading = SHOW)]
+    pub record: Option<PathBuf>,
+
     /// Lines as ltrace prints them, without the script's line
     #[arg(long, help_heading = SHOW)]
     pub ltrace: bool,
@@ -104,6 +113,8 @@ pub struct CallsArgs {
 
 /// Characters of a string that are shown.
 const STRINGS: u32 = 32;
+/// Characters that are recorded of a string.
+const RECORDED_STRINGS: u32 = 512;
 
 const TARGET: &str = "What to open";
 const WHICH: &str = "Which calls";
@@ -116,6 +127,8 @@ Examples:
   lancet calls -c --preset sql -p 4242 --for 1m    which statements take the time, and who sends them
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
+  lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
+  lancet calls -T -x mysql_real_query q.lancet     … and from it, as often as you like
 
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
@@ -130,10 +143,29 @@ impl CallsArgs {
         self.strings.or(of_presets.max()).unwrap_or(STRINGS)
     }
 
-    /// Calls are counted in the guest, and not told. What a preset's calls are of it cannot tell.
-    pub fn counts_inside(&self) -> bool {
+    /// The guests count for themselves, because nobody wants to be told of each call. What a preset's calls
+    /// are of they cannot tell.
+    pub fn counts_there(&self) -> bool {
         let rules = self.presets.iter().flat_map(|preset| &preset.rules);
-        self.count && rules.into_iter().all(|rule| rule.by.is_none())
+        self.count && self.record.is_none() && rules.into_iter().all(|rule| rule.by.is_none())
+    }
+
+    /// How long a call waits for us at most. A file is there to hold everything, also where we get the processor
+    /// rarely; what is printed is seen by somebody who would rather not slow the process down.
+    pub fn most_wait(&self) -> Duration {
+        let default = match self.record {
+            Some(_) => Duration::from_secs(1),
+            None => Duration::from_millis(100),
+        };
+        self.max_wait.unwrap_or(default)
+    }
+
+    /// How much of a string is told; what is recorded may be looked at with a larger `-s`.
+    pub fn kept_of_strings(&self) -> u32 {
+        match self.record {
+            Some(_) => self.strings().max(RECORDED_STRINGS),
+            None => self.strings(),
+        }
     }
 
     /// What is called from where is shown unless something else was asked for.

@@ -35,6 +35,10 @@ pub struct StackArgs {
     #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
     pub gc: bool,
 
+    /// Show what is parked too: fibers, greenlets, coroutines
+    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
+    pub fibers: bool,
+
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
     #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]

@@ -42,6 +42,9 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     if args.gc {
         anyhow::bail!("--gc is about stacks: name a process (-p PID) or a core file");
     }
+    if args.fibers {
+        anyhow::bail!("--fibers is about stacks: name a process (-p PID) or a core file");
+    }
     let ranking = disk::rank(&args)?;
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     match args.json {

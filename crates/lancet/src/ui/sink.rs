@@ -51,7 +51,8 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn private_file(path: &Path) -> anyhow::Result<File> {
+/// A new or emptied file that only the user can read.
+pub fn private_file(path: &Path) -> anyhow::Result<File> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)

@@ -60,6 +60,11 @@ fn a_million_calls_are_told_each_once_and_in_order() {
     left(watch, "told");
     guest.ends_with_nothing("told");
     let text = std::fs::read_to_string(&out).expect("what was told");
+    check_numbered(&text, EACH);
+}
+
+/// These are the calls of `h_numbered` of the mode `many`, with the arguments and results they had.
+pub fn check_numbered(text: &str, each: u64) {
     let mut next: HashMap<u64, u64> = HashMap::new();
     let mut results = 0;
     for line in text.lines() {
@@ -83,6 +88,6 @@ fn a_million_calls_are_told_each_once_and_in_order() {
         results += u64::from(line.contains(" = "));
     }
     assert_eq!(next.len(), THREADS, "threads");
-    assert!(next.values().all(|count| *count == EACH), "{next:?}");
-    assert_eq!(results, THREADS as u64 * EACH, "results");
+    assert!(next.values().all(|count| *count == each), "{next:?}");
+    assert_eq!(results, THREADS as u64 * each, "results");
 }

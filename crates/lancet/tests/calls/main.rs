@@ -7,6 +7,7 @@
 //! | `served` | a Puma under load, opened and left again and again |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -32,5 +33,6 @@ mod lines;
 mod machine;
 mod nasty;
 mod presets;
+mod recorded;
 mod served;
 mod watch;

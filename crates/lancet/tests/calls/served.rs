@@ -62,7 +62,7 @@ fn a_puma_under_load_is_opened_and_left_again_and_again() {
         .args(["-b", "tcp://127.0.0.1:0", "-t", "2:2", "-e", "production"])
         .arg(&application)
         .current_dir("/tmp");
-    let mut guest = Guest::start("puma", command);
+    let guest = Guest::start("puma", command);
     let listening = guest.find("* Listening on http://127.0.0.1:");
     let port = listening.parse().unwrap_or_else(|_| panic!("{listening}"));
     let (stop, answers) = (Arc::default(), Arc::<AtomicU64>::default());

@@ -3,6 +3,7 @@
 mod bigframe;
 mod core;
 mod disk;
+mod fibers;
 mod folded;
 mod gdb;
 mod harness;

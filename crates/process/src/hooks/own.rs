@@ -98,6 +98,10 @@ impl Tracing {
         let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
         self.functions.refresh(pid, &self.memory, &maps)?;
         self.forget_unloaded();
+        if moves_stacks(&self.functions) {
+            let at = self.resident.header.calls + offset_of!(Calls, wary) as u64;
+            self.memory.write(at, &1u64.to_le_bytes())?;
+        }
         let hooked: Vec<u64> = self
             .names
             .values()
@@ -129,6 +133,13 @@ impl Tracing {
         }
         self.own.retain(|address| !gone(*address));
     }
+}
+
+/// Whether a library is there that copies stacks away and others in their place: greenlet. While it does, what Python 3.11 and
+/// 3.12 keep on the C stack (`_PyCFrame`) is another's, and the VM still points there.
+pub(super) fn moves_stacks(functions: &Functions) -> bool {
+    let mut modules = functions.modules().iter();
+    modules.any(|place| place.name.contains("greenlet"))
 }
 
 fn own(function: Function, routine: usize, want: u64) -> Wanted {

@@ -44,6 +44,17 @@ const MARKS: [(&str, u64); 4] = [
 ];
 
 impl Script {
+    /// Its language; empty = none.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Script::None(_) => "",
+            Script::Ruby(..) => "Ruby",
+            Script::Python(_) => "Python",
+            Script::Perl(_) => "Perl",
+            Script::Php(_) => "PHP",
+        }
+    }
+
     /// Looks for one.
     pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps, functions: &Functions) -> Self {
         let symbol = |name: &str| functions.symbol(name);

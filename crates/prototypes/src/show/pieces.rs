@@ -15,26 +15,52 @@ impl<F: Fn(u64, &mut [u8]) -> bool> Memory for F {
 /// What hooks copied of one call: pieces of memory, laid over one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
-    pieces: Vec<(u64, Box<[u8]>)>,
+    /// Where each lay, and where in `bytes` it begins; the next one's beginning is its end.
+    pieces: Vec<(u64, u32)>,
+    bytes: Vec<u8>,
 }
 
 impl Pieces {
     /// None.
     #[must_use]
     pub const fn new() -> Self {
-        Self { pieces: Vec::new() }
+        Self {
+            pieces: Vec::new(),
+            bytes: Vec::new(),
+        }
     }
 
     /// Lays a piece over those before: add the call's first, then the return's.
     pub fn add(&mut self, at: u64, bytes: &[u8]) {
         if !bytes.is_empty() && at.checked_add(bytes.len() as u64).is_some() {
-            self.pieces.push((at, bytes.into()));
+            self.pieces.push((at, self.bytes.len() as u32));
+            self.bytes.extend_from_slice(bytes);
         }
+    }
+
+    /// Lays others over those before.
+    pub fn lay(&mut self, others: &Self) {
+        for (at, bytes) in others.iter() {
+            self.add(at, bytes);
+        }
+    }
+
+    fn piece(&self, index: usize) -> (u64, &[u8]) {
+        let (at, from) = self.pieces[index];
+        let next = self.pieces.get(index + 1);
+        let to = next.map_or(self.bytes.len(), |(_, from)| *from as usize);
+        (at, &self.bytes[from as usize..to])
+    }
+
+    /// Every piece, in the order they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        (0..self.pieces.len()).map(|index| self.piece(index))
     }
 
     /// Forgets all, to be used for the next call.
     pub fn clear(&mut self) {
         self.pieces.clear();
+        self.bytes.clear();
     }
 }
 
@@ -45,16 +71,12 @@ impl Memory for Pieces {
             let Some(here) = at.checked_add(done as u64) else {
                 return false;
             };
-            let found = self
-                .pieces
-                .iter()
-                .enumerate()
-                .rev()
-                .find_map(|(index, (start, bytes))| {
-                    let offset = usize::try_from(here.checked_sub(*start)?).ok()?;
-                    (offset < bytes.len()).then(|| (index, *start, &bytes[offset..]))
-                });
-            let Some((index, _, bytes)) = found else {
+            let found = (0..self.pieces.len()).rev().find_map(|index| {
+                let (start, bytes) = self.piece(index);
+                let offset = usize::try_from(here.checked_sub(start)?).ok()?;
+                (offset < bytes.len()).then(|| (index, &bytes[offset..]))
+            });
+            let Some((index, bytes)) = found else {
                 return false;
             };
             // A newer piece may begin inside this one.

@@ -12,6 +12,9 @@ const MODULE_API: u64 = 4;
 const MODULE_DEBUG: u64 = 8;
 const MODULE_THREADS: u64 = 9;
 
+/// What `jump_fcontext` puts on the stack in 8.2 and 8.4.
+const SAVED: u64 = 64;
+
 /// Facts about one PHP process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,11 +22,12 @@ pub struct Facts {
     version: u64,
     executor: u64,
     frameless: u64,
+    saved: u64,
 }
 
 impl Facts {
     /// How many words they are.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 4;
 
     /// Finds them. `symbol` gives the address in the guest of a symbol that php or libphp exports.
     pub fn find(
@@ -52,21 +56,23 @@ impl Facts {
             version: version.0.into(),
             executor: need("executor_globals")?,
             frameless,
+            saved: symbol("jump_fcontext").map_or(SAVED, |at| saved(memory, at)),
         })
     }
 
     /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
     pub const fn to_words(self) -> [u64; Facts::WORDS] {
-        [self.version, self.executor, self.frameless]
+        [self.version, self.executor, self.frameless, self.saved]
     }
 
     /// The inverse of [`to_words`](Facts::to_words).
     pub const fn from_words(words: [u64; Facts::WORDS]) -> Facts {
-        let [version, executor, frameless] = words;
+        let [version, executor, frameless, saved] = words;
         Facts {
             version,
             executor,
             frameless,
+            saved,
         }
     }
 
@@ -83,5 +89,26 @@ impl Facts {
     /// The functions that are called without a frame; 0 where there are none.
     pub(super) const fn frameless(&self) -> u64 {
         self.frameless
+    }
+
+    /// How many bytes of registers lie on the stack of a parked fiber, before the return address.
+    pub(super) const fn saved(&self) -> u64 {
+        self.saved
+    }
+}
+
+/// What `jump_fcontext` puts on the stack, by its first instruction, `lea -n(%rsp), %rsp`: its sources differ by a word
+/// between releases (`Zend/asm/jump_x86_64_sysv_elf_gas.S`).
+fn saved(memory: &impl Memory, at: u64) -> u64 {
+    let mut code = [0; 9];
+    if memory.read(at, &mut code).is_err() {
+        return SAVED;
+    }
+    let code = code
+        .strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa])
+        .unwrap_or(&code);
+    match code.strip_prefix(&[0x48, 0x8d, 0x64, 0x24]) {
+        Some([distance, ..]) => u64::from(distance.wrapping_neg()),
+        _ => SAVED,
     }
 }

@@ -8,7 +8,7 @@
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
 //! | `frames` | which code is running, where, and where does C code lie between? |
-//! | `fiber` | which fibers are parked? |
+//! | `fiber` | which fibers are there, and where do parked ones go on? |
 //! | `function` | what is a function called, which C function is it? |
 //! | `table` | the containers those answers are kept in |
 //! | `value` | what does a zval say? |
@@ -31,7 +31,7 @@ mod version;
 pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
-pub use fiber::Fiber;
+pub use fiber::{Fiber, Parked};
 pub use frames::{Frame, Frames, Kind, Place};
 pub use function::{Function, Internal};
 pub use layout::Layout;

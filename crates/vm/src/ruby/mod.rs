@@ -16,11 +16,13 @@
 //! | `string`, `symbol`, `collection`, `table`, `shape` | the containers those answers are kept in |
 //! | `heap` | which objects are there? |
 //! | `thread` | where are the VM and its threads? |
+//! | `fiber` | which fibers are there, and where do parked ones go on? |
 
 mod class;
 mod collection;
 mod error;
 mod facts;
+mod fiber;
 pub mod frames;
 mod function;
 mod heap;
@@ -40,6 +42,7 @@ mod version;
 
 pub use error::Error;
 pub use facts::Facts;
+pub use fiber::{Context, Fiber, Parked};
 pub use frames::{Frame, Frames};
 pub use function::{Convention, Function, Kind};
 pub use heap::{Page, Pages, Slot, Slots};

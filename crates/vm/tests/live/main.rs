@@ -5,6 +5,7 @@
 //! chroot; Perls and PHPs likewise, and this machine's own too. A version without a root is a printed skip.
 
 mod classes;
+mod fibers;
 mod frames;
 mod functions;
 mod guest;

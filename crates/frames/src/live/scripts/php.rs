@@ -3,13 +3,14 @@
 //! `execute_ex` runs functions and files; C code that calls PHP code begins another (`vm::php::frames`). Functions of C
 //! are frames of PHP too. In a stripped program nothing else names them.
 
-use std::ops::Range;
+use std::cell::RefCell;
+use std::ops::{ControlFlow, Range};
 
-use process::snapshot::{Copies, Thread};
+use process::snapshot::{Copies, Place, Thread};
 use vm::Memory;
-use vm::php::{Facts, Frame, Kind, Php};
+use vm::php::{Facts, Fiber, Frame, Kind, Php};
 
-use super::{Home, LONGEST, Script, Scripts, text};
+use super::{Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
 use crate::live::loaded::Modules;
 use crate::live::pages::Pages;
 
@@ -18,9 +19,14 @@ const MARK: &str = "module_registry";
 /// The function that runs code (`Zend/zend_vm_execute.h`).
 const RUNNER: &str = "execute_ex";
 
+/// What the first stack is called while a fiber runs.
+const MAIN: &str = "main stack";
+
 struct Vm {
     facts: Facts,
     runner: Vec<Range<u64>>,
+    /// The fibers that were found last, with their class.
+    fibers: RefCell<Vec<(u64, u64)>>,
 }
 
 /// Finds it.
@@ -31,7 +37,11 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     let facts = Facts::find(&memory, &|name| loaded.exported(memory, name)).ok()?;
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
-    Some(Box::new(Vm { facts, runner }))
+    Some(Box::new(Vm {
+        facts,
+        runner,
+        fibers: RefCell::default(),
+    }))
 }
 
 /// The frames of the fiber that runs now, if one does; what resumed it stands on another stack.
@@ -46,6 +56,40 @@ impl Vm {
     /// Its globals are those of one thread, which is the first one.
     fn reader<'a, 'm>(&self, pages: &'a Pages<'m>, thread: &Thread) -> Option<Php<'a, Pages<'m>>> {
         Php::new(pages, self.facts).ok().filter(|_| thread.main)
+    }
+
+    /// The context of a parked fiber, or of the main stack, and its frames; `None` if it is not parked.
+    fn whereabouts<M: Memory>(
+        &self,
+        php: &Php<'_, M>,
+        one: &Coroutine,
+    ) -> Option<(u64, Vec<Frame>)> {
+        let read = |object: u64, class: u64| php.fiber(object, class).ok().flatten();
+        if let Some(fiber) = read(one.object, one.detail).filter(|fiber| fiber.data != 0) {
+            return Some((fiber.context, walk(php, fiber.data)));
+        }
+        if one.kind != MAIN {
+            return None;
+        }
+        let known = self.fibers.borrow();
+        let fibers: Vec<Fiber> = known
+            .iter()
+            .filter_map(|&(object, class)| read(object, class))
+            .collect();
+        // From the one that runs to who resumed it, and so on, up to the context that is no fiber's.
+        let mut context = fibers.iter().find(|fiber| fiber.data == 0)?.caller;
+        for _ in 0..fibers.len() {
+            match fibers.iter().find(|fiber| fiber.context == context) {
+                Some(fiber) => context = fiber.caller,
+                None => break,
+            }
+        }
+        let frames: Vec<Frame> = php
+            .frames(php.current().ok()?)
+            .map_while(Result::ok)
+            .collect();
+        let outermost = frames.rsplit(|frame| frame.kind == Kind::FiberBottom);
+        Some((context, outermost.into_iter().next()?.to_vec()))
     }
 }
 
@@ -73,6 +117,57 @@ impl Scripts for Vm {
         let php = self.reader(&pages, thread)?;
         let frames = walk(&php, php.current().ok()?);
         (!frames.is_empty()).then(|| scripts(&php, &frames))
+    }
+
+    fn coroutines(&self, memory: &dyn Memory) -> Vec<Coroutine> {
+        let pages = Pages::new(memory);
+        let Ok(php) = Php::new(&pages, self.facts) else {
+            return Vec::new();
+        };
+        // What cannot be read ends the search; what was found before is good.
+        let mut found = Vec::new();
+        let _ = php.each_fiber(&mut |fiber| {
+            found.push(Coroutine {
+                kind: "Fiber",
+                object: fiber.object,
+                detail: fiber.class,
+            });
+            ControlFlow::Continue(())
+        });
+        if !found.is_empty() {
+            found.push(Coroutine {
+                kind: MAIN,
+                object: 0,
+                detail: 0,
+            });
+        }
+        let objects = found.iter().map(|one| (one.object, one.detail));
+        *self.fibers.borrow_mut() = objects.collect();
+        found
+    }
+
+    fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
+        let php = Php::new(&memory, self.facts).ok()?;
+        let (context, _) = self.whereabouts(&php, one)?;
+        let parked = php.parked(context).ok()?;
+        Some(Parked {
+            place: Some(Place {
+                ip: parked.ip,
+                sp: parked.sp,
+                bp: parked.bp,
+                thread_area: 0,
+            }),
+            stack: parked.stack,
+            copied: None,
+        })
+    }
+
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+        let php = Php::new(&memory, self.facts);
+        let frames = php
+            .ok()
+            .and_then(|php| Some(scripts(&php, &self.whereabouts(&php, one)?.1)));
+        frames.unwrap_or_default()
     }
 
     fn runner(&self) -> &[Range<u64>] {

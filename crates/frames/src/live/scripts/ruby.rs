@@ -1,14 +1,16 @@
 //! Ruby.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use process::snapshot::{Copies, Thread};
+use process::snapshot::{Copies, Place, Thread};
 use vm::Memory;
-use vm::ruby::{Facts, Frame, Ruby};
+use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
 
-use super::{Home, LONGEST, Objects, ScanCost, Script, Scripts, text};
+use super::{Coroutine, Home, LONGEST, Objects, Parked, ScanCost, Script, Scripts, text};
 use crate::live::loaded::Modules;
+use crate::live::pages::Pages;
 
 /// Every Ruby has it, and nothing else does.
 const MARK: &str = "ruby_version";
@@ -32,6 +34,8 @@ struct Vm {
     facts: Facts,
     vm: u64,
     runner: Vec<Range<u64>>,
+    /// Known once a fiber has been found.
+    context: Cell<Option<Context>>,
 }
 
 /// Finds it.
@@ -45,7 +49,12 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     let ending = || loaded.tail_call(memory, loaded.exported(memory, ENDS_IN_RUNNER)?);
     let runner = loaded.exported(memory, RUNNER).or_else(ending);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
-    Some(Box::new(Vm { facts, vm, runner }))
+    Some(Box::new(Vm {
+        facts,
+        vm,
+        runner,
+        context: Cell::default(),
+    }))
 }
 
 impl Vm {
@@ -112,14 +121,52 @@ impl Scripts for Vm {
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
-        let cfp = ruby.current_cfp(context).ok()?;
-        let frames = ruby.frames(context, cfp).ok()?;
-        Some(
-            frames
-                .map_while(Result::ok)
-                .map(|frame| script(&ruby, frame))
-                .collect(),
-        )
+        scripts(&ruby, context)
+    }
+
+    fn coroutines(&self, memory: &dyn Memory) -> Vec<Coroutine> {
+        let pages = Pages::new(memory);
+        let mut found = BTreeMap::new();
+        let Ok(ruby) = Ruby::new(&pages, self.facts) else {
+            return Vec::new();
+        };
+        // What cannot be read ends the search; what was found before is good.
+        let _ = ruby.each_fiber(self.vm, &mut |fiber| {
+            found.insert(fiber.address, fiber);
+        });
+        self.context
+            .set(found.values().find_map(|fiber| ruby.context_of(fiber)));
+        let coroutine = |fiber: Fiber| Coroutine {
+            kind: "Fiber",
+            object: fiber.address,
+            detail: fiber.ec,
+        };
+        found.into_values().map(coroutine).collect()
+    }
+
+    fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
+        let ruby = Ruby::new(&memory, self.facts).ok()?;
+        let fiber = ruby.fiber(self.vm, one.object, one.detail)?;
+        let parked = ruby.parked(&fiber, self.context.get()?).ok()??;
+        let cfp = ruby.current_cfp(fiber.ec).ok()?;
+        ruby.frames(fiber.ec, cfp).ok()?.for_each(drop);
+        Some(Parked {
+            place: Some(Place {
+                ip: parked.ip,
+                sp: parked.sp,
+                bp: parked.bp,
+                thread_area: 0,
+            }),
+            stack: parked.stack,
+            copied: None,
+        })
+    }
+
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+        let ruby = Ruby::new(&memory, self.facts);
+        ruby.ok()
+            .and_then(|ruby| scripts(&ruby, one.detail))
+            .unwrap_or_default()
     }
 
     fn runner(&self) -> &[Range<u64>] {
@@ -145,6 +192,18 @@ impl Scripts for Vm {
         pages.sort_unstable();
         Some(Objects { pages })
     }
+}
+
+/// The frames of an execution context.
+fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
+    let cfp = ruby.current_cfp(context).ok()?;
+    let frames = ruby.frames(context, cfp).ok()?;
+    Some(
+        frames
+            .map_while(Result::ok)
+            .map(|frame| script(ruby, frame))
+            .collect(),
+    )
 }
 
 fn script<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {

@@ -4,7 +4,7 @@
 use super::told::{At, Call, Return};
 use crate::preset::{By, Key, Preset, Rule, normalise};
 use process::functions::Function;
-use prototypes::{Filter, Memory, Pieces, Where};
+use prototypes::{Filter, Memory, Where};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,11 +141,7 @@ impl<K> Groups<K> {
     ) -> Vec<(K, Duration)> {
         if let (Some(behind), Some(group)) = (ticket.behind, &ticket.group) {
             let mut word = [0; 8];
-            let mut pieces = Pieces::new();
-            for (at, bytes) in &back.pieces {
-                pieces.add(*at, bytes);
-            }
-            if pieces.read(behind, &mut word) {
+            if back.pieces.read(behind, &mut word) {
                 let value = Value::Number(u64::from_le_bytes(word));
                 self.remember((at.pid, value), group.clone());
             }

@@ -1,10 +1,12 @@
 //! One traced process: hooked as the selection says, read, left.
 
+use super::known::Known;
+use super::pace::Pace;
 use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::Count;
-use super::told::{At, Call, Return, Told, What};
+use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
 use crate::preset::Preset;
@@ -12,15 +14,11 @@ use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
 use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::{Line, Losses};
-use process::maps::Maps;
+use process::lanes::Losses;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces};
-use std::collections::HashMap;
 use std::io;
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -35,11 +33,12 @@ pub struct Guest {
     clock: Clock,
     selection: Selection,
     plan: Plan,
-    /// Functions by the number of their hook, and lines by theirs, to be shared.
-    functions: HashMap<u32, Arc<Function>>,
-    lines: Vec<Arc<Line>>,
-    /// Mappings that were seen to hold stacks.
-    stacks: Vec<Range<u64>>,
+    known: Known,
+    pace: Pace,
+    /// What follows a record's fixed part.
+    rest: Vec<u64>,
+    /// It was said what it is.
+    introduced: bool,
     /// Its lanes are no more.
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
@@ -84,8 +83,8 @@ impl Guest {
         let began = Instant::now();
         let options = Options {
             ring: RING,
-            most_wait: args.max_wait,
-            room: LEAST_ROOM + u64::from(args.strings()) / 8 * 2,
+            most_wait: args.most_wait(),
+            room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
         };
         let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
         let presets = args.presets.iter().flat_map(Preset::filters).collect();
@@ -111,10 +110,10 @@ impl Guest {
         let plan = Plan {
             want: wanted_of(args, &selection),
             detail: Detail {
-                strings: args.strings(),
+                strings: args.kept_of_strings(),
                 array: args.array,
             },
-            copies: !args.counts_inside(),
+            copies: !args.counts_there(),
         };
         let wanted = plan.all(signatures, functions);
         let refused = tracing.set(wanted).map_err(explain)?;
@@ -126,9 +125,10 @@ impl Guest {
             clock: Clock::start(),
             selection,
             plan,
-            functions: HashMap::new(),
-            lines: Vec::new(),
-            stacks: Vec::new(),
+            known: Known::default(),
+            pace: Pace::new(RING / 8),
+            rest: Vec::new(),
+            introduced: false,
             gone: false,
             quiet: args.ltrace,
         })
@@ -139,6 +139,7 @@ impl Guest {
         if !self.tracing.has_news()? {
             return Ok(());
         }
+        self.known.forget_ways();
         let before = self.tracing.hooked();
         let (selection, plan) = (&self.selection, &self.plan);
         let refused = self
@@ -162,12 +163,12 @@ impl Guest {
         if self.gone {
             return Ok(false);
         }
-        let mut told = Vec::new();
+        self.introduce(sink)?;
+        let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let any = lanes
-            .look()
-            .and_then(|()| lanes.drain(|one| told.push(one)));
-        self.tell(told, sink)?;
+        let any = lanes.look().and_then(|()| lanes.fill(most));
+        self.tell(sink)?;
+        self.pace.read(matches!(any, Ok(true)));
         Ok(any.unwrap_or_else(|_| {
             self.gone = true;
             let how = match self.tracing.is_alive() {
@@ -181,15 +182,41 @@ impl Guest {
         }))
     }
 
-    /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, mut told: Vec<process::lanes::Told>, sink: &mut dyn Sink) -> io::Result<()> {
-        told.sort_by_key(|one| one.ticks);
-        let period = match told.is_empty() {
-            true => 0.0,
-            false => self.clock.period(),
+    /// Says what it is, once.
+    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        if std::mem::replace(&mut self.introduced, true) {
+            return Ok(());
+        }
+        let pid = self.tracing.pid();
+        let at = At {
+            pid,
+            tid: pid as u32,
+            ..At::default()
         };
-        for one in told {
-            let time = self.clock.wall(one.ticks, period);
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = command.split(|byte| *byte == 0);
+        let mut command: Vec<String> = words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        // A NUL ends each.
+        command.pop();
+        let opened = Opened {
+            command,
+            vm: self.tracing.vm().to_owned(),
+        };
+        sink.take(Told {
+            at,
+            what: What::Opened(opened),
+        })
+    }
+
+    /// Hands on what lanes told, in the order of time.
+    fn tell(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        let pid = self.tracing.pid();
+        let mut period = None;
+        let mut rest = std::mem::take(&mut self.rest);
+        while let Some(one) = self.tracing.lanes().next(&mut rest) {
+            let period = *period.get_or_insert_with(|| self.clock.period());
             let (frame, what) = match one.what {
                 process::lanes::What::Call {
                     hook,
@@ -197,23 +224,16 @@ impl Guest {
                     frame,
                     caller,
                     registers,
-                    rest,
                 } => {
-                    let Some(function) = self.function(hook) else {
-                        continue;
-                    };
-                    let functions = self.tracing.functions();
-                    let Some(shown) = self.selection.shows(functions, &function, caller) else {
+                    let known = self.known.way(&self.tracing, &self.selection, hook, caller);
+                    let Some((way, shown)) = known else {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
-                    let mut pieces = Pieces::new();
-                    for (at, bytes) in copied(copies) {
-                        pieces.add(at, &bytes);
-                    }
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
-                        function,
+                        function: way.function.clone(),
+                        way,
                         shown,
                         caller,
                         registers: Registers {
@@ -221,16 +241,13 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        pieces,
-                        line: place.and_then(|place| self.line(place)),
+                        pieces: copied(copies),
+                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                     };
                     (frame, What::Call(call))
                 }
                 process::lanes::What::Return {
-                    frame,
-                    registers,
-                    rest,
-                    ..
+                    frame, registers, ..
                 } => {
                     let (sse, copies) = halves::<2>(&rest);
                     let back = Return {
@@ -246,51 +263,17 @@ impl Guest {
                 }
             };
             let at = At {
-                pid: self.tracing.pid(),
+                pid,
                 tid: one.tid,
                 lane: one.lane,
-                stack: self.stack(frame),
+                stack: self.known.stack(pid, frame),
                 frame,
-                time,
+                time: self.clock.wall(one.ticks, period),
             };
             sink.take(Told { at, what })?;
         }
+        self.rest = rest;
         Ok(())
-    }
-
-    /// The function with this hook.
-    fn function(&mut self, hook: u32) -> Option<Arc<Function>> {
-        if let Some(known) = self.functions.get(&hook) {
-            return Some(known.clone());
-        }
-        let found = Arc::new(self.tracing.function(hook)?.clone());
-        self.functions.insert(hook, found.clone());
-        Some(found)
-    }
-
-    /// The line with this number.
-    fn line(&mut self, place: usize) -> Option<Arc<Line>> {
-        let known = self.lines.len();
-        let more = self.tracing.lanes().places().get(known..)?;
-        self.lines.extend(more.iter().cloned().map(Arc::new));
-        self.lines.get(place).cloned()
-    }
-
-    /// The stack that holds a frame: the start of its mapping.
-    fn stack(&mut self, frame: u64) -> u64 {
-        if let Some(known) = self.stacks.iter().find(|range| range.contains(&frame)) {
-            return known.start;
-        }
-        // A mapping that grew or came: what is known may be no more.
-        let found = Maps::read(self.tracing.pid())
-            .ok()
-            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
-        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
-        self.stacks
-            .retain(|known| known.end <= range.start || known.start >= range.end);
-        let start = range.start;
-        self.stacks.push(range);
-        start
     }
 
     /// What was counted.
@@ -299,8 +282,10 @@ impl Guest {
         let period = self.clock.period();
         let named = counted.into_iter().filter_map(|counted| {
             Some(Count {
-                function: self.function(counted.hook)?,
-                line: counted.place.and_then(|place| self.line(place)),
+                function: self.known.function(&self.tracing, counted.hook)?,
+                line: counted
+                    .place
+                    .and_then(|place| self.known.line(&mut self.tracing, place)),
                 counted,
                 period,
             })
@@ -337,7 +322,7 @@ impl Guest {
 
 fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.counts_inside() {
+    match args.counts_there() {
         // Which module called is seen from the record only.
         true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
         true => want::COUNT | place,
@@ -354,16 +339,20 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
 }
 
 /// Copies of memory: address, bytes, and so many, padded.
-fn copied(mut words: &[u64]) -> Vec<(u64, Vec<u8>)> {
-    let mut pieces = Vec::new();
+fn copied(mut words: &[u64]) -> Pieces {
+    let mut pieces = Pieces::new();
+    let mut bytes = Vec::new();
     while let [at, length, rest @ ..] = words {
         let length = *length as usize;
         let count = length.div_ceil(8);
         if count > rest.len() {
             break;
         }
-        let bytes = rest[..count].iter().flat_map(|word| word.to_le_bytes());
-        pieces.push((*at, bytes.take(length).collect()));
+        bytes.clear();
+        for word in &rest[..count] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        pieces.add(*at, &bytes[..length]);
         words = &rest[count..];
     }
     pieces

@@ -3,8 +3,7 @@
 mod form;
 
 use super::signatures::Signatures;
-use super::sink::Sink;
-use super::source::Count;
+use super::sink::{End, Sink};
 use super::stacks::Stacks;
 use super::told::{At, Call as Began, Return, Told, What};
 use crate::cli::CallsArgs;
@@ -78,6 +77,7 @@ impl<'a> Printer<'a> {
             registers,
             pieces,
             line,
+            ..
         } = began;
         let known = self.signatures.of(&function.module, &function.name);
         let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
@@ -126,9 +126,7 @@ impl<'a> Printer<'a> {
         for open in inside {
             self.unwound(at, depth + 1, &open.call)?;
         }
-        for (at, bytes) in back.pieces {
-            open.pieces.add(at, &bytes);
-        }
+        open.pieces.lay(&back.pieces);
         self.returned(at, depth, &open, &back.returned)
     }
 
@@ -212,6 +210,7 @@ impl Sink for Printer<'_> {
             self.form.say_threads();
         }
         match told.what {
+            What::Opened(_) => Ok(()),
             What::Call(began) => self.called(told.at, began),
             What::Return(back) => self.came_back(told.at, back),
         }
@@ -221,7 +220,7 @@ impl Sink for Printer<'_> {
         self.out.flush()
     }
 
-    fn finish(&mut self, _: Vec<Count>) -> io::Result<()> {
+    fn finish(&mut self, _: End) -> io::Result<()> {
         self.break_line()?;
         self.out.flush()
     }

@@ -5,17 +5,13 @@
 //! module that calls, `-l` by the one that is called). We hook entries only; who called is seen from the return address,
 //! and a module calls those functions for which it has a slot in its PLT or GOT.
 
-use super::told::{Entered, Made, Shown};
+use super::told::{Entered, Made, Shown, Way};
+use crate::cli::CallsArgs;
+use crate::preset::Preset;
 use process::functions::{Function, Functions, Place};
-use process::symbols::Kind;
 use prototypes::{Filter, Where, filter::any_matches};
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::HashSet;
 use strsim::levenshtein;
-
-/// Calls by function and return address.
-type Known = HashMap<(u64, u64), Option<Arc<Shown>>>;
 
 /// What the command line asks for.
 pub struct Selection {
@@ -24,10 +20,6 @@ pub struct Selection {
     named: usize,
     e: Vec<Filter>,
     l: Vec<Filter>,
-    /// As long as no library comes or goes.
-    known: RefCell<Known>,
-    /// All names of a function.
-    names: RefCell<HashMap<u64, Arc<[String]>>>,
 }
 
 fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
@@ -48,7 +40,7 @@ const LINKERS: [&str; 4] = [
 ];
 
 /// Whether a module calls a function by this name through a slot of its own.
-fn calls(from: &Place, name: &str) -> bool {
+pub fn calls(from: &Place, name: &str) -> bool {
     from.symbols.imports(name) && !LINKERS.contains(&name)
 }
 
@@ -61,8 +53,6 @@ impl Selection {
             named,
             e,
             l,
-            known: RefCell::default(),
-            names: RefCell::default(),
         }
     }
 
@@ -73,8 +63,6 @@ impl Selection {
 
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
-        self.known.borrow_mut().clear();
-        self.names.borrow_mut().clear();
         let mut found = functions.find(true, |name, place| matches(&self.x, name, place));
         if !self.e.is_empty() || !self.l.is_empty() {
             // Called from one module, a function may lie in any; which calls count is seen at the call.
@@ -92,39 +80,26 @@ impl Selection {
         found
     }
 
-    /// As what a call of `function` that returns to `caller` is to be shown, if at all.
-    pub fn shows(
-        &self,
-        functions: &Functions,
-        function: &Function,
-        caller: u64,
-    ) -> Option<Arc<Shown>> {
-        let key = (function.address, caller);
-        if let Some(known) = self.known.borrow().get(&key) {
-            return known.clone();
-        }
-        let shown = self.find(functions, function, caller).map(Arc::new);
-        self.known.borrow_mut().insert(key, shown.clone());
-        shown
-    }
-
-    fn find(&self, functions: &Functions, function: &Function, caller: u64) -> Option<Shown> {
-        let Some(callee) = functions.module_of(function.address) else {
-            return Some(Shown::default());
-        };
-        let names = self.names(function, callee);
-        let entered = names.iter().find(|name| matches(&self.x, name, callee));
-        let made = functions.module_of(caller).and_then(|from| {
-            let outside = from.module.bias != callee.module.bias;
-            let wanted = |name: &&String| {
-                let slot = calls(from, name);
-                slot && matches(&self.e, name, from)
-                    || (slot || outside) && matches(&self.l, name, callee)
+    /// As what a call that goes this way is to be shown, if at all.
+    pub fn shows(&self, way: &Way) -> Option<Shown> {
+        let Way {
+            names,
+            module: callee,
+            ..
+        } = way;
+        let place = callee.place();
+        let entered = names.iter().find(|name| any_matches(&self.x, name, place));
+        let made = way.from.as_ref().and_then(|from| {
+            let outside = from.bias != callee.bias;
+            let slot = |at: usize| at < 64 && way.slots >> at & 1 != 0;
+            let wanted = |(at, name): &(usize, &String)| {
+                slot(*at) && any_matches(&self.e, name, from.place())
+                    || (slot(*at) || outside) && any_matches(&self.l, name, place)
             };
             // The name it is called by, if that can be told.
-            let by_slot = |name: &&String| calls(from, name) && wanted(name);
-            let name = names.iter().find(by_slot);
-            let name = name.or_else(|| names.iter().find(wanted))?;
+            let by_slot = |(at, name): &(usize, &String)| slot(*at) && wanted(&(*at, name));
+            let found = names.iter().enumerate().find(by_slot);
+            let (_, name) = found.or_else(|| names.iter().enumerate().find(wanted))?;
             Some(Made {
                 by: from.name.clone(),
                 name: name.clone(),
@@ -132,31 +107,31 @@ impl Selection {
         });
         let entered = entered.map(|name| Entered {
             name: name.clone(),
-            of: (!callee.module.main).then(|| callee.name.clone()),
+            of: (!callee.main).then(|| callee.name.clone()),
         });
         (made.is_some() || entered.is_some()).then_some(Shown { made, entered })
     }
 
-    /// All names of a function; first the one that it is hooked by.
-    fn names(&self, function: &Function, of: &Place) -> Arc<[String]> {
-        if let Some(known) = self.names.borrow().get(&function.address) {
-            return known.clone();
+    /// What is shown of a recording: all of it, unless something is asked for.
+    pub fn recorded(args: &CallsArgs) -> Self {
+        let mut x = args.x.clone();
+        let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
+        if x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty() {
+            x.push(Filter::parse("*").expect("it is right"));
         }
-        let mut names = vec![function.name.clone()];
-        for named in of.symbols.every() {
-            let symbol = named.symbol;
-            if symbol.address == function.address
-                && matches!(symbol.kind, Kind::Function | Kind::Indirect)
-                && !names.iter().any(|known| *known == named.name)
-            {
-                names.push(named.name.into_owned());
-            }
-        }
-        let names: Arc<[String]> = names.into();
-        self.names
-            .borrow_mut()
-            .insert(function.address, names.clone());
-        names
+        Selection::new(x, presets, args.e.clone(), args.l.clone())
+    }
+
+    /// Names that were asked for by `-x` and `-e` and are not among these.
+    pub fn missing<'s>(&'s self, known: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+        let known: HashSet<&str> = known.collect();
+        let wanted = self.x[..self.named]
+            .iter()
+            .chain(&self.e)
+            .flat_map(Filter::names);
+        wanted
+            .filter(|name| *name != "*" && !known.contains(name))
+            .collect()
     }
 
     /// Names that were asked for by `-x` and that no module has, each with names like it.

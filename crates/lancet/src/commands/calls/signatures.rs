@@ -5,14 +5,19 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use prototypes::{Prototype, Search};
+use prototypes::{Library, Prototype, Search};
 
 /// Prototypes, found when they are first asked for.
 pub struct Signatures {
     search: RefCell<Search>,
     known: RefCell<HashMap<(String, String), Option<Prototype>>>,
     unknown: Prototype,
+    /// There are files of `-F`.
+    named: bool,
 }
+
+/// How a function is called in a text that is its own.
+const ANYONE: &str = "f";
 
 /// Words shown of a function that nobody described; ltrace shows four.
 const UNKNOWN_WORDS: usize = 4;
@@ -37,6 +42,7 @@ impl Signatures {
             search: RefCell::new(search),
             known: RefCell::default(),
             unknown: Prototype::unknown(UNKNOWN_WORDS),
+            named: !named.is_empty(),
         })
     }
 
@@ -48,6 +54,25 @@ impl Signatures {
             .entry(key)
             .or_insert_with(|| self.search.borrow_mut().prototype(module, name))
             .clone()
+    }
+
+    /// The prototype of a function, if somebody described it, as a text that needs no other.
+    pub fn text(&self, module: &str, name: &str) -> Option<String> {
+        // Names of other languages are none in the grammar.
+        let prototype = self.of(module, name)?;
+        Some(Library::of(ANYONE, prototype).to_string())
+    }
+
+    /// Takes over the prototype that a function had when it was recorded, unless `-F` describes it.
+    pub fn learn(&self, module: &str, name: &str, text: &str) {
+        if self.named && self.of(module, name).is_some() {
+            return;
+        }
+        let (library, _) = Library::parse(name, text, &mut |_| None);
+        if let Some(prototype) = library.prototype(ANYONE) {
+            let key = (module.to_owned(), name.to_owned());
+            self.known.borrow_mut().insert(key, Some(prototype.clone()));
+        }
     }
 
     /// What is shown of a function that nobody described.

@@ -1,11 +1,11 @@
-//! Where calls come from: guests that are open.
+//! Where calls come from: guests that are open (and `replay`: a file).
 
 use super::guest::Guest;
 use super::signatures::Signatures;
 use super::sink::Sink;
 use crate::cli::CallsArgs;
 use process::functions::Function;
-use process::lanes::{Counted, Line};
+use process::lanes::{Counted, Line, Losses};
 use std::sync::Arc;
 
 /// What a source has after a look.
@@ -37,14 +37,14 @@ pub trait Source {
     /// Hands on what there is.
     fn read(&mut self, sink: &mut dyn Sink) -> anyhow::Result<Flow>;
 
-    /// Ends it; what was told before can still be read. Whether it could be ended as it should.
+    /// Ends it; what was told before can still be read. Whether all of it could be opened, and ended as it should.
     fn leave(&mut self) -> bool;
 
     /// What was counted instead of told.
     fn counted(&mut self) -> Vec<Count>;
 
-    /// Says on standard error what got lost; whether anything did.
-    fn say_losses(&mut self) -> bool;
+    /// What got lost in each process.
+    fn losses(&mut self) -> Vec<(i32, Losses)>;
 }
 
 /// Guests that are open.
@@ -94,14 +94,14 @@ impl Source for Live<'_> {
             any |= guest.read(sink)?;
         }
         Ok(match any {
-            _ if !alive.contains(&true) => Flow::Over,
             true => Flow::More,
+            false if !alive.contains(&true) => Flow::Over,
             false => Flow::Idle,
         })
     }
 
     fn leave(&mut self) -> bool {
-        let mut left = true;
+        let mut left = !self.refused;
         for guest in self.guests.iter_mut().filter(|guest| guest.is_alive()) {
             if let Err(error) = guest.leave() {
                 eprintln!("lancet: {error}");
@@ -125,28 +125,10 @@ impl Source for Live<'_> {
         all
     }
 
-    fn say_losses(&mut self) -> bool {
-        let mut lost = self.refused;
-        for guest in &mut self.guests {
-            lost |= say_losses(guest);
-        }
-        lost
+    fn losses(&mut self) -> Vec<(i32, Losses)> {
+        let guests = self.guests.iter_mut();
+        guests
+            .filter_map(|guest| Some((guest.pid(), guest.losses().ok()?)))
+            .collect()
     }
-}
-
-fn say_losses(guest: &mut Guest) -> bool {
-    let Ok(losses) = guest.losses() else {
-        return false;
-    };
-    if losses.sum() == 0 {
-        return false;
-    }
-    eprintln!(
-        "lancet: process {}: lost: {} records that found no room in time, {} calls of threads without a lane, {} counts",
-        guest.pid(),
-        losses.records,
-        losses.unlaned,
-        losses.uncounted
-    );
-    true
 }

@@ -3,7 +3,7 @@
 mod ltrace;
 
 use super::groups::{Groups, Ticket};
-use super::sink::Sink;
+use super::sink::{End, Sink};
 use super::source::Count;
 use super::stacks::Stacks;
 use super::told::{Told, What};
@@ -166,6 +166,7 @@ impl Summary {
 impl Sink for Summary {
     fn take(&mut self, told: Told) -> io::Result<()> {
         match told.what {
+            What::Opened(_) => {}
             What::Call(call) => {
                 let mut around = self.stacks.around(told.at);
                 let inner = around.any(|open| open.ticket.grouped);
@@ -195,8 +196,8 @@ impl Sink for Summary {
         Ok(())
     }
 
-    fn finish(&mut self, counted: Vec<Count>) -> io::Result<()> {
-        for count in &counted {
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        for count in &end.counted {
             self.add(count);
         }
         match self.ltrace {

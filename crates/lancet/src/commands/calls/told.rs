@@ -3,13 +3,13 @@
 //! ```text
 //!   live guests ─┐                          ┌─► printer
 //!                ├─► Source ─► Told ─► Sink ─┼─► summary
-//!   a recording ─┘                          └─► …
+//!   a recording ─┘                          └─► recorder
 //! ```
 
 use process::functions::Function;
 use process::lanes::Line;
-use prototypes::Pieces;
 use prototypes::capture::{Registers, Returned};
+use prototypes::{Pieces, Where};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Told {
 }
 
 /// Where and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At {
     /// The process.
     pub pid: i32,
@@ -42,10 +42,21 @@ pub struct At {
 /// See [`Told`].
 #[derive(Debug)]
 pub enum What {
+    /// A process was opened: comes before all else of it.
+    Opened(Opened),
     /// A function was called.
     Call(Call),
     /// It returned.
     Return(Return),
+}
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Its command line.
+    pub command: Vec<String>,
+    /// The language whose lines are told; empty = none.
+    pub vm: String,
 }
 
 /// A call.
@@ -53,6 +64,8 @@ pub enum What {
 pub struct Call {
     /// The function.
     pub function: Arc<Function>,
+    /// The way it goes.
+    pub way: Arc<Way>,
     /// As what it is shown.
     pub shown: Arc<Shown>,
     /// The return address.
@@ -63,6 +76,45 @@ pub struct Call {
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+}
+
+/// From where to where calls go: all that filters ask for.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// The function.
+    pub function: Arc<Function>,
+    /// All its names; first the one that it is hooked by.
+    pub names: Arc<[String]>,
+    /// The module it is in.
+    pub module: Arc<Module>,
+    /// The module that calls.
+    pub from: Option<Arc<Module>>,
+    /// For which of the names that has a slot to call through: a bit for each.
+    pub slots: u64,
+}
+
+/// A file that is mapped in a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Module {
+    /// Its path as the process sees it.
+    pub path: String,
+    /// Its name: SONAME or the file's.
+    pub name: Arc<str>,
+    /// It is the program itself.
+    pub main: bool,
+    /// What is added to its addresses: tells those apart that are mapped at the same time.
+    pub bias: u64,
+}
+
+impl Module {
+    /// As filters ask for it.
+    pub fn place(&self) -> Where<'_> {
+        Where {
+            path: &self.path,
+            soname: &self.name,
+            is_main: self.main,
+        }
+    }
 }
 
 /// As what a call is shown. One that both `-e` and `-x` name is two to ltrace: the second inside the first.
@@ -98,5 +150,5 @@ pub struct Return {
     /// What it returns.
     pub returned: Returned,
     /// What that and late arguments point to, to be laid over the call's.
-    pub pieces: Vec<(u64, Vec<u8>)>,
+    pub pieces: Pieces,
 }

@@ -19,7 +19,7 @@ use export::text::printable;
 use frames::live::stack::{Line, Stack};
 use serde_json::json;
 
-use super::listing::{Subject, place};
+use super::listing::{Subject, parked, place, tid, whose};
 use crate::cli::StackArgs;
 
 /// Frames below this share of their stack's cost are no one's fault.
@@ -47,7 +47,8 @@ pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow
             let line = json!({
                 "record": "scan",
                 "pid": subject.pid,
-                "tid": stack.thread.tid,
+                "tid": tid(stack),
+                "parked": parked(stack),
                 "bytes": stack.used(),
                 "objects": references(stack),
                 "predicted_us": cost.as_secs_f64() * 1e6,
@@ -69,7 +70,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow
         "references"
     )?;
     for (stack, cost) in &scanned {
-        let thread = format!("{} {}", stack.thread.tid, printable(&stack.thread.name));
+        let thread = whose(stack);
         row(out, *cost, stack.used(), references(stack), &thread)?;
         let mut blamed: Vec<(&Line, Duration)> = stack
             .lines

@@ -31,7 +31,7 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     };
     while !open.is_empty() && !interrupt::asked() && !over(started) {
         let due = Instant::now() + interval;
-        open.retain_mut(|(pid, live)| match live.look(false) {
+        open.retain_mut(|(pid, live)| match live.look(false, false) {
             Ok(look) => {
                 looks += 1;
                 stood += look.stopped;

@@ -19,6 +19,7 @@ use export::figures::{grouped, pause, size};
 use export::text::printable;
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
+use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
 use process::snapshot::Room;
@@ -92,10 +93,13 @@ fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
         };
         writeln!(
             out,
-            "warning: {} has a frame of {} bytes on the stack of thread {}{scanned}",
+            "warning: {} has a frame of {} bytes on the stack of {}{scanned}",
             place(subject, line),
             grouped(line.bytes()),
-            stack.thread.tid
+            match &stack.parked {
+                None => format!("thread {}", stack.thread.tid),
+                Some(_) => whose(stack),
+            }
         )?;
     }
     Ok(())
@@ -111,15 +115,26 @@ fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> 
         0 => String::new(),
         bytes => format!(", at most {} ever used", size(bytes)),
     };
-    writeln!(
-        out,
-        "thread {} {}: {} frames, {} in use, {} mapped{guard}{high_water}",
-        stack.thread.tid,
-        printable(&stack.thread.name),
-        stack.lines.len(),
-        size(stack.used()),
-        size(room.mapped),
-    )?;
+    let kind = if stack.parked.is_none() {
+        "thread "
+    } else {
+        ""
+    };
+    write!(out, "{kind}{}: ", whose(stack))?;
+    match stack.lines.len() {
+        0 => write!(out, "{} script frames", stack.homeless.len())?,
+        frames => write!(
+            out,
+            "{frames} frames, {} in use, {} mapped{guard}{high_water}",
+            size(stack.used()),
+            size(room.mapped)
+        )?,
+    }
+    if let Some(copied) = stack.copied {
+        let copied = grouped(copied);
+        write!(out, ", {copied} bytes copied at each switch")?;
+    }
+    writeln!(out)?;
     if let Some(scanned) = stack.scanned() {
         let objects: u64 = stack.lines.iter().filter_map(|line| line.objects).sum();
         writeln!(
@@ -139,13 +154,11 @@ fn frames(
     rows: usize,
 ) -> std::io::Result<()> {
     let counted = stack.lines.iter().any(|line| line.objects.is_some());
-    writeln!(
-        out,
-        "\n{:>9} {:>10}{}",
-        "bytes",
-        "all",
-        if counted { "  objects" } else { "" }
-    )?;
+    writeln!(out)?;
+    if !stack.lines.is_empty() {
+        let objects = if counted { "  objects" } else { "" };
+        writeln!(out, "{:>9} {:>10}{objects}", "bytes", "all")?;
+    }
     let mut all = 0;
     for line in stack.lines.iter().take(rows) {
         all += line.bytes();
@@ -167,12 +180,17 @@ fn frames(
             stack.lines.len() - rows
         )?;
     }
+    let all_there = stack.lines.is_empty();
     for script in &stack.homeless {
-        writeln!(
-            out,
-            "      and {}, whose native frame was not found",
-            printable(&script.to_string())
-        )?;
+        let script = script.to_string();
+        match all_there {
+            true => writeln!(out, "{:24}{}", "", printable(&script))?,
+            false => writeln!(
+                out,
+                "      and {}, whose native frame was not found",
+                printable(&script)
+            )?,
+        }
     }
     if let End::Lost(at) = stack.end {
         writeln!(
@@ -181,6 +199,32 @@ fn frames(
         )?;
     }
     Ok(())
+}
+
+fn scripts(scripts: &[Script]) -> Vec<serde_json::Value> {
+    let script =
+        |script: &Script| json!({ "path": script.path, "line": script.line, "name": script.name });
+    scripts.iter().map(script).collect()
+}
+
+/// Whose stack it is.
+pub fn whose(stack: &Stack) -> String {
+    match &stack.parked {
+        None => format!("{} {}", stack.thread.tid, printable(&stack.thread.name)),
+        Some(one) if one.object == 0 => format!("{}, parked", one.kind),
+        Some(one) => format!("{} {:#x}, parked", one.kind, one.object),
+    }
+}
+
+/// The thread's id for programs; null of what no thread runs.
+pub fn tid(stack: &Stack) -> Option<i32> {
+    stack.parked.is_none().then_some(stack.thread.tid)
+}
+
+/// What is parked, for programs.
+pub fn parked(stack: &Stack) -> Option<serde_json::Value> {
+    let one = stack.parked.as_ref()?;
+    Some(json!({ "kind": one.kind, "object": one.object }))
 }
 
 /// `libc.so.6: read+0x1a`, or what is known of a function without a name.
@@ -225,26 +269,27 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
         let line = json!({
             "record": "stack",
             "pid": subject.pid,
-            "tid": stack.thread.tid,
+            "tid": tid(stack),
             "thread": stack.thread.name,
+            "parked": parked(stack),
             "language": stack.language,
             "frames": stack.lines.len(),
-            "whole": stack.end == End::Whole && stack.homeless.is_empty(),
+            "whole": stack.end == End::Whole && (stack.homeless.is_empty() || stack.lines.is_empty()),
             "used": stack.used(),
             "mapped": room.mapped,
             "guard": room.guard,
             "high_water": room.high_water,
             "scanned": stack.scanned(),
+            "copied": stack.copied,
+            "scripts": scripts(&stack.homeless),
         });
         writeln!(out, "{line}")?;
         for frame in &stack.lines {
             let loaded = frame.module.and_then(|module| subject.modules.get(module));
-            let scripts = frame.scripts.iter().map(
-                |script| json!({ "path": script.path, "line": script.line, "name": script.name }),
-            );
             let line = json!({
                 "record": "frame",
-                "tid": stack.thread.tid,
+                "tid": tid(stack),
+                "parked": stack.parked.as_ref().map(|one| one.object),
                 "ip": frame.native.ip,
                 "sp": frame.native.sp,
                 "bytes": frame.bytes(),
@@ -252,7 +297,7 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
                 "function": frame.function.as_ref().and_then(|function| function.name.clone()),
                 "offset": frame.function.as_ref().map(|function| function.offset),
                 "objects": frame.objects,
-                "scripts": scripts.collect::<Vec<_>>(),
+                "scripts": scripts(&frame.scripts),
             });
             writeln!(out, "{line}")?;
         }

@@ -22,7 +22,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     }
     let (mut larger, mut lost) = (0, false);
     for &pid in &args.pids {
-        let (live, look) = match open(pid) {
+        let (live, look) = match open(pid, wants_fibers(args)) {
             Ok(opened) => opened,
             Err(error) if args.pids.len() == 1 => return Err(error),
             Err(error) => {
@@ -53,7 +53,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
     for path in &args.files {
         let mut core = Core::open(path)?;
         let modules = core.modules();
-        let (look, languages) = core.look(&modules);
+        let (look, languages) = core.look(&modules, wants_fibers(args));
         let command = core.command().to_owned();
         let subject = Subject {
             pid: core.pid(),
@@ -100,9 +100,14 @@ fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
     Ok(if lost { LOST } else { 0 })
 }
 
-fn open(pid: i32) -> anyhow::Result<(Live, Look)> {
+/// A collector scans those that are parked, too.
+fn wants_fibers(args: &StackArgs) -> bool {
+    args.fibers || args.gc
+}
+
+fn open(pid: i32, fibers: bool) -> anyhow::Result<(Live, Look)> {
     let mut live = attach(pid)?;
-    let look = live.look(true).map_err(plain)?;
+    let look = live.look(true, fibers).map_err(plain)?;
     Ok((live, look))
 }
 

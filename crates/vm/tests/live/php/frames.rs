@@ -86,6 +86,9 @@ fn frames_are_those_of_debug_backtrace() {
 
             if let Some(told) = lines.iter().find_map(|line| line.strip_prefix("parked\t")) {
                 php.each_fiber(&mut |fiber| {
+                    if fiber.data == 0 {
+                        return ControlFlow::Continue(());
+                    }
                     let frames: Result<Vec<Frame>, _> = php.frames(fiber.data).collect();
                     let names: Vec<String> = frames
                         .expect("frames of a fiber")

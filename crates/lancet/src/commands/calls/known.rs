@@ -1,0 +1,168 @@
+//! What numbers and addresses that a guest's lanes tell mean: functions, lines, ways, stacks. Each is looked up once.
+
+use super::select::{Selection, calls};
+use super::told::{Module, Shown, Way};
+use process::functions::{Function, Place};
+use process::hooks::Tracing;
+use process::lanes::Line;
+use process::maps::Maps;
+use process::symbols::Kind;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A way, and as what calls that go it are shown, if they are.
+type Shows = (Arc<Way>, Option<Arc<Shown>>);
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Known {
+    /// By the number of their hook.
+    functions: HashMap<u32, Option<Arc<Function>>>,
+    /// By their number.
+    lines: Vec<Arc<Line>>,
+    /// By the address where their file is mapped.
+    modules: HashMap<u64, Arc<Module>>,
+    /// All names of a function, by its address.
+    names: HashMap<u64, Arc<[String]>>,
+    /// By hook, and by the address that is returned to.
+    calls: HashMap<(u32, u64), Option<Shows>>,
+    /// By hook, and by the module that holds that address.
+    ways: HashMap<(u32, Option<u64>), Shows>,
+    /// Mappings that were seen to hold stacks.
+    stacks: Vec<Range<u64>>,
+}
+
+impl Known {
+    /// The function with this hook.
+    pub fn function(&mut self, tracing: &Tracing, hook: u32) -> Option<Arc<Function>> {
+        let find = || tracing.function(hook).cloned().map(Arc::new);
+        self.functions.entry(hook).or_insert_with(find).clone()
+    }
+
+    /// The way of a call, and as what it is shown; `None` if it is not.
+    pub fn way(
+        &mut self,
+        tracing: &Tracing,
+        selection: &Selection,
+        hook: u32,
+        caller: u64,
+    ) -> Option<(Arc<Way>, Arc<Shown>)> {
+        let known = match self.calls.get(&(hook, caller)) {
+            Some(known) => known,
+            None => {
+                let found = self.find(tracing, selection, hook, caller);
+                self.calls.entry((hook, caller)).or_insert(found)
+            }
+        };
+        let (way, shown) = known.as_ref()?;
+        Some((way.clone(), shown.clone()?))
+    }
+
+    fn find(
+        &mut self,
+        tracing: &Tracing,
+        selection: &Selection,
+        hook: u32,
+        caller: u64,
+    ) -> Option<Shows> {
+        let function = self.function(tracing, hook)?;
+        let functions = tracing.functions();
+        let from = functions.module_of(caller);
+        let key = (hook, from.map(|from| from.module.bias));
+        if let Some(known) = self.ways.get(&key) {
+            return Some(known.clone());
+        }
+        let way = match functions.module_of(function.address) {
+            // It was unloaded meanwhile.
+            None => Way {
+                names: [function.name.clone()].into(),
+                function,
+                ..Way::default()
+            },
+            Some(module) => {
+                let names = self.names(&function, module);
+                let slot = |name: &String| from.is_some_and(|from| calls(from, name));
+                let slots = names.iter().take(64).enumerate();
+                Way {
+                    function,
+                    module: self.module(module),
+                    from: from.map(|from| self.module(from)),
+                    slots: slots.fold(0, |all, (at, name)| all | u64::from(slot(name)) << at),
+                    names,
+                }
+            }
+        };
+        let shown = selection.shows(&way).map(Arc::new);
+        let found = (Arc::new(way), shown);
+        self.ways.insert(key, found.clone());
+        Some(found)
+    }
+
+    fn names(&mut self, function: &Function, of: &Place) -> Arc<[String]> {
+        let find = || {
+            let mut names = vec![function.name.clone()];
+            for named in of.symbols.every() {
+                let symbol = named.symbol;
+                if symbol.address == function.address
+                    && matches!(symbol.kind, Kind::Function | Kind::Indirect)
+                    && !names.iter().any(|known| *known == named.name)
+                {
+                    names.push(named.name.into_owned());
+                }
+            }
+            names.into()
+        };
+        self.names
+            .entry(function.address)
+            .or_insert_with(find)
+            .clone()
+    }
+
+    fn module(&mut self, place: &Place) -> Arc<Module> {
+        let make = || {
+            Arc::new(Module {
+                path: place.module.path.to_string_lossy().into_owned(),
+                name: place.name.clone(),
+                main: place.module.main,
+                bias: place.module.bias,
+            })
+        };
+        self.modules
+            .entry(place.module.bias)
+            .or_insert_with(make)
+            .clone()
+    }
+
+    /// The line with this number.
+    pub fn line(&mut self, tracing: &mut Tracing, place: usize) -> Option<Arc<Line>> {
+        let more = tracing.lanes().places().get(self.lines.len()..)?;
+        self.lines.extend(more.iter().cloned().map(Arc::new));
+        self.lines.get(place).cloned()
+    }
+
+    /// Libraries have come or gone.
+    pub fn forget_ways(&mut self) {
+        self.modules.clear();
+        self.names.clear();
+        self.calls.clear();
+        self.ways.clear();
+    }
+
+    /// The stack that holds a frame: the start of its mapping.
+    pub fn stack(&mut self, pid: i32, frame: u64) -> u64 {
+        if let Some(known) = self.stacks.iter().find(|range| range.contains(&frame)) {
+            return known.start;
+        }
+        // A mapping that grew or came: what is known may be no more.
+        let found = Maps::read(pid)
+            .ok()
+            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
+        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
+        self.stacks
+            .retain(|known| known.end <= range.start || known.start >= range.end);
+        let start = range.start;
+        self.stacks.push(range);
+        start
+    }
+}

@@ -1,0 +1,144 @@
+//! What is parked: fibers with their native and script frames, of every version there is a root for.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::harness::{Guest, Interpreter, records, stack};
+use super::languages::{Language, PHP, RUBY};
+
+/// Three fibers parked 0, 1 and 2 calls deep, one that has not begun, one that has ended, one that has resumed the one that
+/// waits. Each call goes through C.
+const RUBY_FIBERS: &str = "
+def wait_in(n)
+  n == 0 ? Fiber.yield : [1].each { wait_in(n - 1) }
+end
+parked = (0..2).map { |n| Fiber.new { wait_in(n) } }
+parked.each(&:resume)
+created = Fiber.new { 1 }
+ended = Fiber.new { 1 }
+ended.resume
+inner = Fiber.new { puts 'ready'; STDOUT.flush; STDIN.read }
+Fiber.new { inner.resume }.resume";
+const PHP_FIBERS: &str = "
+function wait_in($n) { $n == 0 ? Fiber::suspend() : array_map('wait_in', [$n - 1]); }
+$parked = array_map(fn($n) => new Fiber(fn() => wait_in($n)), [0, 1, 2]);
+foreach ($parked as $fiber) $fiber->start();
+$created = new Fiber(fn() => 1);
+$ended = new Fiber(fn() => 1); $ended->start();
+$outer = new Fiber(function () { $inner = new Fiber(function () { echo \"ready\\n\"; fgets(STDIN); }); $inner->start(); });
+$outer->start();";
+
+fn start(language: &Language, interpreter: &Interpreter, script: &str) -> Guest {
+    Guest::start(interpreter.command().args(language.options).arg(script))
+}
+
+/// Of everything that is parked the script frames, innermost first, by the names of its functions; how often each.
+fn parked(guest: &Guest, what: &str) -> BTreeMap<String, u32> {
+    let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+    let frames = records(&output, "frame");
+    let mut found = BTreeMap::new();
+    for one in records(&output, "stack") {
+        assert_eq!(one["whole"], true, "{what}: {one}");
+        if one["parked"].is_null() {
+            continue;
+        }
+        let object = &one["parked"]["object"];
+        let frames: Vec<&Value> = frames
+            .iter()
+            .filter(|frame| frame["parked"] == *object)
+            .collect();
+        let bytes: u64 = frames
+            .iter()
+            .filter_map(|frame| frame["bytes"].as_u64())
+            .sum();
+        let used = one["used"].as_u64().expect("bytes");
+        let small = one["mapped"].as_u64() < Some(4 << 20);
+        // Above the first frame a fiber has a few words, a thread its arguments.
+        assert!(
+            bytes <= used && (used - bytes <= 128 || !small || one["guard"] == 0),
+            "{what}: {bytes} of {one}"
+        );
+        let names = frames
+            .iter()
+            .flat_map(|frame| frame["scripts"].as_array().cloned().unwrap_or_default());
+        let names: Vec<String> = names
+            .map(|script| script["name"].as_str().expect("a name").to_owned())
+            .collect();
+        *found.entry(names.join(" ")).or_default() += 1;
+    }
+    found
+}
+
+fn expected(list: &[&str]) -> BTreeMap<String, u32> {
+    list.iter().map(|names| ((*names).to_owned(), 1)).collect()
+}
+
+#[test]
+fn rubys_fibers() {
+    for interpreter in RUBY.interpreters() {
+        let guest = start(&RUBY, &interpreter, RUBY_FIBERS);
+        let mut found = BTreeMap::new();
+        for (names, count) in parked(&guest, &interpreter.name) {
+            // 3.4 has `each` in Ruby.
+            found.insert(names.replace(" each", ""), count);
+        }
+        let again = "block in wait_in wait_in";
+        let begin = "block (2 levels) in <main>";
+        let wanted = [
+            "<main>".to_owned(),
+            "block in <main>".to_owned(),
+            format!("wait_in {begin}"),
+            format!("wait_in {again} {begin}"),
+            format!("wait_in {again} {again} {begin}"),
+        ];
+        assert_eq!(
+            found,
+            expected(&wanted.each_ref().map(String::as_str)),
+            "{}",
+            interpreter.name
+        );
+        assert!(guest.end());
+    }
+}
+
+#[test]
+fn phps_fibers() {
+    for interpreter in PHP
+        .interpreters()
+        .iter()
+        .filter(|one| !one.name.ends_with("7.4"))
+    {
+        let guest = start(&PHP, interpreter, PHP_FIBERS);
+        let mut found = BTreeMap::new();
+        for (names, count) in parked(&guest, &interpreter.name) {
+            // 8.4 says where a closure was made.
+            let names = names.split(' ').map(|name| {
+                if name.starts_with("{closure") {
+                    "{closure}"
+                } else {
+                    name
+                }
+            });
+            let names: Vec<&str> = names
+                .filter(|name| *name != "line" && !name.starts_with("code:"))
+                .collect();
+            *found.entry(names.join(" ")).or_default() += count;
+        }
+        let again = "array_map wait_in";
+        let wanted = [
+            "Fiber::start {main}".to_owned(),
+            "Fiber::start {closure}".to_owned(),
+            "Fiber::suspend wait_in {closure}".to_owned(),
+            format!("Fiber::suspend wait_in {again} {{closure}}"),
+            format!("Fiber::suspend wait_in {again} {again} {{closure}}"),
+        ];
+        assert_eq!(
+            found,
+            expected(&wanted.each_ref().map(String::as_str)),
+            "{}",
+            interpreter.name
+        );
+        assert!(guest.end());
+    }
+}
