@@ -13,6 +13,7 @@ struct Case {
     /// What it cannot do without.
     needs: &'static str,
     script: &'static str,
+    /// For some hundred thousand calls.
     rounds: u32,
     /// All functions, and those few that run the VM.
     hooks: [&'static [&'static str]; 2],
@@ -37,14 +38,14 @@ const CASES: [Case; 4] = [
         language: "python",
         needs: "import greenlet",
         script: "greenlets",
-        rounds: 2,
+        rounds: 1,
         hooks: PYTHON,
     },
     Case {
         language: "python",
         needs: "import gevent",
         script: "gevents",
-        rounds: 10,
+        rounds: 1,
         hooks: PYTHON,
     },
     Case {
@@ -79,7 +80,7 @@ const CASES: [Case; 4] = [
         language: "perl",
         needs: "use Time::HiRes;",
         script: "dies",
-        rounds: 5,
+        rounds: 1,
         hooks: [
             &["-x", "Perl_*", "-x", "PL_*"],
             &[

@@ -8,6 +8,7 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `recorded` | files: what was seen is seen again |
+//! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -34,5 +35,6 @@ mod machine;
 mod nasty;
 mod presets;
 mod recorded;
+mod refused;
 mod served;
 mod watch;
