@@ -5,7 +5,7 @@
 #   make test     format, lints, all tests with this machine's Ruby, documentation
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14,
 #                 Perl 5.32, 5.36 and 5.40, PHP 7.4, 8.2 and 8.4
-#   make soak     the long forms: 1,000 attaches, 1,000 kills
+#   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's own test suite
 #   make bench    cost, beside the rivals, in the same run
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
@@ -50,7 +50,7 @@ deps-test: deps
 # Headers that the bundled prototypes are held against.
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
-	@.ci/apt python3 python3-venv
+	@.ci/apt python3 python3-venv python3-greenlet
 	@.ci/rival py-spy
 
 deps-demo: deps
@@ -95,7 +95,7 @@ matrix: roots
 
 # Miri and ThreadSanitizer want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
-	@.ci/apt valgrind
+	@.ci/apt valgrind dejagnu g++ curl xz-utils ca-certificates
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
 
@@ -105,6 +105,7 @@ soak: deps-soak roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	crates/switch/soak
+	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run
 
 bench: deps-bench roots
 	cargo build --release -p lancet

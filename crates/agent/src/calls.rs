@@ -8,6 +8,7 @@ mod counts;
 mod lane;
 mod languages;
 mod loader;
+mod notices;
 mod places;
 mod pulse;
 mod scripted;
@@ -27,12 +28,20 @@ static mut CALLS: Calls = Calls {
     ring: 0,
     most_wait: 0,
     tid_offset: 0,
+    tells_pointer: 0,
     state_offset: 0,
     language: 0,
     facts: [0; wire::calls::FACTS],
     room: 0,
     r_debug: 0,
     wary: AtomicU64::new(0),
+    pid: 0,
+    follow: 0,
+    patience: 0,
+    child_patience: 0,
+    owner: 0,
+    late: AtomicU64::new(0),
+    refused: AtomicU64::new(0),
     unlaned: AtomicU64::new(0),
     areas: [Area {
         at: 0,
@@ -80,7 +89,6 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         let hook = (*frame).descriptor.cast::<Hook>();
         (&mut *frame, &*hook)
     };
-    let board = &crate::BOARD;
     // SAFETY: the command changes it while threads run; an aligned word is read whole.
     let wanted = unsafe { (&raw const hook.want).read_volatile() };
     if wanted == 0 {
@@ -88,14 +96,35 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     }
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const CALLS) };
+    if wanted & want::OWN != 0 {
+        return enter_own(calls, hook, frame, wanted);
+    }
+    tell_enter(calls, hook, frame, wanted)
+}
+
+/// Into a function that is hooked for ourselves, and perhaps for the user too.
+#[cold]
+#[inline(never)]
+fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
+    let board = &crate::BOARD;
     if wanted & want::LOADER != 0 {
         loader::changed(calls, board);
-        return 0;
     }
-    if wanted & want::DEFINES != 0 {
-        frame.ticket[0] = board.calls.load(Ordering::Relaxed).into();
-        return want::RETURN;
-    }
+    frame.ticket = [u64::from(board.calls.load(Ordering::Relaxed)), 0, 0];
+    let told = match wanted & want::TOLD {
+        0 => 0,
+        _ => tell_enter(calls, hook, frame, wanted),
+    };
+    let defines = match wanted & want::DEFINES {
+        0 => 0,
+        _ => want::RETURN,
+    };
+    told | defines | notices::at_call(calls, board, frame, wanted)
+}
+
+#[inline]
+fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
+    let board = &crate::BOARD;
     let (mut number, mut kept) = (hook.number, 0);
     if wanted & want::SCRIPTED != 0 {
         match scripted::called(hook, frame) {
@@ -132,16 +161,49 @@ fn room(calls: &Calls, program: [u64; 2]) -> u64 {
     if program[1] == 0 { 0 } else { calls.room }
 }
 
-/// Copies st(0), ten bytes, and leaves it where it is.
+/// What an x87 register that holds nothing is told as: what the processor makes of one, a NaN.
+const EMPTY: [u64; 2] = [0xc000_0000_0000_0000, 0xffff];
+
+/// Copies st(0), and st(1) for `words` = 4, and leaves both where they are. A prototype may be wrong, so an empty
+/// register is not touched: to load what was stored of one would leave the guest with a register more.
 ///
 /// # Safety
-/// There is room at `at`, and the function returns a long double.
-#[inline]
-unsafe fn look_at_st0(at: u64) {
-    // SAFETY: the caller's promise; what is popped is pushed again.
+/// There is room for `words` words at `at`.
+#[inline(never)]
+unsafe fn look_at_x87(at: u64, words: u64) {
+    let [first, second] = [at, at + 16];
+    // SAFETY: the caller's promise; what is popped is pushed again. `fxam` says 101 in C3, C2, C0 of an empty register (Intel SDM
+    // volume 1, table 8-7); C0 to C3 are nobody's across calls.
     unsafe {
-        core::arch::asm!("fstp tbyte ptr [{at}]", "fld tbyte ptr [{at}]", at = in(reg) at, options(nostack))
-    };
+        for at in (at..at + words * 8).step_by(16) {
+            (at as *mut [u64; 2]).write_unaligned(EMPTY);
+        }
+        core::arch::asm!(
+            "fxam",
+            "fnstsw ax",
+            "and eax, 0x4500",
+            "cmp eax, 0x4100",
+            "je 3f",
+            "fstp tbyte ptr [{first}]",
+            "cmp {words}, 4",
+            "jne 2f",
+            "fxam",
+            "fnstsw ax",
+            "and eax, 0x4500",
+            "cmp eax, 0x4100",
+            "je 2f",
+            "fstp tbyte ptr [{second}]",
+            "fld tbyte ptr [{second}]",
+            "2:",
+            "fld tbyte ptr [{first}]",
+            "3:",
+            first = in(reg) first,
+            second = in(reg) second,
+            words = in(reg) words,
+            out("eax") _,
+            options(nostack),
+        );
+    }
 }
 
 #[inline]
@@ -190,23 +252,30 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     };
     let [ticket, lane, began] = frame.ticket;
     let board = &crate::BOARD;
+    // SAFETY: as in `enter`.
+    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
+    if wanted & want::NOTICES != 0 {
+        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+    }
     // Of a session before this one, or told to a fork's parent.
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: as in `enter`.
-    let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
     if wanted & want::DEFINES != 0 {
-        return loader::wait(board);
+        loader::wait(calls, board);
+    }
+    // The frame was not `tell_enter`'s.
+    if lane == 0 {
+        return;
     }
     let number = match wanted & want::SCRIPTED {
         0 => hook.number,
         _ => scripted::number(hook, frame).unwrap_or(hook.number),
     };
-    // SAFETY: `enter` put the lane there, which is never unmapped.
+    // SAFETY: `enter` put it there, and lanes are never unmapped.
     let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
-    let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread_pointer() {
+    let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread(calls) {
         true => (lane, (ticket >> 32) as u32 & PLACE),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
@@ -220,14 +289,18 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     }
     let floats = if wanted & want::FLOATS != 0 { 2 } else { 0 };
-    let x87 = if wanted & want::X87 != 0 { 2 } else { 0 };
+    let x87 = match wanted & (want::X87 | want::X87_PAIR) {
+        0 => 0,
+        want::X87 => 2,
+        _ => 4,
+    };
     let fixed = RETURN_WORDS + floats + x87;
     let body = fixed + room(calls, hook.at_return);
     let Some(mut record) = Record::begin(lane, calls, board, kind::RETURN, body) else {
         return;
     };
     let told = Return {
-        hook: number,
+        hook: number | x87 << 32,
         ticks: now,
         frame: Frame::stack_arguments(frame).addr() as u64,
         registers: [results.rax, results.rdx],
@@ -239,8 +312,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             record.word(RETURN_WORDS + index, xmm[0]);
         }
         if x87 != 0 {
-            record.word(RETURN_WORDS + floats + 1, 0);
-            look_at_st0(record.address(RETURN_WORDS + floats));
+            look_at_x87(record.address(RETURN_WORDS + floats), x87);
         }
         if hook.at_return[1] != 0 {
             let end = captures::copy(

@@ -17,6 +17,7 @@
 //! | `books` | which row a birth belongs to |
 //! | `slots` | the row's number per heap slot |
 //! | `census` | the walk over the living |
+//! | `collections` | how long the collector marks |
 //! | `calls` | hooked functions: what they tell, on which line's behalf |
 //! | `names` | the VM's structures as text |
 //! | `vmcalls` | the VM's functions |
@@ -30,6 +31,7 @@ mod books;
 mod builtins;
 mod calls;
 mod census;
+mod collections;
 mod guard;
 mod names;
 mod slots;
@@ -75,6 +77,8 @@ static mut LEDGER: Ledger = Ledger {
     mapped: 0,
     slots: 0,
     moved: 0,
+    collections: 0,
+    collected: 0,
 };
 
 static mut AGENT: watch::Agent = watch::Agent::new();
@@ -133,6 +137,8 @@ unsafe extern "C" fn job(_: u64) {
         census::take(BOARD.argument.load(Ordering::Relaxed))
     } else if request == Request::Leave as u32 {
         guarded(leave)
+    } else if request == Request::Collect as u32 {
+        collections::collect(BOARD.argument.load(Ordering::Relaxed))
     } else {
         Reply::Refused
     };
@@ -198,4 +204,5 @@ const NO_CONFIG: Config = Config {
     census_at_end: 0,
     end_argument: 0,
     waker: 0,
+    collections: 0,
 };

@@ -14,6 +14,7 @@ const MUNMAP: u64 = 11;
 const RT_SIGPROCMASK: u64 = 14;
 const NANOSLEEP: u64 = 35;
 const GETPID: u64 = 39;
+const KILL: u64 = 62;
 const GETTID: u64 = 186;
 const MREMAP: u64 = 25;
 const CLOCK_GETTIME: u64 = 228;
@@ -129,6 +130,19 @@ pub fn pause(nanoseconds: u64) {
     let time = [0u64, nanoseconds];
     // SAFETY: `time` is a live `struct timespec`; the rest is not wanted.
     unsafe { syscall(NANOSLEEP, (&raw const time) as u64, 0, 0, 0, 0, 0) };
+}
+
+/// The kernel's id of this process.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(GETPID, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Whether there is such a process: signal 0 is none.
+pub fn is_process(pid: u64) -> bool {
+    const ESRCH: u64 = 0u64.wrapping_sub(3);
+    // SAFETY: nothing is sent.
+    unsafe { syscall(KILL, pid, 0, 0, 0, 0, 0) != ESRCH }
 }
 
 /// The kernel's id of this thread.

@@ -11,6 +11,13 @@ use wire::board::Functions;
 pub const NEWOBJ: u32 = 0x10_0000;
 /// `RUBY_INTERNAL_EVENT_GC_START`, before anything is marked.
 const GC_START: u32 = 0x40_0000;
+/// `RUBY_INTERNAL_EVENT_GC_START`, `_END_MARK`, `_ENTER`, `_EXIT`: marking begins and ends; the collector begins and ends a step.
+pub mod collector {
+    pub const START: u32 = super::GC_START;
+    pub const END_MARK: u32 = 0x80_0000;
+    pub const ENTER: u32 = 0x200_0000;
+    pub const EXIT: u32 = 0x400_0000;
+}
 /// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG`.
 const SAFE_RAW: u32 = 0x01 | 0x04;
 
@@ -86,6 +93,10 @@ calls! {
     /// `$!`.
     fn rb_errinfo as error() -> u64;
     fn rb_set_errinfo as set_error(error: u64) -> ();
+    /// Runs a line of Ruby; `state` is not 0 if it raised or threw.
+    fn rb_eval_string_protect as run(code: *const u8, state: *mut i32) -> u64;
+    /// One figure of `GC.stat`, by its symbol. Allocates nothing.
+    fn rb_gc_stat as figure(symbol: u64) -> u64;
     /// A full collection, unless the guest has disabled it.
     fn rb_gc_start as collect() -> u64;
     /// Collections so far.
@@ -132,5 +143,33 @@ impl Calls {
         // The hook's data is a VALUE that the collector marks: 0, an immediate one in every version.
         // SAFETY: the caller's.
         unsafe { self.add_hook2(hook, NEWOBJ | GC_START, 0, SAFE_RAW) };
+    }
+
+    /// Calls `hook` at every step of the collector.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn add_collector_hook(&self, hook: Hook) {
+        use collector::{END_MARK, ENTER, EXIT, START};
+        // SAFETY: the caller's.
+        unsafe { self.add_hook2(hook, START | END_MARK | ENTER | EXIT, 0, SAFE_RAW) };
+    }
+
+    /// What a line of Ruby, which ends with a zero, evaluates to; `None` if it raised, which leaves nothing behind.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn evaluate(&self, code: &[u8]) -> Option<u64> {
+        debug_assert_eq!(code.last(), Some(&0));
+        let mut state = 0;
+        // SAFETY: the caller's; `code` is a C string.
+        unsafe {
+            let error = self.error();
+            let value = self.run(code.as_ptr(), &raw mut state);
+            if state != 0 {
+                self.set_error(error);
+            }
+            (state == 0).then_some(value)
+        }
     }
 }

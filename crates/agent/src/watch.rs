@@ -88,6 +88,19 @@ impl Agent {
         let Some(ruby) = self.names.ruby() else {
             return Reply::Refused;
         };
+        if config.collections != 0 {
+            // SAFETY: the VM's lock is held.
+            return match unsafe { crate::collections::start(&self.calls, ledger) } {
+                true => {
+                    self.farewell = None;
+                    self.beat_seen = 0;
+                    self.look(board);
+                    self.hooked = true;
+                    Reply::Done
+                }
+                false => Reply::Refused,
+            };
+        }
         let heap = &ruby.layout().heap;
         let page_shift = heap.align.trailing_zeros();
         let sizes = heap.pools.as_ref().map_or(1, |pools| pools.count);
@@ -124,8 +137,13 @@ impl Agent {
             self.hooked = false;
             // SAFETY: the VM's lock is held; `watch` set both.
             unsafe {
-                self.calls.remove_hook(on_event);
-                self.calls.let_go(&raw mut self.mover);
+                self.calls.remove_hook(match self.config.collections {
+                    0 => on_event,
+                    _ => crate::collections::on_event,
+                });
+                if self.mover != 0 {
+                    self.calls.let_go(&raw mut self.mover);
+                }
             }
             self.mover = 0;
         }
@@ -309,7 +327,7 @@ impl Agent {
     /// Every so many births: is the command still there, and is there a reason to leave?
     #[cold]
     #[inline(never)]
-    fn look_round(&mut self, board: &Board, ledger: &mut Ledger) {
+    pub fn look_round(&mut self, board: &Board, ledger: &mut Ledger) {
         if self.farewell.is_none() && self.look(board) {
             self.farewell = Some(Farewell::Alone);
         }
@@ -430,7 +448,7 @@ unsafe extern "C" fn on_event(_data: u64, arg: u64) {
 
 /// The hook runs although the board is blank: a fork made this process, and wiped the page.
 #[cold]
-fn stranger() {
+pub fn stranger() {
     // SAFETY: a forked child has one thread, which holds the VM's lock.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut crate::LEDGER)) };
     let board = &crate::BOARD;

@@ -30,4 +30,4 @@ mod run;
 pub use describe::What;
 pub use format::{Conversion, Conversions, Kind};
 pub use op::{Op, Source, Width};
-pub use run::{Ended, Guest, Limits, Registers, Returned, run};
+pub use run::{CALLERS, Ended, Guest, Limits, Registers, Returned, run};

@@ -33,6 +33,9 @@ pub enum Source {
     Stack(u16),
     /// The address of this offset in the arguments on the stack.
     StackAddress(u16),
+    /// The address of the caller's frame pointer, which the hook keeps below the return address (crate `routine`,
+    /// `Frame`): from there on the stack tells who called whom.
+    Callers,
     /// What the function returned in rax. Known only on return.
     Rax,
     /// The second word returned, rdx.
@@ -172,6 +175,7 @@ impl Source {
             Self::StackAddress(offset) => (3, offset),
             Self::Rax => (4, 0),
             Self::Rdx => (5, 0),
+            Self::Callers => (6, 0),
         }
     }
 
@@ -183,6 +187,7 @@ impl Source {
             3 => Self::StackAddress(at),
             4 => Self::Rax,
             5 => Self::Rdx,
+            6 => Self::Callers,
             _ => return None,
         })
     }

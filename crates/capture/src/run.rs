@@ -70,6 +70,9 @@ pub enum Ended {
     Malformed,
 }
 
+/// From the caller's frame pointer, in the hook's frame, to the stack arguments: that word and the return address.
+pub const CALLERS: u64 = 16;
+
 /// An address below this is none: `vm.mmap_min_addr` keeps these pages free.
 const FIRST_ADDRESS: u64 = 4096;
 /// No piece crosses a page, so that `read` can prove one page and copy.
@@ -244,6 +247,7 @@ impl<G: Guest> Machine<'_, G> {
             Source::Gp(n) => self.registers.gp.get(usize::from(n)).copied(),
             Source::Sse(n) => self.registers.sse.get(usize::from(n)).copied(),
             Source::StackAddress(offset) => Some(stack.wrapping_add(offset.into())),
+            Source::Callers => Some(stack.wrapping_sub(CALLERS)),
             Source::Rax => Some(self.returned?.rax),
             Source::Rdx => Some(self.returned?.rdx),
             Source::Stack(offset) => {

@@ -9,6 +9,7 @@ fn sources() -> impl Strategy<Value = Source> {
         (0..8_u8).prop_map(Source::Sse),
         any::<u16>().prop_map(Source::Stack),
         any::<u16>().prop_map(Source::StackAddress),
+        Just(Source::Callers),
         Just(Source::Rax),
         Just(Source::Rdx),
     ]
@@ -93,12 +94,18 @@ fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64)
                 if at / 4096 % 3 == 2 {
                     return false;
                 }
-                (at..).zip(into).for_each(|(at, slot)| *slot = byte(at));
+                (0..)
+                    .zip(into)
+                    .for_each(|(offset, slot)| *slot = byte(at + offset));
                 true
             },
             |at: u64, piece: &[u8]| {
                 assert!(at / 4096 % 3 != 2, "what was not read");
-                assert!((at..).zip(piece).all(|(at, slot)| *slot == byte(at)));
+                assert!(
+                    (0..)
+                        .zip(piece)
+                        .all(|(offset, slot)| *slot == byte(at + offset))
+                );
                 bytes += piece.len() as u32;
                 assert!(bytes <= limits.bytes, "more bytes than allowed");
                 true

@@ -8,7 +8,7 @@
 //! Every size is held against what is really there before memory is taken for it.
 
 pub mod dynamic;
-mod imports;
+pub mod imports;
 mod machine;
 pub mod table;
 

@@ -1,12 +1,14 @@
 //! The functions of a guest: every module's symbols, by name and by address.
 
 use crate::error::{Error, Result};
+use crate::indirect::picked;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::modules::{GuestFiles, Module, modules};
 use crate::symbols::{Kind, Symbols};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A function in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct Function {
     pub address: u64,
     /// Its bytes; 0 = not known.
     pub size: u64,
-    /// An IFUNC: what stands there picks the function that is called, and is not it.
+    /// An IFUNC of which is not known what it picked: what stands there is not what is called (`indirect`).
     pub picks: bool,
 }
 
@@ -35,15 +37,22 @@ pub struct Place {
 }
 
 /// All modules of a guest, as they were when it was read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Functions {
-    places: Vec<Place>,
+    pid: i32,
+    places: Vec<Arc<Place>>,
+    /// What IFUNCs picked.
+    picked: OnceLock<HashMap<u64, u64>>,
 }
 
 impl Functions {
     /// Reads the modules; those without readable symbols are left out.
     pub fn read(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
-        let mut functions = Functions { places: Vec::new() };
+        let mut functions = Functions {
+            pid,
+            places: Vec::new(),
+            picked: OnceLock::new(),
+        };
         functions.refresh(pid, memory, maps)?;
         Ok(functions)
     }
@@ -53,8 +62,9 @@ impl Functions {
         let files = Arc::new(GuestFiles::of(pid));
         let modules = modules(&files, maps, memory).map_err(|error| Error::Elf { pid, error })?;
         let mut known = std::mem::take(&mut self.places);
+        self.picked = OnceLock::new();
         for module in modules {
-            let same = |place: &Place| {
+            let same = |place: &Arc<Place>| {
                 let old = &place.module;
                 (old.bias, old.device, old.inode) == (module.bias, module.device, module.inode)
             };
@@ -65,26 +75,25 @@ impl Functions {
                     Some(name) if !module.main => name.as_ref().into(),
                     _ => module.name().into(),
                 };
-                self.places.push(Place {
+                self.places.push(Arc::new(Place {
                     name,
                     module,
                     symbols,
-                });
+                }));
             }
         }
         Ok(())
     }
 
     /// The modules.
-    pub fn modules(&self) -> &[Place] {
+    pub fn modules(&self) -> &[Arc<Place>] {
         &self.places
     }
 
     /// The module that holds an address.
     pub fn module_of(&self, address: u64) -> Option<&Place> {
-        self.places
-            .iter()
-            .find(|place| place.module.contains(address))
+        let mut places = self.places.iter().map(Arc::as_ref);
+        places.find(|place| place.module.contains(address))
     }
 
     /// The address of a symbol that any module shows to others.
@@ -95,6 +104,42 @@ impl Functions {
             .filter(|symbol| symbol.kind != Kind::Indirect)
             .map(|symbol| symbol.address)
             .next()
+    }
+
+    /// What IFUNCs picked, by their own address.
+    fn picked(&self) -> &HashMap<u64, u64> {
+        self.picked
+            .get_or_init(|| match GuestMemory::open(self.pid) {
+                Ok(memory) => picked(&self.places, &memory),
+                Err(_) => HashMap::new(),
+            })
+    }
+
+    /// Where functions begin that were picked, as far as anybody asked.
+    pub fn picks(&self) -> impl Iterator<Item = u64> {
+        self.picked
+            .get()
+            .into_iter()
+            .flat_map(|picked| picked.values().copied())
+    }
+
+    /// Puts what was picked in the place of those that picked it.
+    fn follow_picks(&self, found: &mut [Function]) {
+        let picked = self.picked();
+        let targets: HashSet<u64> = picked.values().copied().collect();
+        let every = self.places.iter().flat_map(|place| place.symbols.every());
+        let sizes: HashMap<u64, u64> = every
+            .map(|named| named.symbol)
+            .filter(|symbol| symbol.size != 0 && targets.contains(&symbol.address))
+            .map(|symbol| (symbol.address, symbol.size))
+            .collect();
+        for function in found.iter_mut().filter(|function| function.picks) {
+            if let Some(target) = picked.get(&function.address) {
+                function.address = *target;
+                function.size = sizes.get(target).copied().unwrap_or(0);
+                function.picks = false;
+            }
+        }
     }
 
     /// Functions for which `wanted` says yes (name, module); `all` = not only those that are exported.
@@ -120,6 +165,9 @@ impl Functions {
                 true => place.symbols.every().for_each(&mut each),
                 false => place.symbols.exports().for_each(&mut each),
             }
+        }
+        if found.iter().any(|function| function.picks) {
+            self.follow_picks(&mut found);
         }
         // Several names of one function: the shortest, which the others are made from.
         found.sort_by(|a, b| {

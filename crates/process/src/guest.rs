@@ -139,6 +139,19 @@ impl Status {
 /// stopped for the first time.
 pub(crate) fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let status = openable(pid)?;
+    reach_memory(status)
+}
+
+/// The same for a process that is traced by us already.
+pub(crate) fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
+    let mut status = Status::read(pid)?;
+    status.tracer = 0;
+    status.check()?;
+    reach_memory(status)
+}
+
+fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
+    let pid = status.pid;
     let memory = GuestMemory::open(pid).map_err(|error| match error {
         Error::NotAllowed { .. } => why_not_allowed(pid),
         error => error,

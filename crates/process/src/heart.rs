@@ -95,5 +95,5 @@ pub fn ticks(duration: Duration) -> u64 {
         let ticks = crate::clock::now() - from;
         (ticks as u128 * 1_000_000 / started.elapsed().as_nanos()) as u64
     });
-    per_millisecond * duration.as_millis() as u64
+    per_millisecond.saturating_mul(duration.as_millis() as u64)
 }

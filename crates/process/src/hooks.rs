@@ -17,6 +17,8 @@
 //! attach finds them in the list and lifts them or uses them again.
 
 mod areas;
+mod notices;
+mod open;
 mod own;
 mod parked;
 mod set;
@@ -30,21 +32,22 @@ use crate::error::Result;
 use crate::functions::{Function, Functions};
 use crate::guest::{self, Status};
 use crate::heart::Heart;
-use crate::image::Image;
 use crate::lanes::Lanes;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::resident::Resident;
-use crate::ruby;
+use crate::stop::Ties;
 use areas::Areas;
+pub use notices::{Notice, Says};
 use standstill::stopped;
 use std::collections::HashMap;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use text::Texts;
-use wire::calls::{Calls, Hook, Patched};
-use wire::{Board, Config};
+use wire::Board;
+use wire::calls::{Hook, Patched};
 
 /// How a guest is traced.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +58,21 @@ pub struct Options {
     pub most_wait: Duration,
     /// Words that a record has for copies of what arguments point to.
     pub room: u64,
+    /// Children are followed.
+    pub follow: bool,
+}
+
+/// A process that ends waits for at least so long until all was read, and a child until it is followed.
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);
+/// And for so many times the longest wait of a call.
+const PATIENCE: u32 = 20;
+
+impl Options {
+    /// How long a call waits, and a process at its end.
+    fn waits(&self) -> [Duration; 2] {
+        let longer = self.most_wait.saturating_mul(PATIENCE);
+        [self.most_wait, longer.max(LEAST_PATIENCE)]
+    }
 }
 
 /// A function that is to be hooked.
@@ -97,6 +115,17 @@ pub struct Timing {
     pub stops: u32,
 }
 
+/// Where a program that has just begun says that its functions can be hooked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrives {
+    /// It is there.
+    Now,
+    /// When its loader has loaded its libraries, before their constructors: [`Tracing::has_news`].
+    AtLoader,
+    /// It has no loader: when its thread pointer is set, [`Tracing::has_thread_pointer`].
+    AtThread,
+}
+
 /// A guest whose calls are traced.
 #[derive(Debug)]
 pub struct Tracing {
@@ -107,23 +136,34 @@ pub struct Tracing {
     _heart: Heart,
     areas: Areas,
     lanes: Lanes,
+    session: u32,
+    patience: Duration,
     functions: Functions,
     /// Every hook that was ever made in this guest, by its place.
     hooks: HashMap<u64, Known>,
-    /// Functions that are hooked for ourselves.
-    own: Vec<u64>,
+    /// Functions that are hooked for ourselves, and what is wanted of them.
+    own: HashMap<u64, u64>,
+    follow: bool,
+    /// Its VM has not begun with the script yet.
+    awaits_script: bool,
+    /// `Board::news` as it was when the notices were read last.
+    news: u32,
     /// Address of the loader's `r_debug`.
     loader: u64,
     /// Where each program is that was written in this session.
     programs: HashMap<Vec<u64>, u64>,
     next_number: u64,
-    /// Functions by the number of their hook.
+    /// Functions by the number of their hook, those of libraries that are gone too: their calls may be told yet.
     names: HashMap<u32, Function>,
+    /// Code that was decoded, for as long as hooks are being set.
+    texts: Texts,
     timing: Timing,
     /// The language whose lines are told.
     vm: &'static str,
     /// Why no script lines can be told.
     no_lines: Option<String>,
+    ties: Ties,
+    arrives: Arrives,
     open: bool,
 }
 
@@ -137,87 +177,6 @@ struct Known {
 }
 
 impl Tracing {
-    /// Opens a process; nothing is hooked yet.
-    pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        let (status, memory, maps) = guest::reach(pid)?;
-        let gadgets = ruby::find_gadgets(pid, &memory, &maps)?;
-        let found = Resident::find(&memory, &maps, image);
-        if let Some(resident) = &found {
-            resident.check_free(&memory)?;
-        }
-        let functions = Functions::read(pid, &memory, &maps)?;
-        let script = state::Script::find(pid, &memory, &maps, &functions);
-        let ticks = crate::heart::ticks(options.most_wait);
-        let session = (crate::heart::unique() as u32).max(1);
-        let mut timing = Timing::default();
-        let (resident, no_lines) =
-            stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
-                let resident = Resident::place(found, borrowed, &memory, image)?;
-                resident.check_free(&memory)?;
-                let config = Config {
-                    session: u64::from(session),
-                    ..Config::default()
-                };
-                resident.claim(&memory, &config)?;
-                let threads: Vec<i32> = stop.threads().collect();
-                let (words, no_lines) = state::find(pid, &memory, &threads, &script)?;
-                let at = |offset: usize| resident.header.calls + offset as u64;
-                for (offset, value) in [
-                    (offset_of!(Calls, ring), options.ring),
-                    (offset_of!(Calls, most_wait), ticks),
-                    (offset_of!(Calls, room), options.room),
-                    (offset_of!(Calls, tid_offset), words.tid_offset),
-                    (offset_of!(Calls, state_offset), words.state_offset),
-                    (offset_of!(Calls, language), words.language),
-                    (
-                        offset_of!(Calls, wary),
-                        own::moves_stacks(&functions).into(),
-                    ),
-                ] {
-                    memory.write(at(offset), &value.to_le_bytes())?;
-                }
-                let facts: Vec<u8> = words
-                    .facts
-                    .iter()
-                    .flat_map(|word| word.to_le_bytes())
-                    .collect();
-                memory.write(at(offset_of!(Calls, facts)), &facts)?;
-                borrowed.call(resident.header.open_calls, 0)?;
-                Ok((resident, no_lines))
-            })?;
-        let heart = Heart::start(
-            memory.clone(),
-            resident.header.board + offset_of!(Board, beat) as u64,
-        );
-        let mut areas = Areas::read(&memory, resident.header.calls)?;
-        areas.forget_programs();
-        let lanes = Lanes::open(memory.clone(), resident.header.calls, session)?;
-        let mut tracing = Tracing {
-            status,
-            gadgets,
-            resident,
-            _heart: heart,
-            areas,
-            lanes,
-            functions,
-            hooks: HashMap::new(),
-            own: Vec::new(),
-            loader: 0,
-            programs: HashMap::new(),
-            next_number: 0,
-            names: HashMap::new(),
-            timing,
-            vm: script.name(),
-            no_lines,
-            open: true,
-            memory,
-        };
-        tracing.find_old_hooks()?;
-        tracing.set_own()?;
-        tracing.gate(session)?;
-        Ok(tracing)
-    }
-
     /// Hooks that were made at an earlier attach; where one that died left them set, they are lifted.
     fn find_old_hooks(&mut self) -> Result<()> {
         let mut left = Vec::new();
@@ -225,7 +184,7 @@ impl Tracing {
             self.next_number = self.next_number.max(hook.number + 1);
             let set = patches(&hook).iter().any(|patch| {
                 self.now(patch)
-                    .is_some_and(|now| now[..] == patch.is[..patch.length as usize])
+                    .is_some_and(|now| now[..] == patch.is[..now.len()])
             });
             if hook.want != 0 {
                 hook.want = 0;
@@ -235,7 +194,14 @@ impl Tracing {
             if set && hook.routine != self.resident.header.routines[FIND_FDE] {
                 left.push(hook.place);
             }
-            self.hooks.insert(hook.place, Known { at, hook, set });
+            // A place may have had several; the one that stands there is the one to know.
+            let newer = self
+                .hooks
+                .get(&hook.place)
+                .is_none_or(|known| set || !known.set);
+            if newer {
+                self.hooks.insert(hook.place, Known { at, hook, set });
+            }
         }
         match left.is_empty() {
             true => Ok(()),
@@ -264,6 +230,13 @@ impl Tracing {
     /// Hooks functions, in one stop; those that cannot be hooked, and why. Where a thread stands in the way of some, these
     /// are tried again a moment later.
     pub fn set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let refused = self.set_here(wanted);
+        self.texts = Texts::default();
+        refused
+    }
+
+    /// The same, where more is to be set at once.
+    fn set_here(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let mut refused = self.try_set(wanted.clone())?;
         for _ in 0..guest::TRIES {
             let busy = |refused: &Refused| refused.reason == set::IN_THE_WAY;
@@ -286,7 +259,7 @@ impl Tracing {
 
     fn try_set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
-        let mut texts = Texts::default();
+        let mut texts = std::mem::take(&mut self.texts);
         for wanted in wanted {
             match self.step(&wanted, &mut texts) {
                 Ok(step) => steps.push(step),
@@ -296,14 +269,20 @@ impl Tracing {
                 }),
             }
         }
+        self.texts = texts;
         if steps.is_empty() {
             return Ok(refused);
         }
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
         let mut timing = self.timing;
-        let set = stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
-            self.write(stop, borrowed, &steps, &mut refused)
-        });
+        let set = stopped(
+            &status,
+            &memory,
+            gadgets,
+            self.ties,
+            &mut timing,
+            |stop, borrowed| self.write(stop, borrowed, &steps, &mut refused),
+        );
         self.timing = timing;
         set.map(|()| refused)
     }
@@ -318,28 +297,35 @@ impl Tracing {
             .filter(|known| patches(&known.hook).len() > 1)
             .map(|known| (known.hook.patches[0].at, known.hook.stub))
             .collect();
-        let lifted = stopped(&status, &memory, gadgets, &mut timing, |stop, borrowed| {
-            threads::take_jumps(borrowed, &stop.threads().collect::<Vec<_>>(), &pads)?;
-            for place in places {
-                let Some(known) = self.hooks.get_mut(place) else {
-                    continue;
-                };
-                for patch in patches(&known.hook).iter().rev() {
-                    let length = (patch.length as usize).min(patch.is.len());
-                    let mut now = [0; 8];
-                    // A library that was unloaded has taken its hooks with it.
-                    if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
-                        && now[..length] == patch.is[..length]
-                    {
-                        memory.write(patch.at, &patch.was[..length])?;
+        let lifted = stopped(
+            &status,
+            &memory,
+            gadgets,
+            self.ties,
+            &mut timing,
+            |stop, borrowed| {
+                threads::take_jumps(borrowed, &stop.threads().collect::<Vec<_>>(), &pads)?;
+                for place in places {
+                    let Some(known) = self.hooks.get_mut(place) else {
+                        continue;
+                    };
+                    for patch in patches(&known.hook).iter().rev() {
+                        let length = (patch.length as usize).min(patch.is.len());
+                        let mut now = [0; 8];
+                        // A library that was unloaded has taken its hooks with it.
+                        if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
+                            && now[..length] == patch.is[..length]
+                        {
+                            memory.write(patch.at, &patch.was[..length])?;
+                        }
                     }
+                    known.set = false;
                 }
-                known.set = false;
-            }
-            let others = stop.threads().filter(|tid| *tid != status.pid);
-            let others = others.filter_map(|tid| Some(crate::ptrace::registers(tid).ok()?.rsp));
-            Ok(others.chain([borrowed.registers().rsp]).collect())
-        });
+                let others = stop.threads().filter(|tid| *tid != status.pid);
+                let others = others.filter_map(|tid| Some(crate::ptrace::registers(tid).ok()?.rsp));
+                Ok(others.chain([borrowed.registers().rsp]).collect())
+            },
+        );
         self.timing = timing;
         lifted
     }
@@ -356,7 +342,18 @@ impl Tracing {
 
     /// How many functions are hooked.
     pub fn hooked(&self) -> usize {
+        self.told().count()
+    }
+
+    /// How many functions were hooked at some time.
+    pub fn ever_hooked(&self) -> usize {
         self.names.len()
+    }
+
+    /// The functions whose calls are told now.
+    fn told(&self) -> impl Iterator<Item = &Function> {
+        let set = self.hooks.values().filter(|known| known.set);
+        set.filter_map(|known| self.names.get(&(known.hook.number as u32)))
     }
 
     /// What the hooks say.
@@ -382,6 +379,14 @@ impl Tracing {
     /// Whether the guest still runs.
     pub fn is_alive(&self) -> bool {
         self.status.is_current()
+    }
+
+    /// Whether it runs another program now. One that is ending has none.
+    pub fn is_replaced(&self) -> bool {
+        let program = format!("/proc/{}/exe", self.status.pid);
+        self.memory.word(self.resident.base).is_err()
+            && self.is_alive()
+            && std::fs::read_link(program).is_ok()
     }
 
     /// How long the guest stood still.
@@ -433,21 +438,32 @@ impl Tracing {
             .collect()
     }
 
+    /// Where our code is in the guest.
+    pub fn agent(&self) -> Range<u64> {
+        self.resident.base..self.resident.base + self.resident.header.size
+    }
+
+    /// The guest's memory.
+    pub fn memory(&self) -> &Arc<GuestMemory> {
+        &self.memory
+    }
+
     fn has_parked_frames(&self, stacks: &[u64]) -> bool {
         let [routine, end, _] = self.resident.header.routines;
         let Ok(maps) = Maps::read(self.status.pid) else {
             return false;
         };
-        let agent = self.resident.base..self.resident.base + self.resident.header.size;
         let mut ours = self.lanes.ranges();
-        ours.push(agent);
+        ours.push(self.agent());
         parked::may_be(&self.memory, &maps, routine..end, &ours, stacks)
     }
 }
 
 impl Drop for Tracing {
     fn drop(&mut self) {
-        if self.open && self.is_alive() {
+        // An exec has taken the memory away.
+        let there = || self.memory.word(self.resident.base).is_ok();
+        if self.open && self.is_alive() && there() {
             // Nobody is left to tell.
             let _ = self.leave();
         }

@@ -34,7 +34,7 @@ pub struct Lanes {
     words: Vec<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     address: u64,
     ring: u64,
@@ -45,6 +45,8 @@ struct Known {
     queue: Queue,
     /// More was written than was read.
     behind: bool,
+    /// It is in this memory: one that a parent's thread made after the fork is not in the child's.
+    there: bool,
     /// Losses of sessions before this.
     lost_before: u64,
     /// Since when the next record is unfinished while others follow it, and how far the lane was written then: what is
@@ -76,15 +78,65 @@ impl Lanes {
             session,
             words: Vec::new(),
         };
-        lanes.look()?;
-        for at in 0..lanes.known.len() {
-            let (reserved, lost) = lanes.written(at)?;
-            lanes.known[at].taken = reserved;
-            lanes.known[at].lost_before = lost;
-            lanes.give_back(at)?;
-        }
-        lanes.lost_before.unlaned = lanes.unlaned()?;
+        lanes.begin_here()?;
         Ok(lanes)
+    }
+
+    /// The lanes of a child that has a copy of this memory and stands still: as they are known here, from where the child
+    /// begins to speak.
+    pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
+        let mut lanes = Lanes {
+            memory,
+            calls: self.calls,
+            known: self.known.clone(),
+            by_address: self.by_address.clone(),
+            places: self.places.clone(),
+            by_line: self.by_line.clone(),
+            heads: BinaryHeap::new(),
+            blocked: false,
+            lost_before: Losses::default(),
+            session: self.session,
+            words: Vec::new(),
+        };
+        let there = lanes.addresses()?;
+        for lane in &mut lanes.known {
+            lane.there &= there.contains(&lane.address);
+        }
+        lanes
+            .by_address
+            .retain(|address, _| there.contains(address));
+        lanes.begin_here()?;
+        for at in 0..lanes.known.len() {
+            // What waits is its parent's to tell; the lines among it are known to both.
+            while lanes.known[at].queue.waiting() != 0 {
+                lanes.find_head(at);
+                lanes.known[at].queue.advance();
+            }
+        }
+        lanes.heads.clear();
+        for lane in lanes.known.iter().filter(|lane| lane.there) {
+            let field = lane.address + offset_of!(Lane, counts) as u64;
+            // Its parent's are counted there.
+            lanes.memory.write(field, &0u64.to_le_bytes())?;
+        }
+        Ok(lanes)
+    }
+
+    /// What was told and lost until now is nothing of ours.
+    fn begin_here(&mut self) -> Result<()> {
+        self.look()?;
+        for at in 0..self.known.len() {
+            if !self.known[at].there {
+                continue;
+            }
+            let (reserved, lost) = self.written(at)?;
+            let lane = &mut self.known[at];
+            (lane.taken, lane.lost_before) = (reserved, lost);
+            (lane.stuck, lane.abandoned) = (None, 0);
+            self.give_back(at)?;
+        }
+        self.lost_before.unlaned = self.unlaned()?;
+        Ok(())
     }
 
     /// The script lines so far.
@@ -92,12 +144,15 @@ impl Lanes {
         &self.places
     }
 
+    /// Where lanes are.
+    fn addresses(&self) -> Result<Vec<u64>> {
+        self.memory
+            .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)
+    }
+
     /// Finds lanes that were made since the last look.
     pub fn look(&mut self) -> Result<()> {
-        let addresses: Vec<u64> = self
-            .memory
-            .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)?;
-        for address in addresses {
+        for address in self.addresses()? {
             if address == 0 || self.by_address.contains_key(&address) {
                 continue;
             }
@@ -119,6 +174,7 @@ impl Lanes {
                 places: HashMap::new(),
                 queue: Queue::default(),
                 behind: false,
+                there: true,
                 lost_before: 0,
                 stuck: None,
                 abandoned: 0,
@@ -177,6 +233,9 @@ impl Lanes {
     }
 
     fn fill_lane(&mut self, at: usize, most: u64) -> Result<bool> {
+        if !self.known[at].there {
+            return Ok(false);
+        }
         let (reserved, _) = self.written(at)?;
         let lane = &mut self.known[at];
         let (from, ring) = (lane.taken, lane.words);
@@ -275,7 +334,7 @@ impl Lanes {
         let lane = &mut self.known[at];
         while let Some([header, body @ ..]) = lane.queue.front() {
             match (header >> 16 & 0xff, body) {
-                (kind::ENTRY | kind::RETURN, [_, ticks, ..]) => {
+                (kind::ENTRY | kind::RETURN | kind::FORK, [_, ticks, ..]) => {
                     self.heads.push(Reverse((*ticks, at)));
                     return;
                 }
@@ -333,7 +392,7 @@ impl Lanes {
     /// What has been counted so far.
     pub fn counted(&self) -> Result<Vec<Counted>> {
         let mut all = Vec::new();
-        for lane in &self.known {
+        for lane in self.known.iter().filter(|lane| lane.there) {
             let table = self
                 .memory
                 .word(lane.address + offset_of!(Lane, counts) as u64)?;
@@ -367,6 +426,9 @@ impl Lanes {
         };
         for at in 0..self.known.len() {
             let lane = &self.known[at];
+            if !lane.there {
+                continue;
+            }
             losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before) + lane.abandoned;
             if self
                 .memory
@@ -402,8 +464,13 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
                 hook: *hook as u32,
                 frame: *frame,
                 registers: [*rax, *rdx],
+                x87: (hook >> 32) as usize,
             };
             Some((back, *ticks, rest))
+        }
+        (kind::FORK, [child, ticks, rest @ ..]) => {
+            let child = *child as u32;
+            Some((What::Forked { child }, *ticks, rest))
         }
         _ => None,
     }
@@ -414,7 +481,7 @@ fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u6
 fn behind(words: &[u64], position: u64) -> Option<u64> {
     let begins = |at: usize| {
         let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
-        let known = matches!(what, kind::GAP..=kind::THREAD | kind::BEGUN);
+        let known = matches!(what, kind::GAP..=kind::FORK | kind::BEGUN);
         (known && at + length as usize <= words.len()).then_some(length as usize)
     };
     match begins(0) {

@@ -11,7 +11,7 @@
 //! | `image`, `resident` | the agent's file as memory, in the guest |
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
-//! | `functions`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
+//! | `functions`, `indirect`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
@@ -26,6 +26,7 @@ pub mod guest;
 mod heart;
 pub mod hooks;
 pub mod image;
+mod indirect;
 pub mod lanes;
 pub mod ledger;
 pub mod linkmap;
@@ -38,11 +39,12 @@ mod ptrace;
 pub mod resident;
 pub mod ruby;
 mod seccomp;
+pub mod seized;
 pub mod session;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;
-mod tracee;
+pub mod tracee;
 
 pub use error::{Error, Result};
 pub use image::Image;

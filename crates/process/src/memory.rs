@@ -118,7 +118,7 @@ impl vm::Memory for GuestMemory {
 ///
 /// # Safety
 /// The implementor promises just that.
-pub unsafe trait Record: Copy {
+pub unsafe trait Record: Sized {
     /// The record in `bytes`, which are as long as it is.
     fn from_bytes(bytes: &[u8]) -> Self {
         assert_eq!(bytes.len(), size_of::<Self>());
@@ -149,9 +149,11 @@ records!(
     wire::Frame,
     wire::Kind,
     wire::Counts,
+    wire::Collection,
     wire::Entry,
     wire::Segments,
     wire::calls::Area,
     wire::calls::Hook,
-    wire::calls::Count
+    wire::calls::Count,
+    wire::notices::Notice
 );

@@ -97,7 +97,7 @@ impl Program {
         options: Options,
         collect_at_end: bool,
     ) -> Result<Self> {
-        let tracee = Tracee::launch(command, options.follow)?;
+        let tracee = Tracee::launch(command, options.follow, None)?;
         Ok(Program {
             root: tracee.pid(),
             image,
@@ -155,6 +155,8 @@ impl Program {
                     .insert(child, Stage::Plain(Tracee::child(child)));
             }
             Happening::Syscall => return self.syscall(pid),
+            // Not asked for.
+            Happening::Signal(_) => {}
         }
         self.go_on(pid, false);
     }

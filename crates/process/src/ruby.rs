@@ -76,6 +76,8 @@ impl RubyGuest {
             rb_protect: function("rb_protect"),
             rb_errinfo: function("rb_errinfo"),
             rb_set_errinfo: function("rb_set_errinfo"),
+            rb_eval_string_protect: function("rb_eval_string_protect"),
+            rb_gc_stat: function("rb_gc_stat"),
         };
         if !missing.is_empty() {
             return Err(not_a_ruby(format!(

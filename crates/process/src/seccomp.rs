@@ -58,7 +58,7 @@ const CALLS: [Call; 9] = [
 ];
 
 /// What hooks call besides: they wait for room, ask whether a page can be read, and who their thread is.
-pub const OF_HOOKS: [Call; 3] = [
+pub const OF_HOOKS: [Call; 4] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(
         "rt_sigprocmask",
@@ -66,6 +66,7 @@ pub const OF_HOOKS: [Call; 3] = [
         [0x7fff_ffff, 0, 0, 8, 0, 0],
     ),
     call("gettid", libc::SYS_gettid, [0; 6]),
+    call("getpid", libc::SYS_getpid, [0; 6]),
 ];
 
 const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {

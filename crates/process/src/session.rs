@@ -3,6 +3,7 @@
 //! Between two requests nobody traces the guest. A thread of ours changes the board's beat; when it
 //! stands still, the agent leaves by itself.
 
+mod collections;
 mod visit;
 
 use crate::error::{Error, Result};
@@ -75,6 +76,8 @@ pub struct Session {
     /// The main thread, if it is ours for longer than a stop.
     tracee: Option<Tracee>,
     timing: Timing,
+    /// Collections that were read.
+    collected: u64,
     /// A request has not been answered in time: the next visit takes the surest way.
     insisting: bool,
     open: bool,
@@ -83,6 +86,11 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        Self::open_for(pid, image, options, false)
+    }
+
+    /// Opens it to count births, or else to time collections.
+    fn open_for(pid: i32, image: &Image, options: Options, collections: bool) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
         let found = Resident::find(&memory, &maps, image);
@@ -90,6 +98,7 @@ impl Session {
             resident.check_free(&memory)?;
         }
         let mut session = Session::new(status, memory, ruby, maps, options);
+        session.config.collections = u64::from(collections);
         session.enter_for_the_first_time(found, image)?;
         session.await_answer("set its hook")?;
         Ok(session)
@@ -115,6 +124,7 @@ impl Session {
             heart: Heart::still(),
             tracee: None,
             timing: Timing::default(),
+            collected: 0,
             insisting: false,
             open: false,
         }
@@ -167,6 +177,7 @@ impl Session {
             memory,
             tracee: None,
             timing: Timing::default(),
+            collected: 0,
             insisting: false,
             open: true,
         })

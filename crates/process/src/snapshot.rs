@@ -2,7 +2,8 @@
 //! and it goes on; whatever takes time is done afterwards, on the copy.
 //!
 //! ```text
-//!   before   maps, room for the copies, touched so that no page of it is missing
+//!   before   maps, room for the copies, touched so that no page of it is missing;
+//!            where what is wanted beside the stack lies now
 //!   stop     seize, interrupt, wait          ─┐
 //!            registers, process_vm_readv      │ `stopped`
 //!   go       detach                          ─┘
@@ -142,10 +143,12 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Takes one. While the guest stands, `more` is asked once per thread what else is to be copied with it,
-    /// and gets what has been copied by then. It must be quick.
+    /// and gets what has been copied by then. It must be quick. What it will `likely` ask for with the main thread is copied
+    /// by the same call as that thread's stack.
     pub fn take(
         pid: i32,
         maps: &Maps,
+        likely: &[Range<u64>],
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<Snapshot> {
         let mut copies = Copies {
@@ -188,15 +191,17 @@ impl Snapshot {
                 place,
                 mapping,
             };
+            let mut wanted = Vec::with_capacity(64);
             if !thread.mapping.is_empty() {
                 let from = place.sp.saturating_sub(RED_ZONE).max(thread.mapping.start);
-                copy(
-                    pid,
-                    from..thread.mapping.end.min(from + LARGEST_STACK),
-                    &mut copies,
-                );
+                wanted.push(from..thread.mapping.end.min(from + LARGEST_STACK));
             }
-            let wanted = more(&thread, &copies);
+            if thread.main {
+                wanted.extend_from_slice(likely);
+            }
+            copy_all(pid, &wanted, &mut copies);
+            let mut wanted = more(&thread, &copies);
+            wanted.retain(|range| copies.slice(range.clone()).is_none());
             copy_all(pid, &wanted, &mut copies);
             threads.push(thread);
         }

@@ -16,6 +16,7 @@ use crate::ptrace::{self, Event};
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,19 @@ struct Thread {
     grouped: bool,
     /// Traced by us before this stop, and after it.
     kept: bool,
+    /// It stood before this stop, and stands after it.
+    stays: bool,
+}
+
+/// How a guest's main thread is tied to us beside a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// Nobody traces it.
+    None,
+    /// We trace it: a program we started.
+    Kept,
+    /// We trace it, and it stands still: at its exec.
+    Standing,
 }
 
 impl Stop {
@@ -66,6 +80,24 @@ impl Stop {
         }
     }
 
+    /// The same for a main thread that is tied to us.
+    pub fn main(pid: i32, ties: Ties) -> Result<Self> {
+        if ties != Ties::Standing {
+            return Self::one(pid, pid, ties == Ties::Kept);
+        }
+        Ok(Stop {
+            pid,
+            threads: vec![Thread {
+                tid: pid,
+                stopped: true,
+                grouped: false,
+                kept: true,
+                stays: true,
+            }],
+            since: Instant::now(),
+        })
+    }
+
     /// Stops one more thread, if it does not stand already.
     pub fn also(&mut self, tid: i32) -> Result<()> {
         if self.threads.iter().any(|thread| thread.tid == tid) {
@@ -80,7 +112,7 @@ impl Stop {
     /// Stops every other thread too.
     pub fn rest(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        loop {
+        while thread_count(self.pid) != Some(self.threads.len()) {
             let mut found = false;
             for tid in thread_ids(self.pid)? {
                 if !self.threads.iter().any(|thread| thread.tid == tid) {
@@ -88,10 +120,11 @@ impl Stop {
                 }
             }
             if !found {
-                return Ok(());
+                break;
             }
             self.wait_for_all(deadline)?;
         }
+        Ok(())
     }
 
     /// Seizes and interrupts a thread; whether it is there.
@@ -110,6 +143,7 @@ impl Stop {
             stopped: false,
             grouped: false,
             kept,
+            stays: false,
         });
         match ptrace::interrupt(tid) {
             Ok(()) | Err(Errno::ESRCH) => Ok(true),
@@ -124,7 +158,13 @@ impl Stop {
             if self.threads[at].stopped {
                 continue;
             }
-            match wait_until_interrupted(tid, deadline) {
+            let mut handed_on = Vec::new();
+            let waited = wait_until_interrupted(tid, deadline, &mut handed_on);
+            if self.threads[at].kept {
+                let handed_on = handed_on.into_iter().map(|signal| (tid, signal));
+                HANDED_ON.with_borrow_mut(|all| all.extend(handed_on));
+            }
+            match waited {
                 Waited::Stopped(signal) => {
                     self.threads[at].stopped = true;
                     self.threads[at].grouped = signal != libc::SIGTRAP;
@@ -184,6 +224,9 @@ impl Thread {
     /// Sets the thread going, or puts it down among the stragglers: a thread of ours that does not
     /// stand still cannot be let go, and one that comes to stand still later must not stand for ever.
     fn let_go(self) {
+        if self.stays {
+            return;
+        }
         let freed = |thread: &Thread| match (thread.kept, thread.grouped) {
             // A group stop goes on: by itself after a detach, else if we listen.
             (true, true) => ptrace::listen(thread.tid),
@@ -197,7 +240,7 @@ impl Thread {
         if ptrace::interrupt(self.tid).is_err() {
             return;
         }
-        match wait_until_interrupted(self.tid, Instant::now() + PATIENCE) {
+        match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
             Waited::Stopped(_) => drop(freed(&self)),
             Waited::Gone | Waited::At(_) => {}
             Waited::Late if self.kept => {}
@@ -210,20 +253,33 @@ thread_local! {
     /// Threads that are ours but did not stand still in time (uninterruptible waits, no processor).
     /// Per thread, as tracing is.
     static STRAGGLERS: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
+
+    /// Signals that came for a thread of a program we started while it was being stopped. Nobody else hears of them.
+    static HANDED_ON: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lets go of threads that have come to stand still since we gave up on them. To be called often.
 pub fn tend_stragglers() {
     STRAGGLERS.with_borrow_mut(|all| {
-        all.retain(|tid| match wait_until_interrupted(*tid, Instant::now()) {
-            Waited::Stopped(_) => {
-                let _ = ptrace::detach(*tid, 0);
-                false
-            }
-            Waited::Gone | Waited::At(_) => false,
-            Waited::Late => true,
-        });
+        all.retain(
+            |tid| match wait_until_interrupted(*tid, Instant::now(), &mut Vec::new()) {
+                Waited::Stopped(_) => {
+                    let _ = ptrace::detach(*tid, 0);
+                    false
+                }
+                Waited::Gone | Waited::At(_) => false,
+                Waited::Late => true,
+            },
+        );
     });
+}
+
+/// Signals that thread `tid` got on its way to a stop since this was last asked.
+pub(crate) fn handed_on(tid: i32) -> Vec<i32> {
+    HANDED_ON.with_borrow_mut(|all| {
+        let own = all.extract_if(.., |(of, _)| *of == tid);
+        own.map(|(_, signal)| signal).collect()
+    })
 }
 
 /// Takes a thread back from the stragglers: it is ours already.
@@ -246,8 +302,8 @@ enum Waited {
     Late,
 }
 
-/// Waits for the stop an interrupt brings, handing on signals that come before it.
-fn wait_until_interrupted(tid: i32, deadline: Instant) -> Waited {
+/// Waits for the stop an interrupt brings, handing on signals that come before it; which, is noted.
+fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>) -> Waited {
     let mut looks = 0;
     loop {
         match ptrace::poll(tid) {
@@ -256,6 +312,7 @@ fn wait_until_interrupted(tid: i32, deadline: Instant) -> Waited {
                 if ptrace::resume(tid, signal).is_err() {
                     return Waited::Gone;
                 }
+                handed_on.push(signal);
                 continue;
             }
             Ok((_, Event::Special(event))) => return Waited::At(event),
@@ -278,6 +335,14 @@ fn wait_until_interrupted(tid: i32, deadline: Instant) -> Waited {
             sleep(Duration::from_micros(50));
         }
     }
+}
+
+/// How many threads there are, dying ones too: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
+/// fs/proc/base.c). If all of those that we hold are alive and no more are, none is left that could start another; to ask
+/// takes one call where the list takes five.
+fn thread_count(pid: i32) -> Option<usize> {
+    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
+    usize::try_from(links.checked_sub(2)?).ok()
 }
 
 /// The ids in `/proc/PID/task`.

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::elf::dynamic::{Dynamic, FileImage, MemoryImage};
+use crate::elf::imports::{self, Of};
 pub use crate::elf::table::Kind;
 use crate::elf::table::{Entry, Table};
 use crate::elf::{Error, Headers};
@@ -49,6 +50,15 @@ pub struct Named<'a> {
     pub default: bool,
     /// It is seen in its own source file or object only.
     pub local: bool,
+}
+
+/// What a slot's function is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Slot<'a> {
+    /// Its name, without a version.
+    Named(Cow<'a, str>),
+    /// The address in the guest of the function that picks it.
+    Picked(u64),
 }
 
 /// The symbols of one module.
@@ -119,6 +129,11 @@ impl Symbols {
             by_address: OnceLock::new(),
             imports: OnceLock::new(),
         })
+    }
+
+    /// The module's own file, if it is still the one that was loaded.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
     }
 
     /// The separate debug file, if there is one that belongs to the module.
@@ -263,6 +278,31 @@ impl Symbols {
             self.more()?
         };
         Some((String::from_utf8_lossy(table.name(name)?), offset))
+    }
+
+    /// The words that the loader fills with functions' addresses: where each is in the guest, and which function, by name or by
+    /// the address of the one that picks it.
+    pub fn slots(&self) -> Vec<(u64, Slot<'_>)> {
+        let guest = |address: u64| address.wrapping_add(self.bias);
+        let of = |of: Of| match of {
+            Of::Picked(by) => Some(Slot::Picked(guest(by))),
+            Of::Symbol(index) => {
+                let name = self.dynamic.as_ref()?.table().callable(index)?;
+                Some(Slot::Named(String::from_utf8_lossy(name)))
+            }
+        };
+        let of_static = || match &self.file {
+            Some(file) => imports::of_static(file, &self.headers),
+            None => Vec::new(),
+        };
+        let slots = match &self.dynamic {
+            Some(dynamic) => dynamic.slots().to_vec(),
+            None => of_static(),
+        };
+        let slots = slots.into_iter();
+        slots
+            .filter_map(|slot| Some((guest(slot.at), of(slot.of)?)))
+            .collect()
     }
 
     /// Every symbol the module shows to others, all versions of each.

@@ -23,6 +23,8 @@ pub enum Happening {
     Vfork(i32),
     /// At the start or the end of a system call.
     Syscall,
+    /// This signal is about to be delivered to it; told only if that was asked for.
+    Signal(i32),
     /// It is about to end; its memory is still there.
     Ending,
     /// It has ended: exit code, or 128 + signal as shells say it.
@@ -35,6 +37,18 @@ pub struct Tracee {
     pid: i32,
     at: Option<Happening>,
     to_syscalls: bool,
+    tells_signals: bool,
+}
+
+/// A user that a program runs as.
+#[derive(Clone, Debug)]
+pub struct User(nix::unistd::User);
+
+impl User {
+    /// By name; `None` = there is no such user.
+    pub fn named(name: &str) -> Option<Self> {
+        nix::unistd::User::from_name(name).ok().flatten().map(User)
+    }
 }
 
 /// What we want to be told of.
@@ -44,7 +58,7 @@ const FOLLOW: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
 impl Tracee {
     /// Starts a program, traced from before its exec. It stands at [`Happening::Exec`] soon.
-    pub fn launch(command: &[OsString], follow: bool) -> Result<Self> {
+    pub fn launch(command: &[OsString], follow: bool, user: Option<&User>) -> Result<Self> {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let failed = |error: io::Error| Error::Start {
             program: program.to_string_lossy().into_owned(),
@@ -57,6 +71,10 @@ impl Tracee {
             .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
         let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
         pointers.push(std::ptr::null());
+        let who = match user {
+            None => None,
+            Some(user) => Some(Who::of(user).map_err(|errno| failed(errno.into()))?),
+        };
         let ours = hold_child_signal();
         let (wait, go) = pipe()?;
         let (failure, fail) = pipe()?;
@@ -65,7 +83,7 @@ impl Tracee {
         match pid {
             -1 => return Err(Error::system("fork", io::Error::last_os_error())),
             // SAFETY: this is the child.
-            0 => unsafe { child(&pointers, &ours, &[&wait, &go, &fail]) },
+            0 => unsafe { child(&pointers, who.as_ref(), &ours, &[&wait, &go, &fail]) },
             _ => {}
         }
         let options = OPTIONS | if follow { FOLLOW } else { 0 };
@@ -81,6 +99,7 @@ impl Tracee {
             pid,
             at: None,
             to_syscalls: false,
+            tells_signals: false,
         };
         match read_errno(&failure) {
             None => Ok(tracee),
@@ -100,7 +119,21 @@ impl Tracee {
             pid,
             at: None,
             to_syscalls: false,
+            tells_signals: false,
         }
+    }
+
+    /// A process that stands at its exec, seized by us as it went there.
+    pub(crate) fn at_exec(pid: i32) -> Self {
+        Tracee {
+            at: Some(Happening::Exec),
+            ..Self::child(pid)
+        }
+    }
+
+    /// From now on it stands at each signal for its main thread.
+    pub fn tell_signals(&mut self) {
+        self.tells_signals = true;
     }
 
     /// Its id.
@@ -123,6 +156,9 @@ impl Tracee {
                 Event::Nothing => return Ok(None),
                 Event::Exited(code) => self.at = Some(Happening::Ended(code)),
                 Event::Killed(signal) => self.at = Some(Happening::Ended(128 + signal)),
+                Event::Signal(signal) if self.tells_signals => {
+                    self.at = Some(Happening::Signal(signal));
+                }
                 Event::Signal(signal) => self.resume(signal)?,
                 Event::Interrupted(libc::SIGTRAP) => self.resume(0)?,
                 // A group stop: it stays, and we hear of its end.
@@ -132,6 +168,20 @@ impl Tracee {
             }
         }
         Ok(self.at)
+    }
+
+    /// Signals that it got while it was being stopped for other work: they are delivered already.
+    pub fn handed_on(&self) -> Vec<i32> {
+        crate::stop::handed_on(self.pid)
+    }
+
+    /// How it has ended: its exit code, or the signal that killed it; `None` = it has not, or nobody saw.
+    pub fn end(&self) -> Option<std::result::Result<i32, i32>> {
+        match ptrace::end_of(self.pid)? {
+            Event::Exited(code) => Some(Ok(code)),
+            Event::Killed(signal) => Some(Err(signal)),
+            _ => None,
+        }
     }
 
     /// Notes that it stands at a ptrace event, which somebody else waited for.
@@ -166,6 +216,7 @@ impl Tracee {
                 self.at = ended;
                 Ok(())
             }
+            Some(Happening::Signal(signal)) => self.resume(signal),
             Some(_) => self.resume(0),
         }
     }
@@ -205,9 +256,13 @@ impl Tracee {
     pub fn let_go(&mut self) -> Result<()> {
         match self.at {
             Some(Happening::Ended(_)) => Ok(()),
-            Some(_) => {
+            Some(at) => {
                 self.at = None;
-                self.check(ptrace::detach(self.pid, 0))
+                let signal = match at {
+                    Happening::Signal(signal) => signal,
+                    _ => 0,
+                };
+                self.check(ptrace::detach(self.pid, signal))
             }
             None => {
                 self.check(ptrace::interrupt(self.pid))?;
@@ -244,12 +299,43 @@ impl Tracee {
     }
 }
 
+/// The ids of a user, looked up before the fork.
+struct Who {
+    user: libc::uid_t,
+    group: libc::gid_t,
+    groups: Vec<libc::gid_t>,
+}
+
+impl Who {
+    fn of(User(user): &User) -> nix::Result<Self> {
+        let name = CString::new(user.name.as_str()).map_err(|_| nix::errno::Errno::EINVAL)?;
+        let groups = nix::unistd::getgrouplist(&name, user.gid)?;
+        Ok(Who {
+            user: user.uid.as_raw(),
+            group: user.gid.as_raw(),
+            groups: groups.into_iter().map(|group| group.as_raw()).collect(),
+        })
+    }
+
+    /// Whether the kernel let us. System calls themselves: libc's functions would speak to other threads, which a child
+    /// of fork has none of.
+    fn become_it(&self) -> bool {
+        // SAFETY: numbers, and a list that lives through the call.
+        unsafe {
+            libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()) == 0
+                && libc::syscall(libc::SYS_setgid, self.group) == 0
+                && libc::syscall(libc::SYS_setuid, self.user) == 0
+        }
+    }
+}
+
 /// In the child, until it is the program.
 ///
 /// # Safety
 /// Only right after fork.
 unsafe fn child(
     words: &[*const libc::c_char],
+    who: Option<&Who>,
     mask: &libc::sigset_t,
     [wait, go, fail]: &[&OwnedFd; 3],
 ) -> ! {
@@ -265,7 +351,9 @@ unsafe fn child(
         // Rust ignores it for its own programs; the guest must find it as the shell would give it.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
-        libc::execvp(words[0], words.as_ptr());
+        if who.is_none_or(|who| who.become_it()) {
+            libc::execvp(words[0], words.as_ptr());
+        }
         let errno = *libc::__errno_location();
         libc::write(fail, (&raw const errno).cast(), size_of::<i32>());
         libc::_exit(127)

@@ -31,6 +31,15 @@ pub use write::Writer;
 /// The first bytes of every recording.
 const MAGIC: [u8; 8] = *b"\x89lancet\n";
 
+/// Whether this file begins as recordings do.
+pub fn is_recording(path: &std::path::Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    let file = std::fs::File::open(path);
+    file.and_then(|mut file| std::io::Read::read_exact(&mut file, &mut first))
+        .is_ok()
+        && first == MAGIC
+}
+
 /// Of the layout. A reader takes no other.
 pub const VERSION: u32 = 1;
 

@@ -153,7 +153,14 @@ macro_rules! routines {
             "call [rbp - 24]",
             // Closed meanwhile, or this is a child that came out of fork below: nothing to note any more.
             "cmp dword ptr [rip + {gate} + {offset}], 0",
-            "je 37f",
+            "jne 36f",
+            // But a child's own way to us is this one.
+            "push r11",
+            "mov r11, [rbp - 16]",
+            "test dword ptr [r11 + 8], 8",
+            "pop r11",
+            "jz 37f",
+            "36:",
             // What it left, whole, below the frame.
             "lea rsp, [rbp - 576]",
             "and rsp, -16",

@@ -48,6 +48,8 @@ pub mod flags {
     /// [`Descriptor::copied`](super::Descriptor) comes from the prototype, so all of it is there to read. Without
     /// it, and where the copy would reach into another page, the routine asks the kernel first.
     pub const EXACT: u32 = 4;
+    /// `leave` is called though the gate is closed by then: the function may return in a child, whose gate a fork wipes.
+    pub const FORKS: u32 = 8;
 }
 
 /// Stack arguments copied where nothing is known of the function: twelve words after the six registers.

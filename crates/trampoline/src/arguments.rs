@@ -15,7 +15,7 @@
 //! A direct jump out of the function is followed: a tail call reads the same arguments, a cold part is the same function.
 //! What cannot be followed (a jump through a pointer on the entry's stack) is [`Stack::Unproven`].
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use core::ops::Range;
@@ -36,44 +36,80 @@ pub enum Stack {
     All,
 }
 
-/// Instructions followed of one function, those it jumps to included.
-const MOST_STEPS: usize = 20_000;
+/// Instructions followed outside of a function that jumps there with a frame of its own: its cold part, and what stands behind
+/// that in the text, for the call that ends it (`abort`) does not say that it does not return.
+const MOST_OUTSIDE: usize = 1_000;
+/// Functions followed from jump to jump.
+const MOST_TAILS: usize = 2_000;
 /// Registers by their number; more than this are none.
 const REGISTERS: usize = 16;
 
 /// What is known at an instruction: for each general register how far above the return address it points.
 type Known = [Option<i64>; REGISTERS];
 
-/// Follows the function in the text `code`, which stands at `at`; it begins and ends with `function`.
-pub fn stack(code: &[u8], at: u64, function: Range<u64>) -> Stack {
+/// What is known of the functions of one text: each is followed once, however many end by a jump to it.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    /// By address: what a function does itself, and where it jumps to as if it were called.
+    followed: BTreeMap<u64, (Stack, Vec<u64>)>,
+}
+
+impl Stacks {
+    /// Follows the function in the text `code`, which stands at `at`; it begins and ends with `function`. `starts` are where
+    /// functions begin, by rising address.
+    pub fn of(&mut self, code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> Stack {
+        let (mut most, mut seen) = (Stack::Reads(0), BTreeSet::new());
+        let mut pending = alloc::vec![function];
+        while let Some(function) = pending.pop() {
+            if !seen.insert(function.start) {
+                continue;
+            }
+            let entry = self.followed.entry(function.start);
+            let (own, tails) = entry.or_insert_with(|| follow(code, at, function, starts));
+            most = most.max(*own);
+            if most == Stack::All || seen.len() > MOST_TAILS {
+                return Stack::All;
+            }
+            pending.extend(tails.iter().map(|tail| {
+                let next = starts.partition_point(|start| start <= tail);
+                *tail..starts.get(next).copied().unwrap_or(at + code.len() as u64)
+            }));
+        }
+        most
+    }
+}
+
+/// Follows one function.
+fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack, Vec<u64>) {
+    let mut known = [None; REGISTERS];
+    known[Register::RSP.number()] = Some(0);
     let mut walk = Walk {
         code,
         at,
-        end: function.end,
+        own: function.clone(),
+        starts,
         factory: InstructionInfoFactory::new(),
         seen: BTreeSet::new(),
-        pending: Vec::new(),
+        pending: alloc::vec![(function.start, known)],
         most: Stack::Reads(0),
         tables: Vec::new(),
+        tails: Vec::new(),
     };
-    let mut known = [None; REGISTERS];
-    known[Register::RSP.number()] = Some(0);
-    walk.pending.push((function.start, known));
+    let most_steps = MOST_OUTSIDE + usize::try_from(function.end - function.start).unwrap_or(0);
     let (mut steps, mut swept) = (0, BTreeSet::new());
     loop {
         while let Some((ip, known)) = walk.pending.pop() {
-            walk.block(ip, known, &mut steps);
-            if steps > MOST_STEPS || walk.most == Stack::All {
-                return if steps > MOST_STEPS {
-                    Stack::All
-                } else {
-                    walk.most
-                };
+            walk.block(ip, known, &mut steps, most_steps);
+            if steps > most_steps {
+                walk.most = Stack::All;
+            }
+            if walk.most == Stack::All {
+                return (walk.most, Vec::new());
             }
         }
         // What a jump table leads to is not read from the table: everything around the jump is followed with what was known there.
         let Some((jump, known)) = walk.tables.pop() else {
-            return walk.most;
+            return (walk.most, walk.tails);
         };
         if swept.insert(jump) {
             walk.around(jump, known);
@@ -84,7 +120,8 @@ pub fn stack(code: &[u8], at: u64, function: Range<u64>) -> Stack {
 struct Walk<'a> {
     code: &'a [u8],
     at: u64,
-    end: u64,
+    own: Range<u64>,
+    starts: &'a [u64],
     factory: InstructionInfoFactory,
     /// Instructions, each with where rsp and rbp pointed: code behind a call that does not return seems to be reached
     /// with another stack, and is followed for both.
@@ -92,6 +129,8 @@ struct Walk<'a> {
     pending: Vec<(u64, Known)>,
     most: Stack,
     tables: Vec<(u64, Known)>,
+    /// Where it jumps to as if it were called: nothing is known there but where the return address is.
+    tails: Vec<u64>,
 }
 
 fn number(register: Register) -> Option<usize> {
@@ -106,7 +145,7 @@ impl Walk<'_> {
     }
 
     /// Reads on from `ip` to where the path ends or meets one that was followed.
-    fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize) {
+    fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize, most: usize) {
         loop {
             let pointers = (known[Register::RSP.number()], known[Register::RBP.number()]);
             if !self.seen.insert((ip, pointers.0, pointers.1)) {
@@ -118,17 +157,17 @@ impl Walk<'_> {
                 return;
             };
             let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
-            if instruction.is_invalid() || *steps > MOST_STEPS || self.most == Stack::All {
+            if instruction.is_invalid() || *steps > most || self.most == Stack::All {
                 return;
             }
             self.reads(&instruction, &known);
             let moved = self.moved(&instruction, &known);
             match instruction.flow_control() {
                 FlowControl::ConditionalBranch => {
-                    self.pending.push((instruction.near_branch_target(), moved));
+                    self.jump(instruction.near_branch_target(), moved);
                 }
                 FlowControl::UnconditionalBranch => {
-                    self.pending.push((instruction.near_branch_target(), moved));
+                    self.jump(instruction.near_branch_target(), moved);
                     return;
                 }
                 FlowControl::IndirectBranch => {
@@ -151,6 +190,20 @@ impl Walk<'_> {
             }
             known = moved;
             ip = instruction.next_ip();
+            // A call at a function's end does not return.
+            let called = instruction.mnemonic() == Mnemonic::Call;
+            if called && (ip == self.own.end || self.starts.binary_search(&ip).is_ok()) {
+                return;
+            }
+        }
+    }
+
+    fn jump(&mut self, to: u64, known: Known) {
+        let rsp = Register::RSP.number();
+        let bare = (0..REGISTERS).all(|n| known[n] == if n == rsp { Some(0) } else { None });
+        match bare && !self.own.contains(&to) {
+            true => self.tails.push(to),
+            false => self.pending.push((to, known)),
         }
     }
 
@@ -266,7 +319,13 @@ impl Walk<'_> {
         let Some(bytes) = self.bytes(jump) else {
             return;
         };
-        let length = usize::try_from(self.end.saturating_sub(jump)).unwrap_or(usize::MAX);
+        let next = self.starts.partition_point(|start| *start <= jump);
+        let end = match self.own.contains(&jump) {
+            true => Some(&self.own.end),
+            false => self.starts.get(next),
+        };
+        let length = end.and_then(|end| usize::try_from(end - jump).ok());
+        let length = length.unwrap_or(usize::MAX);
         let bytes = &bytes[..length.min(bytes.len())];
         let mut decoder = Decoder::with_ip(64, bytes, jump, DecoderOptions::NONE);
         let mut reached = Vec::new();
@@ -291,7 +350,8 @@ mod tests {
     use super::*;
 
     fn of(code: &[u8]) -> Stack {
-        stack(code, 0x1000, 0x1000..0x1000 + code.len() as u64)
+        let function = 0x1000..0x1000 + code.len() as u64;
+        Stacks::default().of(code, 0x1000, function, &[])
     }
 
     #[test]
@@ -329,7 +389,10 @@ mod tests {
         assert_eq!(of(&branch), Stack::Reads(16));
         // jmp +1; int3; mov rax,[rsp+24]; ret, the second being another function
         let tail = [0xeb, 0x01, 0xcc, 0x48, 0x8b, 0x44, 0x24, 0x18, 0xc3];
-        assert_eq!(stack(&tail, 0x1000, 0x1000..0x1002), Stack::Reads(24));
+        assert_eq!(
+            Stacks::default().of(&tail, 0x1000, 0x1000..0x1002, &[]),
+            Stack::Reads(24)
+        );
         // jmp [rip+0]
         assert_eq!(of(&[0xff, 0x25, 0, 0, 0, 0]), Stack::Unproven);
     }

@@ -39,7 +39,7 @@ pub mod usdt;
 
 pub use routine::{Descriptor, Frame, ProbeFrame, Results};
 
-pub use arguments::{Stack, stack};
+pub use arguments::{Stack, Stacks};
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};
 pub use refusal::Refusal;

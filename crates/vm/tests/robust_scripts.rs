@@ -107,7 +107,7 @@ fn ask_perl(memory: &impl Memory, at: u64) {
 fn ask_php(memory: &impl Memory, at: u64) {
     let out = &mut Short(1 << 12);
     for layout in php::Layout::all() {
-        let facts = php::Facts::from_words([layout.api.into(), at, at]);
+        let facts = php::Facts::from_words([layout.api.into(), at, at, 64]);
         let php = php::Php::new(memory, facts).expect("a known version");
         let _ = php.here();
         for frame in php.frames(at).take(4).flatten() {
@@ -127,6 +127,8 @@ fn ask_php(memory: &impl Memory, at: u64) {
                 ControlFlow::Continue(())
             }
         });
+        let _ = php.fiber(at, at);
+        let _ = php.parked(at);
         let _ = php.write_value(at, 1000, out);
     }
     let _ = php::Facts::find(memory, &|_| Some(at));

@@ -1,5 +1,6 @@
 //! The agent's door: how it is found, what it was told, what it is asked now.
 
+use crate::notices::{NOTICES, Notice};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Stands at the start of the agent's mapping, read-only for the guest; written and read by the
@@ -61,7 +62,14 @@ pub enum Request {
     Census = 2,
     /// Take the hook out, give all memory back, go quiet.
     Leave = 3,
+    /// Have the VM collect garbage: [`COLLECT_MINOR`] or [`COLLECT_FULL`].
+    Collect = 4,
 }
+
+/// Argument of [`Request::Collect`]: young objects only.
+pub const COLLECT_MINOR: u64 = 1;
+/// Argument of [`Request::Collect`]: all objects. 0 = where the thread stands no collection may be run.
+pub const COLLECT_FULL: u64 = 2;
 
 /// What a borrowed thread is told when it enters the agent ([`Header::enter`]): bits of the argument.
 pub mod enter {
@@ -139,6 +147,10 @@ pub struct Board {
     pub loads: AtomicU32,
     /// See `loads`; the command's.
     pub loads_seen: AtomicU32,
+    /// The number of the last notice.
+    pub news: AtomicU32,
+    /// What threads say at once.
+    pub notices: [Notice; NOTICES],
 }
 
 impl Board {
@@ -162,6 +174,8 @@ impl Board {
             calls: AtomicU32::new(0),
             loads: AtomicU32::new(0),
             loads_seen: AtomicU32::new(0),
+            news: AtomicU32::new(0),
+            notices: [const { Notice::new() }; NOTICES],
         }
     }
 }
@@ -195,6 +209,8 @@ pub struct Functions {
     pub rb_protect: u64,
     pub rb_errinfo: u64,
     pub rb_set_errinfo: u64,
+    pub rb_eval_string_protect: u64,
+    pub rb_gc_stat: u64,
 }
 
 impl Functions {
@@ -215,6 +231,8 @@ impl Functions {
         rb_protect: 0,
         rb_errinfo: 0,
         rb_set_errinfo: 0,
+        rb_eval_string_protect: 0,
+        rb_gc_stat: 0,
     };
 }
 
@@ -242,4 +260,6 @@ pub struct Config {
     pub end_argument: u32,
     /// Address of the VM's own signal handler, to wake its main thread by; 0 = nudge by signal.
     pub waker: u64,
+    /// 1 = births are nothing to us; collections are timed ([`crate::Collection`]).
+    pub collections: u64,
 }

@@ -35,6 +35,8 @@ pub struct Calls {
     pub most_wait: u64,
     /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
     pub tid_offset: u64,
+    /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
+    pub tells_pointer: u64,
     /// Ruby: where a thread's own pointer to its VM state stands from the thread pointer. PHP: the thread pointer of
     /// the thread that runs it.
     pub state_offset: u64,
@@ -49,6 +51,20 @@ pub struct Calls {
     /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
     /// (greenlet). Nothing is followed then that was not proven readable.
     pub wary: AtomicU64,
+    /// The process as it is numbered in its own namespace: a child of vfork runs in the same memory.
+    pub pid: u64,
+    /// 1 = children are followed, of fork and of vfork.
+    pub follow: u64,
+    /// Cycles that a thread waits at most to be heard (`notices`).
+    pub patience: u64,
+    /// The same for a child that waits to be followed.
+    pub child_patience: u64,
+    /// The command, as the guest numbers it; 0 = it cannot see it.
+    pub owner: u64,
+    /// 1 = this child has waited in vain to be followed; what it has called until it was is not told.
+    pub late: AtomicU64,
+    /// 1 = this child is not followed: it need not wait.
+    pub refused: AtomicU64,
     /// Threads that got no lane.
     pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
@@ -191,19 +207,38 @@ pub mod want {
     pub const COUNT: u64 = 16;
     /// With st(0) at the return.
     pub const X87: u64 = 32;
+    /// With st(0) and st(1) at the return.
+    pub const X87_PAIR: u64 = 512;
     /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
     /// The guest's VM calls it, in a convention of its own.
     pub const SCRIPTED: u64 = 128;
     /// It defines functions of the script's language: wait at its return until the command has seen them.
     pub const DEFINES: u64 = 256;
+    /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
+    pub const ENDS: u64 = 1 << 32;
+    /// It runs another program: say so first.
+    pub const EXECS: u64 = 1 << 33;
+    /// It forks: the child waits until it is followed.
+    pub const FORKS: u64 = 1 << 34;
+    /// The VM calls it when it begins with the script: say so.
+    pub const SCRIPT: u64 = 1 << 35;
+    /// What the user may want.
+    pub const TOLD: u64 = ENTRY | RETURN | COUNT;
+    /// What is wanted for ourselves, whatever the user wants.
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
+    /// What is said by a notice.
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
 }
+
+/// In [`Lane::thread`]: the thread has no thread-local storage. No address has this bit.
+pub const NO_POINTER: u64 = 1 << 63;
 
 /// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Lane {
-    /// The thread pointer (`fs` base) it belongs to.
+    /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
     /// The kernel's id of that thread, as it was last seen.
     pub tid: AtomicU32,
@@ -217,8 +252,6 @@ pub struct Lane {
     pub reserved: AtomicU64,
     /// Records that found no room in time.
     pub lost: AtomicU64,
-    /// Cycles spent waiting for room.
-    pub waited: AtomicU64,
     /// The lines this thread called from; see [`Place`].
     pub places: u64,
     /// Number of the last of them.
@@ -309,12 +342,14 @@ pub mod kind {
     pub const GAP: u64 = 1;
     /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many padded to words.
     pub const ENTRY: u64 = 2;
-    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 of st(0), copies.
+    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 each of st(0) and st(1), copies.
     pub const RETURN: u64 = 3;
     /// [`super::NewPlace`], then path and name.
     pub const PLACE: u64 = 4;
     /// One word: the kernel's id of the thread from here on.
     pub const THREAD: u64 = 5;
+    /// Two words: a child that this thread has made, as its namespace numbers it; the time-stamp counter.
+    pub const FORK: u64 = 6;
     /// Not whole yet.
     pub const BEGUN: u64 = 0xff;
 }
@@ -342,7 +377,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Return {
-    /// Number of the hook.
+    /// Number of the hook; in the upper half how many words are of x87 registers.
     pub hook: u64,
     /// Time-stamp counter.
     pub ticks: u64,

@@ -96,6 +96,23 @@ pub struct Ledger {
     pub slots: u64,
     /// Objects that a heap compaction moved, and their numbers with them.
     pub moved: u64,
+    /// Address of [`KEPT`] [`Collection`] records, a ring.
+    pub collections: u64,
+    /// How many were written since the hook was set; written after the record itself.
+    pub collected: u64,
+}
+
+/// Collections that are kept for the command to read.
+pub const KEPT: usize = 256;
+
+/// One collection of the VM's garbage that was timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Collection {
+    /// Nanoseconds its marking took, all its steps together.
+    pub nanos: u64,
+    /// 1 = of all objects, 0 = of the young ones.
+    pub full: u64,
 }
 
 /// One row of the finest report.

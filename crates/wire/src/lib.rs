@@ -25,11 +25,12 @@ pub mod arrival;
 pub mod board;
 pub mod calls;
 pub mod ledger;
+pub mod notices;
 pub mod slots;
 
 pub use arrival::Arrival;
 pub use board::{Board, Config, Farewell, Header, Reply, Request, State};
-pub use ledger::{Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
+pub use ledger::{Collection, Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
 pub use slots::SlotPath;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one

@@ -12,6 +12,10 @@ use capture::{Guest, Limits, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
 use vm::Memory;
 
+// `Source::Callers` is where the frame says.
+const _: () =
+    assert!(size_of::<Frame>() - core::mem::offset_of!(Frame, rbp) == capture::CALLERS as usize);
+
 /// The registers of a call.
 fn registers(frame: &Frame) -> Registers {
     Registers {

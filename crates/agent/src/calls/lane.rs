@@ -16,22 +16,57 @@ use wire::{Board, PAGE};
 /// Pauses of a thread that waits for room, in nanoseconds: about what the reader needs for a turn.
 const PAUSE: u64 = 50_000;
 
-/// The thread pointer. glibc and musl keep it at its own address (`struct pthread`, first word).
+/// What tells the thread that runs here from others: its thread pointer, or its kernel id where it has none.
+///
+/// glibc and musl keep the pointer at its own address (`struct pthread`, first word); but a thread made by a bare `clone` may
+/// have none, and nothing at address 0 to read it from.
+#[inline]
+pub fn thread(calls: &Calls) -> u64 {
+    if calls.tells_pointer == 0 {
+        // The command hooks no program here in which a thread has no thread-local storage.
+        return thread_pointer();
+    }
+    let pointer: u64;
+    // SAFETY: the kernel lets programs use the instruction: the command looked.
+    unsafe { asm!("rdfsbase {}", out(reg) pointer, options(nostack, nomem, preserves_flags)) };
+    match pointer {
+        0 => u64::from(sys::thread_id()) | calls::NO_POINTER,
+        pointer => pointer,
+    }
+}
+
+/// The thread pointer of a thread that [has a block](has_block).
 #[inline]
 pub fn thread_pointer() -> u64 {
     let pointer;
-    // SAFETY: whoever calls a hooked function has set up thread-local storage: hooks are set in no
-    // program whose threads have none (`process::calls`).
+    // SAFETY: the callers have asked.
     unsafe {
         asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
     };
     pointer
 }
 
+/// Whether the C library made this thread, so that what is known of its own block is there.
+#[inline]
+pub fn has_block(thread: u64) -> bool {
+    // SAFETY: a thread pointer that is not 0; whoever set it reads there.
+    thread & calls::NO_POINTER == 0 && unsafe { *(thread as *const u64) } == thread
+}
+
+/// The kernel's id of that thread.
+#[inline]
+fn thread_id(calls: &Calls, thread: u64) -> u32 {
+    match has_block(thread) {
+        // SAFETY: the command saw the thread's id there, within the thread's own block.
+        true => unsafe { *(thread.wrapping_add(calls.tid_offset) as *const u32) },
+        false => sys::thread_id(),
+    }
+}
+
 /// The lane of the thread that runs here, made if it has none.
 #[inline]
 pub fn mine(calls: &Calls, board: &Board) -> Option<&'static Lane> {
-    let thread = thread_pointer();
+    let thread = thread(calls);
     let at = place(thread);
     let known = calls.lanes.get(at)?.load(Ordering::Acquire);
     if known != 0 {
@@ -57,8 +92,7 @@ fn fresh(lane: &'static Lane, calls: &Calls, board: &Board, thread: u64) -> Opti
     let session = board.calls.load(Ordering::Relaxed);
     let tid = match calls.tid_offset {
         0 => lane.tid.load(Ordering::Relaxed),
-        // SAFETY: the command saw the thread's id there, within the thread's own block.
-        offset => unsafe { *(thread.wrapping_add(offset) as *const u32) },
+        _ => thread_id(calls, thread),
     };
     let known =
         lane.tid.load(Ordering::Relaxed) == tid && lane.session.load(Ordering::Relaxed) == session;
@@ -133,7 +167,6 @@ fn make(calls: &Calls, board: &Board, thread: u64) -> Option<u64> {
             size: calls.ring,
             reserved: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
             places: at + PAGE as u64,
             last_place: 0.into(),
             uncounted: 0.into(),
@@ -289,7 +322,6 @@ fn wait(lane: &Lane, calls: &Calls, board: &Board, until: u64) -> bool {
         sys::pause(PAUSE);
         waited = sys::ticks().wrapping_sub(began);
     }
-    lane.waited.fetch_add(waited, Ordering::Relaxed);
     if roomy() {
         return true;
     }

@@ -11,34 +11,34 @@ use wire::calls::Calls;
 /// Distance of `r_state` in `struct r_debug` (glibc `elf/link.h`); 0 = a change has ended.
 const STATE: u64 = 24;
 
-/// A guest is not kept for longer, in nanoseconds. To hook a library takes the command some milliseconds; on a machine
-/// that has no time for it, a second was seen. A command that is dead is not waited for so long (`pulse`).
-const MOST: u64 = 5_000_000_000;
 /// Between two looks.
 const PAUSE: u64 = 50_000;
 
 /// The loader says that something changes or has changed.
 pub fn changed(calls: &Calls, board: &Board) {
-    // SAFETY: the loader's own record, which is never unmapped; 32 bits.
-    let state = unsafe { ((calls.r_debug + STATE) as *const u32).read_volatile() };
-    if calls.r_debug == 0 || state != 0 {
-        return;
+    // In a program that has just begun it may not be known yet (musl, which calls only when a change has ended).
+    if calls.r_debug != 0 {
+        // SAFETY: the loader's own record, which is never unmapped; 32 bits.
+        let state = unsafe { ((calls.r_debug + STATE) as *const u32).read_volatile() };
+        if state != 0 {
+            return;
+        }
     }
-    wait(board);
+    wait(calls, board);
 }
 
 /// Something has come: waits until the command has looked at it.
-pub fn wait(board: &Board) {
+pub fn wait(calls: &Calls, board: &Board) {
     let number = board.loads.fetch_add(1, Ordering::AcqRel) + 1;
-    let began = sys::now();
+    let began = sys::ticks();
     while board.calls.load(Ordering::Relaxed) != 0
         && (board
             .loads_seen
             .load(Ordering::Acquire)
             .wrapping_sub(number) as i32)
             < 0
-        && sys::now().wrapping_sub(began) < MOST
-        && pulse::beats(board)
+        && sys::ticks().wrapping_sub(began) < calls.patience
+        && pulse::lives(board)
     {
         sys::pause(PAUSE);
     }

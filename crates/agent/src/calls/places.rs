@@ -4,7 +4,7 @@
 //! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
 //! name), because the address of code that was freed is used again.
 
-use super::lane::Record;
+use super::lane::{Record, has_block};
 use super::languages::Reader;
 use crate::store::mix;
 use core::sync::atomic::Ordering;
@@ -30,6 +30,9 @@ pub fn reader() -> &'static Reader {
 /// The number of the line that runs on this thread; 0 = none.
 #[inline]
 pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> u32 {
+    if !has_block(lane.thread.load(Ordering::Relaxed)) {
+        return 0;
+    }
     let reader = reader();
     let wary = calls.wary.load(Ordering::Relaxed) != 0;
     let Some(place) = reader.place(wary) else {

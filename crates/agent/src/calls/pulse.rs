@@ -35,15 +35,26 @@ fn seldom(board: &Board, ticks: u64) {
     beats(board);
 }
 
-/// Whether it is worth waiting for. Closes the gate if nobody is there.
+/// Whether it is worth waiting for room.
 #[cold]
 pub fn beats(board: &Board) -> bool {
+    silence(board) < PATIENCE
+}
+
+/// Whether it is worth waiting for what happens once in a process's life.
+#[cold]
+pub fn lives(board: &Board) -> bool {
+    silence(board) < GIVEN_UP
+}
+
+/// How long it has been silent, in nanoseconds. Closes the gate if nobody is there.
+fn silence(board: &Board) -> u64 {
     let session = board.calls.load(Ordering::Relaxed);
     let beat = board.beat.load(Ordering::Relaxed);
     let now = sys::now();
     if BEAT.swap(beat, Ordering::Relaxed) != beat {
         SINCE.store(now, Ordering::Relaxed);
-        return true;
+        return 0;
     }
     let silence = now.saturating_sub(SINCE.load(Ordering::Relaxed));
     if silence > GIVEN_UP && session != 0 {
@@ -52,5 +63,5 @@ pub fn beats(board: &Board) -> bool {
             .calls
             .compare_exchange(session, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
-    silence < PATIENCE
+    silence
 }

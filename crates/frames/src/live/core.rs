@@ -235,9 +235,9 @@ impl Core {
             copies.add(from, &self.dumped(from..thread.mapping.end));
         }
         let vms = scripts::find(modules, &*self);
-        let coroutines = match fibers {
+        let (coroutines, all) = match fibers {
             true => scripts::coroutines(&vms, &*self),
-            false => Vec::new(),
+            false => (Vec::new(), true),
         };
         // The objects in frames are counted in copies.
         let end = |at: u64| self.around(at).end;
@@ -266,8 +266,15 @@ impl Core {
             ..Room::default()
         };
         let look = Look {
-            rooms: stacks.iter().map(|stack| room(&stack.thread)).collect(),
+            rooms: stacks
+                .iter()
+                .map(|stack| match stack.lines.is_empty() {
+                    true => Room::default(),
+                    false => room(&stack.thread),
+                })
+                .collect(),
             stacks,
+            all,
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
         };

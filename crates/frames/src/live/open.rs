@@ -1,11 +1,13 @@
 //! One process, looked at: once, or again and again.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::snapshot::{Overlay, Room, Snapshot, room};
+use process::snapshot::{Copies, Overlay, Place, Room, Snapshot, Thread, room};
+use vm::{Fault, Memory};
 
 use super::loaded::Modules;
 use super::scripts::{self, Coroutine, Objects, Scripts};
@@ -33,6 +35,8 @@ pub struct Look {
     pub stacks: Vec<Stack>,
     /// The room each has.
     pub rooms: Vec<Room>,
+    /// Nothing that is parked was missed.
+    pub all: bool,
     /// How long the process stood still.
     pub stopped: Duration,
     /// How many bytes were copied.
@@ -75,9 +79,9 @@ impl Live {
     /// `fibers` what is parked is looked at too.
     pub fn look(&mut self, count: bool, fibers: bool) -> Result<Look> {
         let deadline = Instant::now() + PATIENCE;
-        let coroutines = match fibers {
+        let (coroutines, all) = match fibers {
             true => scripts::coroutines(&self.vms, &self.memory),
-            false => Vec::new(),
+            false => (Vec::new(), true),
         };
         if fibers {
             // Their stacks may be new.
@@ -91,8 +95,7 @@ impl Live {
             }
         };
         // What was loaded since is in new maps only.
-        let elsewhere =
-            |thread: &process::snapshot::Thread| self.modules.number(thread.place.ip).is_none();
+        let elsewhere = |thread: &Thread| self.modules.number(thread.place.ip).is_none();
         if snapshot.threads.iter().any(elsewhere) {
             self.refresh();
         }
@@ -121,13 +124,18 @@ impl Live {
         for one in &coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
-                rooms.push(room(self.pid, &self.maps, &stack.thread.mapping));
+                // Without native frames it lies on a thread's stack.
+                rooms.push(match stack.lines.is_empty() {
+                    true => Room::default(),
+                    false => room(self.pid, &self.maps, &stack.thread.mapping),
+                });
                 stacks.push(stack);
             }
         }
         Ok(Look {
             stacks,
             rooms,
+            all,
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
         })
@@ -135,21 +143,51 @@ impl Live {
 
     fn stop_and_copy(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
         let Live { vms, memory, .. } = self;
-        Snapshot::take(self.pid, &self.maps, &mut |thread, copied| {
-            let overlay = Overlay {
-                copies: copied,
-                rest: memory,
-            };
-            let mut wanted: Vec<Range<u64>> = vms
-                .iter()
-                .flat_map(|vm| vm.wanted(&overlay, thread, copied))
-                .collect();
-            if thread.main {
-                let end = |at: u64| around(&self.maps, at).end;
-                wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
-            }
-            wanted
-        })
+        Snapshot::take(
+            self.pid,
+            &self.maps,
+            &self.likely(),
+            &mut |thread, copied| {
+                let overlay = Overlay {
+                    copies: copied,
+                    rest: memory,
+                };
+                let mut wanted: Vec<Range<u64>> = vms
+                    .iter()
+                    .flat_map(|vm| vm.wanted(&overlay, thread, copied))
+                    .collect();
+                if thread.main {
+                    let end = |at: u64| around(&self.maps, at).end;
+                    wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
+                }
+                wanted
+            },
+        )
+    }
+
+    /// What would have to be read of the main thread if it stood still now: all that is asked, and the answers. When it does
+    /// stand still most of that is still so.
+    fn likely(&self) -> Vec<Range<u64>> {
+        let main = Thread {
+            tid: self.pid,
+            name: String::new(),
+            main: true,
+            place: Place::default(),
+            mapping: 0..0,
+        };
+        let nothing = Copies::default();
+        let asked = Asked {
+            memory: &self.memory,
+            ranges: RefCell::default(),
+        };
+        let wanted: Vec<Range<u64>> = self
+            .vms
+            .iter()
+            .flat_map(|vm| vm.wanted(&asked, &main, &nothing))
+            .collect();
+        let mut ranges = asked.ranges.into_inner();
+        ranges.extend(wanted);
+        ranges
     }
 
     /// Reads again what is mapped.
@@ -171,4 +209,19 @@ impl Live {
 fn around(maps: &Maps, at: u64) -> Range<u64> {
     maps.find(at)
         .map_or(0..0, |mapping| mapping.start..mapping.end)
+}
+
+/// Remembers what is asked of it.
+struct Asked<'a> {
+    memory: &'a GuestMemory,
+    ranges: RefCell<Vec<Range<u64>>>,
+}
+
+impl Memory for Asked<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Fault> {
+        self.memory.read(at, into)?;
+        let end = at.saturating_add(into.len() as u64);
+        self.ranges.borrow_mut().push(at..end);
+        Ok(())
+    }
 }

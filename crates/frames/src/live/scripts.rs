@@ -97,10 +97,10 @@ pub trait Scripts {
     /// The frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 
-    /// What may be parked: fibers and the like. Looked for while the process runs, because that takes time; what has ended
-    /// or runs when it stands is left out then.
-    fn coroutines(&self, _memory: &dyn Memory) -> Vec<Coroutine> {
-        Vec::new()
+    /// What may be parked: fibers and the like, and whether that is all. Looked for while the process runs, because that
+    /// takes time; what has ended or runs when it stands is left out then.
+    fn coroutines(&self, _memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        (Vec::new(), true)
     }
 
     /// Where one is parked; `None` if it is not. What is read here is what [`coroutine`](Scripts::coroutine) needs later.
@@ -151,15 +151,30 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
         .collect()
 }
 
-/// What may be parked in the VMs, with the VM's number.
-pub(super) fn coroutines(vms: &[Box<dyn Scripts>], memory: &dyn Memory) -> Vec<(usize, Coroutine)> {
-    let all = vms.iter().enumerate();
-    all.flat_map(|(number, vm)| {
-        vm.coroutines(memory)
-            .into_iter()
-            .map(move |one| (number, one))
-    })
-    .collect()
+/// So often a list that changes while it is read is read anew.
+const ATTEMPTS: u32 = 8;
+
+/// What may be parked in the VMs, with the VM's number, and whether that is all.
+pub(super) fn coroutines(
+    vms: &[Box<dyn Scripts>],
+    memory: &dyn Memory,
+) -> (Vec<(usize, Coroutine)>, bool) {
+    let (mut found, mut all) = (Vec::new(), true);
+    for (number, vm) in vms.iter().enumerate() {
+        let mut best = (Vec::new(), false);
+        for _ in 0..ATTEMPTS {
+            let next = vm.coroutines(memory);
+            if next.1 || next.0.len() > best.0.len() {
+                best = next;
+            }
+            if best.1 {
+                break;
+            }
+        }
+        all &= best.1;
+        found.extend(best.0.into_iter().map(|one| (number, one)));
+    }
+    (found, all)
 }
 
 /// What must be copied of those that are parked while the process stands: their native stacks, and what leads to their

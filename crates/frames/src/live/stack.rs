@@ -120,8 +120,9 @@ pub fn read_parked(
         name: String::new(),
         main: false,
         place: parked.place.unwrap_or_default(),
-        mapping: match (&parked.place, parked.stack.is_empty()) {
-            (Some(place), true) => mapping(place.sp),
+        // A greenlet's lies in that of a thread, as far as it is not copied.
+        mapping: match &parked.place {
+            Some(place) if parked.stack.is_empty() => mapping(place.sp),
             _ => parked.stack,
         },
     };

@@ -1,26 +1,42 @@
 //! The flags of `lancet calls`: ltrace's letters with ltrace's meaning, and what ltrace lacks.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, ArgGroup, Args};
 use prototypes::{Filter, FilterError};
 
 use super::duration::parse;
+use crate::commands::calls::debug::Debug;
 use crate::preset::Preset;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] FILE", after_help = help())]
+#[command(
+    version,
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program", "debug"]),
+    override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
+    after_help = help(),
+)]
 pub struct CallsArgs {
-    /// Show what was recorded in FILE
-    #[arg(value_name = "FILE", conflicts_with_all = ["pids", "watch_for", "max_wait"], help_heading = TARGET)]
-    pub file: Option<PathBuf>,
-
     /// Open the running process PID; may be repeated
-    #[arg(short = 'p', long = "pid", value_name = "PID", required_unless_present = "file", help_heading = TARGET)]
+    #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
+
+    /// Start PROGRAM with its ARGs and watch it from before its first instruction to its end; or show what was recorded
+    /// in this file
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
+    pub program: Vec<OsString>,
+
+    /// Follow children that are made from now on, and the programs that they run
+    #[arg(short = 'f', help_heading = TARGET)]
+    pub follow: bool,
+
+    /// Run PROGRAM as this user
+    #[arg(short = 'u', value_name = "USER", requires = "program", help_heading = TARGET)]
+    pub user: Option<String>,
 
     /// Functions to hook at their entry, wherever they are called from: `[+-]NAME[@LIBRARY]`, with globs and
     /// /regular expressions/; the last rule that matches a name decides
@@ -44,8 +60,9 @@ pub struct CallsArgs {
     #[arg(short = 'L', visible_short_alias = 'g', help_heading = WHICH)]
     pub only: bool,
 
-    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along
-    #[arg(short = 'F', long = "config", value_name = "FILE", help_heading = WHICH)]
+    /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along; or from the
+    /// files SONAME.conf of a folder. Several are parted by colons
+    #[arg(short = 'F', long = "config", value_name = "FILE", value_delimiter = ':', help_heading = WHICH)]
     pub prototypes: Vec<PathBuf>,
 
     /// Watch for so long (500ms, 30s, 2m); without it until Ctrl-C or the end of the process
@@ -60,6 +77,14 @@ pub struct CallsArgs {
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
     pub count: bool,
+
+    /// Say on standard error what lancet does; MASK is octal, -Dh lists it
+    #[arg(short = 'D', long, value_name = "MASK", value_parser = Debug::parse, help_heading = SHOW)]
+    pub debug: Option<Debug>,
+
+    /// Do not show the signals that PROGRAM gets
+    #[arg(short = 'b', long = "no-signals", help_heading = SHOW)]
+    pub no_signals: bool,
 
     /// Show how long each call took, in seconds
     #[arg(short = 'T', help_heading = SHOW)]
@@ -76,6 +101,10 @@ pub struct CallsArgs {
     /// Show the address that the call returns to
     #[arg(short = 'i', help_heading = SHOW)]
     pub instruction: bool,
+
+    /// Show N frames of who called whom under each call, as far as they lie within 8 KiB of the stack
+    #[arg(short = 'w', value_name = "N", default_value_t = 0, help_heading = SHOW)]
+    pub frames: usize,
 
     /// Indent calls made by calls by N columns
     #[arg(short = 'n', long = "indent", value_name = "N", default_value_t = 0, help_heading = SHOW)]
@@ -141,6 +170,16 @@ impl CallsArgs {
     pub fn strings(&self) -> u32 {
         let of_presets = self.presets.iter().filter_map(|preset| preset.strings);
         self.strings.or(of_presets.max()).unwrap_or(STRINGS)
+    }
+
+    /// The recording to be shown, if that is what PROGRAM names.
+    pub fn recording(&self) -> Option<&Path> {
+        match &self.program[..] {
+            [file] if self.pids.is_empty() && recording::is_recording(Path::new(file)) => {
+                Some(Path::new(file))
+            }
+            _ => None,
+        }
     }
 
     /// The guests count for themselves, because nobody wants to be told of each call. What a preset's calls

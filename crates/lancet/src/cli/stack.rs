@@ -38,6 +38,15 @@ pub struct StackArgs {
     /// Show what is parked too: fibers, greenlets, coroutines
     #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
     pub fibers: bool,
+    /// With --gc: time the collections that happen for so long, by an agent in the process [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "gc", conflicts_with = "files", help_heading = ROWS)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
+    pub measure: Option<Duration>,
+
+    /// With --measure: have the process collect its garbage, N times the young objects and once all; then leave
+    #[arg(long, value_name = "N", requires = "measure", help_heading = ROWS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub collect: Option<u32>,
 
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]

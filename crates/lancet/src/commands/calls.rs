@@ -1,5 +1,8 @@
 //! `lancet calls`: which line calls this C function, with what, and how long does it take?
 
+mod callers;
+pub mod debug;
+mod family;
 mod groups;
 mod guest;
 mod known;
@@ -8,6 +11,7 @@ mod printer;
 mod recorder;
 mod replay;
 mod select;
+mod signals;
 mod signatures;
 mod sink;
 mod source;
@@ -20,24 +24,37 @@ use crate::cli::CallsArgs;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
+use debug::Debug;
+use family::Family;
 use printer::Printer;
 use process::lanes::Losses;
+use process::tracee::wait_for_any;
+use prototypes::Error;
 use recorder::Recorder;
 use replay::Replay;
 use signatures::Signatures;
 use sink::{End, Sink};
-use source::{Flow, Live, Source};
-use std::thread::sleep;
+use source::{Flow, Source};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use summary::Summary;
 
-/// Between two looks at lanes that were empty.
-const LOOK: Duration = Duration::from_millis(1);
+/// Ctrl-C reaches the program that we started too; it has this long to end by it.
+const GRACE: Duration = Duration::from_secs(2);
+/// As shells say "ended by SIGINT".
+const INTERRUPTED: u8 = 130;
+/// Longest wait for the end of a program that goes on alone, before we look whether we are to end.
+const LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the guests or the recording, shows what is told, leaves.
+/// Opens the guests, a program or a recording, shows what is told, leaves.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
+    if args.debug == Some(Debug::Help) {
+        print!("{}", debug::HELP);
+        return Ok(0);
+    }
     interrupt::catch();
-    if let (Some(read), Some(written)) = (&args.file, &args.record)
+    let file = args.recording();
+    if let (Some(read), Some(written)) = (file, &args.record)
         && read.canonicalize().ok() == written.canonicalize().ok()
     {
         anyhow::bail!(
@@ -45,19 +62,21 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             written.display()
         );
     }
-    let signatures = Signatures::read(&args.prototypes)?;
-    let mut sink = sink(&args, &signatures)?;
-    let mut source: Box<dyn Source> = match &args.file {
+    let signatures = Signatures::read(&args.prototypes, args.ltrace)?;
+    let starts = !args.program.is_empty() && file.is_none();
+    let mut sink = sink(&args, &signatures, starts)?;
+    let mut source: Box<dyn Source> = match file {
         Some(path) => Box::new(Replay::open(path, &args, &signatures)?),
-        None => Box::new(Live::open(&args, &signatures)?),
+        None => Box::new(Family::open(&args, &signatures)?),
     };
-    let watched = watch(&args, &mut *source, &mut *sink);
+    let watched = watch(&args, starts, &mut *source, &mut *sink);
     let mut lost = !source.leave();
-    watched?;
-    if args.file.is_none() {
+    let interrupted = watched?;
+    if file.is_none() {
         // What was told while we left.
         while source.read(&mut *sink)? == Flow::More {}
     }
+    lost |= source.has_missed();
     let losses = source.losses();
     for (pid, losses) in losses.iter().filter(|(_, losses)| losses.sum() != 0) {
         say(*pid, losses);
@@ -67,20 +86,46 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         counted: source.counted(),
         losses,
     })?;
-    Ok(if lost { LOST } else { 0 })
+    let code = match (starts, interrupted) {
+        (false, _) => 0,
+        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
+        (true, false) => await_end(&mut *source),
+    };
+    Ok(match (code, lost) {
+        (_, true) if args.ltrace => LOST,
+        // Whatever the program ended with.
+        _ if args.ltrace => 0,
+        (0, true) => LOST,
+        (code, _) => code,
+    })
 }
 
 /// Who takes what is told.
-fn sink<'a>(args: &'a CallsArgs, signatures: &'a Signatures) -> anyhow::Result<Box<dyn Sink + 'a>> {
+fn sink<'a>(
+    args: &'a CallsArgs,
+    signatures: &'a Signatures,
+    starts: bool,
+) -> anyhow::Result<Box<dyn Sink + 'a>> {
     let shows = args.record.is_none() || args.count || args.output.is_some();
     let shown: Option<Box<dyn Sink>> = match shows {
         false => None,
         true => {
-            let stream = match args.ltrace {
+            let stream = match starts || args.ltrace {
+                // Standard output is the program's.
                 true => Stream::Stderr,
                 false => Stream::Stdout,
             };
-            let out = Output::open(args.output.as_deref(), stream)?.out;
+            let mut out = Output::open(args.output.as_deref(), stream)?.out;
+            for error in signatures.wrong() {
+                // Where and how ltrace says it.
+                let Error {
+                    file,
+                    line,
+                    problem,
+                    ..
+                } = error;
+                writeln!(out, "{file}:{line}: error: {problem}")?;
+            }
             Some(match args.count {
                 true => Box::new(Summary::new(args, out)),
                 false => Box::new(Printer::new(args, signatures, out)),
@@ -102,20 +147,45 @@ fn say(pid: i32, losses: &Losses) {
     );
 }
 
-/// Reads until it is over.
-fn watch(args: &CallsArgs, source: &mut dyn Source, sink: &mut dyn Sink) -> anyhow::Result<()> {
+/// Reads until it is over; whether by Ctrl-C.
+fn watch(
+    args: &CallsArgs,
+    starts: bool,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+) -> anyhow::Result<bool> {
     let started = Instant::now();
+    let mut asked: Option<Instant> = None;
     loop {
         let flow = source.read(sink)?;
         let over = args
             .watch_for
             .is_some_and(|length| started.elapsed() >= length);
-        if over || interrupt::asked() || flow == Flow::Over {
-            return Ok(());
+        if over || flow == Flow::Over {
+            return Ok(false);
+        }
+        if interrupt::asked() {
+            let since = *asked.get_or_insert_with(Instant::now);
+            if !starts || since.elapsed() > GRACE {
+                return Ok(true);
+            }
         }
         if flow == Flow::Idle {
             sink.rest()?;
-            sleep(LOOK);
+            source.rest();
         }
+    }
+}
+
+/// The exit code of the program, which goes on alone.
+fn await_end(source: &mut dyn Source) -> u8 {
+    loop {
+        if let Some(code) = source.code() {
+            return code as u8;
+        }
+        if interrupt::asked() {
+            return INTERRUPTED;
+        }
+        wait_for_any(LOOK);
     }
 }

@@ -1,7 +1,7 @@
 //! The commands: one file each, and one line in the list below. Dispatch, the order in the help,
 //! man pages and completions follow from the list.
 
-mod calls;
+pub mod calls;
 mod completions;
 mod man;
 mod mem;

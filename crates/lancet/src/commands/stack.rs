@@ -5,6 +5,7 @@
 //! | [`live`] | a running process: stopped, copied, shown |
 //! | [`listing`] | its stacks for people and for programs |
 //! | [`advice`] | what the stacks cost each collection |
+//! | [`measure`] | what collections take, timed in the process |
 //! | [`fold`] | many looks, folded |
 //! | [`disk`] | files: which, read, merged |
 //! | [`gem`] | the compiled extensions of a gem |
@@ -18,6 +19,7 @@ mod gem;
 mod json;
 mod listing;
 mod live;
+mod measure;
 mod table;
 
 use frames::live::core::Core;

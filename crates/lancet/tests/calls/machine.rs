@@ -9,6 +9,11 @@ use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
 /// A program of `fixtures/c`, compiled once.
 pub fn program(source: &str) -> Option<PathBuf> {
+    built(source, &[])
+}
+
+/// The same with more for the compiler.
+pub fn built(source: &str, more: &[&str]) -> Option<PathBuf> {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     if !installed("g++") {
         skip(source, "no g++");
@@ -16,14 +21,18 @@ pub fn program(source: &str) -> Option<PathBuf> {
     }
     let folder = FOLDER.get_or_init(|| TempDir::new("calls"));
     let number = std::thread::current().id();
-    let path = folder.join(&format!("{source}-{number:?}").replace(['(', ')'], ""));
+    let language = if source.ends_with(".c") { "c" } else { "c++" };
+    let name = format!("{source}-{number:?}{}", more.concat());
+    let path = folder.join(&name.replace(['(', ')'], ""));
     let mut compiler = Command::new("g++");
     compiler.args(["-O2", "-pthread", "-o"]).arg(&path);
+    compiler.args(["-x", language]);
     let avx = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx "));
     if avx {
         compiler.arg("-mavx");
     }
     compiler.arg(fixtures().join("c").join(source)).arg("-ldl");
+    compiler.args(more);
     let output = compiler.output().expect("g++ runs");
     assert!(
         output.status.success(),

@@ -45,3 +45,16 @@ pub fn text_holds(before: &Snapshot, pid: i32, what: &str, output: &Output) {
     let stays = output.stderr.contains("the unwinder's hook stays");
     before.text_holds_but(pid, what, stays.then_some("libgcc_s"));
 }
+
+/// The figure of a function in a table of `-c`; 0 = it is not in it.
+pub fn counted(output: &Output, text: &str, function: &str) -> u64 {
+    let row = text
+        .lines()
+        .find(|line| line.split_whitespace().last() == Some(function));
+    let Some(row) = row else {
+        return 0;
+    };
+    let count = row.split_whitespace().rev().nth(1);
+    let count = count.and_then(|count| count.parse().ok());
+    count.unwrap_or_else(|| panic!("{row}: {}", output.stderr))
+}

@@ -125,46 +125,92 @@ fn references_in_the_frame_are_counted() {
     assert!(guest.end());
 }
 
-/// The guest times its own minor collections, without the frame and from inside of it, by processor time.
-const TIMED: &str = "require 'bigframe'
-def cost
-  2.times { GC.start }
-  now = -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond) }
-  60.times.map { was = now.(); GC.start(full_mark: false, immediate_sweep: false); now.() - was }.min
-end
-base = cost
-timed = ->(_) { extra = cost - base; puts 'ready'; STDOUT.flush; STDIN.gets; puts extra; STDOUT.flush; STDIN.read }
-ARGV[0] == 'full' ? BigFrame.fill(Object.new, &timed) : BigFrame.run(&timed)";
+/// Waits inside the frame, then outside of it.
+const LEFT: &str = "require 'bigframe'
+wait = ->(*) { puts 'ready'; STDOUT.flush; STDIN.gets }
+ARGV[0] == 'full' ? BigFrame.fill(Object.new, &wait) : BigFrame.run(&wait)
+wait.call";
 
+/// What the stacks are predicted to cost a collection, and the least that a minor one took to mark, in µs.
+fn cost(guest: &Guest) -> (f64, f64) {
+    let arguments = ["--gc", "--measure", "--collect", "40", "--json", "-p"];
+    let output = stack(&[&arguments[..], &[&guest.pid()]].concat());
+    let predicted: f64 = records(&output, "scan")
+        .iter()
+        .map(|scan| scan["predicted_us"].as_f64().expect("a time"))
+        .sum();
+    let collections = records(&output, "collections");
+    let minor = collections
+        .iter()
+        .find(|one| one["kind"] == "minor")
+        .expect("minor collections");
+    assert!(minor["count"].as_u64() >= Some(40), "{minor}");
+    (predicted, minor["least_us"].as_f64().expect("a time"))
+}
+
+/// The prediction against collections of the guest, timed in it: with the frame, less those without it. Whatever else the machine
+/// does makes a collection slower, never quicker, so it is the least of many that counts, and of several guests.
 #[test]
-fn what_a_collection_pays_for_the_frame_is_predicted() {
+fn what_a_minor_collection_pays_for_the_frame_is_predicted_within_a_quarter() {
     let Some(folder) = build("bigframe-gc", &[]) else {
         return;
     };
     for kind in ["full", "zeros"] {
-        let mut guest = Guest::start(
-            Command::new("ruby")
-                .arg("-I")
-                .arg(&folder)
-                .args(["-e", TIMED, kind]),
-        );
-        let scans = records(&stack(&["--gc", "--json", "-p", &guest.pid()]), "scan");
-        let predicted = scans[0]["predicted_us"].as_f64().expect("a time");
-        let measured = guest.asks("\n").trim().parse::<f64>().expect("a time") / 1e3;
-        println!(
-            "{kind}: predicted {predicted:.0} µs, measured {measured:.0} µs, {:.2}",
-            predicted / measured
-        );
-        // Within a quarter on the machine the constants are from; processors differ.
-        assert!(
-            (0.4..2.5).contains(&(predicted / measured)),
-            "{kind}: {predicted} and {measured}"
-        );
-        let said = text(&stack(&["--gc", "-p", &guest.pid()]));
-        assert!(
-            said.contains("786,816") && said.contains("bigframe.so: "),
-            "{said}"
-        );
-        assert!(guest.end());
+        let (mut with, mut without) = (f64::INFINITY, f64::INFINITY);
+        let mut ratio = 0.0;
+        for _ in 0..12 {
+            let mut command = Command::new("ruby");
+            command.arg("-I").arg(&folder).args(["-e", LEFT, kind]);
+            let mut guest = Guest::start(&mut command);
+            let inside = cost(&guest);
+            assert_eq!(guest.asks("\n"), "ready\n");
+            let outside = cost(&guest);
+            assert_eq!(guest.asks("\n"), "");
+            assert!(guest.end(), "{kind}");
+            with = inside.1.min(with);
+            without = outside.1.min(without);
+            ratio = (inside.0 - outside.0) / (with - without);
+            println!(
+                "{kind}: predicted {:.0} µs, measured {:.0} µs, {ratio:.2}",
+                inside.0 - outside.0,
+                with - without
+            );
+            if (0.75..1.25).contains(&ratio) {
+                break;
+            }
+        }
+        assert!((0.75..1.25).contains(&ratio), "{kind}: {ratio:.2}");
     }
+}
+
+/// Watching collections that happen by themselves; the guest's answer and its threads are as without us.
+#[test]
+fn collections_that_happen_are_timed() {
+    let script = "puts 'ready'; STDOUT.flush
+        before = GC.count
+        kept = []
+        sum = 0
+        until IO.select([STDIN], nil, nil, 0)
+          sum += (kept << 'x' * 50).last.size
+          kept.clear if kept.size > 200_000
+        end
+        puts GC.count - before; STDOUT.flush; STDIN.read";
+    let mut command = Command::new("ruby");
+    let mut guest = Guest::busy(command.args(["-e", script]));
+    let output = stack(&["--gc", "--measure=2s", "--json", "-p", &guest.pid()]);
+    let timed: u64 = records(&output, "collections")
+        .iter()
+        .map(|one| one["count"].as_u64().expect("a number"))
+        .sum();
+    let happened: u64 = guest.asks("\n").trim().parse().expect("a number");
+    assert!(timed > 0 && timed <= happened, "{timed} of {happened}");
+    assert!(guest.end());
+}
+
+#[test]
+fn a_process_that_does_not_collect_says_so() {
+    let guest = Guest::start(Command::new("ruby").args(["-e", "puts 'ready'; STDOUT.flush; gets"]));
+    let said = text(&stack(&["--gc", "--measure=200ms", "-p", &guest.pid()]));
+    assert!(said.contains("no collection came"), "{said}");
+    assert!(guest.end());
 }

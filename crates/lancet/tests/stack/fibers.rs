@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::harness::{Guest, Interpreter, records, stack};
-use super::languages::{Language, PHP, RUBY};
+use super::languages::{Language, PHP, PYTHON, RUBY};
 
 /// Three fibers parked 0, 1 and 2 calls deep, one that has not begun, one that has ended, one that has resumed the one that
 /// waits. Each call goes through C.
@@ -28,6 +28,30 @@ $created = new Fiber(fn() => 1);
 $ended = new Fiber(fn() => 1); $ended->start();
 $outer = new Fiber(function () { $inner = new Fiber(function () { echo \"ready\\n\"; fgets(STDIN); }); $inner->start(); });
 $outer->start();";
+
+/// Greenlets parked at several depths, each call through C; what greenlet says they have copied, and what their frames are.
+const GREENLETS: &str = "
+import json, sys
+sys.path.append('/usr/lib/python3/dist-packages')
+try:
+    import greenlet
+except ImportError:
+    print('none')
+    print('ready', flush=True), sys.stdin.readline(), sys.exit()
+def deep(n):
+    return list(map(deep, [n - 1])) if n else main.switch()
+main = greenlet.getcurrent()
+parked = [greenlet.greenlet(deep) for _ in range(3)]
+for one, depth in zip(parked, (0, 10, 100)):
+    one.switch(depth)
+fresh = greenlet.greenlet(deep)
+for one in parked:
+    names, frame = [], one.gr_frame
+    while frame:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    print(id(one), one._stack_saved, json.dumps(names), sep='\t')
+print('ready', flush=True), sys.stdin.readline()";
 
 fn start(language: &Language, interpreter: &Interpreter, script: &str) -> Guest {
     Guest::start(interpreter.command().args(language.options).arg(script))
@@ -139,6 +163,47 @@ fn phps_fibers() {
             "{}",
             interpreter.name
         );
+        assert!(guest.end());
+    }
+}
+
+#[test]
+fn what_a_switch_of_greenlets_copies() {
+    for interpreter in PYTHON.interpreters() {
+        let guest = start(&PYTHON, &interpreter, GREENLETS);
+        let what = &interpreter.name;
+        if guest.told == ["none"] {
+            println!("SKIPPED: {what} has no greenlet (python3-greenlet)");
+            continue;
+        }
+        let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let mut stacks = records(&output, "stack");
+        stacks.retain(|one| !one["parked"].is_null());
+        assert_eq!(stacks.len(), 3, "{what}: {stacks:?}");
+        let mut all = 0;
+        for told in &guest.told {
+            let told: Vec<&str> = told.split('\t').collect();
+            let one = stacks
+                .iter()
+                .find(|one| one["parked"]["object"].as_u64() == told[0].parse().ok());
+            let one = one.unwrap_or_else(|| panic!("{what}: {told:?}"));
+            assert_eq!(one["copied"].to_string(), told[1], "{what}");
+            all += one["copied"].as_u64().expect("bytes");
+            let names: Vec<Value> = serde_json::from_str(told[2]).expect("JSON");
+            let scripts = one["scripts"].as_array().expect("frames");
+            let seen: Vec<Value> = scripts
+                .iter()
+                .map(|script| script["name"].clone())
+                .collect();
+            assert_eq!(seen, names, "{what}");
+        }
+        let said = super::harness::text(&stack(&["--fibers", "-p", &guest.pid()]));
+        let line = said.lines().nth(1).expect("a second line");
+        assert!(
+            line.starts_with("3 greenlets are parked, ") && all > 10_000,
+            "{said}"
+        );
+        println!("{what}: {line}");
         assert!(guest.end());
     }
 }

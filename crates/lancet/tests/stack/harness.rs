@@ -42,8 +42,15 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts it and waits until it is ready.
+    /// Starts it and waits until it is ready, and then asleep.
     pub fn start(command: &mut Command) -> Guest {
+        let guest = Guest::busy(command);
+        guest.asleep();
+        guest
+    }
+
+    /// Starts it and waits until it is ready.
+    pub fn busy(command: &mut Command) -> Guest {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

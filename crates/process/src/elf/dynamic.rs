@@ -25,7 +25,7 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
 
-use super::imports::Relocations;
+use super::imports::{Of, Relocations, Slot};
 use super::table::{Entry, Table, gnu_hash, sysv_hash};
 use super::{Bytes, Headers, LARGEST_TABLE, read_table};
 
@@ -141,7 +141,7 @@ pub struct Dynamic {
     index: Index,
     versions: Vec<u8>,
     soname: Option<u32>,
-    called: Vec<u32>,
+    slots: Vec<Slot>,
 }
 
 impl Dynamic {
@@ -183,7 +183,7 @@ impl Dynamic {
             index,
             versions,
             soname: pointers.soname,
-            called: pointers.relocations.called(image),
+            slots: pointers.relocations.slots(image),
         }))
     }
 
@@ -201,9 +201,15 @@ impl Dynamic {
 
     /// Names of the functions that the object calls through slots of its own, defined elsewhere or not.
     pub fn imports(&self) -> impl Iterator<Item = &[u8]> {
-        self.called
-            .iter()
-            .filter_map(|index| self.table.callable(*index))
+        self.slots.iter().filter_map(|slot| match slot.of {
+            Of::Symbol(index) => self.table.callable(index),
+            Of::Picked(_) => None,
+        })
+    }
+
+    /// The words that the loader fills with functions' addresses.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
     }
 
     /// Whether the symbol is the default version of its name (or has no version at all).

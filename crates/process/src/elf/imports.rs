@@ -10,6 +10,7 @@ use object::elf;
 use object::pod;
 
 use super::dynamic::Image;
+use super::{Bytes, Headers, read_table};
 
 /// What the dynamic section says about relocations; addresses and sizes in bytes.
 #[derive(Debug, Default, Clone, Copy)]
@@ -26,11 +27,29 @@ pub struct Relocations {
     pub relative: u64,
 }
 
+/// A word that the loader fills with the address of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Where it is, before the load bias.
+    pub at: u64,
+    /// Which function.
+    pub of: Of,
+}
+
+/// See [`Slot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// That of the dynamic symbol with this number.
+    Symbol(u32),
+    /// The one that the function at this address picks, before the load bias (`R_X86_64_IRELATIVE`).
+    Picked(u64),
+}
+
 const ENTRY: u64 = size_of::<elf::Rela64<LE>>() as u64;
 
 impl Relocations {
-    /// Indices of the symbols whose slots are called through. What cannot be read has none.
-    pub fn called(&self, image: &impl Image) -> Vec<u32> {
+    /// The slots that are called through. What cannot be read has none.
+    pub fn slots(&self, image: &impl Image) -> Vec<Slot> {
         let table = |at: Option<u64>, skip: u64, size: u64| {
             let size = size.checked_sub(skip)?;
             image.read(image.link_address(at?)?.checked_add(skip)?, size)
@@ -40,20 +59,36 @@ impl Relocations {
             table(self.slots, 0, self.slots_size),
             table(self.others, skip, self.others_size),
         ];
-        let mut called = Vec::new();
-        for bytes in tables.into_iter().flatten() {
-            let mut rest = &bytes[..];
-            while let Ok((entry, after)) = pod::from_bytes::<elf::Rela64<LE>>(rest) {
-                rest = after;
-                let (symbol, kind) = (entry.r_sym(LE, false), entry.r_type(LE, false));
-                if symbol != 0 && [elf::R_X86_64_JUMP_SLOT, elf::R_X86_64_GLOB_DAT].contains(&kind)
-                {
-                    called.push(symbol);
-                }
-            }
-        }
-        called.sort_unstable();
-        called.dedup();
-        called
+        let tables = tables.into_iter().flatten();
+        tables.flat_map(|bytes| slots(&bytes)).collect()
     }
+}
+
+/// Those of a program without dynamic section, which fills them itself (glibc `csu/libc-start.c`, `apply_irel`).
+pub fn of_static(bytes: &(impl Bytes + ?Sized), headers: &Headers) -> Vec<Slot> {
+    let sections = headers.sections(bytes);
+    let loaded = sections
+        .iter()
+        .filter(|section| section.kind == elf::SHT_RELA && section.address != 0);
+    let tables = loaded.filter_map(|section| read_table(bytes, section.offset, section.size));
+    tables.flat_map(|bytes| slots(&bytes)).collect()
+}
+
+fn slots(bytes: &[u8]) -> Vec<Slot> {
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while let Ok((entry, after)) = pod::from_bytes::<elf::Rela64<LE>>(rest) {
+        rest = after;
+        let (symbol, kind) = (entry.r_sym(LE, false), entry.r_type(LE, false));
+        let of = match kind {
+            elf::R_X86_64_IRELATIVE => Of::Picked(entry.r_addend.get(LE) as u64),
+            elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT if symbol != 0 => Of::Symbol(symbol),
+            _ => continue,
+        };
+        found.push(Slot {
+            at: entry.r_offset.get(LE),
+            of,
+        });
+    }
+    found
 }

@@ -16,7 +16,7 @@ const LEAST: u64 = 64 * 1024;
 const REACH: u64 = (1 << 31) - 4096;
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Areas {
     /// Where the list is, in the guest.
     at: u64,

@@ -1,23 +1,81 @@
 //! Hooks for ourselves: the unwinder, which must know our routine's frames; the loader, which tells of libraries
-//! that come.
+//! that come; and the ways out of a process, after which its memory is no more ([`OWN`]).
 
-use super::{CALL_THROUGH, FIND_FDE, Tracing, Wanted};
+use super::set::LANDING;
+use super::text::Texts;
+use super::{Arrives, CALL_THROUGH, FIND_FDE, Tracing, Wanted};
 use crate::error::{Error, Result};
 use crate::functions::{Function, Functions};
 use crate::linkmap;
 use crate::maps::Maps;
 use routine::unwind;
+use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
+use std::sync::Arc;
 use wire::Board;
-use wire::calls::{Calls, want};
+use wire::calls::{Calls, Hook, want};
+
+/// What glibc and musl call the function that they call at each change.
+const LOADER: &str = "_dl_debug_state";
 
 /// `r_brk` in `struct r_debug` (`linkmap`).
 const BREAK: u64 = 16;
 
+/// Functions that say so before they do it; and children, that wait for us.
+///
+/// glibc and musl come by here whatever the program calls: `exit` and `quick_exit` end in `_exit` (musl: `_Exit`), `execv*`
+/// and `posix_spawn` in `execve`.
+const OWN: [(&[&str], u64); 4] = [
+    (&["_exit", "_Exit", "abort"], want::ENDS),
+    (&["execve", "execveat", "fexecve"], want::EXECS),
+    (&[FORK, FORK_INSIDE], want::FORKS),
+    (
+        &[
+            "ruby_run_node",
+            "Py_RunMain",
+            "perl_run",
+            "php_execute_script",
+        ],
+        want::SCRIPT,
+    ),
+];
+const FORK: &str = "fork";
+/// Where there is one, `fork` calls it (glibc 2.34, musl 1.2.2).
+const FORK_INSIDE: &str = "_Fork";
+
 impl Tracing {
+    /// Functions to hook as [`OWN`] says.
+    fn said(&self) -> Vec<Wanted> {
+        let of = |name: &str| {
+            let found = OWN.iter().find(|(names, _)| names.contains(&name));
+            found.map_or(0, |(_, want)| *want)
+        };
+        let found = self.functions.find(true, |name, _| of(name) != 0);
+        let has_inside = |module: &str| {
+            let mut found = found.iter();
+            found.any(|function| function.name == FORK_INSIDE && *function.module == *module)
+        };
+        let wanted = found.iter().filter_map(|function| {
+            let want = of(&function.name);
+            let needless = match want {
+                want::FORKS => {
+                    !self.follow || function.name == FORK && has_inside(&function.module)
+                }
+                want::SCRIPT => !self.awaits_script,
+                _ => false,
+            };
+            (!needless).then(|| own(function.clone(), CALL_THROUGH, want))
+        });
+        wanted.collect()
+    }
+
     /// Sets what is missing of our own hooks. Without the unwinder's, an exception through a hooked function would end
     /// the program, so where it cannot be set nothing is hooked.
     pub(super) fn set_own(&mut self) -> Result<()> {
+        if moves_stacks(&self.functions) {
+            let at = self.resident.header.calls + offset_of!(Calls, wary) as u64;
+            self.memory.write(at, &1u64.to_le_bytes())?;
+        }
         let pid = self.pid();
         let mut wanted = Vec::new();
         for function in self
@@ -31,24 +89,35 @@ impl Tracing {
         {
             wanted.push(own(function, CALL_THROUGH, want::LOADER));
         }
-        wanted.retain(|wanted| !self.own.contains(&wanted.function.address));
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        let addresses: Vec<u64> = wanted
+        let needed: Vec<u64> = wanted
             .iter()
             .map(|wanted| wanted.function.address)
             .collect();
-        let refused = self.set(wanted)?;
-        if let Some(refused) = refused.first() {
-            return Err(Error::Hook {
+        wanted.extend(self.said());
+        wanted.retain(|wanted| !self.own.contains_key(&wanted.function.address));
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let own: Vec<(u64, u64)> = wanted
+            .iter()
+            .map(|wanted| (wanted.function.address, wanted.want))
+            .collect();
+        let refused = self.set_here(wanted)?;
+        let is_refused = |address| {
+            let mut refused = refused.iter();
+            refused.any(|refused| refused.function.address == address)
+        };
+        self.own
+            .extend(own.into_iter().filter(|(address, _)| !is_refused(*address)));
+        let mut fatal = refused.iter();
+        match fatal.find(|refused| needed.contains(&refused.function.address)) {
+            Some(refused) => Err(Error::Hook {
                 pid,
                 function: refused.function.name.clone(),
                 reason: refused.reason.clone(),
-            });
+            }),
+            None => Ok(()),
         }
-        self.own.extend(addresses);
-        Ok(())
     }
 
     /// The function that the loader calls at each change, if it has told us where its list is.
@@ -70,13 +139,54 @@ impl Tracing {
         self.memory.write(at, &list.to_le_bytes()).ok()?;
         self.loader = list;
         let place = self.functions.module_of(address)?;
-        Some(Function {
-            name: "_dl_debug_state".into(),
-            module: place.name.clone(),
-            address,
-            size: 0,
-            picks: false,
-        })
+        Some(loader(address, place.name.clone()))
+    }
+
+    /// Hooks the function of a loader that has not run yet; whether there is one.
+    pub(super) fn hook_loader(&mut self) -> Result<bool> {
+        let mut others = self
+            .functions
+            .modules()
+            .iter()
+            .filter(|place| !place.module.main);
+        let found = others.find_map(|place| {
+            let address = place.symbols.exported(LOADER)?.address;
+            let list = place.symbols.exported("_r_debug");
+            Some((
+                address,
+                list.map_or(0, |list| list.address),
+                place.name.clone(),
+            ))
+        });
+        let Some((address, list, module)) = found else {
+            return Ok(false);
+        };
+        let at = self.resident.header.calls + offset_of!(Calls, r_debug) as u64;
+        self.memory.write(at, &list.to_le_bytes())?;
+        let function = loader(address, module);
+        let refused = self.set_here(vec![own(function, CALL_THROUGH, want::LOADER)])?;
+        if let Some(refused) = refused.into_iter().next() {
+            return Err(Error::Hook {
+                pid: self.pid(),
+                function: refused.function.name,
+                reason: refused.reason,
+            });
+        }
+        self.own.insert(address, want::LOADER);
+        Ok(true)
+    }
+
+    /// Some of what is wanted for ourselves is wanted no more.
+    pub(super) fn forget_own(&mut self, gone: u64) -> Result<()> {
+        self.own.retain(|_, wanted| *wanted & gone == 0);
+        for known in self.hooks.values_mut() {
+            if known.hook.want & gone != 0 {
+                known.hook.want &= !gone;
+                let at = known.at + offset_of!(Hook, want) as u64;
+                self.memory.write(at, &known.hook.want.to_le_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the loader waits for us to look at what it has loaded.
@@ -98,23 +208,24 @@ impl Tracing {
         let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
         self.functions.refresh(pid, &self.memory, &maps)?;
         self.forget_unloaded();
-        if moves_stacks(&self.functions) {
-            let at = self.resident.header.calls + offset_of!(Calls, wary) as u64;
-            self.memory.write(at, &1u64.to_le_bytes())?;
+        let first = self.arrives != Arrives::Now;
+        if first {
+            self.arrives = Arrives::Now;
+            self.look_again()?;
         }
-        let hooked: Vec<u64> = self
-            .names
-            .values()
-            .map(|function| function.address)
-            .collect();
+        let hooked: HashSet<u64> = self.told().map(|function| function.address).collect();
         let done = self.set_own().and_then(|()| {
             let mut wanted = wanted(&self.functions);
             wanted.retain(|wanted| !hooked.contains(&wanted.function.address));
             match wanted.is_empty() {
                 true => Ok(Vec::new()),
-                false => self.set(wanted),
+                false => self.set_here(wanted),
             }
         });
+        self.texts = Texts::default();
+        if first {
+            self.set_patience(self.patience)?;
+        }
         self.resident
             .set_board(&self.memory, offset_of!(Board, loads_seen), loads)?;
         done
@@ -122,22 +233,44 @@ impl Tracing {
 
     /// A library that is gone took its hooks along.
     fn forget_unloaded(&mut self) {
-        let functions = &self.functions;
-        let gone = |place: u64| functions.module_of(place).is_none();
-        for known in self.hooks.values_mut().filter(|known| known.set) {
-            if gone(known.hook.place) {
-                known.set = false;
-                let number = known.hook.number as u32;
-                self.names.remove(&number);
+        // Where the library was loaded again at the same address its text is new, all of it: one look at each tells.
+        let mut modules = HashMap::new();
+        let mut gone: HashSet<u64> = HashSet::new();
+        for (place, known) in self.hooks.iter().filter(|(_, known)| known.set) {
+            let module = self.functions.module_of(*place);
+            let stands = module.is_some_and(|module| {
+                let stands = modules.entry(module.module.bias);
+                *stands.or_insert_with(|| self.stands(known))
+            });
+            if !stands {
+                gone.insert(*place);
             }
         }
-        self.own.retain(|address| !gone(*address));
+        for place in &gone {
+            let Some(known) = self.hooks.get_mut(place) else {
+                continue;
+            };
+            known.set = false;
+        }
+        self.own
+            .retain(|address, _| !gone.contains(address) && !gone.contains(&(address + LANDING)));
+    }
+}
+
+/// The loader's `r_brk`.
+fn loader(address: u64, module: Arc<str>) -> Function {
+    Function {
+        name: LOADER.into(),
+        module,
+        address,
+        size: 0,
+        picks: false,
     }
 }
 
 /// Whether a library is there that copies stacks away and others in their place: greenlet. While it does, what Python 3.11 and
 /// 3.12 keep on the C stack (`_PyCFrame`) is another's, and the VM still points there.
-pub(super) fn moves_stacks(functions: &Functions) -> bool {
+fn moves_stacks(functions: &Functions) -> bool {
     let mut modules = functions.modules().iter();
     modules.any(|place| place.name.contains("greenlet"))
 }

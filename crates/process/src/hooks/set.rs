@@ -13,17 +13,21 @@ use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Plan, Stub};
 use wire::calls::{self, Hook, area, want};
 
+/// Why an IFUNC is not hooked.
+const UNKNOWN_PICK: &str = "it is an IFUNC that picks the function to call: nobody has asked it yet, or it picked the kernel's own (vDSO)";
+
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
 /// Why a function is not hooked now.
 pub(super) const IN_THE_WAY: &str = "a thread is about to go on in its first instructions";
 /// Bytes of an `endbr64`, behind which a hook begins.
-const LANDING: u64 = 4;
+pub(super) const LANDING: u64 = 4;
 
 /// A hook about to be set.
 pub(super) enum Step {
-    /// It was hooked at an earlier attach, or is now: by its place.
-    Again(u64, Wanted),
+    /// It is hooked, or was and its hook fits what stands there now: by its place, and where the instructions that the hook
+    /// moves are in its stub.
+    Again(u64, Wanted, Vec<(u64, u64)>),
     /// With what stands there now, and how many bytes of stack arguments its code may read.
     New(Wanted, Box<Plan>, u64, u32),
 }
@@ -31,7 +35,7 @@ pub(super) enum Step {
 /// A hook whose record and stub are written, or will be.
 pub(super) struct Prepared {
     known: Known,
-    stub: Option<Stub>,
+    moves: Vec<(u64, u64)>,
 }
 
 impl Tracing {
@@ -49,20 +53,23 @@ impl Tracing {
             Treatment::EntryOnly(_) | Treatment::CallThrough => {}
         }
         if function.picks {
-            return Err("it is an IFUNC: it only picks the function that is called".into());
+            return Err(UNKNOWN_PICK.into());
         }
         for place in [function.address, function.address + LANDING] {
-            let Some(known) = self.hooks.get(&place) else {
-                continue;
-            };
-            let mut now = vec![0; known.hook.moved as usize];
-            let same = self.memory.read_bytes(place, &mut now).is_ok()
-                && calls::fingerprint(&now) == known.hook.was;
-            if known.set || same {
-                return Ok(Step::Again(place, wanted.clone()));
+            if self
+                .hooks
+                .get(&place)
+                .is_some_and(|known| known.set && self.stands(known))
+            {
+                return Ok(Step::Again(place, wanted.clone(), Vec::new()));
             }
         }
-        let (plan, copied) = texts.plan(&self.functions, &self.memory, function)?;
+        let (plan, copied) = texts.plan(&self.functions, &self.memory, &self.hooks, function)?;
+        if let Some(known) = self.hooks.get(&plan.patch_at)
+            && let Some(stub) = self.fits(known, wanted, &plan)
+        {
+            return Ok(Step::Again(plan.patch_at, wanted.clone(), stub.moves));
+        }
         let mut was = vec![0; plan.stolen];
         self.memory
             .read_bytes(plan.patch_at, &mut was)
@@ -73,6 +80,32 @@ impl Tracing {
             calls::fingerprint(&was),
             copied,
         ))
+    }
+
+    /// Whether a hook that was set is still there: a library may have been unloaded, and loaded again at the same address.
+    pub(super) fn stands(&self, known: &Known) -> bool {
+        patches(&known.hook).iter().all(|patch| {
+            let is = &patch.is[..(patch.length as usize).min(patch.is.len())];
+            self.now(patch).is_some_and(|now| now == is)
+        })
+    }
+
+    /// The stub of a hook of an earlier attach, if it does what this plan says.
+    fn fits(&self, known: &Known, wanted: &Wanted, plan: &Plan) -> Option<Stub> {
+        let to = Destination {
+            routine: self.resident.header.routines[wanted.routine],
+            descriptor: known.at,
+        };
+        let stub = plan.stub(known.hook.stub, to).ok()?;
+        let mut bytes = vec![0; stub.bytes.len()];
+        self.memory.read_bytes(stub.at, &mut bytes).ok()?;
+        let changes = plan.patches(stub.at).ok()?;
+        let same = patches(&known.hook).len() == changes.len()
+            && patches(&known.hook).iter().zip(&changes).all(|(had, has)| {
+                let length = had.length as usize;
+                had.at == has.at && had.was.get(..length) == Some(&has.old[..])
+            });
+        (same && bytes == stub.bytes && known.hook.original == stub.original).then_some(stub)
     }
 
     /// Writes everything; all threads stand still. What is written before an error leads nowhere yet.
@@ -87,13 +120,15 @@ impl Tracing {
         let (mut prepared, mut writes) = (Vec::new(), Writes::default());
         for step in steps {
             let (wanted, made) = match step {
-                Step::Again(place, wanted) => {
+                Step::Again(place, wanted, moves) => {
                     let mut known = self.hooks[place];
-                    known.hook.want = wanted.want;
+                    known.hook.want = wanted.want | self.own_want(wanted);
+                    known.hook.flags |= own_flags(known.hook.want);
                     known.hook.copied = known.hook.copied.max(described(wanted));
                     (known.hook.at_entry, known.hook.at_return) =
                         self.programs(borrowed, &mut writes, wanted)?;
-                    (wanted, Ok(Prepared { known, stub: None }))
+                    let moves = moves.clone();
+                    (wanted, Ok(Prepared { known, moves }))
                 }
                 Step::New(wanted, plan, was, copied) => (
                     wanted,
@@ -102,7 +137,7 @@ impl Tracing {
             };
             match made {
                 Ok(made) => {
-                    if wanted.want & !want::LOADER != 0 {
+                    if wanted.want & !want::OWN != 0 {
                         self.names
                             .insert(made.known.hook.number as u32, wanted.function.clone());
                     }
@@ -148,7 +183,7 @@ impl Tracing {
                 .map(|made| Changed {
                     at: made.known.hook.place,
                     length: u64::from(made.known.hook.moved).max(made.known.hook.patches[0].length),
-                    moves: made.stub.as_ref().map_or(&[], |stub| &stub.moves),
+                    moves: &made.moves,
                 })
                 .collect();
             let standing: Vec<i32> = stop.threads().collect();
@@ -202,11 +237,11 @@ impl Tracing {
             at_entry,
             at_return,
             original: stub.original,
-            flags: if entry_only { flags::ENTRY_ONLY } else { 0 },
+            flags: own_flags(wanted.want) | if entry_only { flags::ENTRY_ONLY } else { 0 },
             copied: copied.max(described(wanted)),
             number: self.next_number,
             place: plan.patch_at,
-            want: wanted.want,
+            want: wanted.want | self.own_want(wanted),
             stub: stub_at,
             routine: to.routine,
             moved: plan.stolen as u32,
@@ -223,7 +258,7 @@ impl Tracing {
                 return Ok(Err("its code changed while we looked at it".into()));
             }
         }
-        let mut bytes = stub.bytes.clone();
+        let mut bytes = stub.bytes;
         bytes.resize(size as usize, PADDING);
         writes.add(stub_at, bytes);
         let known = Known {
@@ -233,8 +268,14 @@ impl Tracing {
         };
         Ok(Ok(Prepared {
             known,
-            stub: Some(stub),
+            moves: stub.moves,
         }))
+    }
+
+    /// What is wanted of a function for ourselves too.
+    fn own_want(&self, wanted: &Wanted) -> u64 {
+        let own = self.own.get(&wanted.function.address);
+        own.map_or(0, |own| own & want::OWN)
     }
 
     /// Where the programs of a hook are; each is written once.
@@ -264,6 +305,13 @@ impl Tracing {
         }
         let [entry, exit] = places;
         Ok((entry, exit))
+    }
+}
+
+fn own_flags(wanted: u64) -> u32 {
+    match wanted & want::FORKS {
+        0 => 0,
+        _ => flags::FORKS,
     }
 }
 

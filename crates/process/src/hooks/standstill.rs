@@ -7,7 +7,7 @@ use crate::guest::{self, Status};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::seccomp;
-use crate::stop::Stop;
+use crate::stop::{Stop, Ties};
 use std::time::Instant;
 
 /// Does `work` while all threads stand still, with the main thread borrowed; again, if it stood badly.
@@ -15,13 +15,14 @@ pub fn stopped<T>(
     status: &Status,
     memory: &GuestMemory,
     gadgets: Gadgets,
+    ties: Ties,
     timing: &mut Timing,
     mut work: impl FnMut(&mut Stop, &mut Borrowed) -> Result<T>,
 ) -> Result<T> {
     let pid = status.pid;
     let mut tries = 0;
     loop {
-        let done = once(status, memory, gadgets, timing, &mut work);
+        let done = once(status, memory, gadgets, ties, timing, &mut work);
         match done {
             Err(error) if tries < guest::TRIES && error.may_pass() => {
                 tries += 1;
@@ -37,13 +38,14 @@ fn once<T>(
     status: &Status,
     memory: &GuestMemory,
     gadgets: Gadgets,
+    ties: Ties,
     timing: &mut Timing,
     work: &mut impl FnMut(&mut Stop, &mut Borrowed) -> Result<T>,
 ) -> Result<T> {
     let pid = status.pid;
     let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
     let began = Instant::now();
-    let mut stop = Stop::one(pid, pid, false)?;
+    let mut stop = Stop::main(pid, ties)?;
     stop.rest()?;
     if !status.is_current() {
         return Err(Error::Gone(pid));

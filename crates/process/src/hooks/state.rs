@@ -89,6 +89,8 @@ pub struct Words {
     /// For `wire::calls::Calls`.
     pub tid_offset: u64,
     /// For `wire::calls::Calls`.
+    pub tells_pointer: u64,
+    /// For `wire::calls::Calls`.
     pub state_offset: u64,
     /// For `wire::calls::Calls`.
     pub language: u64,
@@ -111,13 +113,35 @@ pub fn find(
     tids: &[i32],
     script: &Script,
 ) -> Result<(Words, Option<String>)> {
-    let main = Block::read(pid, pid, memory)?;
-    let mut blocks = Vec::new();
-    for tid in tids.iter().filter(|tid| **tid != pid) {
-        blocks.push(Block::read(pid, *tid, memory)?);
+    let tells_pointer = tells_pointer();
+    let (mut main, mut blocks) = (None, Vec::<Block>::new());
+    for tid in [pid].iter().chain(tids.iter().filter(|tid| **tid != pid)) {
+        match Block::read(pid, *tid, memory)? {
+            Some(block) if *tid == pid => main = Some(block),
+            // A thread may share another's, and nothing there is about it: io_uring's workers do.
+            Some(block)
+                if main
+                    .iter()
+                    .chain(&blocks)
+                    .any(|known| known.pointer == block.pointer) => {}
+            Some(block) => blocks.push(block),
+            None if tells_pointer => {}
+            None => {
+                return Err(Error::NothingToBorrow {
+                    pid,
+                    reason: format!(
+                        "thread {tid} has no thread-local storage, and this kernel (before 5.9) does not let programs see that"
+                    ),
+                });
+            }
+        }
     }
     let mut words = Words {
-        tid_offset: tid_offset(&main, &blocks).unwrap_or(0),
+        tid_offset: main
+            .as_ref()
+            .and_then(|main| tid_offset(main, &blocks))
+            .unwrap_or(0),
+        tells_pointer: tells_pointer.into(),
         ..Words::default()
     };
     let no_lines = match script {
@@ -125,7 +149,7 @@ pub fn find(
         Script::Ruby(facts, thread) => {
             words.language = language::RUBY;
             words.fill(&facts.to_words());
-            match main.find(*thread) {
+            match main.and_then(|main| main.find(*thread)) {
                 Some(offset) if *thread != 0 => {
                     words.state_offset = offset;
                     None
@@ -150,11 +174,18 @@ pub fn find(
         Script::Php(facts) => {
             words.language = language::PHP;
             words.fill(&facts.to_words());
-            words.state_offset = main.pointer;
+            words.state_offset = main.map_or(0, |main| main.pointer);
             None
         }
     };
     Ok((words, no_lines))
+}
+
+/// Whether programs may use `rdfsbase` here (`HWCAP2_FSGSBASE`, arch/x86/include/uapi/asm/hwcap2.h; kernels since 5.9).
+fn tells_pointer() -> bool {
+    const FSGSBASE: u64 = 1 << 1;
+    // SAFETY: a constant argument; reads the vector that the kernel gave us.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & FSGSBASE != 0 }
 }
 
 /// The memory around a thread pointer.
@@ -166,17 +197,13 @@ struct Block {
 }
 
 impl Block {
-    fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Self> {
+    /// That of a thread; `None` = it has none that a C library made.
+    fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<Self>> {
         let registers = ptrace::registers(tid)
             .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
         let pointer = registers.fs_base;
         if pointer == 0 || memory.word(pointer).ok() != Some(pointer) {
-            return Err(Error::NothingToBorrow {
-                pid,
-                reason: format!(
-                    "thread {tid} has no thread-local storage (a program without libc)"
-                ),
-            });
+            return Ok(None);
         }
         // Page by page, as the storage may lie at either end of its mapping.
         let page = wire::PAGE as u64;
@@ -199,12 +226,12 @@ impl Block {
         while pointer - start < BELOW && read(start - page, &mut bytes, true) {
             start -= page;
         }
-        Ok(Block {
+        Ok(Some(Block {
             tid: own_id(pid, tid),
             start,
             pointer,
             bytes,
-        })
+        }))
     }
 
     /// The distance from the thread pointer of a word with this value, nearest first.
@@ -235,7 +262,7 @@ fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
 }
 
 /// The id that a thread has in its own PID namespace: the last of `NSpid`.
-fn own_id(pid: i32, tid: i32) -> u32 {
+pub(super) fn own_id(pid: i32, tid: i32) -> u32 {
     fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))
         .ok()
         .and_then(|status| {

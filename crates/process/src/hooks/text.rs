@@ -1,11 +1,13 @@
 //! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
 
+use super::{Known, patches};
 use crate::functions::{Function, Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
-use trampoline::{Options, Pads, Plan, Stack, Targets, plan, stack};
+use std::ops::Range;
+use trampoline::{Options, Pads, Plan, Stack, Stacks, Targets, plan};
 use vm::Memory;
 
 /// Code longer than this is not decoded (the largest libraries known have 200 MB).
@@ -28,6 +30,7 @@ struct Text {
     starts: Vec<u64>,
     targets: Targets,
     pads: Pads,
+    stacks: Stacks,
 }
 
 impl Texts {
@@ -37,6 +40,7 @@ impl Texts {
         &mut self,
         functions: &Functions,
         memory: &GuestMemory,
+        hooks: &HashMap<u64, Known>,
         function: &Function,
     ) -> Result<(Plan, u32), String> {
         let place = functions
@@ -50,7 +54,7 @@ impl Texts {
         let text = match self.by_start.entry(range.start) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(free) => {
-                free.insert(Text::read(place, memory, range.start, range.end)?)
+                free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
             }
         };
         let next = text
@@ -64,7 +68,7 @@ impl Texts {
             size => size.min(code.len() as u64),
         };
         let range = function.address..function.address + own;
-        let copied = match stack(&text.code, text.at, range) {
+        let copied = match text.stacks.of(&text.code, text.at, range, &text.starts) {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
             Stack::Unproven => COPIED,
             Stack::All => UNBOUNDED,
@@ -85,7 +89,13 @@ impl Texts {
 }
 
 impl Text {
-    fn read(place: &Place, memory: &GuestMemory, start: u64, end: u64) -> Result<Self, String> {
+    fn read(
+        place: &Place,
+        memory: &GuestMemory,
+        hooks: &HashMap<u64, Known>,
+        picks: impl Iterator<Item = u64>,
+        Range { start, end }: Range<u64>,
+    ) -> Result<Self, String> {
         if end - start > MOST_CODE {
             return Err("its module is too large".into());
         }
@@ -93,6 +103,20 @@ impl Text {
         memory
             .read_bytes(start, &mut code)
             .map_err(|error| error.to_string())?;
+        // What stands in stubs now may lead into other functions' first instructions. Pads in use stay in use.
+        for known in hooks.values().filter(|known| known.set) {
+            let Some(entry) = patches(&known.hook).last() else {
+                continue;
+            };
+            let length = entry.length as usize;
+            if (start..end).contains(&entry.at)
+                && let Some(there) = code.get_mut((entry.at - start) as usize..)
+                && let Some(there) = there.get_mut(..length)
+                && *there == entry.is[..length.min(entry.is.len())]
+            {
+                there.copy_from_slice(&entry.was[..length]);
+            }
+        }
         let known: Vec<(u64, u64)> = place
             .symbols
             .every()
@@ -101,6 +125,7 @@ impl Text {
             .filter(|(address, _)| (start..end).contains(address))
             .collect();
         let mut starts: Vec<u64> = known.iter().map(|(address, _)| *address).collect();
+        starts.extend(picks.filter(|at| (start..end).contains(at)));
         starts.sort_unstable();
         starts.dedup();
         let ends: Vec<u64> = known
@@ -117,6 +142,7 @@ impl Text {
             starts,
             targets,
             pads,
+            stacks: Stacks::default(),
         })
     }
 }

@@ -4,7 +4,7 @@
 //! again soon. So a record waits here until no lane can come with an earlier one.
 
 /// Whole records, each with its first word, in the order they were written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Queue {
     words: Vec<u64>,
     /// Where the next one begins.

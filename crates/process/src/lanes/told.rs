@@ -39,6 +39,13 @@ pub enum What {
         frame: u64,
         /// rax, rdx.
         registers: [u64; 2],
+        /// How many words, behind xmm0 and xmm1, are of st(0) and st(1).
+        x87: usize,
+    },
+    /// The thread has made a child, which has a copy of the calls that are open here.
+    Forked {
+        /// The child, as the guest numbers it.
+        child: u32,
     },
 }
 

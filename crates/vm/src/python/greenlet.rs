@@ -76,10 +76,8 @@ impl<M: Memory> Python<'_, M> {
         &self,
         each: &mut dyn FnMut(Greenlet) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let base = match self.lookup("greenlet.greenlet") {
-            Ok(base) => base,
-            Err(Error::Unknown { .. }) => return Ok(false),
-            Err(why) => return Err(why),
+        let Some(base) = self.greenlet_class()? else {
+            return Ok(false);
         };
         // Classes come in runs.
         let mut last = (0, false);
@@ -103,7 +101,7 @@ impl<M: Memory> Python<'_, M> {
                         last = (class, self.inherits(class, base)?);
                     }
                     if last.1 {
-                        each(self.greenlet(base, object)?)?;
+                        each(self.read_greenlet(base, object)?)?;
                     }
                     at = self.memory.u64(at)? & !GC_FLAGS;
                 }
@@ -138,8 +136,24 @@ impl<M: Memory> Python<'_, M> {
         Err(Error::garbled("collector's lists", gc))
     }
 
-    /// The greenlet at `object`; `base` is the class `greenlet.greenlet`.
-    fn greenlet(&self, base: u64, object: u64) -> Result<Greenlet, Error> {
+    /// The class `greenlet.greenlet`; `None` if the module is not loaded.
+    pub fn greenlet_class(&self) -> Result<Option<u64>, Error> {
+        match self.lookup("greenlet.greenlet") {
+            Ok(base) => Ok(Some(base)),
+            Err(Error::Unknown { .. }) => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The greenlet at `object`, if that is one; `base` is the class.
+    pub fn greenlet(&self, base: u64, object: u64) -> Result<Option<Greenlet>, Error> {
+        match self.inherits(self.type_of(object)?, base)? {
+            true => self.read_greenlet(base, object).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn read_greenlet(&self, base: u64, object: u64) -> Result<Greenlet, Error> {
         let size = self.memory.u64(base.wrapping_add(BASIC_SIZE))?;
         let (stack, top) = if size == SIZE_SINCE_2_0 {
             let inner = self.memory.u64(object.wrapping_add(IMPLEMENTATION))?;

@@ -171,7 +171,10 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// The fiber at `address` with the execution context `ec`, if it is still one.
     pub fn fiber(&self, vm: u64, address: u64, ec: u64) -> Option<Fiber> {
-        self.fiber_at(vm, address, ec.wrapping_sub(address))
+        match ec.wrapping_sub(address) {
+            at @ 8..=FURTHEST_EC => self.fiber_at(vm, address, at),
+            _ => None,
+        }
     }
 
     /// Whether its thread runs it now.
@@ -181,7 +184,7 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Where `context` lies in every fiber, by one that has a stack of its own; `None` if this has none.
     pub fn context_of(&self, fiber: &Fiber) -> Option<Context> {
-        let begin = fiber.ec - fiber.address;
+        let begin = fiber.ec.wrapping_sub(fiber.address).min(FURTHEST_EC);
         let places = (begin..begin + FURTHEST_CONTEXT).step_by(8);
         let mut contexts = places.map(|pointer| {
             let argument = self.memory.u64(fiber.address.wrapping_add(pointer + 8));

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use vm::Memory;
-use vm::ruby::{Convention, Facts, IdTable, Layout, Limits, Page, Ruby, StTable, Text, Version};
+use vm::ruby::{
+    Convention, Facts, Fiber, IdTable, Layout, Limits, Page, Ruby, StTable, Text, Version,
+};
 
 use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
@@ -99,6 +101,15 @@ fn ask_everything<M: Memory>(
     let _ = ruby.vm_of(at).map(|vm| ruby.ractor_count(vm));
     let _ = ruby.main_ec(at);
     let _ = ruby.thread_ec(at);
+    let fiber = Fiber {
+        address: at,
+        ec: at.wrapping_sub(8),
+        thread: at,
+    };
+    if let Some(context) = ruby.context_of(&fiber) {
+        let _ = ruby.parked(&fiber, context);
+    }
+    let _ = ruby.fiber(at, at, at.wrapping_add(16));
     let _ = Facts::find(memory, &|_| Some(at));
 }
 

@@ -119,14 +119,13 @@ impl Scripts for Vm {
         (!frames.is_empty()).then(|| scripts(&php, &frames))
     }
 
-    fn coroutines(&self, memory: &dyn Memory) -> Vec<Coroutine> {
+    fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         let pages = Pages::new(memory);
         let Ok(php) = Php::new(&pages, self.facts) else {
-            return Vec::new();
+            return (Vec::new(), false);
         };
-        // What cannot be read ends the search; what was found before is good.
         let mut found = Vec::new();
-        let _ = php.each_fiber(&mut |fiber| {
+        let whole = php.each_fiber(&mut |fiber| {
             found.push(Coroutine {
                 kind: "Fiber",
                 object: fiber.object,
@@ -143,7 +142,7 @@ impl Scripts for Vm {
         }
         let objects = found.iter().map(|one| (one.object, one.detail));
         *self.fibers.borrow_mut() = objects.collect();
-        found
+        (found, whole.is_ok())
     }
 
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {

@@ -9,7 +9,7 @@ use process::snapshot::{Copies, Thread};
 use vm::Memory;
 use vm::python::{Facts, Frame, Python};
 
-use super::{Home, LONGEST, Script, Scripts, text};
+use super::{Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
 use crate::live::loaded::Modules;
 use crate::live::pages::Pages;
 
@@ -72,6 +72,54 @@ impl Scripts for Vm {
                 .map(|frame| script(&python, frame))
                 .collect(),
         )
+    }
+
+    fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        let pages = Pages::new(memory);
+        let mut found = Vec::new();
+        let mut search = || {
+            let python = Python::new(&pages, self.facts)?;
+            let Some(class) = python.greenlet_class()? else {
+                return Ok(());
+            };
+            python.each_greenlet(&mut |greenlet| {
+                found.push(Coroutine {
+                    kind: "greenlet",
+                    object: greenlet.address,
+                    detail: class,
+                });
+                Ok(())
+            })?;
+            Ok::<(), vm::python::Error>(())
+        };
+        let whole = search().is_ok();
+        (found, whole)
+    }
+
+    fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
+        let python = Python::new(&memory, self.facts).ok()?;
+        let greenlet = python.greenlet(one.detail, one.object).ok()??;
+        // One that runs, has not begun or has ended has no frame.
+        if greenlet.frame == 0 {
+            return None;
+        }
+        python.greenlet_frames(&greenlet).for_each(drop);
+        Some(Parked {
+            place: None,
+            stack: greenlet.stack.0..greenlet.stack.1,
+            copied: Some(greenlet.saved),
+        })
+    }
+
+    fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
+        let pages = Pages::new(memory);
+        let frames = || {
+            let python = Python::new(&pages, self.facts).ok()?;
+            let greenlet = python.greenlet(one.detail, one.object).ok()??;
+            let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
+            Some(frames.map(|frame| script(&python, frame)).collect())
+        };
+        frames().unwrap_or_default()
     }
 
     fn runner(&self) -> &[Range<u64>] {

@@ -124,14 +124,13 @@ impl Scripts for Vm {
         scripts(&ruby, context)
     }
 
-    fn coroutines(&self, memory: &dyn Memory) -> Vec<Coroutine> {
+    fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         let pages = Pages::new(memory);
         let mut found = BTreeMap::new();
         let Ok(ruby) = Ruby::new(&pages, self.facts) else {
-            return Vec::new();
+            return (Vec::new(), false);
         };
-        // What cannot be read ends the search; what was found before is good.
-        let _ = ruby.each_fiber(self.vm, &mut |fiber| {
+        let whole = ruby.each_fiber(self.vm, &mut |fiber| {
             found.insert(fiber.address, fiber);
         });
         self.context
@@ -141,7 +140,7 @@ impl Scripts for Vm {
             object: fiber.address,
             detail: fiber.ec,
         };
-        found.into_values().map(coroutine).collect()
+        (found.into_values().map(coroutine).collect(), whole.is_ok())
     }
 
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {

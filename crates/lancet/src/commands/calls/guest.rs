@@ -1,24 +1,25 @@
 //! One traced process: hooked as the selection says, read, left.
 
+mod life;
+
+pub use life::Step;
+
+use super::callers::{self, Callers};
 use super::known::Known;
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::sink::Sink;
-use super::source::Count;
 use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
-use crate::guests::AGENT;
 use crate::preset::Preset;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
-use process::hooks::{CALL_THROUGH, Options, Refused, Tracing, Wanted};
-use process::lanes::Losses;
+use process::hooks::{Arrives, CALL_THROUGH, Options, Refused, Tracing, Wanted};
+use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Detail, Pieces};
-use std::io;
+use prototypes::{Detail, Pieces, Place, Prototype};
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -39,10 +40,14 @@ pub struct Guest {
     rest: Vec<u64>,
     /// It was said what it is.
     introduced: bool,
+    /// We stay its tracer.
+    tracee: Option<Tracee>,
+    life: life::Life,
     /// Its lanes are no more.
     gone: bool,
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
+    callers: Callers,
 }
 
 /// How functions are hooked.
@@ -50,6 +55,8 @@ struct Plan {
     want: u64,
     detail: Detail,
     copies: bool,
+    /// With the stack (`-w`).
+    callers: bool,
 }
 
 impl Plan {
@@ -60,13 +67,13 @@ impl Plan {
                 .as_ref()
                 .filter(|_| self.copies)
                 .map(|of| of.capture(self.detail));
-            let copy = copy.unwrap_or_default();
+            let mut copy = copy.unwrap_or_default();
+            if self.callers {
+                copy.call.extend(callers::program());
+            }
             Wanted {
-                stack: prototype
-                    .as_ref()
-                    .filter(|of| of.format().is_none())
-                    .map(|of| of.places().used.stack),
-                want: self.want,
+                stack: signatures.stack_of(&function.module, &function.name),
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
                 copy: [copy.call, copy.exit],
                 routine: CALL_THROUGH,
                 function,
@@ -74,79 +81,112 @@ impl Plan {
         });
         wanted.collect()
     }
+
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.places().returned {
+            Place::X87 if self.want & want::RETURN != 0 => want::X87,
+            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
+    }
 }
 
 impl Guest {
     /// Opens and hooks a process; says on standard error how that went.
-    pub fn open(pid: i32, args: &CallsArgs, signatures: &Signatures) -> anyhow::Result<Self> {
-        let image = Image::parse(AGENT)?;
+    pub fn open(
+        pid: i32,
+        args: &CallsArgs,
+        image: &Image,
+        signatures: &Signatures,
+    ) -> anyhow::Result<Self> {
         let began = Instant::now();
-        let options = Options {
-            ring: RING,
-            most_wait: args.most_wait(),
-            room: LEAST_ROOM + u64::from(args.kept_of_strings()) / 8 * 2,
-        };
-        let mut tracing = Tracing::open(pid, &image, options).map_err(explain)?;
+        let tracing = Tracing::open(pid, image, options(args)).map_err(explain)?;
+        let mut guest = Guest::new(tracing, args);
+        let (asked, functions) = guest.asked();
+        signatures.read_debug_info(guest.tracing.functions(), &functions);
+        let wanted = guest.plan.all(signatures, functions);
+        let refused = guest.tracing.set(wanted).map_err(explain)?;
+        if !guest.quiet {
+            announce(&guest.tracing, asked, &refused, began.elapsed());
+        }
+        Ok(guest)
+    }
+
+    fn new(tracing: Tracing, args: &CallsArgs) -> Self {
         let presets = args.presets.iter().flat_map(Preset::filters).collect();
         let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone());
-        let functions = selection.functions(tracing.functions());
-        for (name, like) in selection.unknown(tracing.functions(), &functions) {
+        Guest {
+            tracing,
+            clock: Clock::start(),
+            plan: Plan {
+                want: wanted_of(args, &selection),
+                detail: Detail {
+                    strings: args.kept_of_strings(),
+                    array: args.array,
+                },
+                copies: !args.counts_there(),
+                callers: args.frames != 0 && !args.counts_there(),
+            },
+            selection,
+            known: Known::default(),
+            pace: Pace::new(RING / 8),
+            rest: Vec::new(),
+            introduced: false,
+            tracee: None,
+            life: life::Life::default(),
+            gone: false,
+            quiet: args.ltrace,
+            callers: Callers::new(args.frames),
+        }
+    }
+
+    /// The functions that are asked for, and how many; says which are not there.
+    fn asked(&self) -> (usize, Vec<Function>) {
+        let pid = self.tracing.pid();
+        let functions = self.selection.functions(self.tracing.functions());
+        for (name, like) in self.selection.unknown(self.tracing.functions(), &functions) {
             let like = match like.is_empty() {
                 true => String::new(),
                 false => format!(" (like it: {})", like.join(", ")),
             };
-            if !args.ltrace {
+            if !self.quiet {
                 eprintln!(
                     "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
                 );
             }
         }
-        if functions.is_empty() && !args.presets.is_empty() {
+        if functions.is_empty() && self.selection.is_a_presets() && !self.quiet {
             eprintln!(
                 "lancet: process {pid} has no function of the preset yet; they are hooked when a library brings them"
             );
         }
-        let asked = functions.len();
-        let plan = Plan {
-            want: wanted_of(args, &selection),
-            detail: Detail {
-                strings: args.kept_of_strings(),
-                array: args.array,
-            },
-            copies: !args.counts_there(),
-        };
-        let wanted = plan.all(signatures, functions);
-        let refused = tracing.set(wanted).map_err(explain)?;
-        if !args.ltrace {
-            announce(&tracing, asked, &refused, began.elapsed());
-        }
-        Ok(Guest {
-            tracing,
-            clock: Clock::start(),
-            selection,
-            plan,
-            known: Known::default(),
-            pace: Pace::new(RING / 8),
-            rest: Vec::new(),
-            introduced: false,
-            gone: false,
-            quiet: args.ltrace,
-        })
+        (functions.len(), functions)
     }
 
     /// Hooks what is wanted of a library that was loaded, while its loader waits for us.
-    pub fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
-        if !self.tracing.has_news()? {
+    fn follow(&mut self, signatures: &Signatures) -> Result<(), Error> {
+        let first = self.tracing.arrives() != Arrives::Now;
+        let began = Instant::now();
+        self.callers.forget();
+        self.known.forget_ways();
+        let before = self.tracing.ever_hooked();
+        let (selection, plan) = (&self.selection, &self.plan);
+        let refused = self.tracing.follow(|functions| {
+            let wanted = selection.functions(functions);
+            signatures.read_debug_info(functions, &wanted);
+            plan.all(signatures, wanted)
+        })?;
+        if self.quiet {
             return Ok(());
         }
-        self.known.forget_ways();
-        let before = self.tracing.hooked();
-        let (selection, plan) = (&self.selection, &self.plan);
-        let refused = self
-            .tracing
-            .follow(|functions| plan.all(signatures, selection.functions(functions)))?;
+        if first {
+            let (asked, _) = self.asked();
+            announce(&self.tracing, asked, &refused, began.elapsed());
+            return Ok(());
+        }
         let pid = self.tracing.pid();
-        let more = self.tracing.hooked().saturating_sub(before);
+        let more = self.tracing.ever_hooked() - before;
         if self.quiet {
             return Ok(());
         }
@@ -159,33 +199,36 @@ impl Guest {
 
     /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
     /// lanes with it.
-    pub fn read(&mut self, sink: &mut dyn Sink) -> io::Result<bool> {
+    pub fn read(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
         if self.gone {
-            return Ok(false);
+            return false;
         }
-        self.introduce(sink)?;
+        self.introduce(tell);
         let most = self.pace.next();
         let lanes = self.tracing.lanes();
         let any = lanes.look().and_then(|()| lanes.fill(most));
-        self.tell(sink)?;
+        self.tell(tell);
         self.pace.read(matches!(any, Ok(true)));
-        Ok(any.unwrap_or_else(|_| {
+        any.unwrap_or_else(|_| {
             self.gone = true;
-            let how = match self.tracing.is_alive() {
-                true => "runs another program now (exec)",
-                false => "ended",
-            };
-            if !self.quiet {
-                eprintln!("lancet: process {} {how}", self.tracing.pid());
-            }
             false
-        }))
+        })
+    }
+
+    /// Reads everything that it has told up to now.
+    pub fn drain(&mut self, tell: &mut dyn FnMut(Told)) {
+        // A look takes at least so much of each lane; what comes meanwhile is not waited for.
+        for _ in 0..RING / 8 / pace::LEAST {
+            if !self.read(tell) {
+                return;
+            }
+        }
     }
 
     /// Says what it is, once.
-    fn introduce(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    fn introduce(&mut self, tell: &mut dyn FnMut(Told)) {
         if std::mem::replace(&mut self.introduced, true) {
-            return Ok(());
+            return;
         }
         let pid = self.tracing.pid();
         let at = At {
@@ -204,14 +247,14 @@ impl Guest {
             command,
             vm: self.tracing.vm().to_owned(),
         };
-        sink.take(Told {
+        tell(Told {
             at,
             what: What::Opened(opened),
-        })
+        });
     }
 
     /// Hands on what lanes told, in the order of time.
-    fn tell(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+    fn tell(&mut self, tell: &mut dyn FnMut(Told)) {
         let pid = self.tracing.pid();
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
@@ -230,6 +273,7 @@ impl Guest {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
+                    let pieces = copied(copies);
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function: way.function.clone(),
@@ -241,21 +285,29 @@ impl Guest {
                             sse,
                             stack: frame,
                         },
-                        pieces: copied(copies),
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                        callers: self.callers.of(&self.tracing, caller, frame, &pieces),
+                        pieces,
                     };
                     (frame, What::Call(call))
                 }
+                process::lanes::What::Forked { child } => {
+                    (0, What::Forked(self.tracing.process_here(child)))
+                }
                 process::lanes::What::Return {
-                    frame, registers, ..
+                    frame,
+                    registers,
+                    x87,
+                    ..
                 } => {
-                    let (sse, copies) = halves::<2>(&rest);
+                    let (sse, rest) = halves::<2>(&rest);
+                    let (st, copies) = rest.split_at(x87.min(rest.len()));
                     let back = Return {
                         returned: Returned {
                             rax: registers[0],
                             rdx: registers[1],
                             sse,
-                            ..Returned::default()
+                            x87: x87_registers(st),
                         },
                         pieces: copied(copies),
                     };
@@ -270,53 +322,25 @@ impl Guest {
                 frame,
                 time: self.clock.wall(one.ticks, period),
             };
-            sink.take(Told { at, what })?;
+            tell(Told { at, what });
         }
         self.rest = rest;
-        Ok(())
-    }
-
-    /// What was counted.
-    pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        let counted = self.tracing.lanes().counted()?;
-        let period = self.clock.period();
-        let named = counted.into_iter().filter_map(|counted| {
-            Some(Count {
-                function: self.known.function(&self.tracing, counted.hook)?,
-                line: counted
-                    .place
-                    .and_then(|place| self.known.line(&mut self.tracing, place)),
-                counted,
-                period,
-            })
-        });
-        Ok(named.collect())
-    }
-
-    /// What got lost.
-    pub fn losses(&mut self) -> Result<Losses, Error> {
-        self.tracing.lanes().losses()
-    }
-
-    /// Whether it still runs.
-    pub fn is_alive(&self) -> bool {
-        !self.gone && self.tracing.is_alive()
     }
 
     /// Its id.
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
     }
+}
 
-    /// Takes the hooks out; what was told before can still be read.
-    pub fn leave(&mut self) -> Result<(), Error> {
-        if !self.tracing.leave()? {
-            eprintln!(
-                "lancet: process {}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them",
-                self.tracing.pid()
-            );
-        }
-        Ok(())
+fn options(args: &CallsArgs) -> Options {
+    Options {
+        ring: RING,
+        most_wait: args.most_wait(),
+        room: LEAST_ROOM
+            + u64::from(args.kept_of_strings()) / 8 * 2
+            + if args.frames == 0 { 0 } else { callers::ROOM },
+        follow: args.follow,
     }
 }
 
@@ -336,6 +360,16 @@ fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
         Some((first, rest)) => (*first, rest),
         None => ([0; N], rest),
     }
+}
+
+/// st(0) and st(1): ten bytes of each two words.
+fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
+    let mut registers = [[0; 10]; 2];
+    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
+        register[..8].copy_from_slice(&pair[0].to_le_bytes());
+        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
+    }
+    registers
 }
 
 /// Copies of memory: address, bytes, and so many, padded.
@@ -370,7 +404,14 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
-    if let Some(reason) = tracing.no_lines() {
+    say_no_lines(tracing);
+}
+
+/// Why no script lines will be told; a program that has just begun may still make a VM.
+fn say_no_lines(tracing: &Tracing) {
+    if let Some(reason) = tracing.no_lines()
+        && !tracing.awaits_script()
+    {
         eprintln!("lancet: no script lines: {reason}");
     }
 }

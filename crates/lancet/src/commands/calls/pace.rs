@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_millis(15);
 const SHORT: Duration = Duration::from_millis(4);
 /// Words that are read at least.
-const LEAST: u64 = 2048;
+pub const LEAST: u64 = 2048;
 
 /// See the module's text.
 pub struct Pace {

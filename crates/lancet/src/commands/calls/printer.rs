@@ -2,20 +2,23 @@
 
 mod form;
 
+use super::signals::{signal_name, signal_text};
 use super::signatures::Signatures;
 use super::sink::{End, Sink};
 use super::stacks::Stacks;
-use super::told::{At, Call as Began, Return, Told, What};
+use super::told::{At, Call as Began, Caller, End as Ended, Return, Told, What};
 use crate::cli::CallsArgs;
 use form::{Form, Head};
 use process::lanes::Line;
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Call, Detail, Pieces, Prototype, Show};
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A call that has not returned.
+#[derive(Clone)]
 struct Open {
     heads: Vec<Head>,
     /// Which line of the output its last head stands on.
@@ -27,6 +30,18 @@ struct Open {
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
     line: Option<Arc<Line>>,
+    callers: Vec<Arc<Caller>>,
+}
+
+/// The line that is being written.
+#[derive(Clone, Copy)]
+struct Unfinished {
+    number: u64,
+    /// How long it is.
+    written: usize,
+    thread: (i32, u32),
+    /// How many calls are open, this one included.
+    depth: usize,
 }
 
 /// See the module's text.
@@ -36,11 +51,12 @@ pub struct Printer<'a> {
     out: Box<dyn Write>,
     form: Form,
     stacks: Stacks<Open>,
-    /// The number of the line that is being written, and how long it is, if it is not ended.
-    unfinished: Option<(u64, usize)>,
+    unfinished: Option<Unfinished>,
     lines: u64,
     /// The first thread that was seen.
     first: Option<(i32, u32)>,
+    /// How many calls were ever open at once in a thread.
+    deepest: HashMap<(i32, u32), usize>,
 }
 
 impl<'a> Printer<'a> {
@@ -55,6 +71,7 @@ impl<'a> Printer<'a> {
             unfinished: None,
             lines: 0,
             first: None,
+            deepest: HashMap::new(),
         }
     }
 
@@ -77,6 +94,7 @@ impl<'a> Printer<'a> {
             registers,
             pieces,
             line,
+            callers,
             ..
         } = began;
         let known = self.signatures.of(&function.module, &function.name);
@@ -101,6 +119,7 @@ impl<'a> Printer<'a> {
             pieces,
             began: at.time,
             line,
+            callers,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
         for open in unwound {
@@ -110,7 +129,16 @@ impl<'a> Printer<'a> {
             self.break_line()?;
             let prefix = self.form.prefix(at, Some(caller), depth + inside);
             write!(self.out, "{prefix}{head}")?;
-            self.unfinished = Some((self.lines, self.form.width(&prefix) + self.form.width(head)));
+            let thread = (at.pid, at.tid);
+            let depth = depth + inside + 1;
+            let deepest = self.deepest.entry(thread).or_default();
+            *deepest = depth.max(*deepest);
+            self.unfinished = Some(Unfinished {
+                number: self.lines,
+                written: self.form.width(&prefix) + self.form.width(head),
+                thread,
+                depth,
+            });
         }
         if let Some(open) = self.stacks.last(at) {
             open.number = self.lines;
@@ -160,10 +188,10 @@ impl<'a> Printer<'a> {
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
     fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
-        if let Some((number, written)) = self.unfinished
-            && number == open.number
+        if let Some(unfinished) = self.unfinished
+            && unfinished.number == open.number
         {
-            return Ok(written);
+            return Ok(unfinished.written);
         }
         self.break_line()?;
         let prefix = self.form.prefix(at, Some(open.caller), depth);
@@ -190,7 +218,32 @@ impl<'a> Printer<'a> {
         }
         self.unfinished = None;
         self.lines += 1;
-        writeln!(self.out)
+        writeln!(self.out)?;
+        for caller in &open.callers {
+            writeln!(self.out, " > {caller}")?;
+        }
+        match open.callers.is_empty() {
+            true => Ok(()),
+            // As ltrace does.
+            false => writeln!(self.out),
+        }
+    }
+
+    /// A line that is no call. To ltrace a call has not ended before it if other calls were made in it, else it will
+    /// not return.
+    fn note(&mut self, at: At, text: &str) -> io::Result<()> {
+        if let Some(unfinished) = self.unfinished
+            && self.args.ltrace
+            && self.deepest.get(&unfinished.thread) == Some(&unfinished.depth)
+        {
+            self.unfinished = None;
+            self.lines += 1;
+            writeln!(self.out, " <no return ...>")?;
+        }
+        self.break_line()?;
+        let prefix = self.form.prefix(at, None, 0);
+        self.lines += 1;
+        writeln!(self.out, "{prefix}{text}")
     }
 
     /// Ends a line whose call has not returned.
@@ -206,13 +259,43 @@ impl<'a> Printer<'a> {
 impl Sink for Printer<'_> {
     fn take(&mut self, told: Told) -> io::Result<()> {
         let thread = (told.at.pid, told.at.tid);
-        if *self.first.get_or_insert(thread) != thread {
+        let is_call = matches!(told.what, What::Call(_) | What::Return(_));
+        if is_call && *self.first.get_or_insert(thread) != thread {
             self.form.say_threads();
         }
         match told.what {
             What::Opened(_) => Ok(()),
             What::Call(began) => self.called(told.at, began),
             What::Return(back) => self.came_back(told.at, back),
+            What::Signal(_) if self.args.no_signals => Ok(()),
+            What::Signal(signal) => {
+                let name = signal_name(signal);
+                self.note(
+                    told.at,
+                    &format!("--- {name} ({}) ---", signal_text(signal)),
+                )
+            }
+            What::Forked(child) => {
+                self.stacks.fork(told.at.pid, child);
+                Ok(())
+            }
+            What::Ended(end) => {
+                self.stacks.forget(told.at.pid);
+                self.deepest.retain(|(pid, _), _| *pid != told.at.pid);
+                match end {
+                    Ended::Exited(code) => {
+                        self.note(told.at, &format!("+++ exited (status {code}) +++"))
+                    }
+                    Ended::Killed(signal) => self.note(
+                        told.at,
+                        &format!("+++ killed by {} +++", signal_name(signal)),
+                    ),
+                    Ended::Replaced if self.args.ltrace => {
+                        self.note(told.at, "--- Called exec() ---")
+                    }
+                    Ended::Unknown | Ended::Replaced => self.break_line(),
+                }
+            }
         }
     }
 

@@ -190,6 +190,8 @@ impl<'a> Recorder<'a> {
             What::Opened(_) => Ok(()),
             What::Call(call) => self.call(at, call),
             What::Return(back) => self.back(at, back),
+            // Calls are recorded, not what else happens.
+            What::Signal(_) | What::Forked(_) | What::Ended(_) => Ok(()),
         }
     }
 

@@ -198,6 +198,7 @@ impl Source for Replay<'_> {
                         },
                         pieces: laid(&call.pieces),
                         line: call.line.map(|line| self.lines[line as usize].clone()),
+                        callers: Vec::new(),
                     };
                     sink.take(Told {
                         at: place(&self.pids, call.at),

@@ -56,6 +56,11 @@ impl Selection {
         }
     }
 
+    /// Whether a preset says what is asked for.
+    pub fn is_a_presets(&self) -> bool {
+        self.named < self.x.len()
+    }
+
     /// Whether it matters which module calls.
     pub fn asks_callers(&self) -> bool {
         !(self.e.is_empty() && self.l.is_empty())

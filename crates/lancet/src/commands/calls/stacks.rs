@@ -32,6 +32,23 @@ impl<T> Default for Stacks<T> {
 }
 
 impl<T> Stacks<T> {
+    /// A child has its parent's open calls, and returns from them too.
+    pub fn fork(&mut self, parent: i32, child: i32)
+    where
+        T: Clone,
+    {
+        let of_parent = self.open.iter().filter(|((pid, ..), _)| *pid == parent);
+        let copied: Vec<_> = of_parent
+            .map(|((_, lane, stack), open)| ((child, *lane, *stack), open.clone()))
+            .collect();
+        self.open.extend(copied);
+    }
+
+    /// Nothing returns in that process any more.
+    pub fn forget(&mut self, process: i32) {
+        self.open.retain(|(pid, ..), _| *pid != process);
+    }
+
     /// A call begins: how many of its stack are open around it, and those that were left without return.
     pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
         let frame = at.frame;

@@ -41,6 +41,7 @@ impl Default for Row {
 type Key = (String, String);
 
 /// A call that has not returned.
+#[derive(Clone)]
 struct Open {
     function: Arc<Function>,
     line: Option<Arc<Line>>,
@@ -188,6 +189,9 @@ impl Sink for Summary {
                     }
                 }
             }
+            What::Forked(child) => self.stacks.fork(told.at.pid, child),
+            What::Ended(_) => self.stacks.forget(told.at.pid),
+            What::Signal(_) => {}
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a source tells and a sink takes: calls and returns, in the order of time.
+//! What a source tells and a sink takes: calls and returns, signals, children, ends, in the order of time.
 //!
 //! ```text
 //!   live guests ─┐                          ┌─► printer
@@ -13,7 +13,7 @@ use prototypes::{Pieces, Where};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A call or a return.
+/// A call, a return, or what else happened.
 #[derive(Debug)]
 pub struct Told {
     /// Where and when.
@@ -48,6 +48,25 @@ pub enum What {
     Call(Call),
     /// It returned.
     Return(Return),
+    /// A signal came for a program that we started.
+    Signal(i32),
+    /// The process has a child, with a copy of its open calls.
+    Forked(i32),
+    /// The process has ended.
+    Ended(End),
+}
+
+/// How a process has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With this exit code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// We are not its parent, and it did not say.
+    Unknown,
+    /// It runs another program now, which is followed or not.
+    Replaced,
 }
 
 /// A process.
@@ -76,6 +95,30 @@ pub struct Call {
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+    /// Who called whom (`-w`), the caller first.
+    pub callers: Vec<Arc<Caller>>,
+}
+
+/// A frame of native code around a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Where it goes on.
+    pub address: u64,
+    /// The file; `None` = code of no file.
+    pub path: Option<String>,
+    /// The function, and how far into it.
+    pub function: Option<(String, u64)>,
+}
+
+impl std::fmt::Display for Caller {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.as_deref().unwrap_or("unmapped_area");
+        let at = self.address;
+        match &self.function {
+            Some((name, offset)) => write!(out, "{path}({name}+{offset:#x}) [{at:#x}]"),
+            None => write!(out, "{path}(???) [{at:#x}]"),
+        }
+    }
 }
 
 /// From where to where calls go: all that filters ask for.

@@ -20,6 +20,7 @@ use frames::live::stack::{Line, Stack};
 use serde_json::json;
 
 use super::listing::{Subject, parked, place, tid, whose};
+use super::measure::Marked;
 use crate::cli::StackArgs;
 
 /// Frames below this share of their stack's cost are no one's fault.
@@ -27,8 +28,13 @@ const SHARE: u32 = 20;
 /// So many of one stack are named.
 const NAMED: usize = 5;
 
-/// Writes it, for people or with `--json` for programs.
-pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow::Result<()> {
+/// Writes it, for people or with `--json` for programs; and what was measured, if it was.
+pub fn write(
+    out: &mut dyn Write,
+    subject: &Subject,
+    args: &StackArgs,
+    marked: Option<&Marked>,
+) -> anyhow::Result<()> {
     let scanned: Vec<(&Stack, Duration)> = subject
         .look
         .stacks
@@ -54,6 +60,9 @@ pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow
                 "predicted_us": cost.as_secs_f64() * 1e6,
             });
             writeln!(out, "{line}")?;
+        }
+        if let Some(marked) = marked {
+            marked.write(out, subject.pid, total, true)?;
         }
         return Ok(());
     }
@@ -88,6 +97,9 @@ pub fn write(out: &mut dyn Write, subject: &Subject, args: &StackArgs) -> anyhow
                 &format!("  {}", place(subject, line)),
             )?;
         }
+    }
+    if let Some(marked) = marked {
+        marked.write(out, subject.pid, total, false)?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@
 
 use std::io::Write;
 
-use export::figures::{grouped, pause, size};
+use export::figures::{grouped, pause, plural, size};
 use export::text::printable;
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
@@ -68,6 +68,7 @@ pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Res
         subject.pid
     )?;
     warnings(out, subject)?;
+    switches(out, subject)?;
     for (stack, room) in subject.look.stacks.iter().zip(&subject.look.rooms) {
         writeln!(out)?;
         head(out, stack, room)?;
@@ -105,6 +106,27 @@ fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What switching between coroutines costs that share a thread's stack.
+fn switches(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
+    let sharing = |stack: &&Stack| stack.copied.is_some();
+    let sharing: Vec<&Stack> = subject.look.stacks.iter().filter(sharing).collect();
+    let bytes = |stack: &&Stack| stack.copied.unwrap_or(0);
+    let Some(most) = sharing.iter().copied().max_by_key(bytes) else {
+        return Ok(());
+    };
+    let all: u64 = sharing.iter().map(bytes).sum();
+    let count = sharing.len() as u64;
+    writeln!(
+        out,
+        "{count} {} parked, {} of their stacks lie copied; each switch copies {} bytes there or back, on average, at most {} ({})",
+        plural(count, "greenlet is", "greenlets are"),
+        size(all),
+        grouped(all / count),
+        grouped(bytes(&most)),
+        whose(most)
+    )
+}
+
 fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> {
     let guard = if room.guard > 0 {
         format!(", guard {}", size(room.guard))
@@ -122,7 +144,12 @@ fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> 
     };
     write!(out, "{kind}{}: ", whose(stack))?;
     match stack.lines.len() {
-        0 => write!(out, "{} script frames", stack.homeless.len())?,
+        0 => write!(
+            out,
+            "{} script frames, {} in use",
+            stack.homeless.len(),
+            size(used(stack))
+        )?,
         frames => write!(
             out,
             "{frames} frames, {} in use, {} mapped{guard}{high_water}",
@@ -207,6 +234,18 @@ fn scripts(scripts: &[Script]) -> Vec<serde_json::Value> {
     scripts.iter().map(script).collect()
 }
 
+/// Bytes of it in use: of a greenlet all it spans, wherever that lies now.
+fn used(stack: &Stack) -> u64 {
+    match stack.lines.is_empty() {
+        true => stack
+            .thread
+            .mapping
+            .end
+            .saturating_sub(stack.thread.mapping.start),
+        false => stack.used(),
+    }
+}
+
 /// Whose stack it is.
 pub fn whose(stack: &Stack) -> String {
     match &stack.parked {
@@ -275,7 +314,7 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
             "language": stack.language,
             "frames": stack.lines.len(),
             "whole": stack.end == End::Whole && (stack.homeless.is_empty() || stack.lines.is_empty()),
-            "used": stack.used(),
+            "used": used(stack),
             "mapped": room.mapped,
             "guard": room.guard,
             "high_water": room.high_water,

@@ -9,6 +9,7 @@ use super::super::{EXCEEDED, LOST};
 use super::advice;
 use super::fold;
 use super::listing::{self, Subject};
+use super::measure::{self, Marked};
 use crate::cli::StackArgs;
 use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
@@ -41,7 +42,17 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             dead: false,
             look: &look,
         };
-        larger += show(&mut sink, &subject, args)?;
+        let marked = args
+            .measure
+            .map(|length| measure::time(pid, length, args.collect))
+            .transpose()?;
+        larger += show(&mut sink, &subject, args, marked.as_ref())?;
+        if !look.all {
+            eprintln!(
+                "lancet: process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
+            );
+            lost = true;
+        }
     }
     verdict(args, larger, lost)
 }
@@ -64,7 +75,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             dead: true,
             look: &look,
         };
-        larger += show(&mut sink, &subject, args)?;
+        larger += show(&mut sink, &subject, args, None)?;
         for lack in core.lacks() {
             eprintln!("lancet: {}: {lack}", path.display());
             lost = true;
@@ -74,9 +85,14 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
 }
 
 /// Writes one; how many frames are larger than `--max`.
-fn show(sink: &mut Sink, subject: &Subject, args: &StackArgs) -> anyhow::Result<u64> {
+fn show(
+    sink: &mut Sink,
+    subject: &Subject,
+    args: &StackArgs,
+    marked: Option<&Marked>,
+) -> anyhow::Result<u64> {
     match args.json {
-        _ if args.gc => advice::write(&mut sink.out, subject, args)?,
+        _ if args.gc => advice::write(&mut sink.out, subject, args, marked)?,
         true => listing::json(&mut sink.out, subject)?,
         false => listing::text(&mut sink.out, subject, args.rows_of_stack())?,
     }

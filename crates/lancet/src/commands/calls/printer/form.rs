@@ -13,6 +13,7 @@ use process::functions::Function;
 use std::time::Duration;
 
 /// A name in a line, where the call begins and where it is told of again.
+#[derive(Clone)]
 pub struct Head {
     /// `libm.so.6->floor`, `floor@libm.so.6`
     pub begins: String,
@@ -50,9 +51,11 @@ enum Threads {
 impl Form {
     /// As the options say.
     pub fn new(args: &CallsArgs) -> Self {
-        let threads = match (args.ltrace, args.output.is_some(), args.pids.is_empty()) {
-            (false, ..) if args.pids.len() > 1 => Threads::Named,
-            (true, true, false) => Threads::Number,
+        let several = args.follow || !args.pids.is_empty();
+        let threads = match args.ltrace {
+            false if args.pids.len() > 1 => Threads::Named,
+            true if several && args.output.is_some() => Threads::Number,
+            true if args.follow => Threads::Named,
             _ => Threads::No,
         };
         Form {

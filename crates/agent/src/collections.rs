@@ -1,0 +1,138 @@
+//! How long the collector marks: its own events, timed.
+//!
+//! ```text
+//!   ENTER  START ── marks ── EXIT   …the program…   ENTER ── marks ── END_MARK ── sweeps ── EXIT
+//!            └───── counted ──┘                       └─ counted ─┘
+//! ```
+//!
+//! A minor collection marks in one step, a full one may take many, between which the program runs. Sweeping is not
+//! counted: it is done in small pieces whenever a slot is wanted, and no stack is looked at for it. Events in this order from
+//! Ruby 2.7 to 3.4 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`, `gc/default.c`).
+
+use crate::vmcalls::{Calls, collector};
+use crate::{AGENT, BOARD, LEDGER, sys, watch};
+use core::sync::atomic::Ordering;
+use wire::board::{COLLECT_FULL, COLLECT_MINOR};
+use wire::ledger::KEPT;
+use wire::{Collection, Ledger, Reply, State};
+
+/// What `GC.stat` counts full collections under.
+const MAJOR: &[u8] = b":major_gc_count\0";
+/// The one way to a minor collection that every version has.
+const MINOR: &[u8] = b"::GC.start(full_mark: false, immediate_sweep: false)\0";
+
+struct Clock {
+    /// The symbol in [`MAJOR`], an immediate value.
+    major: u64,
+    /// Full collections so far.
+    majors: u64,
+    /// Marking is under way.
+    marking: bool,
+    /// When the present step of it began; 0 = the program runs.
+    since: u64,
+    /// What the steps before took.
+    nanos: u64,
+}
+
+static mut CLOCK: Clock = Clock {
+    major: 0,
+    majors: 0,
+    marking: false,
+    since: 0,
+    nanos: 0,
+};
+static mut COLLECTIONS: [Collection; KEPT] = [Collection { nanos: 0, full: 0 }; KEPT];
+
+/// Sets the hook; whether the VM let us.
+///
+/// # Safety
+/// The VM's lock is held, at a safe point.
+pub unsafe fn start(calls: &Calls, ledger: &mut Ledger) -> bool {
+    // SAFETY: the caller's; nobody else touches the clock before the hook is set.
+    unsafe {
+        let Some(major) = calls.evaluate(MAJOR) else {
+            return false;
+        };
+        *(&raw mut CLOCK) = Clock {
+            major,
+            majors: calls.figure(major),
+            marking: false,
+            since: 0,
+            nanos: 0,
+        };
+        ledger.collections = (&raw const COLLECTIONS) as u64;
+        ledger.collected = 0;
+        calls.add_collector_hook(on_event);
+    }
+    true
+}
+
+/// Has the VM collect. The VM's lock is held, at a safe point.
+pub fn collect(argument: u64) -> Reply {
+    // SAFETY: the VM's lock is held; a copy, because finalizers may run Ruby code.
+    let calls = unsafe { (*(&raw const AGENT)).calls };
+    // SAFETY: a job runs at a safe point with the VM's lock.
+    let done = unsafe {
+        match argument {
+            COLLECT_MINOR => calls.evaluate(MINOR).is_some(),
+            COLLECT_FULL => {
+                calls.collect();
+                true
+            }
+            _ => false,
+        }
+    };
+    if done { Reply::Done } else { Reply::Refused }
+}
+
+/// Called by the VM at every step of its collector, with its lock held.
+pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
+    if BOARD.state.load(Ordering::Relaxed) != State::Open as u32 {
+        return watch::stranger();
+    }
+    let now = sys::now();
+    // SAFETY: the VM's lock admits one thread at a time. The event is the first word of the VM's record.
+    let (agent, ledger, clock, event) = unsafe {
+        (
+            &mut *(&raw mut AGENT),
+            &mut *(&raw mut LEDGER),
+            &mut *(&raw mut CLOCK),
+            *(arg as *const u32),
+        )
+    };
+    let step = match clock.since {
+        0 => 0,
+        since => now.saturating_sub(since),
+    };
+    match event {
+        collector::ENTER => clock.since = now,
+        collector::START => {
+            (clock.marking, clock.nanos, clock.since) = (true, 0, now);
+        }
+        collector::END_MARK if clock.marking => {
+            clock.marking = false;
+            // SAFETY: the VM's lock is held; the figure is a counter of the VM's.
+            let majors = unsafe { agent.calls.figure(clock.major) };
+            let full = u64::from(majors != clock.majors);
+            clock.majors = majors;
+            let nanos = clock.nanos + step;
+            let at = ledger.collected as usize % KEPT;
+            // SAFETY: within the ring, which the command only reads.
+            unsafe {
+                (&raw mut COLLECTIONS)
+                    .cast::<Collection>()
+                    .add(at)
+                    .write(Collection { nanos, full })
+            };
+            ledger.collected += 1;
+        }
+        collector::EXIT => {
+            if clock.marking {
+                clock.nanos += step;
+            }
+            clock.since = 0;
+            agent.look_round(&BOARD, ledger);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,120 @@
+//! `-w`: who called whom, from a piece of the stack that the hook copied.
+//!
+//! The hook copies the caller's frame pointer, the return address and what lies above them; the command unwinds through
+//! that with the files' call frame information, as `lancet stack` does. A call costs the copy, and what reaches
+//! further than the piece is not told. Frames of the hook itself are left out.
+
+use super::told::Caller;
+use frames::live::loaded::Modules;
+use frames::live::unwind::Unwinder;
+use process::hooks::Tracing;
+use process::maps::Maps;
+use process::snapshot::Place;
+use prototypes::capture::{CALLERS, Op, Source};
+use prototypes::{Memory as _, Pieces};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of the stack that are copied.
+pub const REACH: u32 = 8 << 10;
+
+/// Words that a record needs for them: they come in pieces of 256 bytes, each with its address and length.
+pub const ROOM: u64 = REACH as u64 / 8 + REACH as u64 / 256 * 2 + 4;
+
+/// What a hook does to copy them, behind what it copies of the arguments.
+pub fn program() -> [u64; 2] {
+    [Op::Value(Source::Callers), Op::Bytes(REACH)].map(Op::encode)
+}
+
+/// See the module's text.
+pub struct Callers {
+    most: usize,
+    files: Option<(Modules, Unwinder)>,
+    known: HashMap<u64, Arc<Caller>>,
+}
+
+/// The copied piece as memory.
+struct Copied<'a>(&'a Pieces);
+
+impl vm::Memory for Copied<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
+        match self.0.read(at, into) {
+            true => Ok(()),
+            false => Err(vm::Fault { at }),
+        }
+    }
+}
+
+impl Callers {
+    /// At most so many of each call.
+    pub fn new(most: usize) -> Self {
+        Callers {
+            most,
+            files: None,
+            known: HashMap::new(),
+        }
+    }
+
+    /// A library came or went.
+    pub fn forget(&mut self) {
+        self.files = None;
+        self.known.clear();
+    }
+
+    /// Around the call that returns to `caller` with its stack pointer at `frame`.
+    pub fn of(
+        &mut self,
+        tracing: &Tracing,
+        caller: u64,
+        frame: u64,
+        copied: &Pieces,
+    ) -> Vec<Arc<Caller>> {
+        let mut rbp = [0; 8];
+        if self.most == 0 || !copied.read(frame.wrapping_sub(CALLERS), &mut rbp) {
+            return Vec::new();
+        }
+        let memory = &**tracing.memory();
+        if self.files.is_none() {
+            let pid = tracing.pid();
+            let modules = Maps::read(pid)
+                .ok()
+                .and_then(|maps| Modules::of_guest(pid, &maps, memory).ok());
+            let Some(modules) = modules else {
+                return Vec::new();
+            };
+            self.files = Some((modules, Unwinder::default()));
+        }
+        let Some((modules, unwinder)) = &mut self.files else {
+            return Vec::new();
+        };
+        let place = Place {
+            // In the call, not behind it: what follows may be another function.
+            ip: caller.wrapping_sub(1),
+            sp: frame,
+            bp: u64::from_le_bytes(rbp),
+            thread_area: 0,
+        };
+        let (frames, _) = unwinder.walk(modules, place, &Copied(copied), memory);
+        let ours = tracing.agent();
+        let theirs = frames.iter().filter(|frame| !ours.contains(&frame.lookup));
+        let callers = theirs.take(self.most).map(|frame| {
+            let known = self.known.entry(frame.lookup);
+            let look = || Arc::new(caller_at(modules, memory, frame.lookup));
+            known.or_insert_with(look).clone()
+        });
+        callers.collect()
+    }
+}
+
+fn caller_at(modules: &Modules, memory: &dyn vm::Memory, lookup: u64) -> Caller {
+    let file = modules.at(lookup);
+    let function = file.and_then(|file| {
+        let function = file.function(memory, lookup);
+        Some((function.name?, function.offset + 1))
+    });
+    Caller {
+        address: lookup + 1,
+        path: file.map(|file| file.path.display().to_string()),
+        function,
+    }
+}

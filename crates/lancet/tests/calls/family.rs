@@ -1,0 +1,178 @@
+//! Children and the programs that they run, followed from their first call; and several guests at once.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Guest, LIMIT, Output, Random, beside, lancet, run, soak};
+use crate::machine::program;
+use crate::watch::{calls, counted, hooked};
+
+const ROUNDS: u64 = 200;
+
+/// Modes of `family.cpp`, with how many processes come to do their rounds.
+const MODES: [(&str, u64); 6] = [
+    ("tree", 1 + 2 + 4 + 8),
+    ("storm", 61),
+    ("exec", 2),
+    ("exec_thread", 2),
+    ("spawn", 2),
+    ("vfork", 4),
+];
+
+const FOLLOWS: &[&str] = &["-f", "-c", "--max-wait", "30s", "-x", "h_round"];
+
+fn start(mode: &str) -> Option<Guest> {
+    let path = program("family.cpp")?;
+    let mut command = Command::new(path);
+    command.args([mode, &ROUNDS.to_string(), "wait"]);
+    let guest = Guest::start(mode, command);
+    guest.expect("ready");
+    Some(guest)
+}
+
+fn holds(mode: &str, processes: u64, output: &Output, table: &str) {
+    let count = counted(output, table, "h_round");
+    assert_eq!(
+        count,
+        processes * ROUNDS,
+        "{mode}: {table} {}",
+        output.stderr
+    );
+}
+
+#[test]
+fn children_of_a_started_program_are_followed() {
+    let _turn = beside();
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    for (mode, processes) in MODES {
+        let mut command = lancet();
+        command.arg("calls").args(FOLLOWS).arg(&path);
+        let output = run(command.args([mode, &ROUNDS.to_string()]), LIMIT);
+        assert_eq!(output.code(), 7, "{mode}: {}", output.stderr);
+        holds(mode, processes, &output, &output.stderr);
+    }
+}
+
+#[test]
+fn children_of_a_running_process_are_followed() {
+    let _turn = beside();
+    for (mode, processes) in MODES {
+        let Some(mut guest) = start(mode) else {
+            return;
+        };
+        let watch = hooked(calls(guest.pid, FOLLOWS));
+        guest.tell("");
+        let (_, status) = guest.end();
+        assert_eq!(status.code(), Some(7), "{mode}");
+        let output = watch.end();
+        assert_eq!(output.code(), 0, "{mode}: {}", output.stderr);
+        holds(mode, processes, &output, &output.stdout);
+    }
+}
+
+/// Without `-f` children are not told of, and nobody waits for us.
+#[test]
+fn children_are_left_alone_unless_they_are_wanted() {
+    let _turn = beside();
+    let Some(mut guest) = start("tree") else {
+        return;
+    };
+    let what = ["-c", "--max-wait", "30s", "-x", "h_round"];
+    let watch = hooked(calls(guest.pid, &what));
+    guest.tell("");
+    let (_, status) = guest.end();
+    assert_eq!(status.code(), Some(7));
+    let output = watch.end();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    holds("tree", 1, &output, &output.stdout);
+}
+
+#[test]
+fn a_shell_and_what_it_runs_are_followed() {
+    let _turn = beside();
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    let path = path.to_str().expect("plain");
+    let script = format!(
+        "{path} return {ROUNDS}; ({path} tree {ROUNDS}) | cat; exec sh -c 'exec {path} exec {ROUNDS}'"
+    );
+    let mut command = lancet();
+    command.args(["calls", "-f", "--max-wait", "30s", "-x", "h_round"]);
+    let output = run(command.args(["--", "sh", "-c", &script]), LIMIT);
+    assert_eq!(output.code(), 7, "{}", output.stderr);
+    let told = output.stderr.matches("h_round(").count() as u64;
+    assert_eq!(told, (1 + 15 + 2) * ROUNDS, "{}", output.stderr);
+    let named = output
+        .stderr
+        .lines()
+        .filter(|line| line.contains("h_round(") && line.starts_with("[pid "));
+    assert!(named.count() as u64 > 15 * ROUNDS, "{}", output.stderr);
+}
+
+/// A child returns from the calls that its parent was in.
+#[test]
+fn a_child_returns_from_fork() {
+    let _turn = beside();
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    let mut command = lancet();
+    command.args(["calls", "-f", "--max-wait", "30s", "-x", "fork"]);
+    let output = run(command.arg(path).args(["tree", "1"]), LIMIT);
+    assert_eq!(output.code(), 7, "{}", output.stderr);
+    let told = |what: &str| output.stderr.matches(what).count();
+    assert_eq!(told("fork("), 14, "{}", output.stderr);
+    let zeros = output.stderr.lines().filter(|line| line.ends_with("= 0"));
+    assert_eq!(zeros.count(), 14, "{}", output.stderr);
+    assert_eq!(told("+++ exited"), 15, "{}", output.stderr);
+}
+
+/// The guest ends as without us, whatever happens to us while it forks.
+#[test]
+fn a_kill_while_it_forks_costs_the_guest_nothing() {
+    let _turn = beside();
+    let mut random = Random::new("family killed");
+    for _ in 0..if soak() { 60 } else { 6 } {
+        for mode in ["storm", "vfork", "exec", "spawn"] {
+            let Some(mut guest) = start(mode) else {
+                return;
+            };
+            let watch = hooked(calls(guest.pid, FOLLOWS));
+            guest.tell("");
+            std::thread::sleep(Duration::from_micros(random.below(60_000)));
+            watch.kill();
+            let (_, status) = guest.end();
+            assert_eq!(status.code(), Some(7), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn one_of_several_guests_ends_and_the_others_go_on() {
+    let _turn = beside();
+    let (Some(mut first), Some(mut second), Some(third)) =
+        (start("return"), start("tree"), start("kill"))
+    else {
+        return;
+    };
+    let mut command = calls(first.pid, FOLLOWS);
+    command.args(["-p", &second.pid.to_string()]);
+    command.args(["-p", &third.pid.to_string()]);
+    let mut watch = hooked(command);
+    watch.until(&format!("lancet: process {}: ", third.pid));
+    let killed = third.pid;
+    third.signal(Signal::SIGKILL);
+    watch.until(&format!("lancet: process {killed} ended"));
+    first.tell("");
+    assert_eq!(first.end().1.code(), Some(7));
+    second.tell("");
+    assert_eq!(second.end().1.code(), Some(7));
+    let output = watch.end();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    holds("several", 1 + 15, &output, &output.stdout);
+}

@@ -1,0 +1,136 @@
+//! However a program is linked, loaded or started its threads: what it calls is seen, each call once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::{Guest, Output, Snapshot, TempDir, beside, fixtures, installed, skip};
+use crate::watch::{calls, hooked, left, text_holds};
+
+/// Compiles a program of `fixtures/c`.
+fn compile(folder: &TempDir, source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let path = folder.join(name);
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-O2", "-o"]).arg(&path);
+    compiler.arg(fixtures().join("c").join(source)).args(flags);
+    let output = compiler.output().expect("gcc runs");
+    assert!(
+        output.status.success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    path
+}
+
+fn run(path: &Path, arguments: &[&str]) -> Guest {
+    let mut command = Command::new(path);
+    command.args(arguments);
+    let guest = Guest::start(&path.display().to_string(), command);
+    guest.expect("ready");
+    guest
+}
+
+/// How many calls `-c` has of a function.
+pub fn count(output: &Output, function: &str) -> u64 {
+    let row = output
+        .stdout
+        .lines()
+        .find(|line| line.ends_with(&format!(" {function}")));
+    let count = row.and_then(|row| row.split_whitespace().rev().nth(1)?.parse().ok());
+    count.unwrap_or_else(|| panic!("no {function}: {}{}", output.stdout, output.stderr))
+}
+
+#[test]
+fn threads_without_storage_are_counted_like_others() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("bare", "no gcc");
+    }
+    let folder = TempDir::new("bare");
+    let path = compile(&folder, "bare.c", "bare", &["-fno-stack-protector"]);
+    let mut guest = run(&path, &[]);
+    let before = Snapshot::take(guest.pid);
+    let watch = hooked(calls(guest.pid, &["-c", "-x", "b_work"]));
+    guest.tell("10000");
+    assert_eq!(guest.find("answer "), "300000000");
+    let output = left(watch, "bare");
+    assert_eq!(count(&output, "b_work"), 30_000);
+    text_holds(&before, guest.pid, "bare", &output);
+    guest.ends_with_nothing("bare");
+}
+
+/// Its text is new each time, mostly at the same address.
+#[test]
+fn a_library_that_is_loaded_again_is_hooked_again() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("reload", "no gcc");
+    }
+    let folder = TempDir::new("reload");
+    let library = compile(
+        &folder,
+        "reload.c",
+        "libreload.so",
+        &["-shared", "-fPIC", "-DLIBRARY"],
+    );
+    let path = compile(&folder, "reload.c", "reload", &["-ldl"]);
+    let mut guest = run(&path, &[&library.display().to_string()]);
+    let watch = hooked(calls(guest.pid, &["-c", "-x", "l_work"]));
+    guest.tell("40");
+    assert_eq!(
+        guest.find("answer "),
+        (40 * 39 / 2 * 10 + 40 * 45).to_string()
+    );
+    let output = left(watch, "reload");
+    assert_eq!(count(&output, "l_work"), 400, "{}", output.stderr);
+    guest.ends_with_nothing("reload");
+}
+
+/// Ways to link, each with the flags that make it.
+const MODES: [(&str, &[&str]); 11] = [
+    ("lazy", &["-Wl,-z,lazy"]),
+    ("now", &["-Wl,-z,now"]),
+    ("ibt", &["-fcf-protection", "-Wl,-z,ibtplt"]),
+    ("ibt-now", &["-fcf-protection", "-Wl,-z,ibtplt,-z,now"]),
+    ("no-plt", &["-fno-plt"]),
+    ("no-pie", &["-no-pie"]),
+    ("stripped", &["-rdynamic", "-s"]),
+    ("static", &["-static"]),
+    ("static-pie", &["-static-pie"]),
+    ("separate-code", &["-Wl,-z,noseparate-code"]),
+    ("sysv-hash", &["-Wl,--hash-style=sysv", "-rdynamic", "-s"]),
+];
+const ROUNDS: u64 = 1000;
+
+/// `.plt`, `.plt.sec`, no table at all; bound at the start or at the first call; with names in the dynamic symbols only. Functions
+/// that an IFUNC picks have its name.
+#[test]
+fn each_call_is_counted_however_it_is_linked() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("modes", "no gcc");
+    }
+    let folder = TempDir::new("modes");
+    let mut answers = std::collections::HashSet::new();
+    for (mode, flags) in MODES {
+        let path = compile(
+            &folder,
+            "modes.c",
+            mode,
+            &[&["-fno-builtin"], flags].concat(),
+        );
+        let mut guest = run(&path, &[]);
+        let before = Snapshot::take(guest.pid);
+        let names = ["m_work", "m_picked", "swab", "strspn"];
+        let what: Vec<&str> = names.iter().flat_map(|name| ["-x", name]).collect();
+        let watch = hooked(calls(guest.pid, &[&["-c"], &what[..]].concat()));
+        guest.tell(&ROUNDS.to_string());
+        answers.insert(guest.find("answer "));
+        let output = left(watch, mode);
+        for name in names {
+            assert_eq!(count(&output, name), ROUNDS, "{mode}: {}", output.stderr);
+        }
+        text_holds(&before, guest.pid, mode, &output);
+        guest.ends_with_nothing(mode);
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+}

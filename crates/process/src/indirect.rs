@@ -1,0 +1,73 @@
+//! IFUNCs: functions that pick the one that is called, once, when the loader asks (`STT_GNU_IFUNC`; gABI supplement "GNU
+//! indirect functions").
+//!
+//! `memcpy` is one: what bears the name looks at the processor and returns the address of a `memcpy` for it. Nothing calls
+//! the picker again, so a hook on it sees nothing. What it picked stands where the loader put it: in the slots of the modules
+//! that import it by name, and in those of its own module (`R_X86_64_IRELATIVE`). They are read; the picker is never run.
+//!
+//! ```text
+//!   libruby  .got  slot "memcpy" ──────────────┐
+//!   libc     .got  slot of the picker 0x9f550 ──┴─► __memmove_avx_unaligned_erms    hooked, and shown as memcpy
+//! ```
+
+use crate::functions::Place;
+use crate::memory::GuestMemory;
+use crate::symbols::{Kind, Slot};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What each IFUNC picked, by its own address. Missing: those that nobody asked for yet, and those that picked a function of
+/// the kernel's vDSO (`time`, `gettimeofday`).
+pub fn picked(places: &[Arc<Place>], memory: &GuestMemory) -> HashMap<u64, u64> {
+    // A name of several versions may be several pickers, and a slot does not say whose it is.
+    let mut by_name: HashMap<String, Option<u64>> = HashMap::new();
+    for place in places {
+        for named in place.symbols.exports() {
+            if named.symbol.kind == Kind::Indirect {
+                let address = named.symbol.address;
+                by_name
+                    .entry(named.name.into_owned())
+                    .and_modify(|known| *known = known.filter(|known| *known == address))
+                    .or_insert(Some(address));
+            }
+        }
+    }
+    let mut found = HashMap::new();
+    for place in places {
+        for (at, slot) in place.symbols.slots() {
+            let picker = match slot {
+                Slot::Picked(by) => Some(by),
+                Slot::Named(name) => by_name.get(&*name).copied().flatten(),
+            };
+            if let Some(picker) = picker.filter(|picker| !found.contains_key(picker))
+                && let Ok(target) = memory.word(at)
+                && is_function(places, memory, picker, target)
+            {
+                found.insert(picker, target);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a slot's word leads to code of the module that has the picker: a slot that is not bound yet leads back into the
+/// linkage table of its own.
+fn is_function(places: &[Arc<Place>], memory: &GuestMemory, picker: u64, target: u64) -> bool {
+    let mut places = places.iter();
+    let Some(place) = places.find(|place| place.module.contains(picker)) else {
+        return false;
+    };
+    let is_code = place.module.code().any(|code| code.contains(&target));
+    is_code && target != picker && !is_unbound(memory, target)
+}
+
+/// Whether what stands there is an entry of a linkage table, which pushes its number for the resolver.
+fn is_unbound(memory: &GuestMemory, at: u64) -> bool {
+    const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    const PUSH: u8 = 0x68;
+    let mut code = [0; 5];
+    if memory.read_bytes(at, &mut code).is_err() {
+        return true;
+    }
+    code[0] == PUSH || (code[..4] == LANDING && code[4] == PUSH)
+}
