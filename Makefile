@@ -5,7 +5,7 @@
 #   make test     format, lints, all tests with this machine's Ruby, documentation
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14,
 #                 Perl 5.32, 5.36 and 5.40, PHP 7.4, 8.2 and 8.4
-#   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's own test suite
+#   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's own test suite; every reader fuzzed for FUZZ seconds (60)
 #   make bench    cost, beside the rivals, in the same run
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
@@ -15,6 +15,7 @@ SHELL := /bin/bash
 
 RUBIES := 2.7 3.1 3.3 3.4
 PYTHONS := 3.9 3.11 3.13 3.14
+FUZZ := 60
 PERLS := 5.32 5.36 5.40
 PHPS := 7.4 8.2 8.4
 SCRIPTS := $(PYTHONS:%=python-%) $(PERLS:%=perl-%) $(PHPS:%=php-%)
@@ -63,7 +64,7 @@ deps-matrix: deps-test
 deps-bench: deps
 	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps \
 		ruby-dev binutils ltrace uftrace bpftrace python3-venv gdb elfutils
-	@benches/fetched.py
+	@.ci/rival py-spy frida rbspy
 
 build: deps
 	cargo build --release -p lancet
@@ -93,9 +94,10 @@ matrix: roots
 	$(AS_ROOT) cargo test -p lancet-vm --test live
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack
 
-# Miri and ThreadSanitizer want a nightly toolchain and the source of the standard library.
+# Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
 	@.ci/apt valgrind dejagnu g++ curl xz-utils ca-certificates
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
 
@@ -106,6 +108,7 @@ soak: deps-soak roots
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	crates/switch/soak
 	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run
+	fuzz/run $(FUZZ)
 
 bench: deps-bench roots
 	cargo build --release -p lancet

@@ -59,7 +59,7 @@ def missing(name, program):
     if shutil.which(program):
         return ""
     key = name.split()[0]
-    return fetched.missing(key) if key in fetched.VERSIONS else f"{program} is missing"
+    return fetched.missing(key) if key in fetched.NAMES else f"{program} is missing"
 
 
 def timed(command, pid):

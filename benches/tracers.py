@@ -127,7 +127,7 @@ class Frida(Tracer):
     name, kind = "Frida, CModule", "compiled"
 
     def __init__(self, guest, library, functions):
-        command = [fetched.PYTHON, os.path.join(HERE, "frida_hook.py"), str(guest.pid), self.kind]
+        command = [fetched.PROGRAMS["frida"], os.path.join(HERE, "frida_hook.py"), str(guest.pid), self.kind]
         library = os.path.basename(guest.mapped(library))
         super().__init__([*command, library, *functions], stdin=subprocess.PIPE)
         self.count = 0

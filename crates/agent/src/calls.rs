@@ -25,6 +25,7 @@ use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, wa
 #[unsafe(no_mangle)]
 static mut CALLS: Calls = Calls {
     lanes: [const { AtomicU64::new(0) }; LANES],
+    made: AtomicU64::new(0),
     ring: 0,
     most_wait: 0,
     tid_offset: 0,
@@ -124,6 +125,9 @@ fn enter_own(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 
 
 #[inline]
 fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64 {
+    if hook.callers != 0 && !is_within(hook.callers, frame.return_address) {
+        return 0;
+    }
     let board = &crate::BOARD;
     let (mut number, mut kept) = (hook.number, 0);
     if wanted & want::SCRIPTED != 0 {
@@ -153,6 +157,17 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
     pulse::look(board, now);
     frame.ticket[2] = now;
     wanted & (want::RETURN | want::COUNT)
+}
+
+/// Whether an address lies in one of the ranges at `table`.
+#[inline]
+fn is_within(table: u64, address: u64) -> bool {
+    let table = table as *const u64;
+    // SAFETY: the command wrote the table before it told the hook of it: how many ranges, then begin and end of each.
+    unsafe {
+        (0..*table as usize)
+            .any(|at| (*table.add(1 + at * 2)..*table.add(2 + at * 2)).contains(&address))
+    }
 }
 
 /// Words that a record has for copies.

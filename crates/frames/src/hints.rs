@@ -37,6 +37,8 @@ pub struct Hints {
     pub calls: Vec<String>,
     /// Texts, cut to a readable length.
     pub texts: Vec<String>,
+    /// Where there is neither: the nearest function with a name that calls it, or calls one that does.
+    pub caller: Option<String>,
 }
 
 impl Hints {

@@ -7,7 +7,7 @@
 //! | `decode` | how deep does the code itself take the stack? |
 //! | `functions`, `parts` | which functions are there, and which pieces belong together? |
 //! | `scan` | all of it, for one file |
-//! | `names`, `imports`, `hints` | what is this function called, or what does it do? |
+//! | `names`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
 //! | `live` | what is on the stacks of a process, native and script frames together? |
 //! | `variables` | which variable is it that is big? |
 //!
@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod callers;
 pub mod cfi;
 pub mod decode;
 mod error;

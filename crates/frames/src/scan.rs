@@ -12,6 +12,7 @@ use std::path::Path;
 use process::symbols::Symbols;
 
 use crate::Result;
+use crate::callers::Callers;
 use crate::cfi::{self, Described};
 use crate::decode::{self, Depth};
 use crate::functions::{self, Function};
@@ -72,6 +73,7 @@ pub struct Scan {
     image: Image,
     symbols: Option<Symbols>,
     imports: std::cell::OnceCell<Imports>,
+    callers: std::cell::OnceCell<Callers>,
     variables: std::cell::OnceCell<Variables>,
     frames: Vec<Frame>,
     damaged: usize,
@@ -102,6 +104,7 @@ impl Scan {
             image,
             symbols,
             imports: std::cell::OnceCell::new(),
+            callers: std::cell::OnceCell::new(),
             variables: std::cell::OnceCell::new(),
             frames,
             damaged,
@@ -130,14 +133,30 @@ impl Scan {
 
     /// The function's name, as the linker knows it.
     pub fn symbol(&self, frame: &Frame) -> Option<String> {
-        let (name, offset) = self.symbols.as_ref()?.name_at(frame.range.start)?;
+        self.symbol_at(frame.range.start)
+    }
+
+    fn symbol_at(&self, start: u64) -> Option<String> {
+        let (name, offset) = self.symbols.as_ref()?.name_at(start)?;
         (offset == 0).then(|| name.into_owned())
     }
 
-    /// What the function calls and which texts it refers to.
+    /// What the function calls and which texts it refers to; where it does neither and has no name, who calls it.
     pub fn hints(&self, frame: &Frame) -> Hints {
         let imports = self.imports.get_or_init(|| Imports::of(&self.image));
-        hints::of(&self.image, imports, &frame.range)
+        let mut hints = hints::of(&self.image, imports, &frame.range);
+        if hints.is_empty() && self.symbol(frame).is_none() {
+            let callers = self.callers.get_or_init(|| {
+                let pieces = self.frames.iter().flat_map(|frame| {
+                    let all = std::iter::once(&frame.range).chain(&frame.parts);
+                    all.map(|piece| (piece.clone(), frame.range.start))
+                });
+                Callers::of(&self.image, pieces.collect())
+            });
+            let name = |start| Some(readable(&self.symbol_at(start)?));
+            hints.caller = callers.named(&self.image, frame.range.start, name);
+        }
+        hints
     }
 
     /// The function's largest variable, where DWARF tells.

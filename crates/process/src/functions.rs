@@ -9,6 +9,7 @@ use crate::symbols::{Kind, Symbols};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+use trampoline::exempt::is_part;
 
 /// A function in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl Functions {
             let mut take = |name: &str, symbol: crate::symbols::Symbol| {
                 let is_code = code.iter().any(|range| range.contains(&symbol.address));
                 let is_function = matches!(symbol.kind, Kind::Function | Kind::Indirect);
-                if is_function && is_code && wanted(name, place) {
+                if is_function && is_code && !is_part(name) && wanted(name, place) {
                     found.push(Function {
                         name: name.to_owned(),
                         module: place.name.clone(),

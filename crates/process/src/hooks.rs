@@ -84,6 +84,8 @@ pub struct Wanted {
     pub want: u64,
     /// Bytes of stack arguments that its prototype has; `None` = not known.
     pub stack: Option<u32>,
+    /// Code that calls are told from, as for [`Hook::callers`]; empty = from everywhere.
+    pub callers: Vec<u64>,
     /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
     pub copy: [Vec<u64>; 2],
     /// Which of the agent's routines it leads to.

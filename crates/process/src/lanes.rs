@@ -19,6 +19,8 @@ use wire::calls::{self, Calls, Lane, kind};
 pub struct Lanes {
     memory: Arc<GuestMemory>,
     calls: u64,
+    /// [`Calls::made`] at the last look.
+    made: Option<u64>,
     known: Vec<Known>,
     by_address: HashMap<u64, usize>,
     /// Script lines, each once.
@@ -68,6 +70,7 @@ impl Lanes {
         let mut lanes = Lanes {
             memory,
             calls,
+            made: None,
             known: Vec::new(),
             by_address: HashMap::new(),
             places: Vec::new(),
@@ -88,6 +91,7 @@ impl Lanes {
         let mut lanes = Lanes {
             memory,
             calls: self.calls,
+            made: None,
             known: self.known.clone(),
             by_address: self.by_address.clone(),
             places: self.places.clone(),
@@ -152,6 +156,12 @@ impl Lanes {
 
     /// Finds lanes that were made since the last look.
     pub fn look(&mut self) -> Result<()> {
+        let made = self
+            .memory
+            .word(self.calls + offset_of!(Calls, made) as u64)?;
+        if self.made == Some(made) {
+            return Ok(());
+        }
         for address in self.addresses()? {
             if address == 0 || self.by_address.contains_key(&address) {
                 continue;
@@ -180,6 +190,7 @@ impl Lanes {
                 abandoned: 0,
             });
         }
+        self.made = Some(made);
         Ok(())
     }
 

@@ -15,6 +15,7 @@
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
 //! | `program`, `tracee` | a program we start, there from its first instruction |
+//! | `seized` | a thread on its way to another program |
 
 pub mod borrow;
 pub mod clock;

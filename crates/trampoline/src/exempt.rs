@@ -159,11 +159,17 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__llvm_retpoline*", REGISTERS),
 ];
 
+/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` gives the unlikely blocks a symbol, and
+/// calls them a function.
+pub fn is_part(symbol: &str) -> bool {
+    let name = symbol.split('@').next().unwrap_or(symbol);
+    name.ends_with(".cold") || name.contains(".cold.")
+}
+
 /// How a function of this name may be hooked. A version (`@GLIBC_2.2.5`) counts for nothing.
 pub fn treatment(symbol: &str) -> Treatment {
     let name = symbol.split('@').next().unwrap_or(symbol);
-    // gcc's `-freorder-blocks-and-partition` gives the unlikely blocks of a function a symbol, and calls it a function.
-    if name.ends_with(".cold") || name.contains(".cold.") {
+    if is_part(name) {
         return PART;
     }
     let found = TABLE.iter().find(|(pattern, _)| {

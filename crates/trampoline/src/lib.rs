@@ -19,7 +19,6 @@
 //! | `relocate`, `stub` | the stolen instructions at their new address |
 //! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `exempt` | functions that get no frame, or no hook |
-//! | `caller` | calls made from one module: operands and GOT slots rewritten |
 //! | `usdt` | static probes |
 
 #![no_std]
@@ -27,7 +26,6 @@
 extern crate alloc;
 
 mod arguments;
-pub mod caller;
 pub mod exempt;
 mod pads;
 mod plan;

@@ -2,7 +2,6 @@
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use proptest::prelude::*;
-use trampoline::caller::Calls;
 use trampoline::{Destination, Function, Kind, Options, Pads, Targets, plan, usdt};
 
 /// Random bytes, and bytes of which many are whole instructions.
@@ -43,7 +42,6 @@ proptest! {
         let targets = Targets::of(&code, at, &[entry], Some(&read));
         let mut pads = Pads::of(&code, at, &[entry, entry + size as u64], &targets);
         let function = Function { entry, code: &code[start..], size };
-        let _ = Calls::of(&code, at, &[entry], entry);
         if let Ok(plan) = usdt::plan(&function, entry + 5, &targets, &mut pads, Options { shadow_stack }) {
             let _ = plan.stub(at + (1 << 20), Destination { routine: 1 << 40, descriptor: 0 });
         }

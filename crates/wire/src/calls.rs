@@ -29,6 +29,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub struct Calls {
     /// Address of the lane of each thread, by hash of its thread pointer; open addressing.
     pub lanes: [AtomicU64; LANES],
+    /// How many lanes were ever made: the table need not be looked through while this stands.
+    pub made: AtomicU64,
     /// Bytes of a lane's ring, a power of two.
     pub ring: u64,
     /// Cycles that a hook waits at most for room in its lane.
@@ -142,6 +144,9 @@ pub struct Hook {
     /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
     /// names are not told. 0 = by this one.
     pub names: [u64; 2],
+    /// Calls from elsewhere are not told: address of how many ranges of code there are, and begin and end of each. 0 = from
+    /// everywhere.
+    pub callers: u64,
     /// Calls of less than so many cycles are not told.
     pub least_ticks: u64,
     /// The stub.

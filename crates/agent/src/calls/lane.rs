@@ -137,7 +137,10 @@ fn search(calls: &Calls, board: &Board, thread: u64, first: usize) -> Option<&'s
                 };
             }
             known = match entry.compare_exchange(0, made, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => made,
+                Ok(_) => {
+                    calls.made.fetch_add(1, Ordering::Release);
+                    made
+                }
                 // A handler on this thread, or another thread, was faster.
                 Err(other) => other,
             };

@@ -41,11 +41,12 @@ impl<'a> Wait<'a> {
         self.looks = self.looks.wrapping_add(1);
         let owner = self.calls.owner;
         if sys::ticks().wrapping_sub(self.began) > self.most
-            || owner != 0 && self.looks % LOOKS == 0 && !sys::is_process(owner)
+            || owner != 0 && self.looks.is_multiple_of(LOOKS) && !sys::is_process(owner)
         {
             return false;
         }
-        sys::pause(PAUSE);
+        // What is not soon may take long.
+        sys::pause(PAUSE << (self.looks / LOOKS).min(5));
         true
     }
 }

@@ -205,12 +205,6 @@ impl Live {
     }
 }
 
-/// The mapping that holds an address; empty if there is none.
-fn around(maps: &Maps, at: u64) -> Range<u64> {
-    maps.find(at)
-        .map_or(0..0, |mapping| mapping.start..mapping.end)
-}
-
 /// Remembers what is asked of it.
 struct Asked<'a> {
     memory: &'a GuestMemory,
@@ -224,4 +218,10 @@ impl Memory for Asked<'_> {
         self.ranges.borrow_mut().push(at..end);
         Ok(())
     }
+}
+
+/// The mapping that holds an address; empty if there is none.
+fn around(maps: &Maps, at: u64) -> Range<u64> {
+    maps.find(at)
+        .map_or(0..0, |mapping| mapping.start..mapping.end)
 }

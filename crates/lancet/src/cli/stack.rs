@@ -35,9 +35,6 @@ pub struct StackArgs {
     #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
     pub gc: bool,
 
-    /// Show what is parked too: fibers, greenlets, coroutines
-    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
-    pub fibers: bool,
     /// With --gc: time the collections that happen for so long, by an agent in the process [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse, requires = "gc", conflicts_with = "files", help_heading = ROWS)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
@@ -47,6 +44,10 @@ pub struct StackArgs {
     #[arg(long, value_name = "N", requires = "measure", help_heading = ROWS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub collect: Option<u32>,
+
+    /// Show what is parked too: fibers, greenlets, coroutines
+    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
+    pub fibers: bool,
 
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]

@@ -134,3 +134,39 @@ fn each_call_is_counted_however_it_is_linked() {
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
 }
+
+/// Libraries whose calls are asked for, one there at the attach, one loaded later; what the program calls is not told.
+#[test]
+fn calls_are_told_from_the_libraries_that_were_named() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("callers", "no gcc");
+    }
+    let folder = TempDir::new("callers");
+    let library = |name| {
+        let flags = ["-fno-builtin", "-shared", "-fPIC", "-DLIBRARY"];
+        compile(&folder, "callers.c", name, &flags)
+            .display()
+            .to_string()
+    };
+    let libraries = [library("libfirst.so"), library("libsecond.so")];
+    let path = compile(&folder, "callers.c", "callers", &["-fno-builtin", "-ldl"]);
+    let told = |filter: &str| {
+        let out = folder.join("out").display().to_string();
+        let mut guest = run(&path, &libraries.each_ref().map(String::as_str));
+        let watch = hooked(calls(guest.pid, &["-e", filter, "-o", &out]));
+        guest.tell("50");
+        assert_eq!(
+            guest.find("answer "),
+            (50 * 100 * 98 + 50 * 2 * 98).to_string()
+        );
+        left(watch, filter);
+        guest.ends_with_nothing(filter);
+        let text = std::fs::read_to_string(&out).expect("what was told");
+        text.lines().filter(|line| line.contains("swab(")).count()
+    };
+    assert_eq!(told("swab@libfirst.so"), 50 * 2);
+    assert_eq!(told("swab@libsecond.so"), 50 * 3);
+    assert_eq!(told("swab@lib*.so"), 50 * 5);
+    assert_eq!(told("swab@MAIN"), 50 * 100);
+}

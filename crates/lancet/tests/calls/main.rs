@@ -8,13 +8,14 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
-//! | `recorded` | files: what was seen is seen again |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
 //! | `linked` | every way to link and load what is called |
+//! | `recorded` | files: what was seen is seen again |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -30,6 +31,7 @@
 mod harness;
 
 mod coroutines;
+mod coverage;
 mod database;
 mod drivers;
 mod ends;

@@ -6,10 +6,10 @@ use std::process::Command;
 use super::harness::{Guest, folder, records, stack};
 use super::languages::{PERL, PHP, PYTHON, own, start};
 
-/// A Ruby with two threads.
+/// A Ruby with two threads and a fiber that is parked.
 fn ruby() -> Guest {
     let script = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; Thread.new { sleep }; Thread.pass; \
-                  puts 'ready'; STDOUT.flush; deep(10)";
+                  parked = Fiber.new { [1].each { Fiber.yield } }; parked.resume; puts 'ready'; STDOUT.flush; deep(10)";
     Guest::start(Command::new("ruby").args(["-e", script]))
 }
 
@@ -45,12 +45,14 @@ fn a_core_of_the_other_languages_too() {
 
 fn same(name: &str, guest: Guest) {
     let core = dump(name, &guest);
-    let alive = stack(&["--json", "-p", &guest.pid()]);
-    let dead = stack(&["--json", core.to_str().expect("a path")]);
-    let frames = |output| -> Vec<[serde_json::Value; 6]> {
+    let alive = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+    let dead = stack(&["--fibers", "--json", core.to_str().expect("a path")]);
+    let frames = |output| -> Vec<[serde_json::Value; 7]> {
         let frame = |frame: &serde_json::Value| {
-            ["tid", "ip", "bytes", "function", "scripts", "objects"]
-                .map(|field| frame[field].clone())
+            [
+                "tid", "parked", "ip", "bytes", "function", "scripts", "objects",
+            ]
+            .map(|field| frame[field].clone())
         };
         let mut all: Vec<_> = records(output, "frame").iter().map(frame).collect();
         // The order of threads is the kernel's in one and ours in the other.

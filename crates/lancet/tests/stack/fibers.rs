@@ -207,3 +207,100 @@ fn what_a_switch_of_greenlets_copies() {
         assert!(guest.end());
     }
 }
+
+/// Coroutines and generators suspended in every way; of each head of a chain the names and lines, innermost first.
+const COROUTINES: &str = "
+import asyncio, sys, types
+class Gate:
+    def __await__(self):
+        yield self
+async def waits(n):
+    if n: await waits(n - 1)
+    else: await Gate()
+@types.coroutine
+def old():
+    yield
+async def of_old():
+    await old()
+async def numbers():
+    yield 1
+    await waits(1)
+async def reads():
+    async for n in numbers():
+        pass
+def simple():
+    yield 1
+    yield 2
+def over():
+    for n in simple():
+        yield n
+def through(n):
+    yield from (through(n - 1) if n else simple())
+async def sleeps():
+    await asyncio.sleep(1000)
+kept = [waits(0), waits(3), of_old(), reads()]
+for one in kept:
+    one.send(None)
+ended, fresh = simple(), simple()
+list(ended)
+plain = [over(), through(2)]
+for one in plain:
+    next(one)
+unawaited = numbers()
+unawaited.asend(None)
+loop = asyncio.new_event_loop()
+task = loop.create_task(sleeps())
+loop.run_until_complete(asyncio.sleep(0, loop=loop) if sys.version_info < (3, 10) else asyncio.sleep(0))
+print('ready', flush=True), sys.stdin.readline()
+loop.close()";
+
+#[test]
+fn coroutines_that_wait() {
+    for interpreter in PYTHON.interpreters() {
+        let guest = start(&PYTHON, &interpreter, COROUTINES);
+        let what = &interpreter.name;
+        let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let mut seen: Vec<String> = records(&output, "stack")
+            .iter()
+            .filter(|one| !one["parked"].is_null())
+            .map(|one| {
+                let scripts = one["scripts"].as_array().expect("frames");
+                let scripts = scripts.iter().filter(|script| script["path"] == "<string>");
+                let names: Vec<String> = scripts
+                    .map(|script| {
+                        format!(
+                            "{}:{}",
+                            script["name"].as_str().expect("a name"),
+                            script["line"]
+                        )
+                    })
+                    .collect();
+                format!(
+                    "{} {}",
+                    one["parked"]["kind"].as_str().expect("a kind"),
+                    names.join(" ")
+                )
+            })
+            .collect();
+        seen.sort_unstable();
+        // Before 3.11 code has no name but its own.
+        for one in &mut seen {
+            *one = one.replace("Gate.__await__", "__await__");
+        }
+        let waits = |n: usize| format!("__await__:5 waits:8{}", " waits:7".repeat(n));
+        let mut wanted = vec![
+            format!("coroutine {}", waits(0)),
+            format!("coroutine {}", waits(3)),
+            "coroutine old:11 of_old:13".to_owned(),
+            format!("coroutine {} numbers:16 reads:18", waits(1)),
+            "coroutine sleeps:29".to_owned(),
+            "generator over:25".to_owned(),
+            "generator simple:21".to_owned(),
+            "generator simple:21 through:27 through:27 through:27".to_owned(),
+        ];
+        wanted.sort_unstable();
+        assert_eq!(seen, wanted, "{what}");
+        println!("{what}: {} heads", seen.len());
+        assert!(guest.end());
+    }
+}

@@ -234,6 +234,41 @@ fn perl_says_the_same_of_its_frames() {
     }
 }
 
+/// Threads of Perl: the first runs the program, the others a sub each, and say when they are where they are to be.
+const PERL_THREADS: &str = "use threads;
+pipe my $read, my $write;
+sub work { my $n = shift; if ($n) { my @l = sort { work($n - 1); 0 } 1, 2; return } syswrite $write, 'x'; select undef, undef, undef, 1000 }
+threads->create(\\&work, 2);
+sysread $read, my $byte, 1;
+threads->create(sub { eval { work(1) } });
+sysread $read, $byte, 1;
+$| = 1; print qq{ready\n};
+scalar <STDIN>; exec 'true'";
+
+#[test]
+fn perls_threads() {
+    for interpreter in PERL.interpreters() {
+        let what = &interpreter.name;
+        let guest = Guest::start(interpreter.command().args(["-e", PERL_THREADS]));
+        let seen = seen(&PERL, &guest, what);
+        let names = |(_, frames): &(u64, Vec<Frame>)| -> Vec<String> {
+            frames
+                .iter()
+                .map(|(name, ..)| name.replace("main::", ""))
+                .collect()
+        };
+        let seen: Vec<Vec<String>> = seen.iter().map(names).collect();
+        let deep = ["work", "(sort)", "work", "(sort)", "work"];
+        let short = ["work", "(sort)", "work", "(eval)", "__ANON__"];
+        assert_eq!(
+            seen,
+            [vec!["(main)"], deep.to_vec(), short.to_vec()],
+            "{what}"
+        );
+        assert!(guest.end(), "{what}");
+    }
+}
+
 #[test]
 fn php_says_the_same_of_its_frames() {
     for interpreter in PHP.interpreters() {

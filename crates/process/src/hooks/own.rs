@@ -216,7 +216,11 @@ impl Tracing {
         let hooked: HashSet<u64> = self.told().map(|function| function.address).collect();
         let done = self.set_own().and_then(|()| {
             let mut wanted = wanted(&self.functions);
-            wanted.retain(|wanted| !hooked.contains(&wanted.function.address));
+            // One that is hooked may be called by a library that came.
+            wanted.retain(|wanted| {
+                !hooked.contains(&wanted.function.address)
+                    || (!wanted.callers.is_empty() && !self.programs.contains_key(&wanted.callers))
+            });
             match wanted.is_empty() {
                 true => Ok(Vec::new()),
                 false => self.set_here(wanted),
@@ -280,6 +284,7 @@ fn own(function: Function, routine: usize, want: u64) -> Wanted {
         function,
         want,
         stack: Some(0),
+        callers: Vec::new(),
         copy: [Vec::new(), Vec::new()],
         routine,
     }

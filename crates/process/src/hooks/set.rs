@@ -125,8 +125,7 @@ impl Tracing {
                     known.hook.want = wanted.want | self.own_want(wanted);
                     known.hook.flags |= own_flags(known.hook.want);
                     known.hook.copied = known.hook.copied.max(described(wanted));
-                    (known.hook.at_entry, known.hook.at_return) =
-                        self.programs(borrowed, &mut writes, wanted)?;
+                    self.programs(borrowed, &mut writes, wanted, &mut known.hook)?;
                     let moves = moves.clone();
                     (wanted, Ok(Prepared { known, moves }))
                 }
@@ -232,10 +231,7 @@ impl Tracing {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let (at_entry, at_return) = self.programs(borrowed, writes, wanted)?;
         let mut hook = Hook {
-            at_entry,
-            at_return,
             original: stub.original,
             flags: own_flags(wanted.want) | if entry_only { flags::ENTRY_ONLY } else { 0 },
             copied: copied.max(described(wanted)),
@@ -250,6 +246,7 @@ impl Tracing {
             ..Hook::default()
         };
         self.next_number += 1;
+        self.programs(borrowed, writes, wanted, &mut hook)?;
         for (into, patch) in hook.patches.iter_mut().zip(&list) {
             (into.at, into.length) = (patch.at, patch.new.len() as u64);
             into.was[..patch.old.len()].copy_from_slice(&patch.old);
@@ -278,33 +275,33 @@ impl Tracing {
         own.map_or(0, |own| own & want::OWN)
     }
 
-    /// Where the programs of a hook are; each is written once.
+    /// Has a hook's programs and its callers written, each once.
     fn programs(
         &mut self,
         borrowed: &mut Borrowed,
         writes: &mut Writes,
         wanted: &Wanted,
-    ) -> Result<([u64; 2], [u64; 2])> {
-        let mut places = [[0; 2]; 2];
-        for (place, words) in places.iter_mut().zip(&wanted.copy) {
+        hook: &mut Hook,
+    ) -> Result<()> {
+        let mut place = |words: &Vec<u64>| {
             if words.is_empty() {
-                continue;
+                return Ok(0);
             }
-            let at = match self.programs.get(words) {
-                Some(at) => *at,
-                None => {
-                    let size = words.len() as u64 * 8;
-                    let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
-                    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-                    writes.add(at, bytes);
-                    self.programs.insert(words.clone(), at);
-                    at
-                }
-            };
-            *place = [at, words.len() as u64];
-        }
-        let [entry, exit] = places;
-        Ok((entry, exit))
+            if let Some(at) = self.programs.get(words) {
+                return Ok(*at);
+            }
+            let size = words.len() as u64 * 8;
+            let at = self.areas.room(borrowed, area::PROGRAMS, size, None)?;
+            let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            writes.add(at, bytes);
+            self.programs.insert(words.clone(), at);
+            Ok(at)
+        };
+        let [entry, exit] = &wanted.copy;
+        hook.at_entry = [place(entry)?, entry.len() as u64];
+        hook.at_return = [place(exit)?, exit.len() as u64];
+        hook.callers = place(&wanted.callers)?;
+        Ok(())
     }
 }
 

@@ -1,15 +1,12 @@
-//! Beginnings that are hard: too short, calling, looping, relative to themselves. And the callers' side.
+//! Beginnings that are hard: too short, calling, looping, relative to themselves.
 
 use std::path::Path;
 
 use routine::frame::{COPIED, flags};
-use trampoline::caller::{self, Calls};
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Kind, Options, Refusal, plan};
 
-use crate::guest::{
-    Hook, Library, calls, count, island, seen, shapes, trampoline_call_through, turn, write,
-};
+use crate::guest::{Hook, Library, calls, count, shapes, turn};
 
 type Two = extern "C" fn(u64, u64) -> u64;
 
@@ -229,60 +226,4 @@ fn functions_that_get_no_frame_are_hooked_entry_only() {
         drop(hooks);
         assert!(count() - before >= 200, "{checker}: {}", count() - before);
     }
-}
-
-#[test]
-fn calls_from_one_module_are_led_elsewhere_and_others_are_not() {
-    let _turn = turn();
-    let library = shapes();
-    let helper = library.address("helper");
-    let (text, code) = library.module().text();
-    let direct = Calls::of(code, text, &[], helper);
-    assert_eq!(direct.operands.len(), 2, "calls_first, jumps_first");
-    let at = island(helper);
-    let routine = trampoline_call_through as *const () as u64;
-    let descriptor = Box::leak(Box::new(trampoline::Descriptor::new(
-        helper, 0, COPIED, 77, helper,
-    )));
-    let stub = caller::stub(
-        at,
-        Destination {
-            routine,
-            descriptor: &raw const *descriptor as u64,
-        },
-    );
-    write(at, &stub);
-    let mut patches = direct.patches(helper, at).expect("near");
-    let data = library.module().writable();
-    for (start, length) in data {
-        // SAFETY: the library's own data.
-        let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, length) };
-        let slots = caller::slots(bytes, start, helper);
-        patches.extend(slots.into_iter().map(|slot| caller::slot(slot, helper, at)));
-    }
-    assert!(patches.len() > 2, "the slot is found, too");
-    let results = || {
-        [
-            "calls_first",
-            "jumps_first",
-            "calls_by_slot",
-            "jumps_by_slot",
-            "helper",
-        ]
-        .map(|name| function(library, name)(9, 1))
-    };
-    let bare = results();
-    patches.iter().for_each(|patch| write(patch.at, &patch.new));
-    assert_eq!(results(), bare);
-    patches.iter().for_each(|patch| write(patch.at, &patch.old));
-    assert_eq!(
-        seen()
-            .iter()
-            .filter(|record| record.payload == 77 && record.what == 1)
-            .count(),
-        4,
-        "all but ours"
-    );
-    assert_eq!(results(), bare);
-    assert_eq!(seen().len(), 8);
 }

@@ -22,7 +22,7 @@ const STATIC: u64 = 1 << 1;
 const HEAP: u64 = 1 << 9;
 
 /// No name is longer, no class has more ancestors.
-const LONGEST_NAME: usize = 512;
+pub(super) const LONGEST_NAME: usize = 512;
 const MOST_BASES: u32 = 256;
 
 /// `_Py_MAX_MANAGED_STATIC_BUILTIN_TYPES` and the like are 200 to 268.

@@ -39,20 +39,6 @@ const TOP: u64 = 48;
 /// `f_frame` in `PyFrameObject`, since 3.11.
 const INTERPRETER_FRAME: u64 = 24;
 
-/// `generations` in `struct _gc_runtime_state` (`pycore_gc.h`; 3.14: `pycore_interp_structs.h`): three lists,
-/// each begins with a `PyGC_Head`. In Debian's 3.13.5 `offsetof` says 20, in 3.13.0 24, though both say the same
-/// of all that is around it: so it is looked at which of the two holds lists.
-const GENERATIONS: [u64; 2] = [24, 20];
-const GENERATION: u64 = 24;
-/// `permanent_generation`: what `gc.freeze` has put aside; to 3.13, and in 3.14.
-const PERMANENT: [u64; 2] = [104, 96];
-/// `sizeof(PyGC_Head)`: an object known to the collector lies behind one. Its lowest bits are flags.
-const GC_HEAD: u64 = 16;
-const GC_FLAGS: u64 = 3;
-
-/// No process has so many objects.
-const MOST_OBJECTS: u64 = 1 << 32;
-
 /// A greenlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greenlet {
@@ -81,59 +67,16 @@ impl<M: Memory> Python<'_, M> {
         };
         // Classes come in runs.
         let mut last = (0, false);
-        for interpreter in self.interpreters() {
-            for head in self.generations(interpreter?)? {
-                let mut left = MOST_OBJECTS;
-                let mut at = self.memory.u64(head)? & !GC_FLAGS;
-                let (mut mark, mut steps) = (0, 0_u64);
-                while at != head {
-                    if at == mark || left == 0 {
-                        return Err(Error::garbled("end of the collector's list", head));
-                    }
-                    left -= 1;
-                    steps += 1;
-                    if steps.is_power_of_two() {
-                        mark = at;
-                    }
-                    let object = at.wrapping_add(GC_HEAD);
-                    let class = self.type_of(object)?;
-                    if class != last.0 {
-                        last = (class, self.inherits(class, base)?);
-                    }
-                    if last.1 {
-                        each(self.read_greenlet(base, object)?)?;
-                    }
-                    at = self.memory.u64(at)? & !GC_FLAGS;
-                }
+        self.each_object(&mut |object, class| {
+            if class != last.0 {
+                last = (class, self.inherits(class, base)?);
             }
-        }
+            match last.1 {
+                true => each(self.read_greenlet(base, object)?),
+                false => Ok(()),
+            }
+        })?;
         Ok(true)
-    }
-
-    /// The collector's lists: the first object of each leads back to its head.
-    fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
-        let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
-        let is_list = |head: u64| {
-            self.memory
-                .u64(head)
-                .and_then(|first| self.memory.u64((first & !GC_FLAGS).wrapping_add(8)))
-                .is_ok_and(|previous| previous & !GC_FLAGS == head & !GC_FLAGS)
-        };
-        for generations in GENERATIONS {
-            for permanent in PERMANENT {
-                let young = gc.wrapping_add(generations);
-                let heads = [
-                    young,
-                    young.wrapping_add(GENERATION),
-                    young.wrapping_add(2 * GENERATION),
-                    gc.wrapping_add(permanent),
-                ];
-                if heads.into_iter().all(is_list) {
-                    return Ok(heads);
-                }
-            }
-        }
-        Err(Error::garbled("collector's lists", gc))
     }
 
     /// The class `greenlet.greenlet`; `None` if the module is not loaded.

@@ -34,6 +34,8 @@ pub struct Layout {
     pub thread: Thread,
     /// Frames.
     pub frame: Frame,
+    /// Generators and coroutines.
+    pub generators: Generators,
     /// `PyCodeObject`: `cpython/code.h`.
     pub code: Code,
     /// Strings.
@@ -135,6 +137,48 @@ pub enum Kind {
         /// `owner`.
         owner: u64,
     },
+}
+
+/// How generators and coroutines keep their frame and say that they are suspended: `cpython/genobject.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generators {
+    /// 3.9 and 3.10: behind a pointer.
+    Behind {
+        /// The value stack of a frame.
+        values: Values,
+        /// `f_state` in `PyFrameObject`, and `FRAME_SUSPENDED`, in 3.10.
+        state: Option<(u64, i8)>,
+        /// `co_code` in `PyCodeObject`.
+        code: u64,
+        /// How many bytes `f_lasti` counts by.
+        unit: u64,
+        /// `YIELD_FROM`: `opcode.h`.
+        delegates: u8,
+    },
+    /// Since 3.11: in the object itself, which ends with it.
+    Inside {
+        /// The value stack of a frame.
+        values: Values,
+        /// `localsplus` in `_PyInterpreterFrame`.
+        locals: u64,
+        /// `FRAME_SUSPENDED`: `pycore_frame.h`.
+        suspended: i8,
+        /// `FRAME_SUSPENDED_YIELD_FROM`, since 3.13.
+        delegating: Option<i8>,
+        /// `RESUME` and what it is replaced by, before that: `opcode.h`.
+        resumes: [u8; 2],
+    },
+}
+
+/// Where a frame has the end of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Behind a pointer: `f_stacktop`; 3.14: `stackpointer`.
+    Pointer(u64),
+    /// 3.10: `f_valuestack` and how many there are, `f_stackdepth`.
+    Depth(u64, u64),
+    /// 3.11 to 3.13: how many there are in `localsplus`, `stacktop`.
+    Index(u64),
 }
 
 /// `PyCodeObject`.

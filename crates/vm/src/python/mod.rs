@@ -11,8 +11,10 @@
 //! | `frames` | which Python code is running, and in which C activations? |
 //! | `code`, `lines` | which file, line and function is that? |
 //! | `object`, `class` | what kind of object is this, what is its class called? |
+//! | `collector` | which objects are there? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
+//! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
 //! | `show` | what would this object look like, printed? |
 //!
@@ -23,11 +25,13 @@
 mod chain;
 mod class;
 mod code;
+mod collector;
 mod dict;
 mod error;
 mod facts;
 mod frames;
 mod function;
+mod generator;
 mod greenlet;
 mod layout;
 mod lines;
@@ -42,6 +46,7 @@ pub use error::Error;
 pub use facts::Facts;
 pub use frames::{Frame, Frames, Place};
 pub use function::{Convention, Function};
+pub use generator::{Flavour, Generator};
 pub use greenlet::Greenlet;
 pub use layout::Layout;
 pub use show::Limits;

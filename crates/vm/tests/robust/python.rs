@@ -112,6 +112,10 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
     }
     let _ = python.function_at(at);
     let _ = python.function("a.b");
+    let _ = python.greenlet(at, at);
+    if let Ok(Some(generator)) = python.generator(at) {
+        python.generator_frame(&generator).take(100).for_each(drop);
+    }
     let _ = python.each_greenlet(&mut |greenlet| {
         python.greenlet_frames(&greenlet).take(100).for_each(drop);
         Ok(())

@@ -54,8 +54,10 @@ impl Vm {
         let interpreter = self.interpreter(perl, thread)?;
         let frames = perl.frames(&interpreter).ok()?;
         let mut frames: Vec<Frame> = frames.map_while(Result::ok).collect();
-        // A thread runs a sub. The program, which its interpreter is a copy of, is the first one's.
-        if !thread.main && frames.last().is_some_and(|frame| frame.kind == Kind::Main) {
+        // A thread runs a sub, within an `eval` of C's own. The program, which its interpreter is a copy of, is the first
+        // thread's.
+        let is_its_own = |frame: &Frame| frame.kind != Kind::Main && frame.enters;
+        while !thread.main && !frames.last().is_none_or(is_its_own) {
             frames.pop();
         }
         Some(frames)

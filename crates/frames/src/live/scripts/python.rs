@@ -3,11 +3,12 @@
 //! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python stay
 //! in one, and a record of the VM's in its native frame says where a run ends (`vm::python`, `frames`).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
 use vm::Memory;
-use vm::python::{Facts, Frame, Python};
+use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 
 use super::{Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
 use crate::live::loaded::Modules;
@@ -17,6 +18,10 @@ use crate::live::pages::Pages;
 const MARK: &str = "_PyRuntime";
 /// The function that runs frames (`Python/ceval.c`).
 const RUNNER: &str = "_PyEval_EvalFrameDefault";
+
+const GREENLET: &str = "greenlet";
+/// No coroutines wait for each other in longer rows.
+const LONGEST_CHAIN: usize = 1 << 12;
 
 struct Vm {
     facts: Facts,
@@ -77,28 +82,19 @@ impl Scripts for Vm {
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         let pages = Pages::new(memory);
         let mut found = Vec::new();
-        let mut search = || {
-            let python = Python::new(&pages, self.facts)?;
-            let Some(class) = python.greenlet_class()? else {
-                return Ok(());
-            };
-            python.each_greenlet(&mut |greenlet| {
-                found.push(Coroutine {
-                    kind: "greenlet",
-                    object: greenlet.address,
-                    detail: class,
-                });
-                Ok(())
-            })?;
-            Ok::<(), vm::python::Error>(())
-        };
-        let whole = search().is_ok();
-        (found, whole)
+        let whole = Python::new(&pages, self.facts).and_then(|python| search(&python, &mut found));
+        (found, whole.is_ok())
     }
 
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
         let python = Python::new(&memory, self.facts).ok()?;
-        let greenlet = python.greenlet(one.detail, one.object).ok()??;
+        let Some(greenlet) = greenlet(&python, one) else {
+            let chain = chain(&python, one.object);
+            chain
+                .iter()
+                .for_each(|one| python.generator_frame(one).for_each(drop));
+            return (!chain.is_empty()).then(Parked::default);
+        };
         // One that runs, has not begun or has ended has no frame.
         if greenlet.frame == 0 {
             return None;
@@ -113,18 +109,77 @@ impl Scripts for Vm {
 
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
         let pages = Pages::new(memory);
-        let frames = || {
-            let python = Python::new(&pages, self.facts).ok()?;
-            let greenlet = python.greenlet(one.detail, one.object).ok()??;
-            let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
-            Some(frames.map(|frame| script(&python, frame)).collect())
+        let Ok(python) = Python::new(&pages, self.facts) else {
+            return Vec::new();
         };
-        frames().unwrap_or_default()
+        let script = |frame| script(&python, frame);
+        if let Some(greenlet) = greenlet(&python, one) {
+            let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
+            return frames.map(script).collect();
+        }
+        let chain = chain(&python, one.object);
+        let frames = chain
+            .iter()
+            .rev()
+            .flat_map(|one| python.generator_frame(one).map_while(Result::ok));
+        frames.map(script).collect()
     }
 
     fn runner(&self) -> &[Range<u64>] {
         &self.runner
     }
+}
+
+/// Greenlets, and generators and coroutines that no other waits for.
+fn search<M: Memory>(python: &Python<'_, M>, found: &mut Vec<Coroutine>) -> Result<(), Error> {
+    if let Some(class) = python.greenlet_class()? {
+        python.each_greenlet(&mut |greenlet| {
+            found.push(Coroutine {
+                kind: GREENLET,
+                object: greenlet.address,
+                detail: class,
+            });
+            Ok(())
+        })?;
+    }
+    let (mut generators, mut awaited) = (Vec::new(), BTreeSet::new());
+    python.each_generator(&mut |generator| {
+        awaited.insert(generator.awaits);
+        generators.push(generator);
+        Ok(())
+    })?;
+    generators.retain(|generator| !awaited.contains(&generator.address));
+    found.extend(generators.iter().map(|generator| Coroutine {
+        kind: match generator.flavour {
+            Flavour::Generator => "generator",
+            Flavour::Coroutine => "coroutine",
+            Flavour::AsyncGenerator => "async generator",
+        },
+        object: generator.address,
+        detail: 0,
+    }));
+    Ok(())
+}
+
+fn greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Greenlet> {
+    match one.kind {
+        GREENLET => python.greenlet(one.detail, one.object).ok()?,
+        _ => None,
+    }
+}
+
+/// The generator or coroutine at `object`, what it waits for, and so on; empty if it is not suspended.
+fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
+    let mut chain: Vec<Generator> = Vec::new();
+    let mut next = object;
+    while next != 0
+        && chain.len() < LONGEST_CHAIN
+        && let Ok(Some(one)) = python.generator(next)
+    {
+        next = one.awaits;
+        chain.push(one);
+    }
+    chain
 }
 
 fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {

@@ -19,6 +19,9 @@ use std::time::Duration;
 
 /// Between two looks at lanes that were empty.
 const LOOK: Duration = Duration::from_millis(1);
+/// The same where there has been nothing for so many looks. Who loads a library waits for a look.
+const SELDOM: Duration = Duration::from_millis(4);
+const A_WHILE: u32 = 100;
 
 /// See the module's text.
 pub struct Family<'a> {
@@ -37,6 +40,8 @@ pub struct Family<'a> {
     losses: Vec<(i32, Losses)>,
     /// Something was lost or refused.
     lost: bool,
+    /// Looks since there was something.
+    idle: u32,
 }
 
 /// A program that was started.
@@ -62,6 +67,7 @@ impl<'a> Family<'a> {
             counts: Vec::new(),
             losses: Vec::new(),
             lost: false,
+            idle: 0,
         };
         let starts = !args.program.is_empty();
         if starts {
@@ -294,6 +300,9 @@ impl Source for Family<'_> {
                 false => at += 1,
             }
         }
+        if any {
+            self.idle = 0;
+        }
         Ok(match any {
             _ if self.is_empty() => Flow::Over,
             true => Flow::More,
@@ -302,9 +311,11 @@ impl Source for Family<'_> {
     }
 
     fn rest(&mut self) {
+        self.idle += 1;
+        let pause = if self.idle > A_WHILE { SELDOM } else { LOOK };
         match self.program {
-            Some(_) => wait_for_any(LOOK),
-            None => sleep(LOOK),
+            Some(_) => wait_for_any(pause),
+            None => sleep(pause),
         }
     }
 

@@ -20,6 +20,7 @@ use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Detail, Pieces, Place, Prototype};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wire::calls::want;
 
@@ -60,25 +61,35 @@ struct Plan {
 }
 
 impl Plan {
-    fn all(&self, signatures: &Signatures, functions: Vec<Function>) -> Vec<Wanted> {
-        let wanted = functions.into_iter().map(|function| {
-            let prototype = signatures.of(&function.module, &function.name);
-            let copy = prototype
-                .as_ref()
-                .filter(|_| self.copies)
-                .map(|of| of.capture(self.detail));
-            let mut copy = copy.unwrap_or_default();
-            if self.callers {
-                copy.call.extend(callers::program());
-            }
-            Wanted {
-                stack: signatures.stack_of(&function.module, &function.name),
-                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
-                copy: [copy.call, copy.exit],
-                routine: CALL_THROUGH,
-                function,
-            }
-        });
+    /// Each function with the code that its calls are told from.
+    fn all(
+        &self,
+        signatures: &Signatures,
+        functions: Vec<Function>,
+        callers: Vec<Vec<u64>>,
+    ) -> Vec<Wanted> {
+        let wanted = functions
+            .into_iter()
+            .zip(callers)
+            .map(|(function, callers)| {
+                let prototype = signatures.of(&function.module, &function.name);
+                let copy = prototype
+                    .as_ref()
+                    .filter(|_| self.copies)
+                    .map(|of| of.capture(self.detail));
+                let mut copy = copy.unwrap_or_default();
+                if self.callers {
+                    copy.call.extend(callers::program());
+                }
+                Wanted {
+                    stack: signatures.stack_of(&function.module, &function.name),
+                    want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)),
+                    callers,
+                    copy: [copy.call, copy.exit],
+                    routine: CALL_THROUGH,
+                    function,
+                }
+            });
         wanted.collect()
     }
 
@@ -105,7 +116,8 @@ impl Guest {
         let mut guest = Guest::new(tracing, args);
         let (asked, functions) = guest.asked();
         signatures.read_debug_info(guest.tracing.functions(), &functions);
-        let wanted = guest.plan.all(signatures, functions);
+        let callers = (guest.selection).callers(guest.tracing.functions(), &functions);
+        let wanted = guest.plan.all(signatures, functions, callers);
         let refused = guest.tracing.set(wanted).map_err(explain)?;
         if !guest.quiet {
             announce(&guest.tracing, asked, &refused, began.elapsed());
@@ -175,7 +187,8 @@ impl Guest {
         let refused = self.tracing.follow(|functions| {
             let wanted = selection.functions(functions);
             signatures.read_debug_info(functions, &wanted);
-            plan.all(signatures, wanted)
+            let callers = selection.callers(functions, &wanted);
+            plan.all(signatures, wanted, callers)
         })?;
         if self.quiet {
             return Ok(());
@@ -392,8 +405,8 @@ fn copied(mut words: &[u64]) -> Pieces {
     pieces
 }
 
-/// How many refusals are said one by one.
-const MOST_SAID: usize = 5;
+/// How many functions are named for each reason that some were refused for.
+const MOST_SAID: usize = 20;
 
 fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
     eprintln!(
@@ -416,15 +429,20 @@ fn say_no_lines(tracing: &Tracing) {
     }
 }
 
+/// By reason, each with its functions.
 fn say_refused(refused: &[Refused]) {
-    for refused in refused.iter().take(MOST_SAID) {
-        let function = &refused.function;
-        eprintln!(
-            "lancet: not hooked: {} in {}: {}",
-            function.name, function.module, refused.reason
-        );
+    let mut by_reason: BTreeMap<&str, Vec<&Function>> = BTreeMap::new();
+    for refused in refused {
+        let functions = by_reason.entry(&refused.reason).or_default();
+        functions.push(&refused.function);
     }
-    if refused.len() > MOST_SAID {
-        eprintln!("lancet: not hooked: {} more", refused.len() - MOST_SAID);
+    for (reason, functions) in by_reason {
+        let names = functions.iter().take(MOST_SAID);
+        let names: Vec<&str> = names.map(|function| function.name.as_str()).collect();
+        let more = match functions.len().saturating_sub(MOST_SAID) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        eprintln!("lancet: not hooked: {}{more}: {reason}", names.join(", "));
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::CallsArgs;
 use crate::preset::Preset;
 use process::functions::{Function, Functions, Place};
 use prototypes::{Filter, Where, filter::any_matches};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use strsim::levenshtein;
 
 /// What the command line asks for.
@@ -83,6 +83,46 @@ impl Selection {
             found.dedup_by_key(|function| function.address);
         }
         found
+    }
+
+    /// Code that calls of these functions are to be told from, as hooks have it; empty = they may come from anywhere. What it
+    /// lets through is looked at again.
+    pub fn callers(&self, functions: &Functions, hooked: &[Function]) -> Vec<Vec<u64>> {
+        if self.e.is_empty() || !self.l.is_empty() {
+            return vec![Vec::new(); hooked.len()];
+        }
+        // Two IFUNCs may have picked one function, and a function may have several names.
+        let picks: HashSet<u64> = functions.picks().collect();
+        let addresses: HashSet<u64> = hooked.iter().map(|function| function.address).collect();
+        let mut names: HashMap<u64, Vec<String>> = HashMap::new();
+        for named in functions
+            .modules()
+            .iter()
+            .flat_map(|place| place.symbols.exports())
+        {
+            if addresses.contains(&named.symbol.address) {
+                let known = names.entry(named.symbol.address).or_default();
+                known.push(named.name.into_owned());
+            }
+        }
+        let of = |function: &Function| {
+            let names = names.get(&function.address).map_or(&[][..], |names| names);
+            let names = names.iter().chain([&function.name]);
+            let callee = functions.module_of(function.address);
+            let entered = callee
+                .is_none_or(|callee| names.clone().any(|name| matches(&self.x, name, callee)));
+            if entered || picks.contains(&function.address) {
+                return Vec::new();
+            }
+            let asked = functions
+                .modules()
+                .iter()
+                .filter(|from| names.clone().any(|name| matches(&self.e, name, from)));
+            let ranges: Vec<_> = asked.flat_map(|from| from.module.code()).collect();
+            let bounds = ranges.iter().flat_map(|range| [range.start, range.end]);
+            [ranges.len() as u64].into_iter().chain(bounds).collect()
+        };
+        hooked.iter().map(of).collect()
     }
 
     /// As what a call that goes this way is to be shown, if at all.

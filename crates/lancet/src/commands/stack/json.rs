@@ -53,6 +53,7 @@ pub fn write(out: &mut dyn Write, ranking: &Ranking) -> anyhow::Result<()> {
             "parts": frame.parts.iter().map(|part| [part.start, part.end]).collect::<Vec<_>>(),
             "calls": hints.calls,
             "texts": hints.texts,
+            "caller": hints.caller,
             "variable": variable,
         });
         writeln!(out, "{line}")?;

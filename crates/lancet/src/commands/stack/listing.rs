@@ -143,23 +143,21 @@ fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> 
         ""
     };
     write!(out, "{kind}{}: ", whose(stack))?;
-    match stack.lines.len() {
-        0 => write!(
+    let frames = |count: usize| plural(count as u64, "frame", "frames");
+    match (stack.lines.len(), stack.homeless.len()) {
+        (0, scripts) => write!(out, "{scripts} script {}", frames(scripts))?,
+        (count, _) => write!(
             out,
-            "{} script frames, {} in use",
-            stack.homeless.len(),
-            size(used(stack))
-        )?,
-        frames => write!(
-            out,
-            "{frames} frames, {} in use, {} mapped{guard}{high_water}",
+            "{count} {}, {} in use, {} mapped{guard}{high_water}",
+            frames(count),
             size(stack.used()),
             size(room.mapped)
         )?,
     }
     if let Some(copied) = stack.copied {
         let copied = grouped(copied);
-        write!(out, ", {copied} bytes copied at each switch")?;
+        let used = size(used(stack));
+        write!(out, ", {used} in use, {copied} bytes copied at each switch")?;
     }
     writeln!(out)?;
     if let Some(scanned) = stack.scanned() {

@@ -132,6 +132,9 @@ fn function(scan: &Scan, frame: &Frame) -> String {
                 .collect();
             remarks.push(format!("says {}", texts.join(", ")));
         }
+        if let Some(caller) = &hints.caller {
+            remarks.push(format!("called by {caller}"));
+        }
     }
     if frame.padding > 0 {
         remarks.push(format!("up to {} of it to align the rest", frame.padding));

@@ -1,6 +1,9 @@
 //! The tables. Sources and field meanings: [`super`].
 
-use super::{Code, Dict, Frame, Interpreter, Kind, Layout, Lines, Runtime, Statics, Text, Thread};
+use super::{
+    Code, Dict, Frame, Generators, Interpreter, Kind, Layout, Lines, Runtime, Statics, Text,
+    Thread, Values,
+};
 
 pub(super) static ALL: [Layout; 6] = [
     PYTHON_3_9,
@@ -37,6 +40,13 @@ const PYTHON_3_9: Layout = Layout {
         instruction: 104,
         kind: Kind::Objects(1),
     },
+    generators: Generators::Behind {
+        values: Values::Pointer(72),
+        state: None,
+        code: 48,
+        unit: 1,
+        delegates: 72,
+    },
     code: Code {
         file: 104,
         name: 112,
@@ -68,6 +78,13 @@ const PYTHON_3_10: Layout = Layout {
         instruction: 96,
         kind: Kind::Objects(2),
         ..PYTHON_3_9.frame
+    },
+    generators: Generators::Behind {
+        values: Values::Depth(64, 80),
+        state: Some((108, -1)),
+        code: 48,
+        unit: 2,
+        delegates: 72,
     },
     code: Code {
         lines: Lines::Linetable,
@@ -105,6 +122,13 @@ const PYTHON_3_11: Layout = Layout {
             current: 8,
             entry: 68,
         },
+    },
+    generators: Generators::Inside {
+        values: Values::Index(64),
+        locals: 72,
+        suspended: -1,
+        delegating: None,
+        resumes: [151, 150],
     },
     code: Code {
         file: 112,
@@ -155,6 +179,13 @@ const PYTHON_3_12: Layout = Layout {
             owner: 70,
         },
     },
+    generators: Generators::Inside {
+        values: Values::Index(64),
+        locals: 72,
+        suspended: -1,
+        delegating: None,
+        resumes: [151, 240],
+    },
     code: Code {
         first_line: 68,
         instructions: 192,
@@ -199,6 +230,13 @@ const PYTHON_3_13: Layout = Layout {
         },
         ..PYTHON_3_12.frame
     },
+    generators: Generators::Inside {
+        values: Values::Index(64),
+        locals: 72,
+        suspended: -2,
+        delegating: Some(-1),
+        resumes: [0; 2],
+    },
     code: Code {
         instructions: 200,
         ..PYTHON_3_12.code
@@ -233,6 +271,13 @@ const PYTHON_3_14: Layout = Layout {
             owner: 74,
         },
         ..PYTHON_3_13.frame
+    },
+    generators: Generators::Inside {
+        values: Values::Pointer(64),
+        locals: 80,
+        suspended: -2,
+        delegating: Some(-1),
+        resumes: [0; 2],
     },
     code: Code {
         instructions: 208,

@@ -1,0 +1,99 @@
+//! Who calls a function that calls nothing itself and says nothing: its nearest caller with a name.
+//!
+//! To decode all code for that would take longer than everything else. A direct call or jump is one byte and a distance
+//! (E8, E9 rel32), so all bytes are looked at that lead to the beginning of a function, and only the functions that hold
+//! such bytes are decoded, to see whether they are an instruction.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use iced_x86::{Decoder, DecoderOptions};
+
+use crate::image::Image;
+
+/// A caller's caller still tells something, one further away does not.
+const FURTHEST: usize = 4;
+const CALL: u8 = 0xe8;
+const JUMP: u8 = 0xe9;
+
+/// Calls within one file, as far as bytes tell.
+#[derive(Debug)]
+pub(crate) struct Callers {
+    /// The function that is called, and where; sorted.
+    calls: Vec<(u64, u64)>,
+    /// Each piece of code and the function it belongs to; sorted.
+    pieces: Vec<(Range<u64>, u64)>,
+}
+
+impl Callers {
+    /// Of the functions whose `pieces` these are, each with the beginning of its function.
+    pub fn of(image: &Image, mut pieces: Vec<(Range<u64>, u64)>) -> Callers {
+        pieces.sort_by_key(|(range, _)| range.start);
+        let mut starts: Vec<u64> = pieces.iter().map(|(_, start)| *start).collect();
+        starts.sort_unstable();
+        let mut calls = Vec::new();
+        for code in image.code() {
+            for (at, window) in code.bytes.windows(5).enumerate() {
+                let [CALL | JUMP, distance @ ..] = window else {
+                    continue;
+                };
+                let distance =
+                    i32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
+                let from = code.address.wrapping_add(at as u64);
+                let target = from
+                    .wrapping_add(5)
+                    .wrapping_add_signed(i64::from(distance));
+                if starts.binary_search(&target).is_ok() {
+                    calls.push((target, from));
+                }
+            }
+        }
+        calls.sort_unstable();
+        Callers { calls, pieces }
+    }
+
+    /// The nearest caller of the function at `start` that has a `name`.
+    pub fn named(
+        &self,
+        image: &Image,
+        start: u64,
+        name: impl Fn(u64) -> Option<String>,
+    ) -> Option<String> {
+        let mut seen = BTreeSet::from([start]);
+        let mut row = vec![start];
+        for _ in 0..FURTHEST {
+            let callers: BTreeSet<u64> = row
+                .iter()
+                .flat_map(|called| self.callers(image, *called))
+                .filter(|caller| seen.insert(*caller))
+                .collect();
+            if let Some(name) = callers.iter().find_map(|caller| name(*caller)) {
+                return Some(name);
+            }
+            row = callers.into_iter().collect();
+        }
+        None
+    }
+
+    /// The functions that call the one at `start`.
+    fn callers(&self, image: &Image, start: u64) -> BTreeSet<u64> {
+        let first = self.calls.partition_point(|(called, _)| *called < start);
+        let of_this = self.calls[first..]
+            .iter()
+            .take_while(|(called, _)| *called == start);
+        let owner = |(called, from): &(u64, u64)| {
+            let after = self
+                .pieces
+                .partition_point(|(range, _)| range.start <= *from);
+            let (range, owner) = self.pieces.get(after.checked_sub(1)?)?;
+            let code = image.code_of(range).filter(|_| range.contains(from))?;
+            let mut instructions =
+                Decoder::with_ip(64, code, range.start, DecoderOptions::NONE).into_iter();
+            let there = instructions
+                .find(|instruction| instruction.ip() >= *from)
+                .is_some_and(|found| found.ip() == *from && found.near_branch_target() == *called);
+            there.then_some(*owner)
+        };
+        of_this.filter_map(owner).collect()
+    }
+}

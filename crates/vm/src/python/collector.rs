@@ -1,0 +1,80 @@
+//! All objects that can be part of a cycle: what the garbage collector lists.
+//!
+//! ```text
+//!   gc.generations: head ─▶ PyGC_Head │ object ─▶ PyGC_Head │ object ─▶ … ─▶ head
+//! ```
+//!
+//! The lists change while the process runs; a walk that loses its way ends with an error.
+
+use super::{Error, Python};
+use crate::Memory;
+
+/// `generations` in `struct _gc_runtime_state` (`pycore_gc.h`; 3.14: `pycore_interp_structs.h`): three lists,
+/// each begins with a `PyGC_Head`. In Debian's 3.13.5 `offsetof` says 20, in 3.13.0 24, though both say the same
+/// of all that is around it: so it is looked at which of the two holds lists.
+const GENERATIONS: [u64; 2] = [24, 20];
+const GENERATION: u64 = 24;
+/// `permanent_generation`: what `gc.freeze` has put aside; to 3.13, and in 3.14.
+const PERMANENT: [u64; 2] = [104, 96];
+/// `sizeof(PyGC_Head)`: an object known to the collector lies behind one. Its lowest bits are flags.
+const GC_HEAD: u64 = 16;
+const GC_FLAGS: u64 = 3;
+
+/// No process has so many objects.
+const MOST_OBJECTS: u64 = 1 << 32;
+
+impl<M: Memory> Python<'_, M> {
+    /// Hands each object that the garbage collector knows to `each`, with its class.
+    pub(super) fn each_object(
+        &self,
+        each: &mut dyn FnMut(u64, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for interpreter in self.interpreters() {
+            for head in self.generations(interpreter?)? {
+                let mut left = MOST_OBJECTS;
+                let mut at = self.memory.u64(head)? & !GC_FLAGS;
+                let (mut mark, mut steps) = (0, 0_u64);
+                while at != head {
+                    if at == mark || left == 0 {
+                        return Err(Error::garbled("end of the collector's list", head));
+                    }
+                    left -= 1;
+                    steps += 1;
+                    if steps.is_power_of_two() {
+                        mark = at;
+                    }
+                    let object = at.wrapping_add(GC_HEAD);
+                    each(object, self.type_of(object)?)?;
+                    at = self.memory.u64(at)? & !GC_FLAGS;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The collector's lists: the first object of each leads back to its head.
+    fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
+        let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
+        let is_list = |head: u64| {
+            self.memory
+                .u64(head)
+                .and_then(|first| self.memory.u64((first & !GC_FLAGS).wrapping_add(8)))
+                .is_ok_and(|previous| previous & !GC_FLAGS == head & !GC_FLAGS)
+        };
+        for generations in GENERATIONS {
+            for permanent in PERMANENT {
+                let young = gc.wrapping_add(generations);
+                let heads = [
+                    young,
+                    young.wrapping_add(GENERATION),
+                    young.wrapping_add(2 * GENERATION),
+                    gc.wrapping_add(permanent),
+                ];
+                if heads.into_iter().all(is_list) {
+                    return Ok(heads);
+                }
+            }
+        }
+        Err(Error::garbled("collector's lists", gc))
+    }
+}

@@ -1,0 +1,225 @@
+//! Generators and coroutines that are suspended: `PyGenObject` (`Include/cpython/genobject.h`; 3.14:
+//! `pycore_interpframe_structs.h`), of which coroutines and asynchronous generators are copies.
+//!
+//! ```text
+//!   3.9, 3.10    PyGenObject: │ object │ gi_frame ─▶ PyFrameObject │ …
+//!   since 3.11   PyGenObject: │ object │ … │ gi_frame_state │ gi_iframe: _PyInterpreterFrame │ localsplus …
+//! ```
+//!
+//! What one waits for, by `await` or `yield from`, lies on top of its value stack (`_PyGen_yf`, `Objects/genobject.c`).
+//! Coroutines are never suspended otherwise; of a generator its state says so since 3.13, before that the instruction
+//! that would run next.
+//!
+//! Their types are told by their names: they are no facts, because nothing else needs them.
+
+use super::chain::Chain;
+use super::class::LONGEST_NAME;
+use super::frames::Frames;
+use super::layout::{Generators, Values};
+use super::{Error, Python};
+use crate::Memory;
+
+/// `tp_name` and `tp_basicsize` in `PyTypeObject`; `Py_TPFLAGS_HEAPTYPE`.
+const TYPE_NAME: u64 = 24;
+const BASIC_SIZE: u64 = 32;
+const HEAP_TYPE: u64 = 1 << 9;
+
+/// `gi_frame`; `cw_coroutine` in `PyCoroWrapper`, and `ags_gen` in `PyAsyncGenASend` (both `Objects/genobject.c`).
+const FRAME: u64 = 16;
+const WRAPPED: u64 = 16;
+/// `gi_frame_state`, before `gi_iframe`.
+const STATE_BEFORE_FRAME: u64 = 5;
+/// `ob_sval` in `PyBytesObject`.
+const BYTES: u64 = 32;
+/// References on the value stack are tagged since 3.14 (`pycore_stackref.h`).
+const TAG: u64 = 3;
+/// `RESUME` after `yield from` (1) or `await` (2, 3) has this in its argument.
+const RESUME_DELEGATING: u8 = 2;
+
+/// What kind of object it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Of a function with `yield`.
+    Generator,
+    /// Of an `async def`.
+    Coroutine,
+    /// Of an `async def` with `yield`.
+    AsyncGenerator,
+}
+
+/// One that is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generator {
+    /// The object.
+    pub address: u64,
+    /// What it is.
+    pub flavour: Flavour,
+    /// The generator or coroutine it waits for; 0 if it waits for something else, or for nothing.
+    pub awaits: u64,
+    frame: u64,
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// Hands each that is suspended to `each`. Each object of the process is looked at.
+    pub fn each_generator(
+        &self,
+        each: &mut dyn FnMut(Generator) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // Classes come in runs.
+        let mut last = (0, None);
+        self.each_object(&mut |object, class| {
+            if class != last.0 {
+                last = (class, self.flavour(class)?);
+            }
+            match last.1 {
+                Some(flavour) => self.suspended(object, flavour)?.map_or(Ok(()), &mut *each),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// The one at `object`, if there is one and it is suspended.
+    pub fn generator(&self, object: u64) -> Result<Option<Generator>, Error> {
+        match self.flavour(self.type_of(object)?)? {
+            Some(flavour) => self.suspended(object, flavour),
+            None => Ok(None),
+        }
+    }
+
+    /// Its frame. What it waits for has frames of its own.
+    pub fn generator_frame(&self, generator: &Generator) -> Frames<'_, '_, M> {
+        Frames::parked(self, Chain::new(Ok(generator.frame)))
+    }
+
+    fn flavour(&self, class: u64) -> Result<Option<Flavour>, Error> {
+        Ok(match self.builtin_name(class, &mut [0; LONGEST_NAME])? {
+            b"generator" => Some(Flavour::Generator),
+            b"coroutine" => Some(Flavour::Coroutine),
+            b"async_generator" => Some(Flavour::AsyncGenerator),
+            _ => None,
+        })
+    }
+
+    /// The name of a class that is not the program's own; empty for those.
+    fn builtin_name<'b>(
+        &self,
+        class: u64,
+        room: &'b mut [u8; LONGEST_NAME],
+    ) -> Result<&'b [u8], Error> {
+        if self.flags(class)? & HEAP_TYPE != 0 {
+            return Ok(&[]);
+        }
+        let name = self.memory.u64(class.wrapping_add(TYPE_NAME))?;
+        self.c_string(name, room)
+    }
+
+    fn suspended(&self, object: u64, flavour: Flavour) -> Result<Option<Generator>, Error> {
+        let word = |at: u64| self.memory.u64(at);
+        let layout = &self.layout.generators;
+        let frame = match layout {
+            Generators::Behind { .. } => word(object.wrapping_add(FRAME))?,
+            Generators::Inside { locals, .. } => {
+                let size = word(self.type_of(object)?.wrapping_add(BASIC_SIZE))?;
+                object.wrapping_add(size).wrapping_sub(*locals)
+            }
+        };
+        if frame == 0 {
+            return Ok(None);
+        }
+        let delegates = match *layout {
+            Generators::Behind {
+                state,
+                delegates,
+                code,
+                unit,
+                ..
+            } => {
+                let lasti = self
+                    .memory
+                    .u32(frame.wrapping_add(self.layout.frame.instruction))?;
+                // 3.9 has no state: the stack is set aside while it does not run, and freed when it has ended.
+                let is_suspended = match state {
+                    Some((at, suspended)) => {
+                        self.memory.u8(frame.wrapping_add(at))? == suspended.cast_unsigned()
+                    }
+                    None => self.top(frame)? != 0 && lasti != u32::MAX,
+                };
+                if !is_suspended {
+                    return Ok(None);
+                }
+                let code =
+                    word(word(frame.wrapping_add(self.layout.frame.code))?.wrapping_add(code))?;
+                let next = u64::from(lasti).wrapping_mul(unit).wrapping_add(2);
+                self.memory
+                    .u8(code.wrapping_add(BYTES).wrapping_add(next))?
+                    == delegates
+            }
+            Generators::Inside {
+                suspended,
+                delegating,
+                resumes,
+                ..
+            } => {
+                let state = self
+                    .memory
+                    .u8(frame.wrapping_sub(STATE_BEFORE_FRAME))?
+                    .cast_signed();
+                if state != suspended && Some(state) != delegating {
+                    return Ok(None);
+                }
+                match delegating {
+                    Some(delegating) => state == delegating,
+                    None => {
+                        let next = word(frame.wrapping_add(self.layout.frame.instruction))?
+                            .wrapping_add(2);
+                        let code = self.memory.u16(next)?.to_le_bytes();
+                        resumes.contains(&code[0]) && code[1] >= RESUME_DELEGATING
+                    }
+                }
+            }
+        };
+        let awaits = match delegates || flavour == Flavour::Coroutine {
+            true => self.awaited(self.top(frame)?)?,
+            false => 0,
+        };
+        Ok(Some(Generator {
+            address: object,
+            flavour,
+            awaits,
+            frame,
+        }))
+    }
+
+    /// The address behind the topmost value; 0 if there is no stack.
+    fn top(&self, frame: u64) -> Result<u64, Error> {
+        let word = |at: u64| self.memory.u64(frame.wrapping_add(at));
+        let count = |at: u64| self.memory.u32(frame.wrapping_add(at)).map(u64::from);
+        let (values, locals) = match self.layout.generators {
+            Generators::Behind { values, .. } => (values, 0),
+            Generators::Inside { values, locals, .. } => (values, locals),
+        };
+        Ok(match values {
+            Values::Pointer(at) => word(at)?,
+            Values::Index(at) => frame
+                .wrapping_add(locals)
+                .wrapping_add(count(at)?.wrapping_mul(8)),
+            Values::Depth(stack, depth) => word(stack)?.wrapping_add(count(depth)?.wrapping_mul(8)),
+        })
+    }
+
+    /// The generator or coroutine that the value below `top` is, or leads to; 0 if it is something else.
+    fn awaited(&self, top: u64) -> Result<u64, Error> {
+        let object = self.memory.u64(top.wrapping_sub(8))? & !TAG;
+        if object == 0 {
+            return Ok(0);
+        }
+        let class = self.type_of(object)?;
+        Ok(match self.builtin_name(class, &mut [0; LONGEST_NAME])? {
+            b"generator" | b"coroutine" | b"async_generator" => object,
+            b"coroutine_wrapper" | b"async_generator_asend" => {
+                self.memory.u64(object.wrapping_add(WRAPPED))?
+            }
+            _ => 0,
+        })
+    }
+}
