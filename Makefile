@@ -18,6 +18,9 @@ PYTHONS := 3.9 3.11 3.13 3.14
 FUZZ := 60
 PERLS := 5.32 5.36 5.40
 PHPS := 7.4 8.2 8.4
+SCRIPTS := $(PYTHONS:%=python-%) $(PERLS:%=perl-%) $(PHPS:%=php-%)
+# The tests of `calls` that other versions may fail: libraries loaded late, drivers, coroutines, raises.
+OF_VERSIONS := late:: drivers:: coroutines:: nasty::
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 
@@ -86,6 +89,8 @@ roots: deps-matrix
 matrix: roots
 	cargo build --release -p lancet
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test live
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
+		cargo test -p lancet --test calls -- $(OF_VERSIONS)
 	$(AS_ROOT) cargo test -p lancet-vm --test live
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack
 
@@ -99,6 +104,8 @@ deps-soak: deps-test
 soak: deps-soak roots
 	cargo build --release -p lancet
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test live
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
+		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	crates/switch/soak
 	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run
 	fuzz/run $(FUZZ)

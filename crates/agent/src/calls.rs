@@ -38,6 +38,7 @@ static mut CALLS: Calls = Calls {
     room: 0,
     r_debug: 0,
     line_tests: [0; 2],
+    wary: AtomicU64::new(0),
     pid: 0,
     follow: 0,
     patience: 0,

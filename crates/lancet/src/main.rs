@@ -4,6 +4,7 @@ mod census;
 mod cli;
 mod commands;
 mod guests;
+mod preset;
 mod started;
 mod ui;
 

@@ -52,6 +52,9 @@ pub struct Calls {
     pub r_debug: u64,
     /// What lines are looked through for: address of the words, and how many.
     pub line_tests: [u64; 2],
+    /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
+    /// (greenlet). Nothing is followed then that was not proven readable.
+    pub wary: AtomicU64,
     /// The process as it is numbered in its own namespace: a child of vfork runs in the same memory.
     pub pid: u64,
     /// 1 = children are followed, of fork and of vfork.

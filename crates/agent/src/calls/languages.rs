@@ -3,8 +3,10 @@
 
 use super::lane::thread_pointer;
 use super::values::Cut;
+use super::values::Proven;
 use crate::names::Direct;
 use core::fmt::Write;
+use vm::Memory;
 use vm::perl::{self, Perl};
 use vm::php::{self, Php};
 use vm::python::{self, Python};
@@ -77,22 +79,17 @@ impl Reader {
         reader.unwrap_or(Reader::None)
     }
 
-    /// Where the script of this thread is.
+    /// Where the script of this thread is. `wary`: see [`Calls::wary`].
     #[inline]
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self, wary: bool) -> Option<Place> {
         match self {
             Reader::None => None,
             Reader::Ruby(ruby, offset) => ruby_place(ruby, *offset),
-            Reader::Python(python) => {
-                let state = python.thread_state(thread_pointer()).ok()??;
-                let place = python.place(state).ok()??;
-                Some(Place {
-                    code: place.code,
-                    point: place.lasti as u32 as u64,
-                    witness: python.witness(place.code).ok()?,
-                    number: 0,
-                })
+            Reader::Python(python) if wary => {
+                let proven = Proven::new();
+                python_place(&Python::new(&proven, *python.facts()).ok()?)
             }
+            Reader::Python(python) => python_place(python),
             Reader::Perl(perl) => {
                 let interpreter = perl.interpreter(thread_pointer()).ok()??;
                 let place = perl.here(&interpreter).ok()??;
@@ -117,7 +114,7 @@ impl Reader {
     }
 
     /// The same in words; what cannot be read is empty.
-    pub fn describe(&self, place: Place, path: &mut [u8], name: &mut [u8]) -> Words {
+    pub fn describe(&self, place: Place, wary: bool, path: &mut [u8], name: &mut [u8]) -> Words {
         let mut words = Words {
             line: 0,
             path: 0,
@@ -134,19 +131,13 @@ impl Reader {
                 words.path = copy(ruby.path(place.code), path);
                 words.name = copy(ruby.label(place.code), name);
             }
-            Reader::Python(python) => {
-                let copy = |text: Result<python::Text, _>, into: &mut [u8]| {
-                    let copied = text.ok().and_then(|text| python.copy(text, into).ok());
-                    copied.map_or(0, |copied| copied.len)
-                };
-                let at = python::Place {
-                    code: place.code,
-                    lasti: place.point as i32,
-                };
-                words.line = python.line(at).ok().flatten().unwrap_or(0);
-                words.path = copy(python.file(place.code), path);
-                words.name = copy(python.function_name(place.code), name);
+            Reader::Python(python) if wary => {
+                let proven = Proven::new();
+                if let Ok(python) = Python::new(&proven, *python.facts()) {
+                    describe_python(&python, place, &mut words, path, name);
+                }
             }
+            Reader::Python(python) => describe_python(python, place, &mut words, path, name),
             Reader::Perl(perl) => {
                 let at = perl::Place {
                     cop: place.code,
@@ -186,6 +177,38 @@ impl Reader {
         }
         words
     }
+}
+
+#[inline]
+fn python_place(python: &Python<impl Memory>) -> Option<Place> {
+    let state = python.thread_state(thread_pointer()).ok()??;
+    let place = python.place(state).ok()??;
+    Some(Place {
+        code: place.code,
+        point: place.lasti as u32 as u64,
+        witness: python.witness(place.code).ok()?,
+        number: 0,
+    })
+}
+
+fn describe_python(
+    python: &Python<impl Memory>,
+    place: Place,
+    words: &mut Words,
+    path: &mut [u8],
+    name: &mut [u8],
+) {
+    let copy = |text: Result<python::Text, _>, into: &mut [u8]| {
+        let copied = text.ok().and_then(|text| python.copy(text, into).ok());
+        copied.map_or(0, |copied| copied.len)
+    };
+    let at = python::Place {
+        code: place.code,
+        lasti: place.point as i32,
+    };
+    words.line = python.line(at).ok().flatten().unwrap_or(0);
+    words.path = copy(python.file(place.code), path);
+    words.name = copy(python.function_name(place.code), name);
 }
 
 /// Six loads, two for each C frame, and three for the witness.

@@ -40,7 +40,8 @@ fn find(lane: &Lane, calls: &Calls, board: &Board) -> u64 {
         return 0;
     }
     let reader = reader();
-    let Some(place) = reader.place() else {
+    let wary = calls.wary.load(Ordering::Relaxed) != 0;
+    let Some(place) = reader.place(wary) else {
         return 0;
     };
     let table = lane.places as *mut Place;
@@ -76,7 +77,11 @@ fn learn(
     let number = lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
     let mut path = [0; LONGEST_NAME];
     let mut name = [0; LONGEST_NAME];
-    let words = reader.describe(place, &mut path, &mut name);
+    let wary = calls.wary.load(Ordering::Relaxed) != 0;
+    let words = reader.describe(place, wary, &mut path, &mut name);
+    if wary && words.path == 0 {
+        return 0;
+    }
     let (path_words, name_words) = (words.path.div_ceil(8) as u64, words.name.div_ceil(8) as u64);
     let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
     let Some(record) = Record::begin(lane, calls, board, kind::PLACE, body) else {

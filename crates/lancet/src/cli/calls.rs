@@ -9,6 +9,7 @@ use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use super::duration::parse;
 use crate::commands::calls::debug::Debug;
+use crate::preset::Preset;
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
@@ -16,7 +17,7 @@ use crate::commands::calls::debug::Debug;
     version,
     group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program", "debug"]),
     override_usage = "lancet calls [OPTIONS] -p PID...\n       lancet calls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet calls [OPTIONS] FILE",
-    after_help = EXAMPLES,
+    after_help = help(),
 )]
 pub struct CallsArgs {
     /// Open the running process PID; may be repeated
@@ -51,6 +52,10 @@ pub struct CallsArgs {
     /// Functions of this library, called from outside it
     #[arg(short = 'l', long = "library", value_name = "LIBRARY", value_parser = library, help_heading = WHICH)]
     pub l: Vec<Filter>,
+
+    /// Functions for a question: sql, gc, tls, dns, alloc, locks, or a file of your own; may be repeated
+    #[arg(long = "preset", value_name = "NAME", value_parser = Preset::load, help_heading = WHICH)]
+    pub presets: Vec<Preset>,
 
     /// Only what -x, -e and -l name; without one of them and without this, calls from the program itself are shown
     /// (-e @MAIN)
@@ -124,9 +129,9 @@ pub struct CallsArgs {
     #[arg(short = 'C', long = "demangle", help_heading = SHOW)]
     pub demangle: bool,
 
-    /// Show at most N characters of a string
-    #[arg(short = 's', value_name = "N", default_value_t = 32, help_heading = SHOW)]
-    pub strings: u32,
+    /// Show at most N characters of a string (32, or what the preset says)
+    #[arg(short = 's', value_name = "N", help_heading = SHOW)]
+    strings: Option<u32>,
 
     /// Show at most N elements of an array
     #[arg(short = 'A', value_name = "N", default_value_t = 4, help_heading = SHOW)]
@@ -150,6 +155,8 @@ pub struct CallsArgs {
     pub ltrace: bool,
 }
 
+/// Characters of a string that are shown.
+const STRINGS: u32 = 32;
 /// Characters that are recorded of a string.
 const RECORDED_STRINGS: u32 = 512;
 
@@ -161,6 +168,7 @@ const SHOW: &str = "How to show them";
 const EXAMPLES: &str = "\
 Examples:
   lancet calls -ttTg -x mysql_real_query -p 4242   each query, when, how long, on which line's behalf
+  lancet calls -c --preset sql -p 4242 --for 1m    which statements take the time, and who sends them
   lancet calls -c -x malloc -p 4242 --for 10s      who allocates, and how long it takes
   lancet calls -x 'rb_gc*' -x rb_io_write -p 4242  several functions, by glob
   lancet calls -x 'mysql_*' --record q.lancet -p 4242  into a file, at full speed …
@@ -168,7 +176,17 @@ Examples:
 
 Exit status: 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
+fn help() -> String {
+    format!("Presets:{}\n\n{EXAMPLES}", Preset::all())
+}
+
 impl CallsArgs {
+    /// At most so many characters of a string are shown.
+    pub fn strings(&self) -> u32 {
+        let of_presets = self.presets.iter().filter_map(|preset| preset.strings);
+        self.strings.or(of_presets.max()).unwrap_or(STRINGS)
+    }
+
     /// The recording to be shown, if that is what PROGRAM names.
     pub fn recording(&self) -> Option<&Path> {
         match &self.program[..] {
@@ -179,9 +197,11 @@ impl CallsArgs {
         }
     }
 
-    /// The guests count for themselves, because nobody wants to be told of each call.
+    /// The guests count for themselves, because nobody wants to be told of each call. What a preset's calls
+    /// are of they cannot tell.
     pub fn counts_there(&self) -> bool {
-        self.count && self.record.is_none()
+        let rules = self.presets.iter().flat_map(|preset| &preset.rules);
+        self.count && self.record.is_none() && rules.into_iter().all(|rule| rule.by.is_none())
     }
 
     /// How long a call waits for us at most. A file is there to hold everything, also where we get the processor
@@ -197,15 +217,15 @@ impl CallsArgs {
     /// How much of a string is told; what is recorded may be looked at with a larger `-s`.
     pub fn kept_of_strings(&self) -> u32 {
         match self.record {
-            Some(_) => self.strings.max(RECORDED_STRINGS),
-            None => self.strings,
+            Some(_) => self.strings().max(RECORDED_STRINGS),
+            None => self.strings(),
         }
     }
 
     /// What is called from where is shown unless something else was asked for.
     pub fn callers(&self) -> Vec<Filter> {
         // To ltrace -x is no reason to do without them.
-        let entries = !self.x.is_empty() && !self.ltrace;
+        let entries = !self.x.is_empty() && !self.ltrace || !self.presets.is_empty();
         let asked = self.only || entries || !self.l.is_empty() || !self.e.is_empty();
         match asked {
             true => self.e.clone(),

@@ -4,6 +4,7 @@ mod asks;
 mod callers;
 pub mod debug;
 mod family;
+mod groups;
 mod guest;
 mod json;
 mod known;

@@ -3,6 +3,8 @@
 //! | file | what is held |
 //! |---|---|
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
+//! | `coroutines` | the same for Python, PHP and Perl: greenlet, gevent, fibers, dies and alarms |
+//! | `served` | a Puma under load, opened and left again and again |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
@@ -12,6 +14,7 @@
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
+//! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
@@ -21,6 +24,7 @@
 //! | `names` | functions by the name of the script's language, values of it |
 //! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
+//! | `presets` | what the presets are about is seen, told apart and counted |
 //! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
@@ -33,6 +37,7 @@ mod harness;
 
 mod asked;
 mod collections;
+mod coroutines;
 mod coverage;
 mod database;
 mod drivers;
@@ -49,8 +54,11 @@ mod ltrace;
 mod machine;
 mod names;
 mod nasty;
+mod presets;
 mod probes;
 mod recorded;
+mod refused;
+mod served;
 mod started;
 mod values;
 mod watch;

@@ -1,30 +1,11 @@
 //! Another user, another mount and PID namespace.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::harness::{
-    Guest, LIMIT, Report, Ruby, Snapshot, TempDir, Watch, alone, beside, born, fixtures, installed,
-    is_root, lancet, mem, rubies, run, skip,
+    Guest, LIMIT, Report, Ruby, Snapshot, TempDir, Watch, alone, as_nobody, beside, born,
+    copy_for_all, fixtures, installed, is_root, mem, rubies, run, skip,
 };
-
-/// Runs a program as the user nobody, without any capability.
-pub fn as_nobody(program: &Command) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    command.arg(program.get_program()).args(program.get_args());
-    command.current_dir("/tmp");
-    command
-}
-
-/// A lancet that everybody may run: the build's folder may be below somebody's home.
-pub fn copy_for_all(folder: &TempDir) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let copy = folder.join("lancet");
-    std::fs::copy(lancet().get_program(), &copy).expect("a copy of lancet");
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("its mode");
-    copy
-}
 
 /// The guest makes so many strings.
 fn make(guest: &mut Guest, count: u32) {

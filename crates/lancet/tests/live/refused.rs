@@ -1,15 +1,13 @@
 //! What cannot be opened: exit code 1, one line that says what, why and what to do, guest untouched.
 
-use std::io::Write;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::elsewhere::{as_nobody, copy_for_all};
 use crate::harness::{
-    Guest, LIMIT, Ruby, Snapshot, TempDir, Watch, beside, born, fixtures, installed, is_root,
-    lancet, mem, rubies, run, skip, until,
+    Guest, LIMIT, Ruby, Snapshot, TempDir, Watch, as_nobody, beside, born, copy_for_all, fixtures,
+    installed, is_root, lancet, mem, program_of_32_bits, rubies, run, skip, until,
 };
 
 /// Runs it; exactly one line, beginning with the tool's name, and with these words in it.
@@ -143,43 +141,13 @@ fn a_program_without_ruby() {
     child.wait().expect("its end");
 }
 
-/// A program of 32 bits, made without any 32-bit library.
 #[test]
 fn a_program_of_32_bits() {
     let _turn = beside();
     let folder = TempDir::new("bits");
-    let program = folder.join("program");
-    // pause(), for ever: system call 29 of i386.
-    let source = "void _start(void) { for (;;) __asm__ volatile(\"int $0x80\" :: \"a\"(29)); }";
-    let mut gcc = match Command::new("gcc")
-        .args([
-            "-m32",
-            "-nostdlib",
-            "-static",
-            "-fno-pic",
-            "-no-pie",
-            "-x",
-            "c",
-            "-",
-            "-o",
-        ])
-        .arg(&program)
-        .stdin(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-    {
-        Ok(gcc) => gcc,
-        Err(_) => return skip("32-bit program", "no gcc"),
-    };
-    let mut stdin = gcc.stdin.take().expect("a pipe");
-    stdin.write_all(source.as_bytes()).expect("gcc reads");
-    drop(stdin);
-    if !gcc.wait().expect("gcc ends").success() {
-        return skip("32-bit program", "this gcc makes none");
-    }
-    let mut child = match Command::new(&program).spawn() {
+    let mut child = match program_of_32_bits(&folder) {
         Ok(child) => child,
-        Err(error) => return skip("32-bit program", format_args!("it does not run: {error}")),
+        Err(why) => return skip("32-bit program", why),
     };
     refused(mem(child.id() as i32), &["32-bit"]);
     assert!(child.try_wait().expect("our child").is_none(), "it goes on");

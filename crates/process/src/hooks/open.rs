@@ -330,6 +330,7 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
         ),
         (offset_of!(Calls, pid), u64::from(state::own_id(pid, pid))),
         (offset_of!(Calls, follow), u64::from(options.follow)),
+        (offset_of!(Calls, wary), 0),
         (offset_of!(Calls, late), 0),
         (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),

@@ -5,7 +5,7 @@ use super::set::LANDING;
 use super::text::Texts;
 use super::{Arrives, CALL_THROUGH, FIND_FDE, Refused, Tracing, Wanted};
 use crate::error::{Error, Result};
-use crate::functions::Function;
+use crate::functions::{Function, Functions};
 use crate::linkmap;
 use crate::maps::Maps;
 use routine::unwind;
@@ -72,6 +72,10 @@ impl Tracing {
     /// Sets what is missing of our own hooks. Without the unwinder's, an exception through a hooked function would end
     /// the program, so where it cannot be set nothing is hooked.
     pub(super) fn set_own(&mut self) -> Result<()> {
+        if moves_stacks(&self.functions) {
+            let at = self.resident.header.calls + offset_of!(Calls, wary) as u64;
+            self.memory.write(at, &1u64.to_le_bytes())?;
+        }
         let pid = self.pid();
         let mut wanted = Vec::new();
         for function in self
@@ -255,6 +259,13 @@ fn loader(address: u64, module: Arc<str>) -> Function {
         size: 0,
         picks: false,
     }
+}
+
+/// Whether a library is there that copies stacks away and others in their place: greenlet. While it does, what Python 3.11 and
+/// 3.12 keep on the C stack (`_PyCFrame`) is another's, and the VM still points there.
+fn moves_stacks(functions: &Functions) -> bool {
+    let mut modules = functions.modules().iter();
+    modules.any(|place| place.name.contains("greenlet"))
 }
 
 pub(super) fn own(function: Function, routine: usize, want: u64) -> Wanted {

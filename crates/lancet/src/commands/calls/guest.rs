@@ -13,6 +13,7 @@ use super::select::Selection;
 use super::signatures::Signatures;
 use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
+use crate::preset::Preset;
 use crate::ui::advice::explain;
 use process::clock::Clock;
 use process::functions::Function;
@@ -22,7 +23,7 @@ use process::probes::Probe;
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Condition, Detail, Pieces, Place, Prototype};
+use prototypes::{Condition, Detail, Filter, Pieces, Place, Prototype};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wire::calls::want;
@@ -221,7 +222,9 @@ impl Guest {
     }
 
     fn new(tracing: Tracing, args: &CallsArgs) -> Self {
-        let selection = Selection::new(args.x.clone(), args.callers(), args.l.clone());
+        let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
+        let names = Names::of(&[args.x.clone(), presets.clone()].concat());
+        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone());
         Guest {
             tracing,
             clock: Clock::start(),
@@ -236,7 +239,7 @@ impl Guest {
                 callers: args.frames != 0 && !args.counts_there(),
             },
             selection,
-            names: Names::of(&args.x),
+            names,
             known: Known::default(),
             pace: Pace::new(RING / 8),
             rest: Vec::new(),
@@ -272,6 +275,11 @@ impl Guest {
                     "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
                 );
             }
+        }
+        if functions.is_empty() && self.selection.is_a_presets() && !self.quiet {
+            eprintln!(
+                "lancet: process {pid} has no function of the preset yet; they are hooked when a library brings them"
+            );
         }
         found.len()
     }

@@ -156,7 +156,7 @@ impl<'a> Json<'a> {
         let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
         let show = Show {
             detail: Detail {
-                strings: self.args.strings,
+                strings: self.args.strings(),
                 array: self.args.array,
             },
             like_ltrace: self.args.ltrace,

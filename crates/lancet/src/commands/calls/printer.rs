@@ -78,7 +78,7 @@ impl<'a> Printer<'a> {
     fn show(&self) -> Show<'static> {
         Show {
             detail: Detail {
-                strings: self.args.strings,
+                strings: self.args.strings(),
                 array: self.args.array,
             },
             decode: None,
@@ -280,7 +280,7 @@ impl Sink for Printer<'_> {
                 Ok(())
             }
             What::Ended(end) => {
-                self.stacks.end(told.at.pid);
+                self.stacks.drain(Some(told.at.pid));
                 self.deepest.retain(|(pid, _), _| *pid != told.at.pid);
                 match end {
                     Ended::Exited(code) => {

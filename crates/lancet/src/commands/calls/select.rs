@@ -7,6 +7,7 @@
 
 use super::told::{Entered, Made, Shown, Way};
 use crate::cli::CallsArgs;
+use crate::preset::Preset;
 use process::functions::{Function, Functions, Place};
 use process::probes::{self, Probe};
 use prototypes::{Filter, Where, filter::any_matches};
@@ -19,6 +20,8 @@ pub struct Selection {
     x: Vec<Filter>,
     /// Those of `x` that name symbols.
     c: Vec<Filter>,
+    /// So many of `x` were given by name; the others are a preset's.
+    named: usize,
     e: Vec<Filter>,
     l: Vec<Filter>,
 }
@@ -49,17 +52,25 @@ pub fn calls(from: &Place, name: &str) -> bool {
 }
 
 impl Selection {
-    /// By `-x`, `-e` and `-l`.
-    pub fn new(x: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
+    /// By `-x`, `--preset`, `-e` and `-l`.
+    pub fn new(x: Vec<Filter>, presets: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
+        let named = x.len();
+        let x = [x, presets].concat();
         Selection {
             c: x.iter()
                 .filter(|filter| filter.scripted().is_none())
                 .cloned()
                 .collect(),
             x,
+            named,
             e,
             l,
         }
+    }
+
+    /// Whether a preset says what is asked for.
+    pub fn is_a_presets(&self) -> bool {
+        self.named < self.x.len()
     }
 
     /// Whether it matters which module calls.
@@ -184,16 +195,20 @@ impl Selection {
     /// What is shown of a recording: all of it, unless something is asked for.
     pub fn recorded(args: &CallsArgs) -> Self {
         let mut x = args.x.clone();
-        if x.is_empty() && args.e.is_empty() && args.l.is_empty() {
+        let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
+        if x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty() {
             x.push(Filter::parse("*").expect("it is right"));
         }
-        Selection::new(x, args.e.clone(), args.l.clone())
+        Selection::new(x, presets, args.e.clone(), args.l.clone())
     }
 
     /// Names that were asked for by `-x` and `-e` and are not among these.
     pub fn missing<'s>(&'s self, known: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
         let known: HashSet<&str> = known.collect();
-        let wanted = self.x.iter().chain(&self.e).flat_map(Filter::names);
+        let wanted = self.x[..self.named]
+            .iter()
+            .chain(&self.e)
+            .flat_map(Filter::names);
         wanted
             .filter(|name| *name != "*" && !known.contains(name))
             .collect()
@@ -201,7 +216,11 @@ impl Selection {
 
     /// Names that were asked for by `-x` and that no module has, each with names like it.
     pub fn unknown(&self, functions: &Functions, found: &[Function]) -> Vec<(String, Vec<String>)> {
-        let wanted = self.c.iter().chain(&self.e).flat_map(Filter::names);
+        let wanted = self.x[..self.named]
+            .iter()
+            .filter(|filter| filter.scripted().is_none())
+            .chain(&self.e)
+            .flat_map(Filter::names);
         let missing: Vec<&str> = wanted
             .filter(|name| !found.iter().any(|function| function.name == **name))
             // It may be another name of a function that is hooked.

@@ -186,7 +186,7 @@ impl Sink for Sieve<'_> {
                 self.next.take(told)
             }
             What::Ended(_) => {
-                self.stacks.forget(told.at.pid);
+                self.stacks.drain(Some(told.at.pid));
                 self.next.take(told)
             }
             What::Opened(_) | What::Signal(_) => self.next.take(told),

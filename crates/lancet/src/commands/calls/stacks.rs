@@ -44,14 +44,6 @@ impl<T> Stacks<T> {
         self.open.extend(copied);
     }
 
-    /// Nothing returns in that process any more: what was kept of its calls.
-    pub fn end(&mut self, process: i32) -> Vec<T> {
-        let over = self.open.extract_if(|(pid, ..), _| *pid == process);
-        over.flat_map(|(_, open)| open)
-            .map(|open| open.call)
-            .collect()
-    }
-
     /// Takes out what is open in one process or in all, in the order in which it was called on each stack.
     pub fn drain(&mut self, process: Option<i32>) -> Vec<T> {
         let mut keys: Vec<_> = self.open.keys().copied().collect();
@@ -70,6 +62,14 @@ impl<T> Stacks<T> {
         let depth = open.len();
         open.push(Open { frame, call });
         (depth, unwound)
+    }
+
+    /// The calls that are open where one begins.
+    pub fn around(&self, at: At) -> impl Iterator<Item = &T> {
+        let open = self.open.get(&(at.pid, at.lane, at.stack));
+        let open = open.into_iter().flatten();
+        open.take_while(move |open| open.frame > at.frame)
+            .map(|open| &open.call)
     }
 
     /// What is kept of the call that began last there.
@@ -129,6 +129,7 @@ mod tests {
         stacks.enter(at(0, 0x900), "outer");
         stacks.enter(at(0, 0x800), "left");
         stacks.enter(at(0, 0x700), "left too");
+        assert_eq!(stacks.around(at(0, 0x820)).count(), 1);
         let (depth, unwound) = stacks.enter(at(0, 0x820), "next");
         assert_eq!(depth, 1);
         assert_eq!(names(unwound), ["left", "left too"]);

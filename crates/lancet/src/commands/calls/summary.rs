@@ -3,6 +3,7 @@
 mod json;
 mod ltrace;
 
+use super::groups::{Groups, Ticket};
 use super::sink::{End, Sink};
 use super::source::Count;
 use super::stacks::Stacks;
@@ -37,7 +38,7 @@ impl Default for Row {
     }
 }
 
-/// What a row is of: the function's name, the line.
+/// What a row is of: the function's name and what a preset says its calls are of, the line.
 type Key = (String, String);
 
 /// A call that has not returned.
@@ -46,10 +47,12 @@ struct Open {
     function: Arc<Function>,
     line: Option<Arc<Line>>,
     began: Duration,
+    ticket: Ticket,
 }
 
 /// Rows by function and line.
 pub struct Summary {
+    groups: Groups<Key>,
     out: Box<dyn Write>,
     rows: HashMap<Key, Row>,
     stacks: Stacks<Open>,
@@ -65,6 +68,7 @@ impl Summary {
     /// No row yet.
     pub fn new(args: &CallsArgs, out: Box<dyn Write>) -> Self {
         Summary {
+            groups: Groups::new(&args.presets, args.strings()),
             demangle: args.demangle,
             ltrace: args.ltrace,
             json: args.json,
@@ -97,10 +101,18 @@ impl Summary {
         self.unit = count.period;
     }
 
+    /// The same, with what its calls are of.
+    fn key_of(&self, open: &Open) -> Key {
+        let (mut name, line) = self.key(&open.function, open.line.as_deref());
+        if let Some(group) = &open.ticket.group {
+            name = format!("{name} {group}");
+        }
+        (name, line)
+    }
+
     /// Adds a call that was told.
-    fn returned(&mut self, open: &Open, took: Duration) {
+    fn returned(&mut self, key: Key, took: Duration) {
         let took = took.as_nanos() as u64;
-        let key = self.key(&open.function, open.line.as_deref());
         let row = self.rows.entry(key).or_default();
         row.calls += 1;
         row.total += took;
@@ -160,23 +172,32 @@ impl Sink for Summary {
         match told.what {
             What::Opened(_) => {}
             What::Call(call) => {
+                let mut around = self.stacks.around(told.at);
+                let inner = around.any(|open| open.ticket.grouped);
+                drop(around);
                 let open = Open {
+                    ticket: self.groups.enter(told.at, &call, inner),
                     function: call.function,
                     line: call.line,
                     began: told.at.time,
                 };
                 self.stacks.enter(told.at, open);
             }
-            What::Return(_) => {
+            What::Return(back) => {
                 if let Some((open, ..)) = self.stacks.leave(told.at) {
-                    self.returned(&open, told.at.time.saturating_sub(open.began));
+                    let key = self.key_of(&open);
+                    let (ticket, began) = (open.ticket, open.began);
+                    for (key, took) in self.groups.leave(told.at, ticket, &back, key, began) {
+                        self.returned(key, took);
+                    }
                 }
             }
             What::Forked(child) => self.stacks.fork(told.at.pid, child),
             What::Ended(_) => {
                 // Those that ended it, or that led to another program.
-                for open in self.stacks.end(told.at.pid) {
-                    self.returned(&open, told.at.time.saturating_sub(open.began));
+                for open in self.stacks.drain(Some(told.at.pid)) {
+                    let key = self.key_of(&open);
+                    self.returned(key, told.at.time.saturating_sub(open.began));
                 }
             }
             What::Signal(_) => {}

@@ -1,0 +1,251 @@
+//! Presets on real guests: what they are about is seen, told apart, and counted as often as it happened.
+
+use std::process::Command;
+
+use crate::database::database;
+use crate::harness::{Guest, LIMIT, TempDir, beside, installed, lancet, run, skip};
+use crate::interpreters;
+use crate::watch::{calls, hooked, left};
+
+const ROUNDS: usize = 20;
+
+/// A row of `-c`: how often, and what stands behind that.
+fn rows(table: &str) -> Vec<(usize, String)> {
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        let share: f64 = words.next()?.parse().ok()?;
+        let (_, rest) = line.split_at_checked(68)?;
+        let (count, rest) = rest.trim_start().split_once(' ')?;
+        (share <= 100.0).then_some((count.parse().ok()?, rest.trim().to_owned()))
+    };
+    table
+        .lines()
+        .filter_map(row)
+        .filter(|(_, what)| what != "total")
+        .collect()
+}
+
+/// What a guest does in so many rounds, as a preset counts it.
+fn counted(guest: Guest, preset: &str) -> Vec<(usize, String)> {
+    counted_with(guest, preset, &[])
+}
+
+fn counted_with(mut guest: Guest, preset: &str, options: &[&str]) -> Vec<(usize, String)> {
+    let mut arguments = vec!["-c", "--preset", preset, "--max-wait", "30s"];
+    arguments.extend(options);
+    let watch = hooked(calls(guest.pid, &arguments));
+    guest.tell(&ROUNDS.to_string());
+    guest.find("answer");
+    let output = left(watch, preset);
+    guest.tell("");
+    guest.ends_with_nothing(preset);
+    assert!(!output.stderr.contains("not hooked"), "{}", output.stderr);
+    let rows = rows(&output.stdout);
+    assert!(!rows.is_empty(), "{preset}: {output:?}");
+    rows
+}
+
+/// How often the rows that hold all these words count.
+fn sum(rows: &[(usize, String)], words: &[&str]) -> usize {
+    let fitting = rows
+        .iter()
+        .filter(|(_, what)| words.iter().all(|word| what.contains(word)));
+    fitting.map(|(count, _)| count).sum()
+}
+
+/// Two kinds of statements, one of them prepared; the driver sends and waits by itself.
+#[test]
+fn sql_of_a_ruby_with_mysql2() {
+    let _turn = beside();
+    let Some(server) = database("presets") else {
+        return;
+    };
+    let socket = server.socket().display().to_string();
+    for ruby in interpreters::of("ruby", "presets") {
+        if !ruby.runs("presets", "require 'mysql2'") {
+            continue;
+        }
+        let guest = ruby.start("statements", &[&socket]);
+        let rows = counted(guest, "sql");
+        let plain = "mysql_send_query SELECT sleep(?), ? IN (…) ← ";
+        let of_plain: Vec<_> = rows
+            .iter()
+            .filter(|(_, what)| what.starts_with(plain))
+            .collect();
+        assert!(matches!(of_plain[..], [(ROUNDS, _)]), "{rows:#?}");
+        assert_eq!(
+            sum(&rows, &["mysql_stmt_prepare SELECT ? + ? ← "]),
+            1,
+            "{rows:#?}"
+        );
+        assert_eq!(
+            sum(&rows, &["mysql_stmt_execute SELECT ? + ? ← "]),
+            ROUNDS,
+            "{rows:#?}"
+        );
+        assert!(sum(&rows, &["mysql_read_query_result"]) == 0, "{rows:#?}");
+    }
+}
+
+/// The statement is known to the function that runs it by what the preparing one returned.
+#[test]
+fn sql_of_a_python_with_sqlite() {
+    let _turn = beside();
+    for python in interpreters::of("python", "presets") {
+        let rows = counted(python.start("statements", &[]), "sql");
+        for statement in [
+            "INSERT INTO t VALUES (…) ← ",
+            "SELECT a FROM t WHERE a IN (…) ← ",
+        ] {
+            let prepared = sum(&rows, &["sqlite3_prepare_v", statement, "statements.py:"]);
+            assert_eq!(prepared, ROUNDS, "{python}: {rows:#?}");
+            let stepped = sum(&rows, &["sqlite3_step", statement, "statements.py:"]);
+            assert!(stepped >= ROUNDS, "{python}: {rows:#?}");
+        }
+        assert_eq!(sum(&rows, &["(prepared before)"]), 0, "{python}: {rows:#?}");
+    }
+}
+
+/// A statement that is told is shown whole, where a string of another function would be cut.
+#[test]
+fn a_statement_is_shown_whole() {
+    let _turn = beside();
+    for python in interpreters::of("python", "presets") {
+        let mut guest = python.start("statements", &[]);
+        let folder = TempDir::new("presets-shown");
+        let out = folder.join("out").display().to_string();
+        let watch = hooked(calls(guest.pid, &["--preset", "sql", "-o", &out]));
+        guest.tell("40");
+        guest.find("answer");
+        left(watch, "shown");
+        let text = std::fs::read_to_string(&out).expect("what was told");
+        let whole = format!(
+            "\"SELECT a FROM t WHERE a IN ({})\"",
+            vec!["?"; 40].join(",")
+        );
+        assert!(text.contains(&whole), "{whole}: {text}");
+        guest.tell("");
+        guest.ends_with_nothing("shown");
+    }
+}
+
+#[test]
+fn the_other_presets_of_a_python() {
+    let _turn = beside();
+    for python in interpreters::of("python", "presets") {
+        let counts = |preset: &str, words: &[&str]| {
+            let rows = counted(python.start("presets", &[]), preset);
+            let count = sum(&rows, words);
+            (count, rows)
+        };
+        let (count, rows) = counts("tls", &["SSL_do_handshake", "'secure'"]);
+        // Up to 3.10 a function's name is not its qualified one; the line is of ssl.py, which calls.
+        let of_ssl = sum(&rows, &["SSL_do_handshake"]);
+        assert_eq!(count.max(of_ssl), ROUNDS, "{python}: {rows:#?}");
+        for name in ["\"127.0.0.1\"", "\"127.0.0.2\""] {
+            let (count, rows) = counts("dns", &["getaddrinfo", name]);
+            assert_eq!(count, ROUNDS, "{python}: {rows:#?}");
+        }
+        let (count, rows) = counts("alloc", &["malloc", "presets.py:", "'allocate'"]);
+        assert!(count >= ROUNDS, "{python}: {rows:#?}");
+        let (count, rows) = counts("locks", &["presets.py:", "'wait'"]);
+        assert!(count >= ROUNDS, "{python}: {rows:#?}");
+    }
+}
+
+#[test]
+fn a_preset_of_ones_own() {
+    let _turn = beside();
+    let folder = TempDir::new("presets-own");
+    let file = folder.join("mine.preset");
+    std::fs::write(&file, "about mine\ngetaddrinfo text arg1\n").expect("a file");
+    for python in interpreters::of("python", "presets") {
+        let guest = python.start("presets", &[]);
+        let rows = counted(guest, &file.display().to_string());
+        assert_eq!(
+            sum(&rows, &["getaddrinfo \"127.0.0.1\""]),
+            ROUNDS,
+            "{rows:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_preset_that_is_not_there_or_not_right() {
+    let _turn = beside();
+    let folder = TempDir::new("presets-wrong");
+    let file = folder.join("wrong.preset");
+    std::fs::write(&file, "about wrong\n\nmalloc so\n").expect("a file");
+    let file = file.display().to_string();
+    for (preset, expected) in [
+        ("nosuch", "there is no preset nosuch: sql, gc, "),
+        ("./nosuch", "cannot read the preset ./nosuch: "),
+        (&file, "wrong.preset:3: so: mysql, "),
+    ] {
+        let output = run(
+            lancet().args(["calls", "--preset", preset, "-p", "1"]),
+            LIMIT,
+        );
+        assert_eq!(output.code(), 2, "{output:?}");
+        assert!(output.stderr.contains(expected), "{output:?}");
+    }
+}
+
+/// libpq's PQexec sends and asks for the result by functions that are in the preset too: one statement, one row.
+#[test]
+fn sql_that_is_sent_within_another_call_counts_once() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("presets", "no gcc");
+    }
+    let folder = TempDir::new("presets-nested");
+    let (source, program) = (folder.join("nested.c"), folder.join("nested"));
+    std::fs::write(&source, NESTED).expect("a source");
+    let compiled = Command::new("gcc")
+        .args(["-O2", "-rdynamic", "-o"])
+        .args([&program, &source])
+        .output()
+        .expect("gcc runs");
+    assert!(compiled.status.success(), "{compiled:?}");
+    let guest = Guest::start("nested", Command::new(&program));
+    guest.expect("ready");
+    let conf = folder.join("nested.conf");
+    let prototypes = "int PQsendQuery(addr, string); addr PQexec(addr, string);";
+    std::fs::write(&conf, prototypes.replace("; ", ";\n")).expect("a .conf");
+    let rows = counted_with(guest, "sql", &["-F", &conf.display().to_string()]);
+    assert_eq!(sum(&rows, &["PQexec SELECT ?"]), ROUNDS, "{rows:#?}");
+    assert_eq!(sum(&rows, &["PQsendQuery SELECT $tag$"]), 0, "{rows:#?}");
+    assert_eq!(
+        sum(&rows, &["PQsendQuery UPDATE t SET a = ?"]),
+        ROUNDS,
+        "{rows:#?}"
+    );
+    assert_eq!(sum(&rows, &["PQ"]), 2 * ROUNDS, "{rows:#?}");
+}
+
+/// Functions with the names and arguments of libpq's.
+const NESTED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) int PQsendQuery(void *connection, const char *text) { return text[0]; }
+__attribute__((noipa)) void *PQgetResult(void *connection) { return connection; }
+__attribute__((noipa)) void *PQexec(void *connection, const char *text) {
+  if (PQsendQuery(connection, text)) return PQgetResult(connection);
+  return 0;
+}
+int main(void) {
+  char line[32], text[64];
+  puts("ready"); fflush(stdout);
+  int rounds = atoi(fgets(line, sizeof line, stdin));
+  for (int n = 0; n < rounds; n++) {
+    snprintf(text, sizeof text, "SELECT $tag$ %d", n);
+    PQexec(line, text);
+    snprintf(text, sizeof text, "UPDATE t SET a = %d", n);
+    PQsendQuery(line, text);
+    PQgetResult(line);
+    PQgetResult(line);
+  }
+  puts("answer"); fflush(stdout);
+  fgets(line, sizeof line, stdin);
+}
+"#;
