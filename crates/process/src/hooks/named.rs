@@ -36,7 +36,9 @@ impl Tracing {
     /// Looks for C functions by their name in the script's language.
     pub fn named(&self, pattern: &Pattern) -> Outcome {
         match &self.script {
-            Script::None(why) if self.awaits_script => Outcome::NotYet(why.clone()),
+            Script::None(_) if self.awaits_script => {
+                Outcome::NotYet("its VM has not begun with the script".into())
+            }
             script => scripted::find(&self.memory, script, &self.functions, pattern),
         }
     }
