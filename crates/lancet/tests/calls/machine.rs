@@ -104,14 +104,14 @@ fn exceptions_pass_through_hooked_functions() {
 fn longjmp_leaves_hooked_functions() {
     holds(
         "jumps",
-        200_000,
+        60_000,
         &["-x", "h_*", "-x", "*longjmp*", "-x", "*setjmp*"],
     );
 }
 
 #[test]
 fn contexts_are_switched_in_hooked_functions() {
-    holds("ucontexts", 2_000, &["-x", "h_*", "-x", "*context"]);
+    holds("ucontexts", 800, &["-x", "h_*", "-x", "*context"]);
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn a_thread_within_the_first_instructions_is_moved() {
 
 #[test]
 fn arguments_and_results_arrive_whatever_their_kind() {
-    holds("abi", 20_000, OWN);
+    holds("abi", 6_000, OWN);
 }
