@@ -22,6 +22,7 @@ macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:path,)*) => {
         /// What to do.
         #[derive(Debug, Subcommand)]
+        #[expect(clippy::large_enum_variant, reason = "there is one, once")]
         pub enum Command {
             $($(#[$attribute])* $name($args),)*
         }

@@ -4,7 +4,7 @@
 //! call, so that a call that is not wanted costs next to nothing, the rest at the return.
 
 use super::{Condition, Expression, Number, Relation, Sought, Subject};
-use crate::place::{Half, Place, Places};
+use crate::place::{Place, Places};
 use crate::plan::width;
 use crate::types::{Expr, Kind, Lens, Prototype, Type};
 use capture::condition::{self, Length, Step};
@@ -191,7 +191,7 @@ impl<'p> Compiler<'p> {
                 Ok(at) => of(Source::Stack(at)),
                 Err(_) => return Err(unfit(subject, ty)),
             },
-            Place::Split(Half::Gp(_) | Half::Sse(_), _) | _ => return Err(unfit(subject, ty)),
+            _ => return Err(unfit(subject, ty)),
         };
         Ok((source, Some(ty)))
     }

@@ -34,6 +34,10 @@ impl<'a> From<&'a Line> for Place<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are the large one, and each is written at once"
+)]
 enum Record<'a> {
     Guest {
         schema: u32,

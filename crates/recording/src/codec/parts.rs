@@ -1,0 +1,105 @@
+//! What items are made of: texts, registers that changed, pieces of memory.
+
+use crate::bytes::{Take, Wrong, put, put_bytes, put_step};
+use crate::item::{Call, Piece};
+
+/// Where a piece lay: at the address in this register of the call, from 1 on.
+const ARGUMENTS: u64 = 6;
+/// Right behind the piece before.
+const BEHIND: u64 = 7;
+/// Somewhere else: from the piece before.
+const ELSEWHERE: u64 = 0;
+
+pub fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, text.as_bytes());
+}
+
+pub fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
+    put(out, texts.len() as u64);
+    for text in texts {
+        put_text(out, text);
+    }
+}
+
+/// A number that may be missing, as one.
+pub fn or_zero(number: Option<u32>) -> u64 {
+    number.map_or(0, |number| u64::from(number) + 1)
+}
+
+#[inline]
+pub fn registers(call: &Call) -> [u64; 14] {
+    let mut all = [0; 14];
+    all[..6].copy_from_slice(&call.gp);
+    all[6..].copy_from_slice(&call.sse);
+    all
+}
+
+/// Which numbers differ, and how: whole numbers by their distance; from `floats` on by their bits, the low ones, which
+/// are mostly 0, at the far end.
+#[inline]
+pub fn put_changed(out: &mut Vec<u8>, before: &[u64], now: &[u64], floats: usize) {
+    let differs = |at: &usize| before[*at] != now[*at];
+    let changed = (0..now.len()).filter(differs);
+    put(out, changed.fold(0, |mask, at| mask | 1 << at));
+    for at in (0..now.len()).filter(differs) {
+        match at < floats {
+            true => put_step(out, before[at], now[at]),
+            false => put(out, (before[at] ^ now[at]).swap_bytes()),
+        }
+    }
+}
+
+#[inline]
+pub fn take_changed(take: &mut Take, values: &mut [u64], floats: usize) -> Result<(), Wrong> {
+    let mask = take.number()?;
+    if mask >> values.len() != 0 {
+        return Err(Wrong);
+    }
+    for (at, value) in values.iter_mut().enumerate() {
+        if mask >> at & 1 != 0 {
+            *value = match at < floats {
+                true => take.step(*value)?,
+                false => *value ^ take.number()?.swap_bytes(),
+            };
+        }
+    }
+    Ok(())
+}
+
+pub fn put_pieces(out: &mut Vec<u8>, arguments: &[u64], pieces: &[Piece]) {
+    put(out, pieces.len() as u64);
+    let mut behind = 0_u64;
+    for (at, bytes) in pieces {
+        match arguments.iter().position(|argument| argument == at) {
+            _ if *at == behind => put(out, BEHIND),
+            Some(argument) => put(out, argument as u64 + 1),
+            None => {
+                put(out, ELSEWHERE);
+                put_step(out, behind, *at);
+            }
+        }
+        put_bytes(out, bytes);
+        behind = at.wrapping_add(bytes.len() as u64);
+    }
+}
+
+pub fn take_pieces<'a>(take: &mut Take<'a>, arguments: &[u64]) -> Result<Vec<Piece<'a>>, Wrong> {
+    let count = take.number()?;
+    if count > take.0.len() as u64 {
+        return Err(Wrong);
+    }
+    let mut behind = 0_u64;
+    (0..count)
+        .map(|_| {
+            let at = match take.number()? {
+                ELSEWHERE => take.step(behind)?,
+                BEHIND => behind,
+                argument @ 1..=ARGUMENTS => *arguments.get(argument as usize - 1).ok_or(Wrong)?,
+                _ => return Err(Wrong),
+            };
+            let bytes = take.bytes()?;
+            behind = at.wrapping_add(bytes.len() as u64);
+            Ok((at, bytes))
+        })
+        .collect()
+}
