@@ -11,5 +11,5 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let modules = core.modules();
-    let _ = core.look(&modules);
+    let _ = core.look(&modules, true);
 });

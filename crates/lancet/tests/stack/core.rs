@@ -88,3 +88,31 @@ fn a_core_that_is_cut_short_says_so() {
     );
     std::fs::remove_file(core).expect("removed");
 }
+
+#[test]
+fn a_core_whose_program_is_gone_says_so() {
+    let folder = folder("gone");
+    let (source, program) = (folder.join("waits.c"), folder.join("waits"));
+    let text = "#include <stdio.h>\nint main(void) { puts(\"ready\"); fflush(stdout); return getchar() != EOF; }\n";
+    std::fs::write(&source, text).expect("written");
+    let built = Command::new("gcc")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .status();
+    assert!(built.expect("gcc").success());
+    let guest = Guest::start(&mut Command::new(&program));
+    let core = dump("gone", &guest);
+    assert!(guest.end());
+    let output = stack(&[core.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    std::fs::remove_file(&program).expect("removed");
+    let output = stack(&[core.to_str().expect("a path")]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(
+        said.lines().count() == 1 && said.contains("waits is not there"),
+        "{said}"
+    );
+    std::fs::remove_file(core).expect("removed");
+}

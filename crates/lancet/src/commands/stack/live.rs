@@ -1,7 +1,11 @@
 //! The stacks of running processes.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use export::figures::plural;
 use frames::live::core::Core;
+use frames::live::loaded::Modules;
 use frames::live::open::{Live, Look};
 use process::guest::{self, Status};
 
@@ -80,8 +84,27 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             eprintln!("lancet: {}: {lack}", path.display());
             lost = true;
         }
+        for gone in without_file(&modules, &core, &look) {
+            eprintln!(
+                "lancet: {}: {} is not there, or is another file than then: its functions have no names, and what called them is a guess; put it back, or look where the core was written",
+                path.display(),
+                gone.display()
+            );
+            lost = true;
+        }
     }
     verdict(args, larger, lost)
+}
+
+/// Files that frames of the core lie in and that cannot be read now.
+fn without_file<'a>(modules: &'a Modules, core: &Core, look: &Look) -> BTreeSet<&'a Path> {
+    look.stacks
+        .iter()
+        .flat_map(|stack| &stack.lines)
+        .filter_map(|line| modules.get(line.module?))
+        .filter(|loaded| loaded.image(core).is_none())
+        .map(|loaded| loaded.path.as_path())
+        .collect()
 }
 
 /// Writes one; how many frames are larger than `--max`.
