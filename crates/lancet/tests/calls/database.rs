@@ -1,5 +1,6 @@
 //! A MariaDB of the tests' own: a folder below /tmp, a socket in it, no network, no account but root's.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
@@ -61,6 +62,8 @@ impl Database {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // Whoever ends the tests with their process group leaves it to clean up.
+            .process_group(0)
             .spawn()
             .expect("a shell");
         let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
