@@ -334,9 +334,8 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             _ => places::current(lane, calls, board).1,
         };
         // SAFETY: the command wrote the condition.
-        if took < hook.least_ticks
-            || !unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) }
-        {
+        let meets = || unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) };
+        if took < hook.least_ticks || !meets() {
             return;
         }
         if wanted & want::COUNT == 0 {
