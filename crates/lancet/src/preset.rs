@@ -3,7 +3,7 @@
 //! They are files, `crates/lancet/presets/*.preset`, and anybody may write another (`--preset ./mine.preset`):
 //!
 //! ```text
-//!   # a comment
+//!   # a comment, at the beginning of a line or behind a space
 //!   about   SQL statements          what --help says
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
 //!
@@ -129,8 +129,9 @@ impl Preset {
     fn parse(file: &str, text: &str) -> Result<Self, String> {
         let mut preset = Preset::default();
         for (number, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if !line.is_empty() {
+            // A name of Ruby's has one inside (`ruby:Class#method`).
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            if !line.is_empty() && !line.starts_with('#') {
                 preset
                     .line(line)
                     .map_err(|wrong| format!("{file}:{}: {wrong}", number + 1))?;

@@ -9,7 +9,7 @@ use crate::symbols::{Kind, Symbols};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use trampoline::exempt::is_part;
+use trampoline::exempt::{Treatment, is_part, treatment};
 
 /// A function in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub struct Function {
     pub size: u64,
     /// An IFUNC of which is not known what it picked: what stands there is not what is called (`indirect`).
     pub picks: bool,
+}
+
+impl Function {
+    /// Whether its returns cannot be seen (`trampoline::exempt`).
+    pub fn is_told_at_entry_only(&self) -> bool {
+        matches!(treatment(&self.name), Treatment::EntryOnly(_))
+    }
 }
 
 /// A module with its symbols.

@@ -260,6 +260,7 @@ impl Lanes {
             lane.behind = true;
             return Ok(false);
         }
+        let was_empty = lane.queue.waiting() == 0;
         let mut to = reserved.min(from + most);
         let mut words = std::mem::take(&mut self.words);
         self.read(at, from, to, &mut words)?;
@@ -310,9 +311,12 @@ impl Lanes {
         }
         let lane = &mut self.known[at];
         lane.behind = position == to && to < reserved;
-        let was_empty = lane.queue.waiting() == 0;
         lane.queue.add(&words[whole..(position - from) as usize]);
         self.words = words;
+        if was_empty {
+            self.find_head(at, false);
+        }
+        let lane = &mut self.known[at];
         if position == from {
             return Ok(false);
         }
@@ -321,9 +325,6 @@ impl Lanes {
             lane.stuck = None;
         }
         self.give_back(at)?;
-        if was_empty {
-            self.find_head(at, false);
-        }
         Ok(true)
     }
 

@@ -210,20 +210,23 @@ fn what_is_no_recording_is_refused_in_one_line() {
         assert_eq!(output.stdout, "");
         (output.code(), output.stderr)
     };
+    // What is no recording is a program, and cannot be one.
     let name = file.display();
+    let (code, why) = said(&[], &file);
     assert_eq!(
-        said(&[], &file),
+        (code, &why[..]),
         (
             1,
-            format!("lancet: cannot read {name}: No such file or directory (os error 2)\n")
+            &format!("lancet: cannot start {name}: No such file or directory (os error 2)\n")[..]
         )
     );
     std::fs::write(&file, "#!/usr/bin/ruby\n").expect("a file");
+    let (code, why) = said(&[], &file);
     assert_eq!(
-        said(&[], &file),
+        (code, &why[..]),
         (
             1,
-            format!("lancet: cannot read {name}: it is no recording of lancet's\n")
+            &format!("lancet: cannot start {name}: Permission denied (os error 13)\n")[..]
         )
     );
     std::fs::write(&file, b"\x89lancet\n\x63\0\0\0").expect("a file");

@@ -225,7 +225,7 @@ impl Tracing {
         let at = self
             .areas
             .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
-        let entry_only = matches!(treatment(&wanted.function.name), Treatment::EntryOnly(_));
+        let entry_only = wanted.function.is_told_at_entry_only();
         let to = Destination {
             routine: self.resident.header.routines[wanted.routine],
             descriptor: at,

@@ -223,7 +223,7 @@ impl Guest {
 
     fn new(tracing: Tracing, args: &CallsArgs) -> Self {
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
-        let names = Names::of(&[args.x.clone(), presets.clone()].concat());
+        let names = Names::of(&args.x, &presets);
         let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone());
         Guest {
             tracing,

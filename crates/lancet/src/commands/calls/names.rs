@@ -26,6 +26,8 @@ pub struct Names {
 struct Wish {
     pattern: Pattern,
     state: State,
+    /// A preset's, which has names of every language: what is not there is no news.
+    of_preset: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,16 +44,20 @@ enum State {
 
 impl Names {
     /// Those among the filters.
-    pub fn of(filters: &[Filter]) -> Self {
-        let patterns = filters
-            .iter()
-            .filter_map(|filter| filter.scripted()?.parse().ok());
-        let wishes = patterns.map(|pattern| Wish {
-            pattern,
-            state: State::New,
-        });
+    pub fn of(filters: &[Filter], of_presets: &[Filter]) -> Self {
+        let wishes = |filters: &[Filter], of_preset: bool| -> Vec<Wish> {
+            let patterns = filters
+                .iter()
+                .filter_map(|filter| filter.scripted()?.parse().ok());
+            let wishes = patterns.map(|pattern| Wish {
+                pattern,
+                state: State::New,
+                of_preset,
+            });
+            wishes.collect()
+        };
         Names {
-            wishes: wishes.collect(),
+            wishes: [wishes(filters, false), wishes(of_presets, true)].concat(),
             found: Vec::new(),
             looked: Instant::now(),
         }
@@ -75,7 +81,8 @@ impl Names {
 
     /// Whether some were refused.
     pub fn were_refused(&self) -> bool {
-        self.wishes.iter().any(|wish| wish.state == State::Refused)
+        let refused = |wish: &Wish| wish.state == State::Refused && !wish.of_preset;
+        self.wishes.iter().any(refused)
     }
 
     /// Looks for what is not found yet, and says on standard error what is not there or can never be, once. Whether more is
@@ -86,7 +93,8 @@ impl Names {
             if matches!(wish.state, State::Found | State::Refused) {
                 continue;
             }
-            let (pattern, new) = (&wish.pattern, wish.state == State::New);
+            let (pattern, quiet) = (&wish.pattern, wish.of_preset);
+            let new = wish.state == State::New && !quiet;
             wish.state = match tracing.named(pattern) {
                 Outcome::Found(found) => {
                     if found.is_empty() && new {
@@ -109,6 +117,7 @@ impl Names {
                     }
                     State::Waiting
                 }
+                Outcome::Never(_) if quiet => State::Refused,
                 Outcome::Never(why) => {
                     let like = near(tracing, pattern, "written in C and like it");
                     eprintln!("lancet: not hooked: {pattern}: {why}{like}");

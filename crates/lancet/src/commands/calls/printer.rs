@@ -105,6 +105,7 @@ impl<'a> Printer<'a> {
             returned: None,
         };
         let left = self.show().left(call, &pieces);
+        let entry_only = function.is_told_at_entry_only();
         let heads = self.form.heads(&function, &shown);
         let begin: Vec<String> = heads
             .iter()
@@ -142,6 +143,14 @@ impl<'a> Printer<'a> {
         }
         if let Some(open) = self.stacks.last(at) {
             open.number = self.lines;
+        }
+        // ltrace leaves such a line unfinished.
+        if entry_only
+            && !self.args.ltrace
+            && let Some((open, ..)) = self.stacks.leave(at)
+        {
+            write!(self.out, ") <return not told>")?;
+            self.end_line(&open)?;
         }
         Ok(())
     }
