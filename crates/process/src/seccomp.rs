@@ -57,8 +57,9 @@ const CALLS: [Call; 9] = [
     call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
 ];
 
-/// What hooks call besides: they wait for room, ask whether a page can be read, and who their thread is.
-pub const OF_HOOKS: [Call; 4] = [
+/// What hooks call besides: they wait for room, ask whether a page can be read, who their thread is, and whether the process
+/// that a child waits with is there yet.
+pub const OF_HOOKS: [Call; 5] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(
         "rt_sigprocmask",
@@ -67,6 +68,7 @@ pub const OF_HOOKS: [Call; 4] = [
     ),
     call("gettid", libc::SYS_gettid, [0; 6]),
     call("getpid", libc::SYS_getpid, [0; 6]),
+    call("kill", libc::SYS_kill, [0; 6]),
 ];
 
 const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {

@@ -22,7 +22,7 @@ pub enum What {
     Call {
         /// The number of its hook.
         hook: u32,
-        /// The script line that called, as an index into [`Lanes::places`].
+        /// The script line that called, as an index into [`super::Lanes::places`].
         place: Option<usize>,
         /// Names this call in its lane until it returns.
         frame: u64,
@@ -85,7 +85,7 @@ pub struct Counted {
     pub place: Option<usize>,
     /// Calls, cycles of all, of the longest, of the shortest.
     pub figures: [u64; 4],
-    /// Calls by duration, see [`calls::bucket`].
+    /// Calls by duration, see [`wire::calls::bucket`].
     pub buckets: Vec<u32>,
 }
 
