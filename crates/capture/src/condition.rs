@@ -13,7 +13,7 @@
 //!   Line   0                             bits of a line are found once, when the line is first seen
 //! ```
 //!
-//! As words: operation in bits 0..8, `a` in 8..16, `b` in 16..32, `c` in 32..64, as an [`Op`](crate::Op); numbers from
+//! As words: operation in bits 0..8, `a` in 8..16, `b` in 16..32, `c` in 32..64, as an [`Op`]; numbers from
 //! 64 on. What cannot be read fails its test, whatever the test.
 
 use crate::op::{Op, Source, Width};

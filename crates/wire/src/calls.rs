@@ -228,7 +228,7 @@ pub mod want {
     pub const SCRIPTED: u64 = 128;
     /// It defines functions of the script's language: wait at its return until the command has seen them.
     pub const DEFINES: u64 = 256;
-    /// It is a probe in mid-function: at [`Hook::at_return`] are its arguments' [`operand`]s.
+    /// It is a probe in mid-function: at [`super::Hook::at_return`] are its arguments' [`super::operand`]s.
     pub const PROBE: u64 = 1024;
     /// Only calls that meet the condition.
     pub const ASKS: u64 = 2048;
