@@ -1,13 +1,14 @@
 //! One traced process: hooked as the selection says, read, left.
 
 mod life;
+mod plan;
+mod record;
 
 pub use life::Step;
 
-use super::asks::{Asked, Asks};
 use super::callers::{self, Callers};
 use super::known::Known;
-use super::names::{self, Names};
+use super::names::Names;
 use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
@@ -15,18 +16,17 @@ use super::told::{At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::preset::Preset;
 use crate::ui::advice::explain;
+use plan::Plan;
 use process::clock::Clock;
 use process::functions::Function;
-use process::heart;
-use process::hooks::{Arrives, CALL_THROUGH, Options, PROBE, Refused, Tracing, Wanted};
-use process::probes::Probe;
+use process::hooks::{Arrives, Options, Refused, Tracing, Wanted};
 use process::tracee::Tracee;
 use process::{Error, Image};
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Condition, Detail, Filter, Pieces, Place, Prototype};
+use prototypes::{Condition, Filter};
+use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use wire::calls::want;
 
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
@@ -54,144 +54,6 @@ pub struct Guest {
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
     callers: Callers,
-}
-
-/// How functions are hooked.
-struct Plan {
-    want: u64,
-    detail: Detail,
-    copies: bool,
-    asks: Asks,
-    /// With the stack (`-w`).
-    callers: bool,
-}
-
-impl Plan {
-    /// Each function with the code that its calls are told from.
-    fn all(
-        &self,
-        signatures: &Signatures,
-        functions: Vec<Function>,
-        callers: Vec<Vec<u64>>,
-    ) -> Vec<Wanted> {
-        let functions = functions.into_iter().zip(callers);
-        let wanted = functions.filter_map(|(function, callers)| {
-            let prototype = signatures.of(&function.module, &function.name);
-            let asked = self.asked_of(&function, prototype.as_ref())?;
-            let copy = prototype
-                .as_ref()
-                .filter(|_| self.copies)
-                .map(|of| of.capture(self.detail));
-            let mut copy = copy.unwrap_or_default();
-            if self.callers {
-                copy.call.extend(callers::program());
-            }
-            Some(Wanted {
-                stack: signatures.stack_of(&function.module, &function.name),
-                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)) | asked.want,
-                callers,
-                probe: None,
-                copy: [copy.call, copy.exit],
-                asks: asked.words,
-                least_ticks: asked.least,
-                routine: CALL_THROUGH,
-                names: Vec::new(),
-                function,
-            })
-        });
-        wanted.collect()
-    }
-
-    /// What its calls must meet to be told; `None` = that cannot be asked of it, which is said.
-    fn asked_of(&self, function: &Function, prototype: Option<&Prototype>) -> Option<Asked> {
-        match self.asks.of(prototype) {
-            Ok(asked) => Some(asked),
-            Err(unfit) => {
-                eprintln!("lancet: no call of {} is shown: {unfit}", function.name);
-                None
-            }
-        }
-    }
-
-    /// Probes, each as a function that returns at once.
-    fn probes(&self, signatures: &Signatures, probes: Vec<Probe>) -> Vec<Wanted> {
-        let wanted = probes.into_iter().filter_map(|probe| {
-            let prototype = signatures.of_probe(&probe);
-            let asked = self.asked_of(&probe.function, Some(&prototype))?;
-            if asked.want & want::HELD != 0 {
-                eprintln!(
-                    "lancet: {} is not shown: a probe returns nothing and takes no time",
-                    probe.function.name
-                );
-                return None;
-            }
-            let copy = match self.copies {
-                true => prototype.capture(self.detail).call,
-                false => Vec::new(),
-            };
-            Some(Wanted {
-                stack: Some(0),
-                want: self.want | want::PROBE | asked.want,
-                callers: Vec::new(),
-                probe: Some(probe.semaphore),
-                copy: [copy, probe.operands],
-                asks: asked.words,
-                least_ticks: asked.least,
-                routine: PROBE,
-                names: Vec::new(),
-                function: probe.function,
-            })
-        });
-        wanted.collect()
-    }
-
-    /// What is wanted of the guest as it is now: symbols, and names of the script's language.
-    fn wanted(
-        &self,
-        tracing: &Tracing,
-        signatures: &Signatures,
-        selection: &Selection,
-        names: &mut Names,
-    ) -> Vec<Wanted> {
-        names.look(tracing);
-        let scripted = names.by_address();
-        let mut functions = selection.functions(tracing.functions());
-        functions.retain(|function| !scripted.contains_key(&function.address));
-        signatures.read_debug_info(tracing.functions(), &functions);
-        let callers = selection.callers(tracing.functions(), &functions);
-        let mut wanted = self.all(signatures, functions, callers);
-        wanted.extend(self.probes(signatures, selection.probes(tracing.functions())));
-        for of_code in scripted.values() {
-            for one in of_code {
-                let (module, name) = (&one.function.module, &one.function.name);
-                signatures.note(module, name, &names::prototype(one.calling));
-            }
-            let Some(first) = of_code.first() else {
-                continue;
-            };
-            let one = self.all(signatures, vec![first.function.clone()], vec![Vec::new()]);
-            wanted.extend(one.into_iter().map(|mut wanted| {
-                if names::is_called_by_vm(first.calling) {
-                    wanted.want |= want::SCRIPTED;
-                }
-                if let Some(at_return) = names::at_return(first.calling).filter(|_| self.copies) {
-                    wanted.copy[1] = at_return;
-                }
-                wanted.names = names::identities(of_code);
-                wanted
-            }));
-        }
-        wanted
-    }
-
-    /// What a record of its return has of the x87's registers.
-    fn x87(&self, prototype: &Prototype) -> u64 {
-        match prototype.places().returned {
-            Place::X87 if self.want & want::RETURN != 0 => want::X87,
-            Place::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
-            _ => 0,
-        }
-    }
 }
 
 impl Guest {
@@ -228,16 +90,7 @@ impl Guest {
         Guest {
             tracing,
             clock: Clock::start(),
-            plan: Plan {
-                want: wanted_of(args, &selection),
-                detail: Detail {
-                    strings: args.kept_of_strings(),
-                    array: args.array,
-                },
-                copies: !args.counts_there(),
-                asks: Asks::new(args, heart::ticks),
-                callers: args.frames != 0 && !args.counts_there(),
-            },
+            plan: Plan::new(args, &selection),
             selection,
             names,
             known: Known::default(),
@@ -491,54 +344,6 @@ fn options(args: &CallsArgs) -> Options {
             .map(Condition::lines)
             .unwrap_or_default(),
     }
-}
-
-fn wanted_of(args: &CallsArgs, selection: &Selection) -> u64 {
-    let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.counts_there() {
-        // Which module called is seen from the record only.
-        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
-        true => want::COUNT | place,
-        false => want::ENTRY | want::RETURN | want::FLOATS | place,
-    }
-}
-
-/// The first words, if the record has them, and the rest.
-fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
-    match rest.split_first_chunk::<N>() {
-        Some((first, rest)) => (*first, rest),
-        None => ([0; N], rest),
-    }
-}
-
-/// st(0) and st(1): ten bytes of each two words.
-fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
-    let mut registers = [[0; 10]; 2];
-    for (register, pair) in registers.iter_mut().zip(words.as_chunks::<2>().0) {
-        register[..8].copy_from_slice(&pair[0].to_le_bytes());
-        register[8..].copy_from_slice(&pair[1].to_le_bytes()[..2]);
-    }
-    registers
-}
-
-/// Copies of memory: address, bytes, and so many, padded.
-fn copied(mut words: &[u64]) -> Pieces {
-    let mut pieces = Pieces::new();
-    let mut bytes = Vec::new();
-    while let [at, length, rest @ ..] = words {
-        let length = *length as usize;
-        let count = length.div_ceil(8);
-        if count > rest.len() {
-            break;
-        }
-        bytes.clear();
-        for word in &rest[..count] {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        pieces.add(*at, &bytes[..length]);
-        words = &rest[count..];
-    }
-    pieces
 }
 
 /// How many functions are named for each reason that some were refused for.
