@@ -152,11 +152,11 @@ proptest! {
             call.registers.sse[0] = number.to_bits();
             call.returned.sse[0] = number.to_bits();
             let expected = truth(relation, number, with);
-            prop_assert_eq!(call.meets(&format!("arg2 {relation} {with:.17}"), "void f(int, double);"), expected, "{} {}", number, with);
-            prop_assert_eq!(call.meets(&format!("ret {relation} {with:.17}"), "double f();"), expected);
+            prop_assert_eq!(call.meets(&format!("arg2 {relation} {with:.60}"), "void f(int, double);"), expected, "{} {}", number, with);
+            prop_assert_eq!(call.meets(&format!("ret {relation} {with:.60}"), "double f();"), expected);
             let (number, with) = (number as f32, with as f32);
             call.registers.sse[0] = number.to_bits().into();
-            prop_assert_eq!(call.meets(&format!("arg1 {relation} {with:.17}"), "void f(float);"), truth(relation, number, with));
+            prop_assert_eq!(call.meets(&format!("arg1 {relation} {with:.60}"), "void f(float);"), truth(relation, number, with));
         }
     }
 

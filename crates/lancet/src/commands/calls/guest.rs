@@ -70,6 +70,11 @@ impl Guest {
         guest.say_unknown();
         let wanted = guest.wanted(signatures);
         let asked = wanted.iter().map(|one| one.names.len().max(1)).sum();
+        if asked == 0 && guest.selection.is_a_presets() && !guest.quiet {
+            eprintln!(
+                "lancet: process {pid} has no function of the preset yet; they are hooked when a library brings them"
+            );
+        }
         if asked == 0 && guest.names.were_refused() && !guest.names.are_awaited() {
             anyhow::bail!("process {pid}: nothing of what was asked for can be hooked");
         }
@@ -128,11 +133,6 @@ impl Guest {
                     "lancet: process {pid} has no function {name} yet{like}; it is hooked when a library brings it"
                 );
             }
-        }
-        if functions.is_empty() && self.selection.is_a_presets() && !self.quiet {
-            eprintln!(
-                "lancet: process {pid} has no function of the preset yet; they are hooked when a library brings them"
-            );
         }
         found.len()
     }
