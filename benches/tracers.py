@@ -48,7 +48,7 @@ class Tracer(Process):
 
 class Lancet(Tracer):
     name, needs = "lancet", LANCET
-    options = ["-T", "-tt", "--ltrace"]
+    options = ["-T", "-tt"]
 
     def __init__(self, guest, library, functions):
         self.functions = functions

@@ -4,8 +4,10 @@
 //! (E8, E9 rel32), so all bytes are looked at that lead to the beginning of a function, and only the functions that hold
 //! such bytes are decoded, to see whether they are an instruction.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::rc::Rc;
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -23,6 +25,8 @@ pub(crate) struct Callers {
     calls: Vec<(u64, u64)>,
     /// Each piece of code and the function it belongs to; sorted.
     pieces: Vec<(Range<u64>, u64)>,
+    /// Where each piece that was decoded branches to, and from where; sorted.
+    branches: RefCell<HashMap<usize, Rc<[(u64, u64)]>>>,
 }
 
 impl Callers {
@@ -49,7 +53,11 @@ impl Callers {
             }
         }
         calls.sort_unstable();
-        Callers { calls, pieces }
+        Callers {
+            calls,
+            pieces,
+            branches: RefCell::default(),
+        }
     }
 
     /// The nearest caller of the function at `start` that has a `name`.
@@ -85,15 +93,28 @@ impl Callers {
             let after = self
                 .pieces
                 .partition_point(|(range, _)| range.start <= *from);
-            let (range, owner) = self.pieces.get(after.checked_sub(1)?)?;
-            let code = image.code_of(range).filter(|_| range.contains(from))?;
-            let mut instructions =
-                Decoder::with_ip(64, code, range.start, DecoderOptions::NONE).into_iter();
-            let there = instructions
-                .find(|instruction| instruction.ip() >= *from)
-                .is_some_and(|found| found.ip() == *from && found.near_branch_target() == *called);
+            let piece = after.checked_sub(1)?;
+            let (_, owner) = self.pieces.get(piece)?;
+            let branches = self.branches(image, piece);
+            let there = branches.binary_search(&(*from, *called)).is_ok();
             there.then_some(*owner)
         };
         of_this.filter_map(owner).collect()
+    }
+
+    /// The direct calls and jumps of a piece, decoded once.
+    fn branches(&self, image: &Image, piece: usize) -> Rc<[(u64, u64)]> {
+        let mut known = self.branches.borrow_mut();
+        let decode = || {
+            let range = &self.pieces[piece].0;
+            let code = image.code_of(range).unwrap_or_default();
+            let instructions = Decoder::with_ip(64, code, range.start, DecoderOptions::NONE);
+            let branches = instructions
+                .into_iter()
+                .filter(|instruction| instruction.near_branch_target() != 0)
+                .map(|instruction| (instruction.ip(), instruction.near_branch_target()));
+            branches.collect()
+        };
+        known.entry(piece).or_insert_with(decode).clone()
     }
 }
