@@ -18,6 +18,9 @@ const FURTHEST: usize = 4;
 const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
 
+/// From where, to where.
+type Branches = Rc<[(u64, u64)]>;
+
 /// Calls within one file, as far as bytes tell.
 #[derive(Debug)]
 pub(crate) struct Callers {
@@ -26,7 +29,7 @@ pub(crate) struct Callers {
     /// Each piece of code and the function it belongs to; sorted.
     pieces: Vec<(Range<u64>, u64)>,
     /// Where each piece that was decoded branches to, and from where; sorted.
-    branches: RefCell<HashMap<usize, Rc<[(u64, u64)]>>>,
+    branches: RefCell<HashMap<usize, Branches>>,
 }
 
 impl Callers {
@@ -103,7 +106,7 @@ impl Callers {
     }
 
     /// The direct calls and jumps of a piece, decoded once.
-    fn branches(&self, image: &Image, piece: usize) -> Rc<[(u64, u64)]> {
+    fn branches(&self, image: &Image, piece: usize) -> Branches {
         let mut known = self.branches.borrow_mut();
         let decode = || {
             let range = &self.pieces[piece].0;
