@@ -139,21 +139,9 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
             None => return 0,
         }
     }
-    // SAFETY: the command wrote the condition.
-    if wanted & want::ASKS != 0 && !unsafe { asked::at_call(hook.asks_call, frame, 0) } {
-        return 0;
-    }
-    let Some(lane) = lane::mine(calls, board) else {
+    let Some((lane, place)) = asked_for(calls, hook, frame, wanted) else {
         return 0;
     };
-    let (place, bits) = match wanted & want::PLACE {
-        0 => (0, 0),
-        _ => places::current(lane, calls, board),
-    };
-    // SAFETY: as above.
-    if wanted & want::ASKS_LINE != 0 && !unsafe { asked::at_call(hook.asks_call, frame, bits) } {
-        return 0;
-    }
     let at = u64::from(place) << 32;
     let session = u64::from(board.calls.load(Ordering::Relaxed));
     frame.ticket[0] = session | at | kept << KEPT_AT;
@@ -176,6 +164,27 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
     pulse::look(board, now);
     frame.ticket[2] = now;
     wanted & (want::RETURN | want::COUNT)
+}
+
+/// The lane and the line of a call that is to be told; `None` if it does not meet its hook's condition, or has no lane.
+#[inline]
+fn asked_for(
+    calls: &Calls,
+    hook: &Hook,
+    frame: &Frame,
+    wanted: u64,
+) -> Option<(&'static Lane, u32)> {
+    // SAFETY: the command wrote the condition.
+    let meets = |bits| unsafe { asked::at_call(hook.asks_call, frame, bits) };
+    if wanted & want::ASKS != 0 && !meets(0) {
+        return None;
+    }
+    let lane = lane::mine(calls, &crate::BOARD)?;
+    let (place, bits) = match wanted & want::PLACE {
+        0 => (0, 0),
+        _ => places::current(lane, calls, &crate::BOARD),
+    };
+    (wanted & want::ASKS_LINE == 0 || meets(bits)).then_some((lane, place))
 }
 
 /// Whether an address lies in one of the ranges at `table`.
@@ -329,12 +338,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     };
     if wanted & want::HELD != 0 {
         let took = now.wrapping_sub(began);
-        let bits = match wanted & want::ASKS_LINE {
-            0 => 0,
-            _ => places::current(lane, calls, board).1,
+        let meets = || {
+            let bits = match wanted & want::ASKS_LINE {
+                0 => 0,
+                _ => places::current(lane, calls, board).1,
+            };
+            // SAFETY: the command wrote the condition.
+            unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) }
         };
-        // SAFETY: the command wrote the condition.
-        let meets = || unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) };
         if took < hook.least_ticks || !meets() {
             return;
         }

@@ -1,7 +1,7 @@
 //! Probes in mid-function (USDT): told like a call that returns at once, with the probe's arguments as its own.
 
 use super::values::Proven;
-use super::{RETURN_WORDS, asked, counts, lane, places, tell_call};
+use super::{RETURN_WORDS, asked_for, counts, lane, tell_call};
 use crate::sys;
 use lane::Record;
 use routine::frame::{Frame, ProbeFrame};
@@ -25,7 +25,11 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     }
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const super::CALLS) };
-    let [rdi, rsi, rdx, rcx, r8, r9] = arguments(hook, frame);
+    // A probe that is only counted needs none, and to read one may cost a system call.
+    let [rdi, rsi, rdx, rcx, r8, r9] = match wanted & (want::COUNT | want::ASKS | want::ASKS_LINE) {
+        want::COUNT => [0; operand::MOST],
+        _ => arguments(hook, frame),
+    };
     let told = Frame {
         xmm: [[0; 2]; 8],
         rdi,
@@ -43,21 +47,9 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         rbp: 0,
         return_address: hook.place,
     };
-    // SAFETY: the command wrote the condition.
-    if wanted & want::ASKS != 0 && !unsafe { asked::at_call(hook.asks_call, &told, 0) } {
-        return;
-    }
-    let Some(lane) = lane::mine(calls, &crate::BOARD) else {
+    let Some((lane, place)) = asked_for(calls, hook, &told, wanted) else {
         return;
     };
-    let (place, bits) = match wanted & want::PLACE {
-        0 => (0, 0),
-        _ => places::current(lane, calls, &crate::BOARD),
-    };
-    // SAFETY: as above.
-    if wanted & want::ASKS_LINE != 0 && !unsafe { asked::at_call(hook.asks_call, &told, bits) } {
-        return;
-    }
     if wanted & want::COUNT != 0 {
         return counts::add(lane, hook.number as u32, place, 0);
     }

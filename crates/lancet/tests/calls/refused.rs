@@ -9,22 +9,9 @@ use nix::unistd::Pid;
 
 use crate::harness::{
     Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, beside, copy_for_all, installed, is_root,
-    lancet, program_of_32_bits, run, skip, until,
+    lancet, program_of_32_bits, refused, skip, until,
 };
 use crate::watch::{calls, hooked, left, text_holds};
-
-/// Runs it; exactly one line, beginning with the tool's name, and with these words in it.
-fn refused(mut command: Command, words: &[&str]) {
-    let output = run(&mut command, LIMIT);
-    assert_eq!(output.code(), 1, "{command:?}: {output:?}");
-    assert_eq!(output.stdout, "", "{command:?}");
-    let lines: Vec<&str> = output.stderr.lines().collect();
-    assert_eq!(lines.len(), 1, "{command:?}: {lines:#?}");
-    assert!(lines[0].starts_with("lancet: "), "{}", lines[0]);
-    for word in words {
-        assert!(lines[0].contains(word), "{word:?} is not in: {}", lines[0]);
-    }
-}
 
 fn open(pid: i32) -> Command {
     calls(pid, &["-x", "write"])

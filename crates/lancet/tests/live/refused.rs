@@ -7,21 +7,8 @@ use nix::unistd::Pid;
 
 use crate::harness::{
     Guest, LIMIT, Ruby, Snapshot, TempDir, Watch, as_nobody, beside, born, copy_for_all, fixtures,
-    installed, is_root, lancet, mem, program_of_32_bits, rubies, run, skip, until,
+    installed, is_root, lancet, mem, program_of_32_bits, refused, rubies, run, skip, until,
 };
-
-/// Runs it; exactly one line, beginning with the tool's name, and with these words in it.
-fn refused(mut command: Command, words: &[&str]) {
-    let output = run(&mut command, LIMIT);
-    assert_eq!(output.code(), 1, "{command:?}: {output:?}");
-    assert_eq!(output.stdout, "", "{command:?}");
-    let lines: Vec<&str> = output.stderr.lines().collect();
-    assert_eq!(lines.len(), 1, "{command:?}: {lines:#?}");
-    assert!(lines[0].starts_with("lancet: "), "{}", lines[0]);
-    for word in words {
-        assert!(lines[0].contains(word), "{word:?} is not in: {}", lines[0]);
-    }
-}
 
 /// A Ruby that sleeps, in its state.
 fn sleeper(ruby: &Ruby) -> Guest {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub use agent::Door;
 pub use guest::Guest;
 pub use others::{as_nobody, copy_for_all, program_of_32_bits};
-pub use program::{Output, run};
+pub use program::{Output, refused, run};
 pub use rows::{Report, born, live};
 pub use rubies::{Ruby, rubies};
 pub use snapshot::Snapshot;

@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::LIMIT;
+
 /// How a program ended and what it wrote.
 #[derive(Debug)]
 pub struct Output {
@@ -73,4 +75,17 @@ fn collect(from: Option<impl Read + Send + 'static>) -> Receiver<String> {
         let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receive
+}
+
+/// Runs it; exactly one line, beginning with the tool's name, and with these words in it.
+pub fn refused(mut command: Command, words: &[&str]) {
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 1, "{command:?}: {output:?}");
+    assert_eq!(output.stdout, "", "{command:?}");
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{command:?}: {lines:#?}");
+    assert!(lines[0].starts_with("lancet: "), "{}", lines[0]);
+    for word in words {
+        assert!(lines[0].contains(word), "{word:?} is not in: {}", lines[0]);
+    }
 }
