@@ -24,6 +24,7 @@ mod notices;
 mod open;
 mod own;
 mod parked;
+mod picks;
 mod set;
 mod standstill;
 mod state;
@@ -83,6 +84,8 @@ pub struct Tracing {
     hooks: HashMap<u64, Known>,
     /// Functions that are hooked for ourselves, and what is wanted of them.
     own: HashMap<u64, u64>,
+    /// IFUNCs that were wanted before they picked, by their address.
+    pickers: HashMap<u64, Function>,
     follow: bool,
     /// Its VM has not begun with the script yet.
     awaits_script: bool,
@@ -183,6 +186,7 @@ impl Tracing {
 
     /// The same, where more is to be set at once.
     fn set_here(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let wanted = self.with_pickers(wanted);
         let mut refused = self.try_set(wanted.clone())?;
         for _ in 0..guest::TRIES {
             let busy = |refused: &Refused| refused.reason == set::IN_THE_WAY;
@@ -200,6 +204,7 @@ impl Tracing {
             let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
             refused.extend(self.try_set(wanted.cloned().collect())?);
         }
+        self.forget_pickers(&refused);
         Ok(refused)
     }
 

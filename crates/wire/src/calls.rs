@@ -244,12 +244,14 @@ pub mod want {
     pub const FORKS: u64 = 1 << 34;
     /// The VM calls it when it begins with the script: say so.
     pub const SCRIPT: u64 = 1 << 35;
+    /// It picks the function that is called by its name (IFUNC): say which.
+    pub const PICKS: u64 = 1 << 36;
     /// What the user may want.
     pub const TOLD: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
     pub const OWN: u64 = LOADER | DEFINES | NOTICES;
     /// What is said by a notice.
-    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
 }
 
 /// Where a probe's argument is, in two words.

@@ -15,9 +15,6 @@ use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, area, want};
 
-/// Why an IFUNC is not hooked.
-const UNKNOWN_PICK: &str = "it is an IFUNC that picks the function to call: nobody has asked it yet, or it picked the kernel's own (vDSO)";
-
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
 /// Why a function is not hooked now.
@@ -53,9 +50,6 @@ impl Tracing {
             _ if wanted.routine != super::CALL_THROUGH => {}
             Treatment::Never(reason) => return Err(reason.into()),
             Treatment::EntryOnly(_) | Treatment::CallThrough => {}
-        }
-        if function.picks {
-            return Err(UNKNOWN_PICK.into());
         }
         for place in [function.address, function.address + LANDING] {
             if self

@@ -1,6 +1,7 @@
 //! One traced process: hooked as the selection says, read, left.
 
 mod life;
+mod picks;
 mod plan;
 mod record;
 
@@ -358,6 +359,7 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
+    picks::say_awaited(tracing);
     say_no_lines(tracing);
 }
 

@@ -48,7 +48,7 @@ const LINKERS: [&str; 4] = [
 
 /// Whether a module calls a function by this name through a slot of its own.
 pub fn calls(from: &Place, name: &str) -> bool {
-    from.symbols.imports(name) && !LINKERS.contains(&name)
+    (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
 }
 
 impl Selection {
@@ -91,6 +91,12 @@ impl Selection {
                         .any(|from| calls(from, name) && matches(&self.e, name, from))
             });
             found.extend(made);
+            // A module's slot for an IFUNC of its own has no name, and neither need others know it.
+            let hidden = |place: &Place| place.symbols.has_local_picks();
+            found.extend(functions.find_in(hidden, true, |name, place| {
+                place.symbols.calls_own_pick(name)
+                    && (matches(&self.l, name, place) || matches(&self.e, name, place))
+            }));
             found.sort_by_key(|function| function.address);
             found.dedup_by_key(|function| function.address);
         }
@@ -158,6 +164,11 @@ impl Selection {
             [ranges.len() as u64].into_iter().chain(bounds).collect()
         };
         hooked.iter().map(of).collect()
+    }
+
+    /// Whether entries of a function of this name are asked for.
+    pub fn enters(&self, name: &str, place: &Place) -> bool {
+        matches(&self.x, name, place)
     }
 
     /// As what a call that goes this way is to be shown, if at all.
