@@ -31,6 +31,19 @@ impl Function {
     pub fn is_told_at_entry_only(&self) -> bool {
         matches!(treatment(&self.name), Treatment::EntryOnly(_))
     }
+
+    /// Whether it can be given no frame of ours.
+    pub(crate) fn gets_no_frame(&self) -> bool {
+        matches!(
+            treatment(&self.name),
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_)
+        )
+    }
+
+    /// Whether its returns are seen by a probe.
+    pub(crate) fn returns_at_probe(&self) -> bool {
+        matches!(treatment(&self.name), Treatment::EntryAndProbe(_))
+    }
 }
 
 /// A module with its symbols.

@@ -30,6 +30,7 @@ mod standstill;
 mod state;
 mod text;
 mod threads;
+mod vforks;
 
 use crate::borrow::Gadgets;
 use crate::error::Result;
@@ -54,7 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use text::Texts;
 use wire::Board;
-use wire::calls::{Hook, Patched};
+use wire::calls::{Hook, Patched, want};
 
 /// Where a program that has just begun says that its functions can be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,7 @@ impl Tracing {
     /// The same, where more is to be set at once.
     fn set_here(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let wanted = self.with_pickers(wanted);
+        let wanted = self.with_returns(wanted);
         let mut refused = self.try_set(wanted.clone())?;
         for _ in 0..guest::TRIES {
             let busy = |refused: &Refused| refused.reason == set::IN_THE_WAY;
@@ -204,7 +206,13 @@ impl Tracing {
             let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
             refused.extend(self.try_set(wanted.cloned().collect())?);
         }
-        self.forget_pickers(&refused);
+        // What was to tell us of others, and cannot.
+        for Refused { function, .. } in &refused {
+            let address = &function.address;
+            self.pickers.remove(address);
+            self.own
+                .retain(|at, own| at != address || *own & (want::PICKS | want::BACK) == 0);
+        }
         Ok(refused)
     }
 

@@ -2,7 +2,7 @@
 
 use super::own::own;
 use super::set::LANDING;
-use super::{CALL_THROUGH, Refused, Tracing, Wanted};
+use super::{CALL_THROUGH, Tracing, Wanted};
 use crate::functions::Function;
 use wire::calls::want;
 
@@ -25,15 +25,6 @@ impl Tracing {
                 .then(|| own(picker, CALL_THROUGH, want::PICKS))
         });
         wanted.collect()
-    }
-
-    /// Those that cannot be hooked say nothing.
-    pub(super) fn forget_pickers(&mut self, refused: &[Refused]) {
-        for Refused { function, .. } in refused {
-            if self.pickers.remove(&function.address).is_some() {
-                self.own.remove(&function.address);
-            }
-        }
     }
 
     /// The IFUNC at `place` has picked `target`: which, and whether that is news.

@@ -49,7 +49,7 @@ impl Tracing {
             // The agent's own.
             _ if wanted.routine != super::CALL_THROUGH => {}
             Treatment::Never(reason) => return Err(reason.into()),
-            Treatment::EntryOnly(_) | Treatment::CallThrough => {}
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
         }
         for place in [function.address, function.address + LANDING] {
             if self
@@ -219,7 +219,7 @@ impl Tracing {
         let at = self
             .areas
             .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
-        let entry_only = wanted.function.is_told_at_entry_only();
+        let entry_only = wanted.function.gets_no_frame();
         let to = Destination {
             routine: self.resident.header.routines[wanted.routine],
             descriptor: at,
