@@ -1,6 +1,6 @@
 //! What numbers and addresses that a guest's lanes tell mean: functions, lines, ways, stacks. Each is looked up once.
 
-use super::select::{Selection, calls};
+use super::select::Selection;
 use super::told::{Module, Shown, Way};
 use process::functions::{Function, Functions, Place};
 use process::hooks::Tracing;
@@ -73,7 +73,9 @@ impl Known {
         let callee = functions.home_of(&function);
         let names = callee.map(|callee| self.names(functions, &function, callee));
         let slots = names.as_ref().zip(from);
-        let slots = slots.map_or(0, |(names, from)| slots_of(tracing, names, from, caller));
+        let slots = slots.map_or(0, |(names, from)| {
+            slots_of(tracing, selection, names, from, caller)
+        });
         let key = (hook, from.map(|from| from.module.bias), slots);
         if let Some(known) = self.ways.get(&key) {
             return Some(known.clone());
@@ -173,12 +175,18 @@ impl Known {
 
 /// For which of a function's names the module that calls has a slot, a bit for each; of several the one that this call
 /// went through, where that can be told.
-fn slots_of(tracing: &Tracing, names: &[String], from: &Place, caller: u64) -> u64 {
+fn slots_of(
+    tracing: &Tracing,
+    selection: &Selection,
+    names: &[String],
+    from: &Place,
+    caller: u64,
+) -> u64 {
     let bits = |named: &dyn Fn(&String) -> bool| {
         let names = names.iter().take(64).enumerate();
         names.fold(0, |all, (at, name)| all | u64::from(named(name)) << at)
     };
-    let all = bits(&|name| calls(from, name));
+    let all = bits(&|name| selection.has_slot(from, name));
     if all.count_ones() < 2 {
         return all;
     }
