@@ -1,6 +1,8 @@
 //! Forked workers: followed with `--children`, left alone without.
 
-use crate::harness::{Guest, Report, Ruby, Snapshot, Watch, beside, born, live, mem, rubies};
+use crate::harness::{
+    Guest, Report, Ruby, Snapshot, Watch, beside, born, live, mappings, mem, rubies,
+};
 
 /// The master's and each worker's births when told a number.
 const MADE: &str = "births.rb:9:String";
@@ -154,11 +156,4 @@ fn a_worker_that_ends_is_told_and_the_others_are_counted() {
         assert_eq!(births(&report, workers[1]), (0, 300), "{ruby}");
         drop(guest);
     }
-}
-
-fn mappings(pid: i32) -> usize {
-    std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .expect("its maps")
-        .lines()
-        .count()
 }

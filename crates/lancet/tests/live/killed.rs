@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Door, Guest, LIMIT, Random, Report, Ruby, Snapshot, Watch, alone, beside, born, live, mem,
-    rubies, run, say, soak, until,
+    Door, Guest, LIMIT, Random, Report, Ruby, Snapshot, Watch, alone, beside, born, live, mappings,
+    mem, rubies, run, say, soak, until,
 };
 
 /// Guests for the killing: script, answer. `None`: it is told to end by a line.
@@ -195,7 +195,7 @@ fn an_agent_whose_command_was_killed_leaves_by_itself() {
         // The image stays (five mappings at the most), the books do not.
         let now = mappings(guest.pid);
         assert!(
-            now <= at_rest + 6,
+            now <= at_rest + 5,
             "{ruby}: {at_rest} mappings before, {now} after"
         );
         before.holds(guest.pid, "deserted");
@@ -278,11 +278,4 @@ fn a_long_watch_is_not_given_up() {
     let report: Report = watch.report();
     assert_eq!(born(report.of(guest.pid), "births.rb:9:String"), made);
     guest.ends_with("answer 0");
-}
-
-fn mappings(pid: i32) -> usize {
-    std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .expect("the guest's maps")
-        .lines()
-        .count()
 }

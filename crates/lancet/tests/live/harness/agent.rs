@@ -1,4 +1,4 @@
-//! The agent's door in a guest, as crate `wire` lays it out: what the agent itself believes.
+//! The agent in a guest: its door, as crate `wire` lays it out (what the agent itself believes), and what it maps.
 
 use std::fs::{self, File};
 use std::mem::offset_of;
@@ -66,4 +66,26 @@ impl Door {
     pub fn deserted(&self) -> bool {
         self.half(offset_of!(Board, deserted)) != 0
     }
+}
+
+/// How many mappings there are beside the pages of the VM's own heap, which come and go as it likes: 64 KiB each,
+/// aligned to their size (`HEAP_PAGE_ALIGN`, gc.c of Ruby 3.2 and later, which maps them one by one).
+pub fn mappings(pid: i32) -> usize {
+    const HEAP_PAGE: u64 = 1 << 16;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the guest's maps");
+    let ends = maps.lines().map(|line| {
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
+        let (start, end) = range.expect("a range");
+        (start, end, line.split_whitespace().count() == 5)
+    });
+    ends.filter(|(start, end, anonymous)| {
+        let of_pages = |text: &str| {
+            u64::from_str_radix(text, 16).is_ok_and(|address| address.is_multiple_of(HEAP_PAGE))
+        };
+        !(*anonymous && of_pages(start) && of_pages(end))
+    })
+    .count()
 }
