@@ -68,24 +68,25 @@ impl Door {
     }
 }
 
-/// How many mappings there are beside the pages of the VM's own heap, which come and go as it likes: 64 KiB each,
-/// aligned to their size (`HEAP_PAGE_ALIGN`, gc.c of Ruby 3.2 and later, which maps them one by one).
-pub fn mappings(pid: i32) -> usize {
-    const HEAP_PAGE: u64 = 1 << 16;
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the guest's maps");
-    let ends = maps.lines().map(|line| {
-        let range = line
-            .split(' ')
-            .next()
-            .and_then(|range| range.split_once('-'));
-        let (start, end) = range.expect("a range");
-        (start, end, line.split_whitespace().count() == 5)
-    });
-    ends.filter(|(start, end, anonymous)| {
-        let of_pages = |text: &str| {
-            u64::from_str_radix(text, 16).is_ok_and(|address| address.is_multiple_of(HEAP_PAGE))
-        };
-        !(*anonymous && of_pages(start) && of_pages(end))
-    })
-    .count()
+/// Writable mappings made with `MAP_NORESERVE` ("nr" in `smaps`): the agent's books, and few of a guest's own. Malloc's arenas
+/// begin at multiples of 64 MiB (`HEAP_MAX_SIZE`, malloc/arena.c of glibc) and come and go with threads.
+pub fn unreserved(pid: i32) -> usize {
+    const ARENA: u64 = 64 << 20;
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("the guest's smaps");
+    let mut candidate = false;
+    let mut found = 0;
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0].split_once('-') {
+            Some((start, _)) => {
+                let start = u64::from_str_radix(start, 16).expect("an address");
+                candidate = words[1] == "rw-p" && !start.is_multiple_of(ARENA);
+            }
+            None if words[0] == "VmFlags:" => {
+                found += usize::from(candidate && words.contains(&"nr"))
+            }
+            None => {}
+        }
+    }
+    found
 }
