@@ -268,10 +268,12 @@ impl Core {
         let look = Look {
             rooms: stacks
                 .iter()
-                .map(|stack| match stack.lines.is_empty() {
-                    true => Room::default(),
-                    false => room(&stack.thread),
-                })
+                .map(
+                    |stack| match stack.lines.is_empty() || stack.copied.is_some() {
+                        true => Room::default(),
+                        false => room(&stack.thread),
+                    },
+                )
                 .collect(),
             stacks,
             all,

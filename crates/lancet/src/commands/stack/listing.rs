@@ -146,6 +146,7 @@ fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> 
     let frames = |count: usize| plural(count as u64, "frame", "frames");
     match (stack.lines.len(), stack.homeless.len()) {
         (0, scripts) => write!(out, "{scripts} script {}", frames(scripts))?,
+        (count, _) if stack.copied.is_some() => write!(out, "{count} {}", frames(count))?,
         (count, _) => write!(
             out,
             "{count} {}, {} in use, {} mapped{guard}{high_water}",

@@ -52,9 +52,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             .transpose()?;
         larger += show(&mut sink, &subject, args, marked.as_ref())?;
         if !look.all {
-            eprintln!(
-                "lancet: process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
-            );
+            eprintln!("lancet: {}", some_missed(pid));
             lost = true;
         }
     }
@@ -137,6 +135,13 @@ fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
         return Ok(EXCEEDED);
     }
     Ok(if lost { LOST } else { 0 })
+}
+
+/// Said where the list of what is parked was not read to its end.
+pub fn some_missed(pid: i32) -> String {
+    format!(
+        "process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
+    )
 }
 
 /// A collector scans those that are parked, too.
