@@ -138,6 +138,10 @@ impl Stop {
                 Err(errno) => return Err(refusal(self.pid, tid, errno)),
             }
         }
+        if self.threads.is_empty() {
+            // It has run until now: being traced stops nobody.
+            self.since = Instant::now();
+        }
         self.threads.push(Thread {
             tid,
             stopped: false,
