@@ -140,6 +140,11 @@ pub trait Scripts {
     /// The function that runs script frames: its code, in pieces.
     fn runner(&self) -> &[Range<u64>];
 
+    /// The function whose frame code runs in that the VM made at run time; `None` if it makes none, or calls it.
+    fn host(&self) -> Option<Range<u64>> {
+        None
+    }
+
     /// What scanning a native stack costs its collector; `None` if it does not.
     fn scan_cost(&self) -> Option<ScanCost> {
         None

@@ -190,7 +190,10 @@ fn natives(
     thread: &Thread,
     stack: &dyn Memory,
 ) -> Stack {
-    let (natives, end) = unwinder.walk(process.modules, thread.place, stack, process.memory);
+    let hosts = process.vms.iter().filter_map(|vm| vm.host());
+    let hosts: Vec<Range<u64>> = hosts.collect();
+    let (natives, end) =
+        unwinder.walk(process.modules, thread.place, stack, process.memory, &hosts);
     // A fiber's first function has no caller, and call frame information may not say so.
     let rest = |native: &Native| thread.mapping.end.saturating_sub(native.sp);
     let end = match natives.last() {

@@ -274,6 +274,11 @@ pub fn place(subject: &Subject, line: &Line) -> String {
         return loaded.name().to_owned();
     };
     let text = match &function.name {
+        Some(name) if line.native.made_at_run_time() => format!(
+            "{}: {name}, in code made at run time at {:#x}",
+            loaded.name(),
+            line.native.ip
+        ),
         Some(name) => format!("{}: {name}+{:#x}", loaded.name(), function.offset),
         None => {
             let hints = loaded.hints(subject.memory, function.start);
@@ -334,6 +339,7 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
                 "module": loaded.map(|loaded| loaded.path.to_string_lossy()),
                 "function": frame.function.as_ref().and_then(|function| function.name.clone()),
                 "offset": frame.function.as_ref().map(|function| function.offset),
+                "made_at_run_time": frame.native.made_at_run_time(),
                 "objects": frame.objects,
                 "scripts": scripts(&frame.scripts),
             });
