@@ -57,12 +57,15 @@ pub struct Stack {
 impl Stack {
     /// From rsp to the stack's outer end.
     pub fn used(&self) -> u64 {
-        self.thread.mapping.end.saturating_sub(self.thread.place.sp)
+        let end = self.inside().unwrap_or(self.thread.mapping.end);
+        end.saturating_sub(self.thread.place.sp)
     }
 
-    /// The addresses that are in use.
-    pub fn range(&self) -> Range<u64> {
-        self.thread.place.sp..self.thread.mapping.end
+    /// Where it ends, if that is far inside of its mapping: a goroutine's lies among others.
+    pub fn inside(&self) -> Option<u64> {
+        let last = self.lines.last()?.native.cfa;
+        let beyond = self.thread.mapping.end.saturating_sub(last);
+        (self.end == End::Whole && self.scan_cost.is_none() && beyond > BEYOND).then_some(last)
     }
 
     /// Bytes a collector scans: all that is in use.
@@ -179,6 +182,9 @@ impl Stack {
         }
     }
 }
+
+/// Above a thread's first function lie its arguments and environment, or its thread-local data; more than this seldom.
+const BEYOND: u64 = 256 << 10;
 
 /// What a fiber's first function leaves at the outer end of its stack.
 const OUTERMOST: u64 = 128;

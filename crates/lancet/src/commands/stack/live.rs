@@ -158,7 +158,7 @@ fn open(pid: i32, fibers: bool) -> anyhow::Result<(Live, Look)> {
 /// Finds out what there is to know before a stop.
 pub fn attach(pid: i32) -> anyhow::Result<Live> {
     Status::read(pid)
-        .and_then(|status| status.check())
+        .and_then(|status| status.check_to_look())
         .map_err(explain)?;
     Live::open(pid).map_err(plain)
 }
