@@ -163,7 +163,7 @@ impl Snapshot {
         };
         let mut threads = Vec::with_capacity(64);
         let used = warm(pid, maps, likely, &mut copies);
-        let mut stop = Stop::one(pid, pid, false)?;
+        let mut stop = Stop::as_it_is(pid, pid, false)?;
         stop.rest()?;
         let mut later = None;
         for tid in stop.threads() {
