@@ -137,6 +137,12 @@ impl Functions {
         places.find(|place| place.module.contains(address))
     }
 
+    /// Whether what stands at an address is the kernel's.
+    pub fn is_kernels(&self, address: u64) -> bool {
+        let mut kernel = self.kernel.iter();
+        kernel.any(|kernel| kernel.module.contains(address))
+    }
+
     /// The module that a function is known to be of: what an IFUNC picked may lie in another (the vDSO).
     pub fn home_of(&self, function: &Function) -> Option<&Place> {
         let place = self.module_of(function.address)?;

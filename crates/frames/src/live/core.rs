@@ -111,13 +111,13 @@ impl Core {
             lacks: Vec::new(),
         };
         let size = Bytes::size(&core.file);
-        let mut cut = 0;
+        let mut cut: u64 = 0;
         for header in &headers {
             let (offset, bytes) = (header.p_offset.get(LE), header.p_filesz.get(LE));
             if header.p_type.get(LE) == elf::PT_LOAD {
                 let start = header.p_vaddr.get(LE);
                 let there = size.saturating_sub(offset).min(bytes);
-                cut += bytes - there;
+                cut = cut.saturating_add(bytes - there);
                 core.segments.push(Segment {
                     range: start..start.saturating_add(header.p_memsz.get(LE)),
                     offset,
@@ -268,10 +268,12 @@ impl Core {
         let look = Look {
             rooms: stacks
                 .iter()
-                .map(|stack| match stack.lines.is_empty() {
-                    true => Room::default(),
-                    false => room(&stack.thread),
-                })
+                .map(
+                    |stack| match stack.lines.is_empty() || stack.copied.is_some() {
+                        true => Room::default(),
+                        false => room(&stack.thread),
+                    },
+                )
                 .collect(),
             stacks,
             all,

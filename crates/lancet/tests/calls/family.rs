@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Guest, LIMIT, Output, Random, beside, lancet, run, soak};
+use crate::harness::{Guest, LIMIT, Output, Random, TempDir, beside, lancet, run, soak};
 use crate::machine::program;
 use crate::watch::{calls, counted, hooked};
 
@@ -184,6 +184,34 @@ fn vfork_returns_in_the_child_and_then_in_its_parent() {
     let first = output.stderr.split("lancet: process ").nth(1);
     let pid = first.and_then(|rest| rest.split(':').next()?.parse().ok());
     vfork_has_returned_twice(&output.stderr, pid.expect("its number"));
+}
+
+#[test]
+fn a_recording_has_both_returns_of_vfork() {
+    let _turn = beside();
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    let folder = TempDir::new("vfork");
+    let file = folder.join("file").display().to_string();
+    let mut command = lancet();
+    command.args([
+        "calls",
+        "-f",
+        "--max-wait",
+        "30s",
+        "-x",
+        "vfork",
+        "--record",
+        &file,
+    ]);
+    let output = run(command.arg(path).args(["vfork", "1"]), LIMIT);
+    assert_eq!(output.code(), 7, "{}", output.stderr);
+    let first = output.stderr.split("lancet: process ").nth(1);
+    let pid = first.and_then(|rest| rest.split(':').next()?.parse().ok());
+    let shown = run(lancet().args(["calls", &file]), LIMIT);
+    assert_eq!(shown.code(), 0, "{}", shown.stderr);
+    vfork_has_returned_twice(&shown.stdout, pid.expect("its number"));
 }
 
 /// The guest ends as without us, whatever happens to us while it forks.

@@ -70,6 +70,11 @@ impl Tracing {
         self.memory
             .read_bytes(plan.at(), &mut was)
             .map_err(|error| error.to_string())?;
+        // Not every kernel lets it be written, and a hook must not fail when others have been set.
+        if self.functions.is_kernels(plan.at()) && self.memory.write(plan.at(), &was[..1]).is_err()
+        {
+            return Err("the kernel's vDSO cannot be written".into());
+        }
         Ok(Step::New(
             wanted.clone(),
             Box::new(plan),
@@ -276,7 +281,7 @@ impl Tracing {
         own.map_or(0, |own| own & want::OWN)
     }
 
-    /// Has a hook's programs and its callers written, each once.
+    /// Has a hook's programs and its callers written, each once; and its guard set.
     fn programs(
         &mut self,
         borrowed: &mut Borrowed,
@@ -290,6 +295,11 @@ impl Tracing {
         hook.asks_call = self.program(borrowed, writes, asks_call)?;
         hook.asks_return = self.program(borrowed, writes, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
+        // What is called for ourselves is called whatever its arguments are.
+        let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
+        hook.guard = guard.unwrap_or_default().to_words();
+        hook.flags &= !flags::GUARDED;
+        hook.flags |= guard.map_or(0, |_| flags::GUARDED);
         [hook.callers, _] = self.program(borrowed, writes, &wanted.callers)?;
         Ok(())
     }

@@ -29,6 +29,7 @@ use prototypes::{Condition, Filter};
 use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use vforks::{Turn, Vforks};
 
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
@@ -56,7 +57,7 @@ pub struct Guest {
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
     callers: Callers,
-    vforks: vforks::Vforks,
+    vforks: Vforks,
 }
 
 impl Guest {
@@ -110,7 +111,7 @@ impl Guest {
             gone: false,
             quiet: args.ltrace,
             callers: Callers::new(args.frames),
-            vforks: vforks::Vforks::new(args.follow),
+            vforks: Vforks::new(args.follow),
         }
     }
 
@@ -237,21 +238,25 @@ impl Guest {
             tid: pid as u32,
             ..At::default()
         };
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        tell(Told {
+            at,
+            what: What::Opened(self.opened()),
+        });
+    }
+
+    fn opened(&self) -> Opened {
+        let command = format!("/proc/{}/cmdline", self.pid());
+        let command = std::fs::read(command).unwrap_or_default();
         let words = command.split(|byte| *byte == 0);
         let mut command: Vec<String> = words
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect();
         // A NUL ends each.
         command.pop();
-        let opened = Opened {
+        Opened {
             command,
             vm: self.tracing.vm().to_owned(),
-        };
-        tell(Told {
-            at,
-            what: What::Opened(opened),
-        });
+        }
     }
 
     /// Hands on what lanes told, in the order of time.
@@ -325,11 +330,17 @@ impl Guest {
                 frame,
                 time: self.clock.wall(one.ticks, period),
             };
-            let (at, over) = self.vforks.speaks(at);
-            if let Some(child) = over {
-                let at = At { pid: child, ..at };
-                let what = What::Ended(told::End::Unknown);
-                tell(Told { at, what });
+            let (at, turn) = self.vforks.speaks(at);
+            match turn {
+                None => {}
+                Some(Turn::Begins) => tell(Told {
+                    at,
+                    what: What::Opened(self.opened()),
+                }),
+                Some(Turn::Over(child)) => tell(Told {
+                    at: At { pid: child, ..at },
+                    what: What::Ended(told::End::Unknown),
+                }),
             }
             tell(Told { at, what });
         }

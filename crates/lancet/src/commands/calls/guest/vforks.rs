@@ -3,6 +3,14 @@
 use crate::commands::calls::told::At;
 use std::collections::{HashMap, HashSet};
 
+/// Something else than the same speaker as before.
+pub enum Turn {
+    /// A child, for the first time.
+    Begins,
+    /// This child will not speak any more, and nobody else tells of its end.
+    Over(i32),
+}
+
 /// See the module's text.
 pub struct Vforks {
     /// By lane, the last child that was made there: as the guest numbers it, and as we do.
@@ -28,21 +36,20 @@ impl Vforks {
         self.made.insert(lane, (child, here));
     }
 
-    /// Who speaks; and the child that has spoken up to now in this lane and will not any more, if nobody else tells of
-    /// its end.
-    pub fn speaks(&mut self, at: At) -> (At, Option<i32>) {
+    /// Who speaks, and whether that is another than before.
+    pub fn speaks(&mut self, at: At) -> (At, Option<Turn>) {
         let Some((child, here)) = self.made.get(&at.lane).copied() else {
             return (at, None);
         };
         if at.tid == child {
-            self.speaking.insert(at.lane);
-            return (At { pid: here, ..at }, None);
+            let begins = self.speaking.insert(at.lane);
+            return (At { pid: here, ..at }, begins.then_some(Turn::Begins));
         }
         if !self.speaking.remove(&at.lane) {
             return (at, None);
         }
         self.made.remove(&at.lane);
         let runs = || std::fs::read_link(format!("/proc/{here}/exe")).is_ok();
-        (at, (!self.follow || !runs()).then_some(here))
+        (at, (!self.follow || !runs()).then_some(Turn::Over(here)))
     }
 }
