@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::harness::{
-    Guest, LIMIT, Snapshot, TempDir, beside, fixtures, installed, lancet, run, skip,
+    Guest, LIMIT, Random, Snapshot, TempDir, Watch, beside, fixtures, installed, lancet, run, skip,
+    soak, until,
 };
 use crate::linked::count;
 use crate::watch::{calls, hooked, left, text_holds};
@@ -75,6 +77,52 @@ fn what_is_picked_while_we_watch_is_told_from_its_first_call() {
         assert_eq!(guest.find("answer "), "257250", "{mode}");
         guest.ends_with_nothing(mode);
     }
+}
+
+/// Threads wait with their choice for a lancet that is killed, or leaves, meanwhile.
+#[test]
+fn a_kill_while_choices_are_made_costs_the_guest_nothing() {
+    let _turn = beside();
+    if !installed("gcc") {
+        return skip("asking", "no gcc");
+    }
+    let folder = TempDir::new("asking");
+    let path = folder.join("asking");
+    let mut compiler = Command::new("gcc");
+    compiler
+        .args(["-O1", "-fno-builtin", "-pthread", "-o"])
+        .arg(&path);
+    let output = compiler
+        .arg(fixtures().join("c/asking.c"))
+        .arg("-ldl")
+        .output();
+    assert!(output.expect("gcc runs").status.success());
+    let mut random = Random::new("asking");
+    let mut guest = Guest::start("asking", Command::new(path));
+    guest.expect("ready");
+    let before = Snapshot::take(guest.pid);
+    let what = ["-x", "wcsncmp", "-x", "time", "-x", "gettimeofday"];
+    for _ in 0..if soak() { 100 } else { 8 } {
+        let watch = Watch::start(calls(guest.pid, &[&["-c"], &what[..]].concat()));
+        std::thread::sleep(Duration::from_micros(random.below(1_000_000)));
+        watch.kill();
+        let state = guest.state();
+        assert!(!matches!(state, None | Some('Z' | 't' | 'T')), "{state:?}");
+    }
+    let out = folder.join("out").display().to_string();
+    let watch = hooked(calls(guest.pid, &[&["-o", &out], &what[..]].concat()));
+    until(LIMIT, "a call of each", || {
+        let text = std::fs::read_to_string(&out).unwrap_or_default();
+        let told = |name: &&str| text.contains(&format!("{name}("));
+        ["wcsncmp", "time", "gettimeofday"]
+            .iter()
+            .all(told)
+            .then_some(())
+    });
+    let output = left(watch, "asking");
+    text_holds(&before, guest.pid, "asking", &output);
+    guest.tell("");
+    guest.ends_with("answer right");
 }
 
 /// Its lines, without addresses, the results and what is behind them.
