@@ -71,6 +71,7 @@ const _: () = {
     assert!(offset_of!(Hook, copied) == offset_of!(Descriptor, copied));
     assert!(offset_of!(Hook, number) == offset_of!(Descriptor, payload));
     assert!(offset_of!(Hook, place) == offset_of!(Descriptor, site));
+    assert!(offset_of!(Hook, guard) == offset_of!(Descriptor, guard));
 };
 
 /// Words of an [`Entry`] and of a [`Return`].

@@ -126,8 +126,8 @@ pub mod language {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Hook {
-    /// The function's own first instructions, moved, and the way back behind them. This word and the four after
-    /// it are what the stub hands to the routine (`routine::frame::Descriptor`).
+    /// The function's own first instructions, moved, and the way back behind them. This and what follows up to `guard`
+    /// are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
     /// `routine::frame::flags`.
     pub flags: u32,
@@ -137,6 +137,8 @@ pub struct Hook {
     pub number: u64,
     /// The patched address.
     pub place: u64,
+    /// `routine::frame::Guard`, as words.
+    pub guard: [u64; 3],
     /// See [`want`]; 0 = silent.
     pub want: u64,
     /// What to copy at the call: address of a program's words, and how many; 0 = nothing.

@@ -277,6 +277,7 @@ pub(super) fn own(function: Function, routine: usize, want: u64) -> Wanted {
         probe: None,
         copy: [Vec::new(), Vec::new()],
         asks: [Vec::new(), Vec::new()],
+        guard: None,
         least_ticks: 0,
         routine,
         names: Vec::new(),
