@@ -335,7 +335,8 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     // SAFETY: as in `enter`.
     let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
     if wanted & want::NOTICES != 0 {
-        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+        let which = (wanted, hook.place);
+        notices::at_return(calls, board, which, ticket as u32, results.rax);
     }
     // Of a session before this one, or told to a fork's parent.
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {

@@ -253,12 +253,16 @@ pub mod want {
     pub const FORKS: u64 = 1 << 34;
     /// The VM calls it when it begins with the script: say so.
     pub const SCRIPT: u64 = 1 << 35;
+    /// It picks the function that is called by its name (IFUNC): say which.
+    pub const PICKS: u64 = 1 << 36;
+    /// It is where both sides of `vfork` go on: tell their returns.
+    pub const BACK: u64 = 1 << 37;
     /// What the user may want.
     pub const TOLD: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
-    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
     /// What is said by a notice.
-    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
 }
 
 /// Where a probe's argument is, in two words.

@@ -15,6 +15,7 @@
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
+//! | `bound` | names that are bound while we watch, and two names of one function |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
@@ -37,6 +38,7 @@
 mod harness;
 
 mod asked;
+mod bound;
 mod collections;
 mod coroutines;
 mod coverage;

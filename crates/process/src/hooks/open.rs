@@ -133,6 +133,7 @@ impl Tracing {
             functions: self.functions.clone(),
             hooks: self.hooks.clone(),
             own: self.own.clone(),
+            pickers: self.pickers.clone(),
             programs: self.programs.clone(),
             // They are in its copy.
             line_tests: Vec::new(),
@@ -270,6 +271,7 @@ impl Tracing {
             patience: options.waits()[1],
             hooks: HashMap::new(),
             own: HashMap::new(),
+            pickers: HashMap::new(),
             follow: options.follow,
             awaits_script: false,
             news: 0,

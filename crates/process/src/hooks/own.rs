@@ -245,8 +245,9 @@ impl Tracing {
             };
             known.set = false;
         }
-        self.own
-            .retain(|address, _| !gone.contains(address) && !gone.contains(&(address + LANDING)));
+        let stays = |address: &u64| !gone.contains(address) && !gone.contains(&(address + LANDING));
+        self.own.retain(|address, _| stays(address));
+        self.pickers.retain(|address, _| stays(address));
     }
 }
 

@@ -15,9 +15,6 @@ use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, area, want};
 
-/// Why an IFUNC is not hooked.
-const UNKNOWN_PICK: &str = "it is an IFUNC that picks the function to call: nobody has asked it yet, or it picked the kernel's own (vDSO)";
-
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
 /// Why a function is not hooked now.
@@ -52,10 +49,7 @@ impl Tracing {
             // The agent's own.
             _ if wanted.routine != super::CALL_THROUGH => {}
             Treatment::Never(reason) => return Err(reason.into()),
-            Treatment::EntryOnly(_) | Treatment::CallThrough => {}
-        }
-        if function.picks {
-            return Err(UNKNOWN_PICK.into());
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
         }
         for place in [function.address, function.address + LANDING] {
             if self
@@ -225,7 +219,7 @@ impl Tracing {
         let at = self
             .areas
             .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
-        let entry_only = wanted.function.is_told_at_entry_only();
+        let entry_only = wanted.function.gets_no_frame();
         let to = Destination {
             routine: self.resident.header.routines[wanted.routine],
             descriptor: at,

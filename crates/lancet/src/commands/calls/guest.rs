@@ -1,9 +1,11 @@
 //! One traced process: hooked as the selection says, read, left.
 
 mod life;
+mod picks;
 mod plan;
 mod record;
 mod teller;
+mod vforks;
 
 pub use life::Step;
 
@@ -13,7 +15,7 @@ use super::names::Names;
 use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::told::{At, Call, Opened, Return, Told, What};
+use super::told::{self, At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::preset::Preset;
 use crate::ui::advice::explain;
@@ -55,6 +57,7 @@ pub struct Guest {
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
     callers: Callers,
+    vforks: vforks::Vforks,
 }
 
 impl Guest {
@@ -108,6 +111,7 @@ impl Guest {
             gone: false,
             quiet: args.ltrace,
             callers: Callers::new(args.frames),
+            vforks: vforks::Vforks::new(args.follow),
         }
     }
 
@@ -293,7 +297,9 @@ impl Guest {
                     (frame, What::Call(call))
                 }
                 process::lanes::What::Forked { child } => {
-                    (0, What::Forked(self.tracing.process_here(child)))
+                    let here = self.tracing.process_here(child);
+                    self.vforks.forked(one.lane, child, here);
+                    (0, What::Forked(here))
                 }
                 process::lanes::What::Return {
                     frame,
@@ -323,6 +329,12 @@ impl Guest {
                 frame,
                 time: self.clock.wall(one.ticks, period),
             };
+            let (at, over) = self.vforks.speaks(at);
+            if let Some(child) = over {
+                let at = At { pid: child, ..at };
+                let what = What::Ended(told::End::Unknown);
+                tell(Told { at, what });
+            }
             tell(Told { at, what });
         }
         self.rest = rest;
@@ -360,6 +372,7 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
+    picks::say_awaited(tracing);
     say_no_lines(tracing);
 }
 

@@ -200,8 +200,10 @@ impl<'a> Printer<'a> {
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
     fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
+        // A child of vfork returns from its parent's call.
         if let Some(unfinished) = self.unfinished
             && unfinished.number == open.number
+            && unfinished.thread == (at.pid, at.tid)
         {
             return Ok(unfinished.written);
         }

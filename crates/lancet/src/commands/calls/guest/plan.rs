@@ -38,6 +38,11 @@ impl Plan {
         }
     }
 
+    /// Whether calls are told one by one.
+    pub fn tells(&self) -> bool {
+        self.copies
+    }
+
     /// Each function with the code that its calls are told from.
     pub fn all(
         &self,
