@@ -44,6 +44,9 @@ const FS_BASE: usize = REGISTERS + 21 * 8;
 const PROCESS: usize = 24;
 const ARGUMENTS: Range<usize> = 56..136;
 
+/// What shared memory without a file is called, as if it were one (`mm/shmem.c`, `shmem_zero_setup`).
+const SHARED: &str = "/dev/zero (deleted)";
+
 /// The bytes below rsp that belong to the frame (psABI §3.2.2).
 const RED_ZONE: u64 = 128;
 /// More program headers than any process has mappings (`vm.max_map_count` is 65,530).
@@ -208,6 +211,9 @@ impl Core {
     pub fn modules(&self) -> Modules {
         let mut files: Vec<(PathBuf, Range<u64>)> = Vec::new();
         for mapped in &self.mapped {
+            if mapped.path == Path::new(SHARED) {
+                continue;
+            }
             match files.last_mut() {
                 Some((path, range)) if *path == mapped.path && mapped.offset > 0 => {
                     range.end = mapped.range.end

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::core::same;
 use super::harness::{Guest, Interpreter, records, stack};
 use super::languages::{Language, PHP, PYTHON, RUBY};
 
@@ -265,7 +266,10 @@ fn the_main_greenlet() {
         let wanted = ["resumes", "resumes", "resumes", "resumes", "<module>"];
         assert_eq!(names, wanted, "{what}");
         assert_eq!(frames.last().expect("some")["function"], "_start", "{what}");
-        assert!(guest.end());
+        match interpreter.root.as_os_str() == "/" {
+            true => same("core-greenlets", guest),
+            false => assert!(guest.end()),
+        }
     }
 }
 

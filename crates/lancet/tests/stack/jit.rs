@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::core::same;
 use super::harness::{Guest, records, stack};
 use super::languages::PHP;
 
@@ -69,6 +70,10 @@ fn it_stands_in_the_frame_of_who_runs_scripts() {
             json!("_start"),
             "{what}"
         );
-        assert!(guest.end());
+        // A core names the memory that the code lies in as if it were a file.
+        match interpreter.root.as_os_str() == "/" {
+            true => same("core-jit", guest),
+            false => assert!(guest.end()),
+        }
     }
 }

@@ -17,6 +17,8 @@ pub struct Options {
     pub room: u64,
     /// What lines are looked through for: words for `capture::condition::line_bits`.
     pub line_tests: Vec<u64>,
+    /// Whose line is told: a [`wire::calls::teller`].
+    pub teller: u64,
     /// Children are followed.
     pub follow: bool,
 }

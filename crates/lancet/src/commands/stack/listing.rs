@@ -292,6 +292,8 @@ fn used(stack: &Stack) -> u64 {
 /// Whose stack it is.
 pub fn whose(stack: &Stack) -> String {
     match &stack.parked {
+        // A core has no names of threads.
+        None if stack.thread.name.is_empty() => stack.thread.tid.to_string(),
         None => format!("{} {}", stack.thread.tid, printable(&stack.thread.name)),
         Some(one) if one.object == 0 => format!("{}, parked", one.kind),
         Some(one) => format!("{} {:#x}, parked", one.kind, one.object),

@@ -59,12 +59,20 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     verdict(args, larger, lost)
 }
 
-/// The stacks in core files.
+/// The stacks in core files: of several, those that can be read.
 pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     let (mut larger, mut lost) = (0, false);
     for path in &args.files {
-        let mut core = Core::open(path)?;
+        let mut core = match Core::open(path) {
+            Ok(core) => core,
+            Err(error) if args.files.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                eprintln!("lancet: {error}");
+                lost = true;
+                continue;
+            }
+        };
         let modules = core.modules();
         let (look, languages) = core.look(&modules, wants_fibers(args));
         let command = core.command().to_owned();

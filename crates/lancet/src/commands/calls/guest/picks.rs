@@ -95,6 +95,7 @@ impl Guest {
             registers: Registers::default(),
             pieces: Pieces::new(),
             line: None,
+            library: None,
             callers: Vec::new(),
         };
         let back = Return {
