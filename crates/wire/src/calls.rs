@@ -169,7 +169,19 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`]. [`Self::names`]
+    /// is then a table of addresses of hooks by the number of the system call: they say what is wanted of it.
+    pub instruction: u64,
+    /// Its number, if that is the same at each turn; else [`NO_NUMBER`].
+    pub fixed: u64,
 }
+
+/// See [`Hook::fixed`].
+pub const NO_NUMBER: u64 = u64::MAX;
+
+/// System calls have numbers below this; in the table of hooks by number this one is for all others. Hooks by number
+/// have it as their [`Hook::place`], where no code is.
+pub const SYSTEM_CALLS: u64 = 512;
 
 /// One of several functions of a script's language that have their code in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,6 +248,10 @@ pub mod want {
     pub const ASKS_LINE: u64 = 4096;
     /// The call is told when it has returned, if then it is to be told.
     pub const HELD: u64 = 8192;
+    /// It stands before a system call.
+    pub const SYSTEM_CALL: u64 = 1 << 14;
+    /// It stands behind one.
+    pub const SYSTEM_RETURN: u64 = 1 << 15;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -305,7 +321,34 @@ pub struct Lane {
     pub counts: AtomicU64,
     /// Words ever read; the command's alone, on a line of its own.
     pub taken: Taken,
+    /// System calls that have not returned, as a ring: signal handlers make more of them within one.
+    pub system_calls: [OpenSystemCall; OPEN],
+    /// How many are open; some of them may never return.
+    pub depth: AtomicU64,
+    /// Not 0: a child of vfork runs as this thread, which waits for it.
+    pub lent: AtomicU64,
 }
+
+/// See [`Lane::system_calls`].
+pub const OPEN: usize = 16;
+
+/// A system call that has not returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct OpenSystemCall {
+    /// The instruction.
+    pub instruction: u64,
+    /// The stack pointer: with the instruction it names the call.
+    pub stack: u64,
+    /// The hook of its number.
+    pub hook: u64,
+    /// Time-stamp counter.
+    pub began: u64,
+    /// As in a frame's ticket: the session, the line.
+    pub ticket: u64,
+}
+
+const _: () = assert!(size_of::<Lane>() <= crate::PAGE);
 
 /// See [`Lane::taken`].
 #[derive(Debug)]
