@@ -27,6 +27,7 @@ mod parked;
 mod set;
 mod standstill;
 mod state;
+mod system_calls;
 mod text;
 mod threads;
 
@@ -51,6 +52,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+pub use system_calls::{OTHERS, Role};
 use text::Texts;
 use wire::Board;
 use wire::calls::{Hook, Patched};
@@ -100,6 +102,7 @@ pub struct Tracing {
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
     timing: Timing,
+    system_calls: system_calls::SystemCalls,
     /// The guest's VM.
     script: Script,
     /// Functions by names of its language.
@@ -301,7 +304,8 @@ impl Tracing {
 
     /// The functions whose calls are told now.
     fn told(&self) -> impl Iterator<Item = &Function> {
-        let set = self.hooks.values().filter(|known| known.set);
+        let set = self.hooks.values();
+        let set = set.filter(|known| known.set && known.hook.patched != 0);
         let numbers = set.flat_map(|known| self.numbers(known));
         numbers.filter_map(|number| self.names.get(&(number as u32)))
     }

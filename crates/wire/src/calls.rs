@@ -21,6 +21,7 @@
 //!
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What hooks are told, and where everything is: one static of the agent.
@@ -322,7 +323,7 @@ pub struct Lane {
     /// Words ever read; the command's alone, on a line of its own.
     pub taken: Taken,
     /// System calls that have not returned, as a ring: signal handlers make more of them within one.
-    pub system_calls: [OpenSystemCall; OPEN],
+    pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
     /// How many are open; some of them may never return.
     pub depth: AtomicU64,
     /// Not 0: a child of vfork runs as this thread, which waits for it.
@@ -346,6 +347,17 @@ pub struct OpenSystemCall {
     pub began: u64,
     /// As in a frame's ticket: the session, the line.
     pub ticket: u64,
+}
+
+impl OpenSystemCall {
+    /// None.
+    pub const NONE: Self = OpenSystemCall {
+        instruction: 0,
+        stack: 0,
+        hook: 0,
+        began: 0,
+        ticket: 0,
+    };
 }
 
 const _: () = assert!(size_of::<Lane>() <= crate::PAGE);

@@ -4,6 +4,7 @@ use super::areas::Areas;
 use super::named::Names;
 use super::standstill::stopped;
 use super::state::{self, Script, Words};
+use super::system_calls::SystemCalls;
 use super::text::Texts;
 use super::{Arrives, LEAST_PATIENCE, Options, Timing, Tracing, notices};
 use crate::borrow::{Borrowed, Gadgets};
@@ -140,6 +141,7 @@ impl Tracing {
             texts: Texts::default(),
             timing: Timing::default(),
             no_lines: self.no_lines.clone(),
+            system_calls: self.system_calls.clone(),
             script: self.script.clone(),
             defined_names: self.defined_names.clone(),
             ties: Ties::None,
@@ -280,6 +282,7 @@ impl Tracing {
             names: HashMap::new(),
             texts: Texts::default(),
             timing,
+            system_calls: SystemCalls::default(),
             vm: script.map_or("", Script::name),
             script: script.cloned().unwrap_or_else(Script::unknown),
             defined_names: Names::default(),

@@ -1,13 +1,18 @@
 //! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
 
+mod around;
+
+pub use around::Around;
+
 use super::change::Change;
-use super::{Known, Wanted, patches};
+use super::{Known, Role, Wanted, patches};
 use crate::functions::{Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
 use std::ops::Range;
+use trampoline::probe::ProbePlan;
 use trampoline::{Options, Pads, Stack, Stacks, Targets, plan, usdt};
 use vm::Memory;
 
@@ -21,6 +26,8 @@ const UNBOUNDED: u32 = 1024;
 #[derive(Debug, Default)]
 pub struct Texts {
     by_start: HashMap<u64, Text>,
+    /// Probes around system calls, by where their patch begins.
+    around: HashMap<u64, ProbePlan>,
 }
 
 #[derive(Debug)]
@@ -45,6 +52,12 @@ impl Texts {
         wanted: &Wanted,
     ) -> Result<Change, String> {
         let function = &wanted.function;
+        if matches!(wanted.role, Role::Place { .. }) {
+            let planned = self.around.remove(&function.address);
+            return planned
+                .map(Change::Probe)
+                .ok_or_else(|| "its code changed while we looked at it".into());
+        }
         let place = functions
             .module_of(function.address)
             .ok_or("the library it is in was unloaded")?;
@@ -167,7 +180,13 @@ impl Text {
             .map(|(address, size)| address + size)
             .collect();
         let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
-        let targets = Targets::of(&code, start, &starts, Some(&read));
+        // Functions without a symbol begin somewhere too.
+        let mut begins = place.module.functions(memory);
+        begins.retain(|at| (start..end).contains(at));
+        begins.extend(&starts);
+        begins.sort_unstable();
+        begins.dedup();
+        let targets = Targets::of(&code, start, &begins, Some(&read));
         let pads = Pads::of(&code, start, &ends, &targets);
         Ok(Text {
             at: start,
