@@ -198,7 +198,12 @@ impl Tracing {
 
     /// Looks at what is loaded now, and hooks of it what `wanted` asks for; then the loader may go on. What was
     /// refused.
-    pub fn follow(&mut self, wanted: impl FnOnce(&Self) -> Vec<Wanted>) -> Result<Vec<Refused>> {
+    /// `system_calls` are told from now on, in all libraries.
+    pub fn follow(
+        &mut self,
+        wanted: impl FnOnce(&Self) -> Vec<Wanted>,
+        system_calls: Vec<Wanted>,
+    ) -> Result<Vec<Refused>> {
         let pid = self.pid();
         let loads = self
             .resident
@@ -214,6 +219,7 @@ impl Tracing {
         let done = self.set_own().and_then(|()| {
             let wanted = wanted(self);
             let mut refused = self.add_here(wanted)?;
+            self.expect_system_calls(system_calls)?;
             refused.extend(self.follow_system_calls()?);
             Ok(refused)
         });

@@ -55,14 +55,19 @@ pub(super) struct SystemCalls {
 impl Tracing {
     /// Has system calls told from now on: `wanted` says of each number what. What was refused.
     pub fn set_system_calls(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
-        if wanted.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.set_here(wanted)?;
-        self.system_calls.wanted = true;
+        self.expect_system_calls(wanted)?;
         let refused = self.follow_system_calls();
         self.texts = Texts::default();
         refused
+    }
+
+    /// The same; they are hooked by the next [`Tracing::follow_system_calls`].
+    pub(super) fn expect_system_calls(&mut self, wanted: Vec<Wanted>) -> Result<()> {
+        if !wanted.is_empty() {
+            self.set_here(wanted)?;
+            self.system_calls.wanted = true;
+        }
+        Ok(())
     }
 
     /// How many `syscall` instructions are hooked, and how many there are.

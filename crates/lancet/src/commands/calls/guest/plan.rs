@@ -8,7 +8,7 @@ use super::super::signatures::Signatures;
 use crate::cli::CallsArgs;
 use process::functions::Function;
 use process::heart;
-use process::hooks::{CALL_THROUGH, PROBE, Tracing, Wanted};
+use process::hooks::{PROBE, Role, Tracing, Wanted};
 use process::probes::Probe;
 use prototypes::{Detail, Place, Prototype};
 use wire::calls::want;
@@ -61,13 +61,10 @@ impl Plan {
                 stack: signatures.stack_of(&function.module, &function.name),
                 want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)) | asked.want,
                 callers,
-                probe: None,
                 copy: [copy.call, copy.exit],
                 asks: asked.words,
                 least_ticks: asked.least,
-                routine: CALL_THROUGH,
-                names: Vec::new(),
-                function,
+                ..Wanted::of(function)
             })
         });
         wanted.collect()
@@ -101,19 +98,29 @@ impl Plan {
                 false => Vec::new(),
             };
             Some(Wanted {
-                stack: Some(0),
                 want: self.want | want::PROBE | asked.want,
-                callers: Vec::new(),
                 probe: Some(probe.semaphore),
                 copy: [copy, probe.operands],
                 asks: asked.words,
                 least_ticks: asked.least,
                 routine: PROBE,
-                names: Vec::new(),
-                function: probe.function,
+                ..Wanted::of(probe.function)
             })
         });
         wanted.collect()
+    }
+
+    /// System calls, by number.
+    pub fn system_calls(&self, signatures: &Signatures, selection: &Selection) -> Vec<Wanted> {
+        let functions = selection.system_calls();
+        let callers = vec![Vec::new(); functions.len()];
+        let wanted = self.all(signatures, functions, callers).into_iter();
+        wanted
+            .map(|wanted| Wanted {
+                role: Role::SystemCall,
+                ..wanted
+            })
+            .collect()
     }
 
     /// What is wanted of the guest as it is now: symbols, and names of the script's language.
