@@ -13,8 +13,13 @@ use iced_x86::{
 /// One `syscall` instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Its address.
+    /// Its address; or that of a `call` of a function that makes one ([`Site::called`]).
     pub at: u64,
+    /// What stands behind it.
+    pub next: u64,
+    /// It calls a function that does nothing else, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on the
+    /// stack: [`Unfit::Cancelled`].
+    pub called: bool,
     /// Its number, if that is the same at each turn.
     pub number: Option<u32>,
     /// What stands behind it is never reached with the number that it has: `exit` and `exit_group`.
@@ -46,7 +51,9 @@ const EXIT_GROUP: u32 = 231;
 pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
     let mut info = InstructionInfoFactory::new();
     let mut found: Vec<Site> = Vec::new();
-    let (mut number, mut loads_flag) = (None, false);
+    let mut number = None;
+    // Instructions since a flag was looked at; and whether a branch came of it, the last one.
+    let (mut since_flag, mut branched) = (usize::MAX, false);
     // The last `munmap` with nothing that uses the stack behind it.
     let mut gave_away: Option<usize> = None;
     for instruction in Decoder::with_ip(64, code, at, DecoderOptions::NONE) {
@@ -57,12 +64,14 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
                     found[before].refused = Some(Unfit::NoStack);
                     Some(Unfit::NoStack)
                 }
-                (None, _) if loads_flag => Some(Unfit::Cancelled),
+                (None, _) if branched => Some(Unfit::Cancelled),
                 _ => None,
             };
             gave_away = (number == Some(MUNMAP)).then_some(found.len());
             found.push(Site {
                 at: instruction.ip(),
+                next: instruction.next_ip(),
+                called: false,
                 number,
                 ends: matches!(number, Some(EXIT | EXIT_GROUP)),
                 refused,
@@ -73,7 +82,14 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
         if instruction.flow_control() != FlowControl::Next || uses_stack(&instruction) {
             gave_away = None;
         }
-        loads_flag |= is_cancel_check(&instruction);
+        since_flag = match is_cancel_check(&instruction) {
+            true => 0,
+            false => since_flag.saturating_add(1),
+        };
+        if instruction.flow_control() != FlowControl::Next {
+            let conditional = instruction.flow_control() == FlowControl::ConditionalBranch;
+            branched = conditional && since_flag <= 2;
+        }
         match set(&instruction) {
             Some(known) => number = Some(known),
             None if instruction.flow_control() != FlowControl::Next => number = None,
@@ -173,8 +189,8 @@ mod tests {
                 .iter()
                 .all(|site| site.refused == Some(Unfit::NoStack))
         );
-        // glibc 2.41: mov (%rdi),%eax; mov %rsi,%rax; syscall
-        let cancel = [0x8b, 0x07, 0x48, 0x89, 0xf0, 0x0f, 5];
+        // glibc 2.41: mov (%rdi),%eax; test $8,%al; jne +0; mov %rsi,%rax; syscall
+        let cancel = [0x8b, 0x07, 0xa8, 8, 0x75, 0, 0x48, 0x89, 0xf0, 0x0f, 5];
         assert_eq!(of(&cancel)[0].refused, Some(Unfit::Cancelled));
     }
 }

@@ -173,12 +173,15 @@ pub struct Hook {
     /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`]. [`Self::names`]
     /// is then a table of addresses of hooks by the number of the system call: they say what is wanted of it.
     pub instruction: u64,
-    /// Its number, if that is the same at each turn; else [`NO_NUMBER`].
+    /// Its number, if that is the same at each turn; else [`NO_NUMBER`]; [`CALLED`], if it is a call of a function that makes it.
     pub fixed: u64,
 }
 
 /// See [`Hook::fixed`].
 pub const NO_NUMBER: u64 = u64::MAX;
+
+/// See [`Hook::fixed`]: the number is in rsi, the arguments are in rdx, rcx, r8, r9 and on the stack.
+pub const CALLED: u64 = u64::MAX - 1;
 
 /// System calls have numbers below this; in the table of hooks by number this one is for all others. Hooks by number
 /// have it as their [`Hook::place`], where no code is.
@@ -347,6 +350,8 @@ pub struct OpenSystemCall {
     pub began: u64,
     /// As in a frame's ticket: the session, the line.
     pub ticket: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
 }
 
 impl OpenSystemCall {
@@ -357,6 +362,7 @@ impl OpenSystemCall {
         hook: 0,
         began: 0,
         ticket: 0,
+        arguments: [0; 6],
     };
 }
 

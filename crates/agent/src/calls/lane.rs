@@ -152,6 +152,7 @@ fn introduce(lane: &Lane, calls: &Calls, board: &Board, tid: u32, session: u32) 
     if lane.session.load(Ordering::Relaxed) != session {
         super::places::forget(lane);
         super::counts::forget(lane);
+        lane.lent.store(0, Ordering::Relaxed);
         lane.session.store(session, Ordering::Relaxed);
     }
     true

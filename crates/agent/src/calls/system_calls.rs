@@ -15,7 +15,7 @@ use crate::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{Frame, ProbeFrame, Results};
 use vm::Memory;
-use wire::calls::{Hook, Lane, OPEN, OpenSystemCall, SYSTEM_CALLS, want};
+use wire::calls::{CALLED, Hook, Lane, OPEN, OpenSystemCall, SYSTEM_CALLS, want};
 
 // Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
 const CLONE: u64 = 56;
@@ -32,30 +32,35 @@ const WAITS: u64 = 0x4000;
 
 // The machine's numbers of registers.
 const RAX: usize = 0;
+const RCX: usize = 1;
 const RDX: usize = 2;
 const RSP: usize = 4;
 const RBP: usize = 5;
 const RSI: usize = 6;
 const RDI: usize = 7;
+const R8: usize = 8;
+const R9: usize = 9;
+const R10: usize = 10;
 
 /// A thread is about to make a system call.
 pub fn begins(place: &Hook, frame: &ProbeFrame) {
     // SAFETY: written before the gate was opened.
     let calls = unsafe { &*(&raw const super::CALLS) };
     let board = &crate::BOARD;
-    let registers = &frame.registers;
-    let number = registers[RAX];
-    if lane::known(calls).is_some_and(|lane| lane.lent.load(Ordering::Relaxed) != 0) {
+    let stack = frame.registers[RSP];
+    let (number, mut arguments) = made(place, frame);
+    let session = board.calls.load(Ordering::Relaxed);
+    if lane::known(calls).is_some_and(|lane| lent(lane, session) != 0) {
         return;
     }
-    let lends = lends(number, registers[RDI]);
-    let (told, wanted) = match of(place, number) {
-        Some(hook) => (told(hook, place, frame), wanted(hook)),
-        None => (told(place, place, frame), 0),
-    };
-    // SAFETY: one of the two.
-    let hook = unsafe { &*told.descriptor.cast::<Hook>() };
-    let stack = registers[RSP];
+    let lends = lends(number, arguments[0]);
+    let (hook, wanted) = of(place, number).map_or((place, 0), |hook| (hook, wanted(hook)));
+    if hook.place == SYSTEM_CALLS {
+        // One without a hook of its own has its number as its first.
+        arguments.rotate_right(1);
+        arguments[0] = number;
+    }
+    let told = told(hook, place, frame, arguments);
     let asked = match wanted & want::TOLD {
         0 => None,
         _ => asked_for(calls, hook, (&told, stack), wanted),
@@ -63,20 +68,24 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
     let mut open = OpenSystemCall {
         instruction: place.instruction,
         stack,
+        arguments,
         ..OpenSystemCall::NONE
     };
     let Some((lane, line)) = asked else {
+        let lane = match lends {
+            true => lane::mine(calls, board),
+            false => lane::known(calls),
+        };
         // What was left open at the same place must not be taken for it.
-        if let Some(lane) = lane::known(calls) {
+        if let Some(lane) = lane {
             push(lane, open);
             lend(lane, place, lends);
         }
         return;
     };
-    let session = u64::from(board.calls.load(Ordering::Relaxed));
     let at = u64::from(line) << 32;
     open.hook = core::ptr::from_ref(hook).addr() as u64;
-    open.ticket = session | at;
+    open.ticket = u64::from(session) | at;
     let ends = matches!(number, EXIT | EXIT_GROUP);
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
         let which = hook.number | at;
@@ -120,7 +129,8 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let Some(lane) = lane::known(calls) else {
         return;
     };
-    let lent = lane.lent.load(Ordering::Relaxed);
+    let session = crate::BOARD.calls.load(Ordering::Relaxed);
+    let lent = lent(lane, session);
     if lent != 0 {
         if lent != place.instruction || result == 0 {
             return;
@@ -130,20 +140,18 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let Some(open) = take(lane, place.instruction, frame.registers[RSP]) else {
         return;
     };
-    let session = crate::BOARD.calls.load(Ordering::Relaxed);
     if open.hook == 0 || open.ticket as u32 != session {
         return;
     }
     // SAFETY: hooks are never freed.
     let hook = unsafe { &*(open.hook as *const Hook) };
-    let told = told(hook, place, frame);
-    let mut results = Results {
+    let told = told(hook, place, frame, open.arguments);
+    let results = Results {
         xmm: [[0; 2]; 16],
         rax: result,
-        rdx: 0,
+        rdx: frame.registers[RDX],
         scratch: [0; 7],
     };
-    results.rdx = frame.registers[RDX];
     tell_end(
         (lane, calls),
         hook,
@@ -189,29 +197,24 @@ fn wanted(hook: &Hook) -> u64 {
     unsafe { (&raw const hook.want).read_volatile() }
 }
 
-/// The call as if it were one of a function: arguments in rdi, rsi, rdx, r10, r8, r9. One without a hook of its own has its number as
-/// its first.
+/// Its number and its arguments.
 #[inline]
-fn told(hook: &Hook, place: &Hook, frame: &ProbeFrame) -> Frame {
+fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
     let registers = &frame.registers;
-    let [rdi, rsi, rdx, rcx, r8, r9] = match hook.place {
-        SYSTEM_CALLS => [
-            registers[RAX],
-            registers[RDI],
-            registers[RSI],
-            registers[RDX],
-            registers[10],
-            registers[8],
-        ],
-        _ => [
-            registers[RDI],
-            registers[RSI],
-            registers[RDX],
-            registers[10],
-            registers[8],
-            registers[9],
-        ],
-    };
+    if place.fixed != CALLED {
+        let arguments = [RDI, RSI, RDX, R10, R8, R9].map(|index| registers[index]);
+        return (registers[RAX], arguments);
+    }
+    let [a, b, c, d] = [RDX, RCX, R8, R9].map(|index| registers[index]);
+    // SAFETY: the caller of a function with eight arguments has put two of them there.
+    let [e, f] = unsafe { *(registers[RSP] as *const [u64; 2]) };
+    (registers[RSI], [a, b, c, d, e, f])
+}
+
+/// The call as if it were one of a function.
+#[inline]
+fn told(hook: &Hook, place: &Hook, frame: &ProbeFrame, arguments: [u64; 6]) -> Frame {
+    let [rdi, rsi, rdx, rcx, r8, r9] = arguments;
     Frame {
         xmm: [[0; 2]; 8],
         rdi,
@@ -226,7 +229,7 @@ fn told(hook: &Hook, place: &Hook, frame: &ProbeFrame) -> Frame {
         original: 0,
         descriptor: core::ptr::from_ref(hook).cast(),
         r11: 0,
-        rbp: registers[RBP],
+        rbp: frame.registers[RBP],
         return_address: place.instruction,
     }
 }
@@ -273,6 +276,14 @@ fn lends(number: u64, argument: u64) -> bool {
         _ => 0,
     };
     flags & WAITS != 0
+}
+
+/// The system call whose child runs as this lane's thread; 0 = none does. That of a session before this one is over.
+fn lent(lane: &Lane, session: u32) -> u64 {
+    match lane.session.load(Ordering::Relaxed) == session {
+        true => lane.lent.load(Ordering::Relaxed),
+        false => 0,
+    }
 }
 
 fn lend(lane: &Lane, place: &Hook, lends: bool) {

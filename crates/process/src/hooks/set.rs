@@ -2,7 +2,6 @@
 
 use super::change::Change;
 use super::standstill::Writes;
-use super::system_calls::fixed;
 use super::text::Texts;
 use super::threads::{self, Changed};
 use super::{Known, Refused, Role, Tracing, Wanted, patches};
@@ -149,15 +148,12 @@ impl Tracing {
             match made {
                 Ok(mut made) => {
                     match wanted.role {
-                        Role::Place {
-                            instruction,
-                            number,
-                        } => {
+                        Role::Place { instruction, fixed } => {
                             let table = std::mem::take(&mut self.system_calls.table);
                             let hook = &mut made.known.hook;
                             hook.names = self.program(borrowed, &mut writes, &table)?;
                             hook.instruction = instruction;
-                            hook.fixed = fixed(number);
+                            hook.fixed = fixed;
                             self.system_calls.table = table;
                         }
                         _ => self.name(borrowed, &mut writes, wanted, &mut made.known)?,

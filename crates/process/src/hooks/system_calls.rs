@@ -16,7 +16,7 @@ use super::{PROBE, Refused, Tracing, Wanted};
 use crate::error::Result;
 use crate::functions::{Function, Place};
 use std::collections::HashSet;
-use wire::calls::{NO_NUMBER, SYSTEM_CALLS, want};
+use wire::calls::{CALLED, NO_NUMBER, SYSTEM_CALLS, want};
 
 /// What a hook is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub enum Role {
     Place {
         /// The instruction.
         instruction: u64,
-        /// The number that is always made there.
-        number: Option<u32>,
+        /// The number that is always made there, or how it comes ([`wire::calls::Hook::fixed`]).
+        fixed: u64,
     },
 }
 
@@ -111,7 +111,10 @@ impl Tracing {
                         routine: PROBE,
                         role: Role::Place {
                             instruction,
-                            number: site.number,
+                            fixed: match site.called {
+                                true => CALLED,
+                                false => site.number.map_or(NO_NUMBER, u64::from),
+                            },
                         },
                         ..Wanted::of(Function {
                             name: name.clone(),
@@ -176,9 +179,4 @@ impl Tracing {
             known.set && around && hook.place < at + length && at < hook.place + moved
         })
     }
-}
-
-/// As a hook has it.
-pub(super) fn fixed(number: Option<u32>) -> u64 {
-    number.map_or(NO_NUMBER, u64::from)
 }

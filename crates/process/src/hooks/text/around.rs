@@ -2,6 +2,7 @@
 
 use super::{Text, Texts};
 use crate::functions::{Functions, Place};
+use crate::gadgets;
 use crate::hooks::{Known, patches};
 use crate::memory::GuestMemory;
 use memchr::memmem;
@@ -10,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 use trampoline::probe::{self, ProbePlan, Spot};
-use trampoline::system_call::{self, Site};
+use trampoline::system_call::{self, Site, Unfit};
 use trampoline::{Function, Options};
 use vm::Memory;
 use wire::calls::want;
@@ -106,17 +107,33 @@ impl Texts {
         // Up to there bytes are taken by the probes of the one before.
         let mut taken = range.start;
         for candidate in candidates {
-            if candidate < done {
+            // The rules for the way back from handlers begin a byte before it (glibc, `__restore_rt`), where no instruction does.
+            if candidate < done || text.is_way_back(candidate) {
                 continue;
             }
             let Some(function) = text.function_around(place, memory, candidate) else {
                 continue;
             };
             done = function.end.max(candidate + 1);
-            for site in system_call::sites(text.slice(&function), function.start) {
+            let sites = system_call::sites(text.slice(&function), function.start);
+            let sites = sites.into_iter().flat_map(|site| match site.refused {
+                Some(Unfit::Cancelled) => text.callers(&function, site),
+                _ => vec![site],
+            });
+            for site in sites.collect::<Vec<_>>() {
+                let function = match site.called {
+                    true => text.function_around(place, memory, site.at),
+                    false => Some(function.clone()),
+                };
+                let Some(function) = function else {
+                    continue;
+                };
+                // Calls are found out of order, and alone.
+                let mut own = site.at;
+                let taken = if site.called { &mut own } else { &mut taken };
                 let plans = match is_go {
                     true => Err("Go's stacks have no room for it".into()),
-                    false => text.around(&function, site, changed, &mut taken, memory),
+                    false => text.around(&function, site, changed, taken, memory),
                 };
                 let plans = plans.map(|plans| {
                     let plans = plans.into_iter();
@@ -144,6 +161,11 @@ impl Texts {
 }
 
 impl Text {
+    fn is_way_back(&self, candidate: u64) -> bool {
+        let end = (candidate - self.at) as usize + SYSCALL.len();
+        self.code[..end].ends_with(gadgets::RESTORE_RT)
+    }
+
     fn slice(&self, range: &Range<u64>) -> &[u8] {
         &self.code[(range.start - self.at) as usize..(range.end - self.at) as usize]
     }
@@ -156,14 +178,34 @@ impl Text {
         address: u64,
     ) -> Option<Range<u64>> {
         let end = self.at + self.code.len() as u64;
+        let next = self.starts.partition_point(|start| *start <= address);
+        let start = next.checked_sub(1).map(|at| self.starts[at]);
         let known = place.module.function_at(address, memory);
-        known
-            .filter(|range| range.start >= self.at && range.end <= end)
-            .or_else(|| {
-                let next = self.starts.partition_point(|start| *start <= address);
-                let start = *self.starts.get(next.checked_sub(1)?)?;
-                Some(start..self.starts.get(next).copied().unwrap_or(end))
+        match known.filter(|range| range.start >= self.at && range.end <= end) {
+            // Rules may be those of several functions.
+            Some(range) => Some(start.map_or(range.start, |at| at.max(range.start))..range.end),
+            None => Some(start?..self.starts.get(next).copied().unwrap_or(end)),
+        }
+    }
+
+    /// Where a function is called that makes one system call and must be left alone.
+    fn callers(&self, function: &Range<u64>, site: Site) -> Vec<Site> {
+        const CALL: u64 = 5;
+        let branches = self.targets.within(function.start..function.start + 1);
+        let calls = branches.iter().filter(|branch| branch.call);
+        let found: Vec<Site> = calls
+            .map(|call| Site {
+                at: call.source,
+                next: call.source + CALL,
+                called: true,
+                refused: None,
+                ..site
             })
+            .collect();
+        match found.is_empty() {
+            true => vec![site],
+            false => found,
+        }
     }
 
     /// The probes around a system call, each with what is wanted there.
@@ -203,7 +245,7 @@ impl Text {
         };
         const CROWDED: &str = "another hook stands in its way";
         let mut before = plan(site.at, Spot::Before);
-        if let Some((_, end, known)) = overlaps(site.at - 1, site.at + 2) {
+        if let Some((_, end, known)) = overlaps(site.at - 1, site.next) {
             // The hook's stub runs what precedes the instruction.
             let stub = (*end == site.at).then(|| way_back(known, site.at, memory));
             before = stub.flatten().ok_or_else(|| CROWDED.into());
@@ -214,13 +256,13 @@ impl Text {
         }
         let before = before?;
         let in_code = function.contains(&before.patch_at);
-        if in_code && before.patch_at < *taken {
+        if !site.called && in_code && before.patch_at < *taken {
             return Err(CROWDED.into());
         }
         let mut plans = vec![(want::SYSTEM_CALL, before)];
-        *taken = site.at + 2;
+        *taken = site.next;
         if !site.ends {
-            let behind = plan(site.at + 2, Spot::From)?;
+            let behind = plan(site.next, Spot::From)?;
             let end = behind.patch_at + behind.stolen.max(5) as u64;
             if overlaps(behind.patch_at, end).is_some() {
                 return Err(CROWDED.into());
