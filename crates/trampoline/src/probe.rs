@@ -99,7 +99,7 @@ pub fn plan(
                 Spot::Before => around.steal_before(start, width),
                 Spot::Nop | Spot::From => around.steal(start, width),
             };
-            match stolen {
+            match stolen.and_then(|plan| plan.take(width, pads)) {
                 Ok(plan) if width == 5 => return Ok(plan),
                 Ok(plan) => {
                     if let Some(pad) = pads.take_near(plan.patch_at) {
@@ -228,6 +228,16 @@ fn targets_the_nop(targets: &Targets, at: u64, nop: u64) -> bool {
 }
 
 impl ProbePlan {
+    /// With the padding that it needs, unless another hook has that.
+    fn take(self, width: usize, pads: &mut Pads) -> Result<Self, Refusal> {
+        let end = self.patch_at + width as u64;
+        let stolen = self.patch_at + self.stolen as u64;
+        match stolen >= end || pads.take(stolen..end) {
+            true => Ok(self),
+            false => Err(Refusal::TooShort),
+        }
+    }
+
     /// The probe of a system call at `site` whose preceding instructions a hook's stub runs: they end at `at` in the stub with the jump
     /// back to it. `None` if there is no such jump.
     pub fn on_way_back(stub: &[u8], at: u64, site: u64) -> Option<Self> {
