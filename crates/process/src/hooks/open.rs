@@ -10,6 +10,7 @@ use super::{Arrives, LEAST_PATIENCE, Options, Timing, Tracing, notices};
 use crate::borrow::{Borrowed, Gadgets};
 use crate::error::{Error, Result};
 use crate::functions::Functions;
+use crate::gadgets;
 use crate::guest::{self, Status, pid_namespace};
 use crate::heart::{self, Heart};
 use crate::image::Image;
@@ -256,6 +257,13 @@ impl Tracing {
                 Ok((resident, no_lines))
             },
         )?;
+        // The guest's own may be hooked.
+        let syscall = gadgets::within(
+            &*memory,
+            resident.base..resident.base + resident.header.size,
+        )
+        .unwrap_or(gadgets.syscall);
+        let gadgets = Gadgets { syscall, ..gadgets };
         let heart = start_heart(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
         areas.forget_programs();
