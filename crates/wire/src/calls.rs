@@ -21,8 +21,15 @@
 //!
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
+mod place;
+mod system_call;
+
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
+pub use place::{
+    LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
+};
+pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
 /// What hooks are told, and where everything is: one static of the agent.
 #[derive(Debug)]
@@ -53,6 +60,8 @@ pub struct Calls {
     pub r_debug: u64,
     /// What lines are looked through for: address of the words, and how many.
     pub line_tests: [u64; 2],
+    /// Which line is told, where libraries stand between it and the call: a [`teller`].
+    pub teller: u64,
     /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
     /// (greenlet). Nothing is followed then that was not proven readable.
     pub wary: AtomicU64,
@@ -127,8 +136,8 @@ pub mod language {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Hook {
-    /// The function's own first instructions, moved, and the way back behind them. This word and the four after
-    /// it are what the stub hands to the routine (`routine::frame::Descriptor`).
+    /// The function's own first instructions, moved, and the way back behind them. This and what follows up to `guard`
+    /// are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
     /// `routine::frame::flags`.
     pub flags: u32,
@@ -138,6 +147,8 @@ pub struct Hook {
     pub number: u64,
     /// The patched address.
     pub place: u64,
+    /// `routine::frame::Guard`, as words.
+    pub guard: [u64; 3],
     /// See [`want`]; 0 = silent.
     pub want: u64,
     /// What to copy at the call: address of a program's words, and how many; 0 = nothing.
@@ -176,16 +187,6 @@ pub struct Hook {
     /// Its number, if that is the same at each turn; else [`NO_NUMBER`]; [`CALLED`], if it is a call of a function that makes it.
     pub fixed: u64,
 }
-
-/// See [`Hook::fixed`].
-pub const NO_NUMBER: u64 = u64::MAX;
-
-/// See [`Hook::fixed`]: the number is in rsi, the arguments are in rdx, rcx, r8, r9 and on the stack.
-pub const CALLED: u64 = u64::MAX - 1;
-
-/// System calls have numbers below this; in the table of hooks by number this one is for all others. Hooks by number
-/// have it as their [`Hook::place`], where no code is.
-pub const SYSTEM_CALLS: u64 = 512;
 
 /// One of several functions of a script's language that have their code in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -333,62 +334,12 @@ pub struct Lane {
     pub lent: AtomicU64,
 }
 
-/// See [`Lane::system_calls`].
-pub const OPEN: usize = 16;
-
-/// A system call that has not returned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct OpenSystemCall {
-    /// The instruction.
-    pub instruction: u64,
-    /// The stack pointer: with the instruction it names the call.
-    pub stack: u64,
-    /// The hook of its number.
-    pub hook: u64,
-    /// Time-stamp counter.
-    pub began: u64,
-    /// As in a frame's ticket: the session, the line.
-    pub ticket: u64,
-    /// Its arguments.
-    pub arguments: [u64; 6],
-}
-
-impl OpenSystemCall {
-    /// None.
-    pub const NONE: Self = OpenSystemCall {
-        instruction: 0,
-        stack: 0,
-        hook: 0,
-        began: 0,
-        ticket: 0,
-        arguments: [0; 6],
-    };
-}
-
 const _: () = assert!(size_of::<Lane>() <= crate::PAGE);
 
 /// See [`Lane::taken`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Taken(pub AtomicU64);
-
-/// Lines that one lane can tell apart; a power of two.
-pub const PLACES: usize = 4096;
-
-/// A script line that a lane knows: an entry of an open-addressed table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Place {
-    /// The code and the point in it, as the VM has them; 0 = empty.
-    pub code: u64,
-    /// See `code`.
-    pub point: u64,
-    /// What tells code at the same address apart: its path and name objects, mixed.
-    pub witness: u64,
-    /// Its number; in the upper half which of [`Calls::line_tests`] it meets.
-    pub number: u64,
-}
 
 /// Entries of a lane's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
 /// taken only where something is counted.
@@ -401,7 +352,7 @@ pub const BUCKETS: usize = 168;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Count {
-    /// Number of the hook plus one, and of the line in the upper half; 0 = empty.
+    /// Number of the hook plus one, and of the line that is told in the upper half; 0 = empty.
     pub key: u64,
     /// Calls that have returned.
     pub calls: u64,
@@ -464,7 +415,7 @@ pub mod kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
-    /// Number of the hook; in the upper half that of the line, 0 = none.
+    /// Number of the hook; in the upper half its [`lines`].
     pub hook: u64,
     /// Time-stamp counter.
     pub ticks: u64,
@@ -492,21 +443,6 @@ pub struct Return {
     /// rax, rdx.
     pub registers: [u64; 2],
 }
-
-/// A script line seen for the first time in this lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct NewPlace {
-    /// Its number.
-    pub number: u32,
-    /// The line.
-    pub line: u32,
-    /// Bytes of path and of name that follow, each padded to whole words.
-    pub lengths: [u32; 2],
-}
-
-/// Bytes kept of a path or a name.
-pub const LONGEST_NAME: usize = 512;
 
 /// The first word of a record.
 #[inline]

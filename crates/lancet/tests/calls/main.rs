@@ -22,6 +22,7 @@
 //! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
+//! | `through` | whose line is told, where libraries stand between it and the call |
 //! | `names` | functions by the name of the script's language, values of it |
 //! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -62,5 +63,6 @@ mod refused;
 mod served;
 mod started;
 mod system_calls;
+mod through;
 mod values;
 mod watch;

@@ -345,6 +345,7 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
         (offset_of!(Calls, late), 0),
         (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),
+        (offset_of!(Calls, teller), options.teller),
         // Words of another session are gone.
         (offset_of!(Calls, line_tests) + 8, 0),
     ] {

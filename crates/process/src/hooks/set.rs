@@ -331,7 +331,7 @@ impl Tracing {
         own.map_or(0, |own| own & want::OWN)
     }
 
-    /// Has a hook's programs and its callers written, each once.
+    /// Has a hook's programs and its callers written, each once; and its guard set.
     fn programs(
         &mut self,
         borrowed: &mut Borrowed,
@@ -345,6 +345,11 @@ impl Tracing {
         hook.asks_call = self.program(borrowed, writes, asks_call)?;
         hook.asks_return = self.program(borrowed, writes, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
+        // What is called for ourselves is called whatever its arguments are.
+        let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
+        hook.guard = guard.unwrap_or_default().to_words();
+        hook.flags &= !flags::GUARDED;
+        hook.flags |= guard.map_or(0, |_| flags::GUARDED);
         [hook.callers, _] = self.program(borrowed, writes, &wanted.callers)?;
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod life;
 mod plan;
 mod record;
+mod teller;
 
 pub use life::Step;
 
@@ -22,8 +23,8 @@ use process::functions::Function;
 use process::hooks::{Arrives, Options, Refused, Tracing, Wanted};
 use process::tracee::Tracee;
 use process::{Error, Image};
+use prototypes::Filter;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Condition, Filter};
 use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -274,6 +275,7 @@ impl Guest {
                 process::lanes::What::Call {
                     hook,
                     place,
+                    library,
                     frame,
                     caller,
                     registers,
@@ -296,6 +298,8 @@ impl Guest {
                             stack: frame,
                         },
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                        library: library
+                            .and_then(|place| self.known.line(&mut self.tracing, place)),
                         callers: self.callers.of(&self.tracing, caller, frame, &pieces),
                         pieces,
                     };
@@ -344,6 +348,7 @@ impl Guest {
 }
 
 fn options(args: &CallsArgs) -> Options {
+    let (line_tests, teller) = teller::of(args);
     Options {
         ring: RING,
         most_wait: args.most_wait(),
@@ -351,11 +356,8 @@ fn options(args: &CallsArgs) -> Options {
             + u64::from(args.kept_of_strings()) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
-        line_tests: args
-            .condition
-            .as_ref()
-            .map(Condition::lines)
-            .unwrap_or_default(),
+        line_tests,
+        teller,
     }
 }
 

@@ -32,6 +32,7 @@ struct Open {
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
     line: Option<Arc<Line>>,
+    library: Option<Arc<Line>>,
     callers: Vec<Arc<Caller>>,
 }
 
@@ -96,6 +97,7 @@ impl<'a> Printer<'a> {
             registers,
             pieces,
             line,
+            library,
             callers,
             ..
         } = began;
@@ -123,6 +125,7 @@ impl<'a> Printer<'a> {
             pieces,
             began: at.time,
             line,
+            library,
             callers,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
@@ -230,6 +233,9 @@ impl<'a> Printer<'a> {
     fn end_line(&mut self, open: &Open) -> io::Result<()> {
         if let Some(line) = &open.line {
             write!(self.out, " ← {line}")?;
+        }
+        if let Some(library) = &open.library {
+            write!(self.out, " ({})", form::short(library))?;
         }
         self.unfinished = None;
         self.lines += 1;

@@ -13,6 +13,9 @@ use process::probes::Probe;
 use prototypes::{Detail, Place, Prototype};
 use wire::calls::want;
 
+/// So many system calls are not asked for by name.
+const MANY: usize = 100;
+
 /// How functions are hooked.
 pub struct Plan {
     want: u64,
@@ -45,10 +48,15 @@ impl Plan {
         functions: Vec<Function>,
         callers: Vec<Vec<u64>>,
     ) -> Vec<Wanted> {
+        // A condition fits few of all system calls, and that goes without saying.
+        let says = functions.len() < MANY || !functions[0].is_system_call();
         let functions = functions.into_iter().zip(callers);
         let wanted = functions.filter_map(|(function, callers)| {
             let prototype = signatures.of(&function.module, &function.name);
-            let asked = self.asked_of(&function, prototype.as_ref())?;
+            let asked = match says {
+                true => self.asked_of(&function, prototype.as_ref())?,
+                false => self.asks.of(prototype.as_ref()).ok()?,
+            };
             let copy = prototype
                 .as_ref()
                 .filter(|_| self.copies)
@@ -63,6 +71,7 @@ impl Plan {
                 callers,
                 copy: [copy.call, copy.exit],
                 asks: asked.words,
+                guard: asked.guard,
                 least_ticks: asked.least,
                 ..Wanted::of(function)
             })
@@ -102,6 +111,7 @@ impl Plan {
                 probe: Some(probe.semaphore),
                 copy: [copy, probe.operands],
                 asks: asked.words,
+                guard: asked.guard,
                 least_ticks: asked.least,
                 routine: PROBE,
                 ..Wanted::of(probe.function)
