@@ -20,8 +20,10 @@ pub struct Site {
     /// It calls a function that does nothing else, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on the
     /// stack: [`Unfit::Cancelled`].
     pub called: bool,
-    /// Its number, if that is the same at each turn.
+    /// Its number, if that is the same at each turn: unless somebody jumps to behind [`Site::set_at`].
     pub number: Option<u32>,
+    /// The instruction that sets it.
+    pub set_at: u64,
     /// What stands behind it is never reached with the number that it has: `exit` and `exit_group`.
     pub ends: bool,
     /// Why there can be no probe around it.
@@ -51,7 +53,7 @@ const EXIT_GROUP: u32 = 231;
 pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
     let mut info = InstructionInfoFactory::new();
     let mut found: Vec<Site> = Vec::new();
-    let mut number = None;
+    let (mut number, mut set_at) = (None, at);
     // Instructions since a flag was looked at; and whether a branch came of it, the last one.
     let (mut since_flag, mut branched) = (usize::MAX, false);
     // The last `munmap` with nothing that uses the stack behind it.
@@ -73,6 +75,7 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
                 next: instruction.next_ip(),
                 called: false,
                 number,
+                set_at,
                 ends: matches!(number, Some(EXIT | EXIT_GROUP)),
                 refused,
             });
@@ -91,7 +94,7 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
             branched = conditional && since_flag <= 2;
         }
         match set(&instruction) {
-            Some(known) => number = Some(known),
+            Some(known) => (number, set_at) = (Some(known), instruction.ip()),
             None if instruction.flow_control() != FlowControl::Next => number = None,
             None => {
                 let used = info.info(&instruction).used_registers();

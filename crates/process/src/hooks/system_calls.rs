@@ -16,6 +16,7 @@ use super::{PROBE, Refused, Tracing, Wanted};
 use crate::error::Result;
 use crate::functions::{Function, Place};
 use std::collections::HashSet;
+use trampoline::system_call::Site;
 use wire::calls::{CALLED, NO_NUMBER, SYSTEM_CALLS, want};
 
 /// What a hook is of.
@@ -37,6 +38,9 @@ pub enum Role {
 
 /// The address of the function that stands for system calls without a name.
 pub const OTHERS: u64 = SYSTEM_CALLS;
+
+/// `clone`, `vfork`, `clone3`: a child may run as its parent's thread.
+const LENDS: [u32; 3] = [56, 58, 435];
 
 /// What is hooked of system calls.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +94,15 @@ impl Tracing {
         let there: HashSet<_> = there.map(|place| identity(place)).collect();
         looked.retain(|known| there.contains(known));
         let new = |place: &Place| !looked.contains(&identity(place));
-        let found = texts.system_calls(&self.functions, new, &self.memory, &self.hooks);
+        // What nobody asks for is not hooked, and costs nothing; but whose lane a child uses must be known.
+        let table = &self.system_calls.table;
+        let asked = |site: &Site| {
+            site.number.is_none_or(|number| {
+                let own = table.get(number as usize).is_none_or(|hook| *hook != 0);
+                own || LENDS.contains(&number)
+            })
+        };
+        let found = texts.system_calls(&self.functions, new, asked, &self.memory, &self.hooks);
         looked.extend(there);
         let functions = &self.functions;
         let there = |at: &u64| functions.module_of(*at).is_some();

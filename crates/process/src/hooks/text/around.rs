@@ -42,6 +42,7 @@ impl Texts {
         &mut self,
         functions: &Functions,
         new: impl Fn(&Place) -> bool,
+        wanted: impl Fn(&Site) -> bool,
         memory: &GuestMemory,
         hooks: &HashMap<u64, Known>,
     ) -> Vec<Around> {
@@ -65,7 +66,8 @@ impl Texts {
         let mut found = Vec::new();
         for place in functions.modules().iter().filter(|place| new(place)) {
             for range in place.module.code() {
-                found.extend(self.of_code(place, functions, memory, hooks, &changed, range));
+                let code = (&**place, range);
+                found.extend(self.of_code(code, &wanted, functions, memory, hooks, &changed));
             }
         }
         found
@@ -73,12 +75,12 @@ impl Texts {
 
     fn of_code(
         &mut self,
-        place: &Place,
+        (place, range): (&Place, Range<u64>),
+        wanted: &impl Fn(&Site) -> bool,
         functions: &Functions,
         memory: &GuestMemory,
         hooks: &HashMap<u64, Known>,
         changed: &Changed,
-        range: Range<u64>,
     ) -> Vec<Around> {
         // Most modules have none, and are not decoded.
         let mut code = vec![0; (range.end - range.start) as usize];
@@ -120,7 +122,13 @@ impl Texts {
                 Some(Unfit::Cancelled) => text.callers(&function, site),
                 _ => vec![site],
             });
-            for site in sites.collect::<Vec<_>>() {
+            for mut site in sites.collect::<Vec<_>>() {
+                if text.is_jumped_into(site.set_at, site.at) {
+                    (site.number, site.ends) = (None, false);
+                }
+                if !wanted(&site) {
+                    continue;
+                }
                 let function = match site.called {
                     true => text.function_around(place, memory, site.at),
                     false => Some(function.clone()),
@@ -161,6 +169,11 @@ impl Texts {
 }
 
 impl Text {
+    /// Whether somebody jumps to where a number that was set before would not be.
+    fn is_jumped_into(&self, set_at: u64, at: u64) -> bool {
+        !self.targets.within(set_at + 1..at + 1).is_empty()
+    }
+
     fn is_way_back(&self, candidate: u64) -> bool {
         let end = (candidate - self.at) as usize + SYSCALL.len();
         self.code[..end].ends_with(gadgets::RESTORE_RT)
