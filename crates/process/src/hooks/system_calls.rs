@@ -84,7 +84,13 @@ impl Tracing {
         if !self.system_calls.wanted {
             return Ok(Vec::new());
         }
-        let at = |number| self.hooks.get(&number).map_or(0, |known| known.at);
+        // Those of an earlier attach may be there, and want nothing.
+        let at = |number| {
+            let known = self.hooks.get(&number);
+            known
+                .filter(|known| known.hook.want != 0)
+                .map_or(0, |known| known.at)
+        };
         self.system_calls.table = (0..=OTHERS).map(at).collect();
         let mut texts = std::mem::take(&mut self.texts);
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
