@@ -6,10 +6,14 @@ use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::modules::{GuestFiles, Module, kernels_own, modules};
 use crate::symbols::{Kind, Symbols};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use trampoline::exempt::{Treatment, is_part, treatment};
+
+/// What stands for the kernel where a module's name is asked for, as ltrace has it.
+pub const SYSTEM: &str = "SYS";
 
 /// A function in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +31,24 @@ pub struct Function {
 }
 
 impl Function {
+    /// Whether it is a system call.
+    pub fn is_system_call(&self) -> bool {
+        &*self.module == SYSTEM
+    }
+
+    /// Its name as it is shown: that of a system call says so, because a function may have the same.
+    pub fn shown(&self) -> Cow<'_, str> {
+        match self.is_system_call() {
+            true => format!("{}@{SYSTEM}", self.name).into(),
+            false => self.name.as_str().into(),
+        }
+    }
+
     /// Whether its returns cannot be seen (`trampoline::exempt`).
     pub fn is_told_at_entry_only(&self) -> bool {
+        if self.is_system_call() {
+            return matches!(self.name.as_str(), "exit" | "exit_group");
+        }
         matches!(treatment(&self.name), Treatment::EntryOnly(_))
     }
 

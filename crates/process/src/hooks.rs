@@ -28,6 +28,7 @@ mod picks;
 mod set;
 mod standstill;
 mod state;
+mod system_calls;
 mod text;
 mod threads;
 mod vforks;
@@ -53,6 +54,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+pub use system_calls::{OTHERS, Role};
 use text::Texts;
 use wire::Board;
 use wire::calls::{Hook, Patched, want};
@@ -104,6 +106,7 @@ pub struct Tracing {
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
     timing: Timing,
+    system_calls: system_calls::SystemCalls,
     /// The guest's VM.
     script: Script,
     /// Functions by names of its language.
@@ -314,7 +317,8 @@ impl Tracing {
 
     /// The functions whose calls are told now.
     fn told(&self) -> impl Iterator<Item = &Function> {
-        let set = self.hooks.values().filter(|known| known.set);
+        let set = self.hooks.values();
+        let set = set.filter(|known| known.set && known.hook.patched != 0);
         let numbers = set.flat_map(|known| self.numbers(known));
         numbers.filter_map(|number| self.names.get(&(number as u32)))
     }

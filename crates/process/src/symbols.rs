@@ -146,6 +146,14 @@ impl Symbols {
         self.file.as_ref()
     }
 
+    /// Whether the module's file has a section of this name.
+    pub fn has_section(&self, name: &str) -> bool {
+        self.file.as_ref().is_some_and(|file| {
+            let sections = self.headers.sections(file);
+            self.headers.find_section(file, &sections, name).is_some()
+        })
+    }
+
     /// The separate debug file, if there is one that belongs to the module.
     pub fn debug_file(&self) -> Option<File> {
         self.separate()

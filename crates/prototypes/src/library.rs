@@ -208,7 +208,7 @@ impl fmt::Display for Library {
                 let body = match &self.types[name].lens {
                     None => body,
                     // Such a definition is not of the grammar; the lens is lost with it.
-                    Some(Lens::Enum(_) | Lens::Vm(_) | Lens::String) => body,
+                    Some(Lens::Enum(_) | Lens::Flags(_) | Lens::Vm(_) | Lens::String) => body,
                     Some(lens) => body.through(lens.clone()),
                 };
                 writeln!(out, "typedef {name} = {body};")?;

@@ -22,11 +22,14 @@
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
 mod place;
+mod system_call;
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use place::{
     LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
 };
+pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
 /// What hooks are told, and where everything is: one static of the agent.
 #[derive(Debug)]
@@ -178,6 +181,11 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`]. [`Self::names`]
+    /// is then a table of addresses of hooks by the number of the system call: they say what is wanted of it.
+    pub instruction: u64,
+    /// Its number, if that is the same at each turn; else [`NO_NUMBER`]; [`CALLED`], if it is a call of a function that makes it.
+    pub fixed: u64,
 }
 
 /// One of several functions of a script's language that have their code in common.
@@ -245,6 +253,10 @@ pub mod want {
     pub const ASKS_LINE: u64 = 4096;
     /// The call is told when it has returned, if then it is to be told.
     pub const HELD: u64 = 8192;
+    /// It stands before a system call.
+    pub const SYSTEM_CALL: u64 = 1 << 14;
+    /// It stands behind one.
+    pub const SYSTEM_RETURN: u64 = 1 << 15;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -318,7 +330,15 @@ pub struct Lane {
     pub counts: AtomicU64,
     /// Words ever read; the command's alone, on a line of its own.
     pub taken: Taken,
+    /// System calls that have not returned, as a ring: signal handlers make more of them within one.
+    pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
+    /// How many are open; some of them may never return.
+    pub depth: AtomicU64,
+    /// Not 0: a child of vfork runs as this thread, which waits for it.
+    pub lent: AtomicU64,
 }
+
+const _: () = assert!(size_of::<Lane>() <= crate::PAGE);
 
 /// See [`Lane::taken`].
 #[derive(Debug)]

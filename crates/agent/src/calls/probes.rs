@@ -1,7 +1,8 @@
-//! Probes in mid-function (USDT): told like a call that returns at once, with the probe's arguments as its own.
+//! Probes in mid-function: around system calls (`system_calls`); and USDT, told like a call that returns at once, with the probe's
+//! arguments as its own.
 
 use super::values::Proven;
-use super::{RETURN_WORDS, asked_for, counts, lane, tell_call};
+use super::{RETURN_WORDS, asked_for, counts, lane, stack_of, system_calls, tell_call};
 use crate::sys;
 use lane::Record;
 use routine::frame::{Frame, ProbeFrame};
@@ -24,6 +25,12 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     let calls = unsafe { &*(&raw const super::CALLS) };
     if wanted & want::BACK != 0 {
         return tell_back(calls, hook, frame);
+    }
+    if wanted & (want::SYSTEM_CALL | want::SYSTEM_RETURN) != 0 {
+        return match wanted & want::SYSTEM_CALL {
+            0 => system_calls::ends(hook, frame),
+            _ => system_calls::begins(hook, frame),
+        };
     }
     if wanted & want::TOLD == 0 {
         return;
@@ -50,14 +57,21 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         rbp: 0,
         return_address: hook.place,
     };
-    let Some((lane, place)) = asked_for(calls, hook, &told, wanted) else {
+    let Some((lane, place)) = asked_for(calls, hook, (&told, stack_of(&told)), wanted) else {
         return;
     };
     if wanted & want::COUNT != 0 {
         return counts::add(lane, hook.number as u32, place, 0);
     }
     let which = hook.number | u64::from(place) << 32;
-    tell_call((lane, calls), hook, &told, which, wanted, sys::ticks());
+    tell_call(
+        (lane, calls),
+        hook,
+        (&told, stack_of(&told)),
+        which,
+        wanted,
+        sys::ticks(),
+    );
     tell_return(lane, calls, hook, &told, wanted);
 }
 
@@ -108,7 +122,7 @@ fn tell_return(lane: &wire::calls::Lane, calls: &Calls, hook: &Hook, frame: &Fra
     let told = Return {
         hook: hook.number,
         ticks: sys::ticks(),
-        frame: Frame::stack_arguments(frame).addr() as u64,
+        frame: stack_of(frame),
         registers: [0; 2],
     };
     // SAFETY: the parts add up to `body`.

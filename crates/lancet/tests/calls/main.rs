@@ -11,6 +11,7 @@
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
+//! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
@@ -63,6 +64,7 @@ mod recorded;
 mod refused;
 mod served;
 mod started;
+mod system_calls;
 mod through;
 mod values;
 mod watch;

@@ -1,14 +1,19 @@
 //! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
 
+mod around;
+
+pub use around::Around;
+
 use super::change::Change;
-use super::{Known, Wanted, patches};
+use super::{Known, Role, Wanted, patches};
 use crate::functions::{Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
 use std::ops::Range;
-use trampoline::{Options, Pads, Stack, Stacks, Targets, plan, usdt};
+use trampoline::probe::{self, ProbePlan, Spot};
+use trampoline::{Options, Pads, Stack, Stacks, Targets, plan};
 use vm::Memory;
 use wire::calls::want;
 
@@ -22,6 +27,8 @@ const UNBOUNDED: u32 = 1024;
 #[derive(Debug, Default)]
 pub struct Texts {
     by_start: HashMap<u64, Text>,
+    /// Probes around system calls, by where their patch begins.
+    around: HashMap<u64, ProbePlan>,
 }
 
 #[derive(Debug)]
@@ -46,6 +53,12 @@ impl Texts {
         wanted: &Wanted,
     ) -> Result<Change, String> {
         let function = &wanted.function;
+        if matches!(wanted.role, Role::Place { .. }) {
+            let planned = self.around.remove(&function.address);
+            return planned
+                .map(Change::Probe)
+                .ok_or_else(|| "its code changed while we looked at it".into());
+        }
         let place = functions
             .module_of(function.address)
             .ok_or("the library it is in was unloaded")?;
@@ -113,16 +126,11 @@ impl Text {
             code: &self.code[(entry - self.at) as usize..(end - self.at) as usize],
             size: 0,
         };
-        let plan = if any { usdt::plan_before } else { usdt::plan };
-        plan(
-            &function,
-            site,
-            &self.targets,
-            &mut self.pads,
-            Options::default(),
-        )
-        .map(Change::Probe)
-        .map_err(|refusal| refusal.to_string())
+        let spot = if any { Spot::From } else { Spot::Nop };
+        let (targets, pads) = (&self.targets, &mut self.pads);
+        probe::plan(&function, site, spot, targets, pads, Options::default())
+            .map(Change::Probe)
+            .map_err(|refusal| refusal.to_string())
     }
 
     fn read(
@@ -170,7 +178,13 @@ impl Text {
             .map(|(address, size)| address + size)
             .collect();
         let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
-        let targets = Targets::of(&code, start, &starts, Some(&read));
+        // Functions without a symbol begin somewhere too.
+        let mut begins = place.module.functions(memory);
+        begins.retain(|at| (start..end).contains(at));
+        begins.extend(&starts);
+        begins.sort_unstable();
+        begins.dedup();
+        let targets = Targets::of(&code, start, &begins, Some(&read));
         let pads = Pads::of(&code, start, &ends, &targets);
         Ok(Text {
             at: start,

@@ -86,7 +86,8 @@ impl Guest {
         if guest.names.are_awaited() {
             guest.tracing.expect_definitions().map_err(explain)?;
         }
-        let refused = guest.tracing.set(wanted).map_err(explain)?;
+        let mut refused = guest.tracing.set(wanted).map_err(explain)?;
+        refused.extend(guest.set_system_calls(signatures).map_err(explain)?);
         if !guest.quiet {
             announce(&guest.tracing, asked, &refused, began.elapsed());
         }
@@ -96,7 +97,8 @@ impl Guest {
     fn new(tracing: Tracing, args: &CallsArgs) -> Self {
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
         let names = Names::of(&args.x, &presets);
-        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone());
+        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone())
+            .with_system_calls(args.system_calls);
         Guest {
             tracing,
             clock: Clock::start(),
@@ -114,6 +116,12 @@ impl Guest {
             callers: Callers::new(args.frames),
             vforks: Vforks::new(args.follow),
         }
+    }
+
+    /// Hooks system calls, if they are asked for, where it makes them now and, from then on, in libraries that come.
+    fn set_system_calls(&mut self, signatures: &Signatures) -> Result<Vec<Refused>, Error> {
+        let wanted = self.plan.system_calls(signatures, &self.selection);
+        self.tracing.set_system_calls(wanted)
     }
 
     /// What is wanted of it as it is now.
@@ -151,9 +159,14 @@ impl Guest {
         self.known.forget_ways();
         let before = self.tracing.ever_hooked();
         let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
-        let refused = self
-            .tracing
-            .follow(|tracing| plan.wanted(tracing, signatures, selection, names))?;
+        let by_number = match first {
+            true => plan.system_calls(signatures, selection),
+            false => Vec::new(),
+        };
+        let refused = self.tracing.follow(
+            |tracing| plan.wanted(tracing, signatures, selection, names),
+            by_number,
+        )?;
         if self.names.are_awaited() {
             self.tracing.expect_definitions()?;
         }
@@ -375,8 +388,13 @@ fn options(args: &CallsArgs) -> Options {
 const MOST_SAID: usize = 20;
 
 fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
+    let [hooked, all] = tracing.system_calls();
+    let system_calls = match all {
+        0 => String::new(),
+        _ => format!(" and system calls at {hooked} of {all} places"),
+    };
     eprintln!(
-        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+        "lancet: process {}: {} of {asked} functions{system_calls} hooked in {:.1} ms; it stood still for {:.1} ms",
         tracing.pid(),
         tracing.hooked(),
         took.as_secs_f64() * 1e3,

@@ -2,7 +2,7 @@
 
 use super::select::Selection;
 use super::told::{Module, Shown, Way};
-use process::functions::{Function, Functions, Place};
+use process::functions::{Function, Functions, Place, SYSTEM};
 use process::hooks::Tracing;
 use process::lanes::Line;
 use process::linkage;
@@ -16,7 +16,6 @@ use std::sync::Arc;
 type Shows = (Arc<Way>, Option<Arc<Shown>>);
 
 /// See the module's text.
-#[derive(Default)]
 pub struct Known {
     /// By the number of their hook.
     functions: HashMap<u32, Option<Arc<Function>>>,
@@ -24,6 +23,8 @@ pub struct Known {
     lines: Vec<Arc<Line>>,
     /// By the address where their file is mapped.
     modules: HashMap<u64, Arc<Module>>,
+    /// What system calls are functions of.
+    system_calls: Arc<Module>,
     /// All names of a function, by its address.
     names: HashMap<u64, Arc<[String]>>,
     /// By hook, and by the address that is returned to.
@@ -32,6 +33,25 @@ pub struct Known {
     ways: HashMap<(u32, Option<u64>, u64), Shows>,
     /// Mappings that were seen to hold stacks.
     stacks: Vec<Range<u64>>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Known {
+            functions: HashMap::new(),
+            lines: Vec::new(),
+            modules: HashMap::new(),
+            system_calls: Arc::new(Module {
+                path: SYSTEM.into(),
+                name: SYSTEM.into(),
+                ..Module::default()
+            }),
+            names: HashMap::new(),
+            calls: HashMap::new(),
+            ways: HashMap::new(),
+            stacks: Vec::new(),
+        }
+    }
 }
 
 impl Known {
@@ -81,6 +101,13 @@ impl Known {
             return Some(known.clone());
         }
         let way = match callee.zip(names) {
+            None if function.is_system_call() => Way {
+                names: [function.name.clone()].into(),
+                module: self.system_calls.clone(),
+                from: from.map(|from| self.module(from)),
+                function,
+                ..Way::default()
+            },
             // It was unloaded meanwhile.
             None => Way {
                 names: [function.name.clone()].into(),

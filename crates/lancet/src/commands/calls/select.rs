@@ -8,7 +8,8 @@
 use super::told::{Entered, Made, Shown, Way};
 use crate::cli::CallsArgs;
 use crate::preset::Preset;
-use process::functions::{Function, Functions, Place};
+use process::functions::{Function, Functions, Place, SYSTEM};
+use process::hooks::OTHERS;
 use process::probes::{self, Probe};
 use prototypes::{Filter, Where, filter::any_matches};
 use std::collections::{HashMap, HashSet};
@@ -24,7 +25,29 @@ pub struct Selection {
     named: usize,
     e: Vec<Filter>,
     l: Vec<Filter>,
+    /// All system calls, unless some of `x` name the library `SYS`.
+    system_calls: bool,
 }
+
+/// Where system calls are, to filters.
+const SYSTEM_CALLS: Where<'static> = Where {
+    path: SYSTEM,
+    soname: SYSTEM,
+    is_main: false,
+};
+
+/// Whether a filter asks for system calls, and not for whatever has such a name.
+fn is_of_system_calls(filter: &Filter) -> bool {
+    let any = Where {
+        path: "/",
+        soname: "/",
+        is_main: false,
+    };
+    filter.may_match(SYSTEM_CALLS) && !filter.may_match(any)
+}
+
+/// What system calls without a name are shown as (`conf/syscalls.conf`).
+const UNKNOWN: &str = "unknown";
 
 fn located(place: &Place) -> Where<'_> {
     Where {
@@ -68,7 +91,39 @@ impl Selection {
             named,
             e,
             l,
+            system_calls: false,
         }
+    }
+
+    /// And system calls (`-S`).
+    pub fn with_system_calls(self, system_calls: bool) -> Self {
+        Selection {
+            system_calls,
+            ..self
+        }
+    }
+
+    /// Whether calls of this system call are shown.
+    pub fn has_system_call(&self, name: &str) -> bool {
+        let named: Vec<&Filter> = self.x.iter().filter(|of| is_of_system_calls(of)).collect();
+        match named.is_empty() {
+            true => self.system_calls,
+            false => named.iter().any(|of| of.matches(name, SYSTEM_CALLS)),
+        }
+    }
+
+    /// The system calls to hook.
+    pub fn system_calls(&self) -> Vec<Function> {
+        let named = prototypes::system_calls().map(|(number, name)| (u64::from(number), name));
+        let all = named.chain([(OTHERS, UNKNOWN)]);
+        all.filter(|(_, name)| self.has_system_call(name))
+            .map(|(number, name)| Function {
+                name: name.into(),
+                module: SYSTEM.into(),
+                address: number,
+                ..Function::default()
+            })
+            .collect()
     }
 
     /// Whether a preset says what is asked for.
@@ -189,6 +244,17 @@ impl Selection {
             module: callee,
             ..
         } = way;
+        if way.function.is_system_call() {
+            let entered = Entered {
+                name: way.function.name.clone(),
+                of: Some(SYSTEM.into()),
+            };
+            let shown = Shown {
+                made: None,
+                entered: Some(entered),
+            };
+            return self.has_system_call(&way.function.name).then_some(shown);
+        }
         let place = callee.place();
         let entered = names.iter().find(|name| any_matches(&self.x, name, place));
         let made = way.from.as_ref().and_then(|from| {
@@ -218,10 +284,12 @@ impl Selection {
     pub fn recorded(args: &CallsArgs) -> Self {
         let mut x = args.x.clone();
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
-        if x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty() {
+        let all = x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty();
+        if all && !args.only {
             x.push(Filter::parse("*").expect("it is right"));
         }
         Selection::new(x, presets, args.e.clone(), args.l.clone())
+            .with_system_calls(args.system_calls || all)
     }
 
     /// Names that were asked for by `-x` and `-e` and are not among these.
@@ -240,7 +308,7 @@ impl Selection {
     pub fn unknown(&self, functions: &Functions, found: &[Function]) -> Vec<(String, Vec<String>)> {
         let wanted = self.x[..self.named]
             .iter()
-            .filter(|filter| filter.scripted().is_none())
+            .filter(|filter| filter.scripted().is_none() && !is_of_system_calls(filter))
             .chain(&self.e)
             .flat_map(Filter::names);
         let missing: Vec<&str> = wanted
