@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::harness::{
     Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, beside, fixtures, installed, lancet,
-    run, skip, soak,
+    run, skip, soak, until,
 };
 use crate::machine::{program, start};
 use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
@@ -100,12 +100,17 @@ fn a_million_of_four_threads_are_counted() {
         return;
     };
     let mut guest = start(&path, "many");
+    // Its first read is made before we come.
+    let reads = || std::fs::read_to_string(format!("/proc/{}/syscall", guest.pid)).ok();
+    until(LIMIT, "it to read", || {
+        reads()?.starts_with("0 0x0 ").then_some(())
+    });
     let watch = hooked(calls(guest.pid, &[ALL, &["-c"]].concat()));
     guest.tell(&EACH.to_string());
     guest.find("answer ");
     let output = left(watch, "many");
     assert_eq!(count(&output.stdout, "getppid@SYS"), 4 * EACH, "{output:?}");
-    // Those of its standard input beside: the first was made before we came, the last has not returned.
+    // The last of its standard input has not returned.
     let reads = count(&output.stdout, "read@SYS");
     assert_eq!(reads, 4 * EACH, "{output:?}");
     assert_eq!(count(&output.stdout, "openat@SYS"), 1, "{output:?}");
