@@ -14,6 +14,7 @@ mod places;
 mod probes;
 mod pulse;
 mod scripted;
+mod system_calls;
 mod values;
 
 use crate::sys;
@@ -21,7 +22,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Record;
 use routine::frame::flags::ENTRY_ONLY;
 use routine::frame::{Frame, Results};
-use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, want};
+use wire::calls::{
+    AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, library_line, told_line, want,
+};
 
 /// What the hooks are told; written by the command before `Board::calls` is set.
 #[unsafe(no_mangle)]
@@ -38,6 +41,7 @@ static mut CALLS: Calls = Calls {
     room: 0,
     r_debug: 0,
     line_tests: [0; 2],
+    teller: 0,
     wary: AtomicU64::new(0),
     pid: 0,
     follow: 0,
@@ -78,11 +82,33 @@ const _: () = {
 const ENTRY_WORDS: u64 = (size_of::<Entry>() / 8) as u64;
 const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
 
-/// In the first word of a frame's ticket: the session, from bit 32 on the line, from here on what is kept of a call of
-/// the VM's own.
+/// In the first word of a frame's ticket: the session, from bit 32 on the line that is told, from here on what is kept of a
+/// call of the VM's own.
 const KEPT_AT: u32 = 64 - values::KEPT;
 const PLACE: u32 = (1 << (KEPT_AT - 32)) - 1;
-const _: () = assert!(wire::calls::PLACES / 2 <= PLACE as usize);
+const _: () = assert!(wire::calls::MOST_LINES <= PLACE);
+/// In the second: the lane, and above its address, of which so many bits are used, the line of the library.
+const LIBRARY_AT: u32 = 48;
+
+/// The ticket of a call: session, lines, what is kept; lane; when it began.
+#[inline]
+fn ticket(session: u32, place: u32, kept: u64, lane: &Lane, began: u64) -> [u64; 3] {
+    let told = u64::from(told_line(place)) << 32;
+    let library = u64::from(library_line(place)) << LIBRARY_AT;
+    [
+        u64::from(session) | told | kept << KEPT_AT,
+        core::ptr::from_ref(lane).addr() as u64 | library,
+        began,
+    ]
+}
+
+/// The address of the lane and the lines of a call.
+#[inline]
+fn lane_and_lines([first, second, _]: [u64; 3]) -> (u64, u32) {
+    let told = (first >> 32) as u32 & PLACE;
+    let place = wire::calls::lines(told, (second >> LIBRARY_AT) as u32);
+    (second & ((1 << LIBRARY_AT) - 1), place)
+}
 
 /// A function is called: tells it, if that is wanted; whether its return is wanted too.
 ///
@@ -140,18 +166,18 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
             None => return 0,
         }
     }
-    let Some((lane, place)) = asked_for(calls, hook, frame, wanted) else {
+    let stack = stack_of(frame);
+    let Some((lane, place)) = asked_for(calls, hook, (frame, stack), wanted) else {
         return 0;
     };
     let at = u64::from(place) << 32;
-    let session = u64::from(board.calls.load(Ordering::Relaxed));
-    frame.ticket[0] = session | at | kept << KEPT_AT;
-    frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
+    let session = board.calls.load(Ordering::Relaxed);
+    frame.ticket = ticket(session, place, kept, lane, 0);
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
         tell_call(
             (lane, calls),
             hook,
-            frame,
+            (frame, stack),
             number | at,
             wanted,
             sys::ticks(),
@@ -172,11 +198,11 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
 fn asked_for(
     calls: &Calls,
     hook: &Hook,
-    frame: &Frame,
+    (frame, stack): (&Frame, u64),
     wanted: u64,
 ) -> Option<(&'static Lane, u32)> {
     // SAFETY: the command wrote the condition.
-    let meets = |bits| unsafe { asked::at_call(hook.asks_call, frame, bits) };
+    let meets = |bits| unsafe { asked::at_call(hook.asks_call, (frame, stack), bits) };
     if wanted & want::ASKS != 0 && !meets(0) {
         return None;
     }
@@ -254,7 +280,7 @@ unsafe fn look_at_x87(at: u64, words: u64) {
 fn tell_call(
     (lane, calls): (&Lane, &Calls),
     hook: &Hook,
-    frame: &Frame,
+    (frame, stack): (&Frame, u64),
     which: u64,
     wanted: u64,
     ticks: u64,
@@ -269,11 +295,10 @@ fn tell_call(
     let Some(mut record) = Record::begin(lane, calls, &crate::BOARD, kind, body) else {
         return;
     };
-    let arguments = Frame::stack_arguments(frame);
     let entry = Entry {
         hook: which,
         ticks,
-        frame: arguments.addr() as u64,
+        frame: stack,
         caller: frame.return_address,
         registers: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
@@ -287,7 +312,7 @@ fn tell_call(
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
         if hook.at_entry[1] != 0 {
-            let end = captures::copy(hook.at_entry, frame, None, &record, fixed, 0);
+            let end = captures::copy(hook.at_entry, (frame, stack), None, &record, fixed, 0);
             record.shorten(lane, end);
         }
     }
@@ -305,12 +330,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         let frame = &*frame;
         (frame, &*results, &*frame.descriptor.cast::<Hook>())
     };
-    let [ticket, lane, began] = frame.ticket;
+    let [ticket, _, began] = frame.ticket;
+    let (lane, place) = lane_and_lines(frame.ticket);
     let board = &crate::BOARD;
     // SAFETY: as in `enter`.
     let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
     if wanted & want::NOTICES != 0 {
-        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+        let which = (wanted, hook.place);
+        notices::at_return(calls, board, which, ticket as u32, results.rax);
     }
     // Of a session before this one, or told to a fork's parent.
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
@@ -331,12 +358,61 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
     let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread(calls) {
-        true => (lane, (ticket >> 32) as u32 & PLACE),
+        true => (lane, place),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
             None => return,
         },
     };
+    tell_end(
+        (lane, calls),
+        hook,
+        (frame, stack_of(frame)),
+        results,
+        Ended {
+            number,
+            place,
+            wanted,
+            began,
+            now,
+            kept: ticket >> KEPT_AT,
+        },
+    );
+}
+
+/// Where a call's stack arguments begin; names the call.
+fn stack_of(frame: &Frame) -> u64 {
+    Frame::stack_arguments(frame).addr() as u64
+}
+
+/// What is known of a call that has returned.
+struct Ended {
+    number: u64,
+    place: u32,
+    wanted: u64,
+    began: u64,
+    now: u64,
+    kept: u64,
+}
+
+/// Tells that a call has returned, or counts it; if it was held, the call too.
+#[inline]
+fn tell_end(
+    (lane, calls): (&Lane, &Calls),
+    hook: &Hook,
+    (frame, stack): (&Frame, u64),
+    results: &Results,
+    ended: Ended,
+) {
+    let board = &crate::BOARD;
+    let Ended {
+        number,
+        place,
+        wanted,
+        began,
+        now,
+        kept,
+    } = ended;
     if wanted & want::HELD != 0 {
         let took = now.wrapping_sub(began);
         let meets = || {
@@ -345,14 +421,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
                 _ => places::current(lane, calls, board).1,
             };
             // SAFETY: the command wrote the condition.
-            unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) }
+            unsafe { asked::at_return(hook.asks_return, (frame, stack), results, took, bits) }
         };
         if took < hook.least_ticks || !meets() {
             return;
         }
         if wanted & want::COUNT == 0 {
             let which = number | u64::from(place) << 32;
-            tell_call((lane, calls), hook, frame, which, wanted, began);
+            tell_call((lane, calls), hook, (frame, stack), which, wanted, began);
         }
     }
     if wanted & want::COUNT != 0 {
@@ -375,7 +451,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     let told = Return {
         hook: number | x87 << 32,
         ticks: now,
-        frame: Frame::stack_arguments(frame).addr() as u64,
+        frame: stack,
         registers: [results.rax, results.rdx],
     };
     // SAFETY: the parts add up to `body`.
@@ -390,11 +466,11 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         if hook.at_return[1] != 0 {
             let end = captures::copy(
                 hook.at_return,
-                frame,
+                (frame, stack),
                 Some(results),
                 &record,
                 fixed,
-                ticket >> KEPT_AT,
+                kept,
             );
             record.shorten(lane, end);
         }

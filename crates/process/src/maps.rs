@@ -99,7 +99,7 @@ impl Mapping {
         self.end - self.start
     }
 
-    /// Whether it has that path, or that name of the kernel's.
+    /// Whether it has that path, or that name of the kernel's (`[vdso]`).
     pub fn is_named(&self, name: &str) -> bool {
         self.path
             .as_deref()

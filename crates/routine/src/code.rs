@@ -409,6 +409,9 @@ macro_rules! routines {
             "mov [rsp - 8], r11",
             "mov r11, [rsp - 16]",
             "jmp [rsp - 8]",
+            // For remote calls: the program's own may be hooked.
+            "syscall",
+            "ret",
             ".popsection",
             // DWARF 5 section 6.4, in the form of .eh_frame (LSB core, 10.6.1). 0x0c, 7, 8: CFA = rsp + 8; 0x0c, 6, 16: CFA = rbp + 16;
             // 0x86, 2: rbp at CFA - 16; 0xc6: rbp unchanged; 4: advance.

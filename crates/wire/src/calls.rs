@@ -21,7 +21,15 @@
 //!
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
+mod place;
+mod system_call;
+
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
+pub use place::{
+    LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
+};
+pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
 /// What hooks are told, and where everything is: one static of the agent.
 #[derive(Debug)]
@@ -52,6 +60,8 @@ pub struct Calls {
     pub r_debug: u64,
     /// What lines are looked through for: address of the words, and how many.
     pub line_tests: [u64; 2],
+    /// Which line is told, where libraries stand between it and the call: a [`teller`].
+    pub teller: u64,
     /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
     /// (greenlet). Nothing is followed then that was not proven readable.
     pub wary: AtomicU64,
@@ -171,6 +181,11 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`]. [`Self::names`]
+    /// is then a table of addresses of hooks by the number of the system call: they say what is wanted of it.
+    pub instruction: u64,
+    /// Its number, if that is the same at each turn; else [`NO_NUMBER`]; [`CALLED`], if it is a call of a function that makes it.
+    pub fixed: u64,
 }
 
 /// One of several functions of a script's language that have their code in common.
@@ -238,6 +253,10 @@ pub mod want {
     pub const ASKS_LINE: u64 = 4096;
     /// The call is told when it has returned, if then it is to be told.
     pub const HELD: u64 = 8192;
+    /// It stands before a system call.
+    pub const SYSTEM_CALL: u64 = 1 << 14;
+    /// It stands behind one.
+    pub const SYSTEM_RETURN: u64 = 1 << 15;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -246,12 +265,16 @@ pub mod want {
     pub const FORKS: u64 = 1 << 34;
     /// The VM calls it when it begins with the script: say so.
     pub const SCRIPT: u64 = 1 << 35;
+    /// It picks the function that is called by its name (IFUNC): say which.
+    pub const PICKS: u64 = 1 << 36;
+    /// It is where both sides of `vfork` go on: tell their returns.
+    pub const BACK: u64 = 1 << 37;
     /// What the user may want.
     pub const TOLD: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
-    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
     /// What is said by a notice.
-    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
 }
 
 /// Where a probe's argument is, in two words.
@@ -307,29 +330,20 @@ pub struct Lane {
     pub counts: AtomicU64,
     /// Words ever read; the command's alone, on a line of its own.
     pub taken: Taken,
+    /// System calls that have not returned, as a ring: signal handlers make more of them within one.
+    pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
+    /// How many are open; some of them may never return.
+    pub depth: AtomicU64,
+    /// Not 0: a child of vfork runs as this thread, which waits for it.
+    pub lent: AtomicU64,
 }
+
+const _: () = assert!(size_of::<Lane>() <= crate::PAGE);
 
 /// See [`Lane::taken`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Taken(pub AtomicU64);
-
-/// Lines that one lane can tell apart; a power of two.
-pub const PLACES: usize = 4096;
-
-/// A script line that a lane knows: an entry of an open-addressed table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Place {
-    /// The code and the point in it, as the VM has them; 0 = empty.
-    pub code: u64,
-    /// See `code`.
-    pub point: u64,
-    /// What tells code at the same address apart: its path and name objects, mixed.
-    pub witness: u64,
-    /// Its number; in the upper half which of [`Calls::line_tests`] it meets.
-    pub number: u64,
-}
 
 /// Entries of a lane's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
 /// taken only where something is counted.
@@ -342,7 +356,7 @@ pub const BUCKETS: usize = 168;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Count {
-    /// Number of the hook plus one, and of the line in the upper half; 0 = empty.
+    /// Number of the hook plus one, and of the line that is told in the upper half; 0 = empty.
     pub key: u64,
     /// Calls that have returned.
     pub calls: u64,
@@ -405,7 +419,7 @@ pub mod kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
-    /// Number of the hook; in the upper half that of the line, 0 = none.
+    /// Number of the hook; in the upper half its [`lines`].
     pub hook: u64,
     /// Time-stamp counter.
     pub ticks: u64,
@@ -433,21 +447,6 @@ pub struct Return {
     /// rax, rdx.
     pub registers: [u64; 2],
 }
-
-/// A script line seen for the first time in this lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct NewPlace {
-    /// Its number.
-    pub number: u32,
-    /// The line.
-    pub line: u32,
-    /// Bytes of path and of name that follow, each padded to whole words.
-    pub lengths: [u32; 2],
-}
-
-/// Bytes kept of a path or a name.
-pub const LONGEST_NAME: usize = 512;
 
 /// The first word of a record.
 #[inline]

@@ -1,5 +1,6 @@
 //! What is asked of hooks, and how it went.
 
+use super::Role;
 use crate::functions::Function;
 use routine::frame::Guard;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub struct Options {
     pub room: u64,
     /// What lines are looked through for: words for `capture::condition::line_bits`.
     pub line_tests: Vec<u64>,
+    /// Whose line is told: a [`wire::calls::teller`].
+    pub teller: u64,
     /// Children are followed.
     pub follow: bool,
 }
@@ -61,6 +64,28 @@ pub struct Wanted {
     /// Several functions of the script's language that have this code in common, each with what tells it from the
     /// others; calls of others are not told. Empty = it is this one function.
     pub names: Vec<(u64, Function)>,
+    /// What it is of.
+    pub role: Role,
+}
+
+impl Wanted {
+    /// Nothing of a function yet.
+    pub fn of(function: Function) -> Self {
+        Wanted {
+            function,
+            want: 0,
+            stack: Some(0),
+            callers: Vec::new(),
+            copy: [Vec::new(), Vec::new()],
+            probe: None,
+            asks: [Vec::new(), Vec::new()],
+            guard: None,
+            least_ticks: 0,
+            routine: CALL_THROUGH,
+            names: Vec::new(),
+            role: Role::Function,
+        }
+    }
 }
 
 /// [`Wanted::routine`] of a function whose calls are told.
