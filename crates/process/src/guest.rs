@@ -122,6 +122,12 @@ impl Status {
             });
         }
         match self.state {
+            'Z' if threads_live_on(pid) => {
+                return Err(Error::NotAGuest {
+                    pid,
+                    reason: "its first thread has ended while others run on, and the kernel shows the memory of a process by its first thread",
+                });
+            }
             'Z' => return Err(Error::Zombie(pid)),
             'X' => return Err(Error::Gone(pid)),
             _ => {}
@@ -142,6 +148,11 @@ impl Status {
         Status::read(self.pid)
             .is_ok_and(|now| now.start == self.start && !matches!(now.state, 'Z' | 'X'))
     }
+}
+
+/// Whether a process whose first thread is a zombie has others (`pthread_exit` in `main`).
+fn threads_live_on(pid: i32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1)
 }
 
 /// What opening a process begins with: who it is, its memory, its mappings; or what stands against it, before it is

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::harness::{Guest, stack, text};
+use super::harness::{Guest, folder, stack, text};
 
 /// Either an answer, or one line that says why not.
 fn is_answered(output: &std::process::Output) {
@@ -103,6 +103,41 @@ fn a_guest_that_stands_already() {
     assert!(stands(id));
     send(nix::sys::signal::Signal::SIGCONT);
     assert!(guest.end());
+}
+
+/// `pthread_exit` in `main`: no zombie that waits for its parent.
+#[test]
+fn a_guest_whose_first_thread_has_ended() {
+    let folder = folder("first-ended");
+    let (source, program) = (folder.join("leaves.c"), folder.join("leaves"));
+    let text = "#include <pthread.h>\n#include <unistd.h>\nvoid *waits(void *a) { char c; return (void *)read(0, &c, 1); }\n\
+        int main(void) { pthread_t one; pthread_create(&one, 0, waits, 0); pthread_exit(0); }\n";
+    std::fs::write(&source, text).expect("written");
+    let built = Command::new("gcc")
+        .args(["-pthread", "-w", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status();
+    assert!(built.expect("gcc").success());
+    let mut guest = Command::new(&program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let status = format!("/proc/{}/status", guest.id());
+    wait_for("a first thread that ended", || {
+        std::fs::read_to_string(&status)
+            .expect("it is there")
+            .contains("State:\tZ")
+    });
+    let output = stack(&["-p", &guest.id().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said.lines().count() == 1 && said.contains("its first thread has ended"),
+        "{said}"
+    );
+    drop(guest.stdin.take());
+    guest.wait().expect("it ends");
 }
 
 #[test]
