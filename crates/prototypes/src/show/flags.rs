@@ -1,6 +1,13 @@
-//! A word by the names of its bits.
+//! A word by its name, or by those of its bits.
 
 use super::number::{self, Base};
+
+/// The name of a word of so many bytes.
+pub(super) fn name(word: u64, size: u32, names: &[(Box<str>, i64)]) -> Option<&str> {
+    let mask = u64::MAX >> (64 - 8 * size);
+    let named = |(_, number): &&(Box<str>, i64)| *number as u64 & mask == word;
+    names.iter().find(named).map(|(name, _)| &**name)
+}
 
 /// `O_WRONLY|O_CREAT|0x8`: bits by their names, the rest as a number.
 pub(super) fn flags(word: u64, names: &[(Box<str>, i64)]) -> String {

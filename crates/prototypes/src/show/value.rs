@@ -149,13 +149,8 @@ impl<'w> Writer<'w> {
             Some(Lens::String) => self.string(value),
             Some(Lens::Enum(names)) if value.ty.is_integer() => {
                 let word = self.word(value)?;
-                let size = value.ty.size();
-                let mask = u64::MAX >> (64 - 8 * size);
-                match names
-                    .iter()
-                    .find(|(_, number)| *number as u64 & mask == word)
-                {
-                    Some((name, _)) => self.out.push_str(name),
+                match super::flags::name(word, value.ty.size(), names) {
+                    Some(name) => self.out.push_str(name),
                     None => return self.plain(value, Base::Default),
                 }
                 Ok(())
