@@ -38,6 +38,7 @@ use crate::heart::Heart;
 use crate::lanes::Lanes;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::pool;
 use crate::resident::Resident;
 use crate::stop::Ties;
 use areas::Areas;
@@ -151,7 +152,7 @@ impl Tracing {
         }
         match left.is_empty() {
             true => Ok(()),
-            false => self.lift(&left).map(drop),
+            false => self.lift(&left, false).map(drop),
         }
     }
 
@@ -233,8 +234,9 @@ impl Tracing {
         set.map(|()| refused)
     }
 
-    /// Puts back what stood at these places; where each thread's stack ended meanwhile.
-    fn lift(&mut self, places: &[u64]) -> Result<Vec<u64>> {
+    /// Puts back what stood at these places; where each thread's stack ended meanwhile. When we are `leaving`, the guest gets
+    /// memory of its own for the lanes.
+    fn lift(&mut self, places: &[u64], leaving: bool) -> Result<Vec<u64>> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
         let mut timing = self.timing;
         let pads: Vec<(u64, u64)> = places
@@ -269,6 +271,9 @@ impl Tracing {
                         }
                     }
                     known.set = false;
+                }
+                if leaving {
+                    pool::withdraw(&memory, &self.resident, borrowed)?;
                 }
                 let others = stop.threads().filter(|tid| *tid != status.pid);
                 let others = others.filter_map(|tid| Some(crate::ptrace::registers(tid).ok()?.rsp));
@@ -361,13 +366,13 @@ impl Tracing {
             .filter(|(place, known)| known.set && !unwinder.contains(place))
             .map(|(place, _)| *place)
             .collect();
-        let mut lifted = self.lift(&set);
+        let mut lifted = self.lift(&set, true);
         let parked = match &lifted {
             Ok(stacks) => self.has_parked_frames(stacks),
             Err(_) => true,
         };
         if lifted.is_ok() && !unwinder.is_empty() && !parked {
-            lifted = self.lift(&unwinder);
+            lifted = self.lift(&unwinder, false);
         }
         for known in self.hooks.values() {
             if known.hook.want != 0 {

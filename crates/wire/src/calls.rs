@@ -27,10 +27,19 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Calls {
-    /// Address of the lane of each thread, by hash of its thread pointer; open addressing.
+    /// Address of the lane of each thread, by hash of its thread pointer; open addressing. 0 = none yet, [`MOVED`] = it
+    /// stands elsewhere now.
     pub lanes: [AtomicU64; LANES],
     /// How many lanes were ever made: the table need not be looked through while this stands.
     pub made: AtomicU64,
+    /// Calls of threads that got no lane.
+    pub unlaned: AtomicU64,
+    /// Where in the table lanes of dead threads are looked for next.
+    pub sweep: AtomicU64,
+    /// Where lanes are made that the command shares.
+    pub pool: Pool,
+    /// The child of fork, as it is numbered in its own namespace, that has its lanes for itself now: it can be followed.
+    pub apart: AtomicU64,
     /// Bytes of a lane's ring, a power of two.
     pub ring: u64,
     /// Cycles that a hook waits at most for room in its lane.
@@ -69,8 +78,6 @@ pub struct Calls {
     pub late: AtomicU64,
     /// 1 = this child is not followed: it need not wait.
     pub refused: AtomicU64,
-    /// Threads that got no lane.
-    pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
     pub areas: [Area; AREAS],
 }
@@ -80,6 +87,48 @@ pub const FACTS: usize = 24;
 
 /// Threads that can have a lane.
 pub const LANES: usize = 4096;
+
+/// In [`Calls::lanes`]: the lane that was here serves another thread.
+pub const MOVED: u64 = 1;
+
+/// In [`Lane::tid`]: whoever has the lane is to say who it is.
+pub const UNKNOWN: u32 = u32::MAX;
+/// In [`Lane::tid`]: it is being taken from a dead thread.
+pub const TAKEN: u32 = 0;
+
+/// Memory for lanes that outlives the guest, because the command has it mapped too. Slots of [`slot`] bytes, each a lane with
+/// all that belongs to it. Lanes that find no slot are made in memory of the guest's own.
+///
+/// ```text
+///   slot   Lane, a page │ lines │ ring │ counts
+/// ```
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pool {
+    /// Its address; 0 = there was never one. It stays for good, shared or not: lanes are never unmapped.
+    pub at: u64,
+    /// Slots that it has.
+    pub slots: u64,
+    /// Bytes of a slot.
+    pub slot: u64,
+    /// 1 = it is shared now: slots may be taken.
+    pub open: u64,
+    /// Slots that were taken.
+    pub used: AtomicU64,
+    /// 1 = threads may be asked whether they live: no filter forbids it.
+    pub asks: u64,
+    /// What it is called in the list of mappings, with its final NUL.
+    pub name: [u8; 8],
+}
+
+/// See [`Pool::name`].
+pub const POOL_NAME: [u8; 8] = *b"lancet\0\0";
+
+/// Bytes of a slot of the [`Pool`] with a ring of so many.
+pub const fn slot(ring: u64) -> u64 {
+    let tables = PLACES * size_of::<Place>() + COUNTS * size_of::<Count>();
+    (crate::PAGE as u64 + ring + tables as u64).next_multiple_of(crate::PAGE as u64)
+}
 
 /// Mappings that can be noted.
 pub const AREAS: usize = 64;
@@ -283,7 +332,7 @@ pub const NO_POINTER: u64 = 1 << 63;
 pub struct Lane {
     /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
-    /// The kernel's id of that thread, as it was last seen.
+    /// The kernel's id of that thread, as it was last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,
     /// Session this lane was last used in, cut to 32 bits.
     pub session: AtomicU32,
@@ -301,6 +350,8 @@ pub struct Lane {
     pub last_place: AtomicU32,
     /// Counts that found no room in the table.
     pub uncounted: AtomicU32,
+    /// 1 = the id stands in the thread's own block, where the kernel clears it when the thread is dead.
+    pub has_block: AtomicU64,
     /// Table of [`Count`]s; 0 = none yet.
     pub counts: AtomicU64,
     /// Words ever read; the command's alone, on a line of its own.

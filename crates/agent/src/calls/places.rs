@@ -147,6 +147,10 @@ fn bits(calls: &Calls, path: &[u8; LONGEST_NAME], name: &[u8; LONGEST_NAME], wor
 
 /// Forgets a lane's lines.
 pub fn forget(lane: &Lane) {
+    // A number is taken before anything is written.
+    if lane.last_place.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     for at in 0..PLACES {
         // SAFETY: within the lane's table.
         unsafe { (lane.places as *mut Place).add(at).write(Place::default()) };

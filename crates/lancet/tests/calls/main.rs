@@ -11,6 +11,7 @@
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
+//! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
@@ -47,6 +48,7 @@ mod family;
 mod interpreters;
 mod json;
 mod killed;
+mod lasting;
 mod late;
 mod lines;
 mod linked;

@@ -15,8 +15,10 @@ use crate::image::Image;
 use crate::lanes::Lanes;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::pool;
 use crate::resident::Resident;
 use crate::ruby;
+use crate::seccomp;
 use crate::stop::{Stop, Ties};
 use crate::tracee::Tracee;
 use std::collections::HashMap;
@@ -87,6 +89,13 @@ impl Tracing {
         tracing.gate(tracing.session)?;
         tracing.ties = Ties::None;
         Ok(tracing)
+    }
+
+    /// Whether a child of this process has its lanes for itself, as it must before we take it. An error means that it is gone.
+    pub fn is_apart(&self, pid: i32) -> Result<bool> {
+        let memory = GuestMemory::open(pid)?;
+        let at = self.resident.header.calls + offset_of!(Calls, apart) as u64;
+        Ok(memory.word(at)? == u64::from(state::own_id(pid, pid)))
     }
 
     /// Takes a child of this process that waits for us. Where that fails it need not wait any longer.
@@ -237,7 +246,8 @@ impl Tracing {
         } = ground;
         let session = (heart::unique() as u32).max(1);
         let mut timing = Timing::default();
-        let (resident, no_lines) = stopped(
+        let filtered = status.seccomp != 0;
+        let (resident, no_lines, pool) = stopped(
             &status,
             &memory,
             gadgets,
@@ -246,18 +256,25 @@ impl Tracing {
             |stop, borrowed| {
                 let resident = Resident::place(found, borrowed, &memory, image)?;
                 resident.check_free(&memory)?;
+                if resident.state(&memory)? == wire::State::Open {
+                    // Whoever had it was killed.
+                    pool::close_left(&memory, borrowed)?;
+                }
                 take(&resident, &memory, &options, session)?;
+                let pid = status.pid;
+                let asks = !filtered || seccomp::check(pid, pid, &seccomp::OF_POOL).is_ok();
+                let pool = pool::open(&memory, &resident, borrowed, (options.ring, asks))?;
                 let no_lines = match script {
                     Some(script) => learn(&resident, &memory, stop, borrowed, script)?,
                     None => None,
                 };
-                Ok((resident, no_lines))
+                Ok((resident, no_lines, pool))
             },
         )?;
         let heart = start_heart(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
         areas.forget_programs();
-        let lanes = Lanes::open(memory.clone(), resident.header.calls, session)?;
+        let lanes = Lanes::open(memory.clone(), pool, resident.header.calls, session)?;
         Ok(Tracing {
             status,
             gadgets,

@@ -13,7 +13,7 @@ use process::seized::Seized;
 use process::stop::Ties;
 use process::tracee::{Happening, Tracee};
 use process::{Error, Image};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What the others must know of.
 pub enum Step {
@@ -42,7 +42,12 @@ pub(super) struct Life {
     keep: bool,
     /// Something of it was not seen.
     missed: bool,
+    /// Children that are not ready to be opened yet, and since when they are known.
+    children: Vec<(i32, Instant)>,
 }
+
+/// A child that is not ready by then never will be.
+const CHILDHOOD: Duration = Duration::from_secs(10);
 
 impl Guest {
     /// Takes a process that stands at its exec. With `keep` we stay its tracer.
@@ -85,8 +90,12 @@ impl Guest {
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
     ) -> bool {
-        let mut any = self.tend_tracee(args, signatures, tell, steps);
-        if self.is_over() {
+        let mut any = self.tend_children(args, tell, steps);
+        if self.life.end.is_some() {
+            return any;
+        }
+        any |= self.tend_tracee(args, signatures, tell, steps);
+        if self.life.end.is_some() {
             return any;
         }
         any |= self.hear(args, signatures, tell, steps).unwrap_or(false);
@@ -147,7 +156,7 @@ impl Guest {
                         Ok(code) => End::Exited(code),
                         Err(signal) => End::Killed(signal),
                     });
-                    self.read(tell);
+                    self.drain(tell);
                     self.end(end, tell);
                     return true;
                 }
@@ -233,8 +242,8 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
-                    self.drain(tell);
-                    steps.extend(self.adopt(child, args).map(Step::Child));
+                    self.life.children.push((child, Instant::now()));
+                    self.tend_children(args, tell, steps);
                 }
                 Says::Script => {
                     let begun = self.tracing.script_begins();
@@ -263,6 +272,37 @@ impl Guest {
             }
             Err(error) => self.stumble(&error),
         }
+    }
+
+    /// Opens children that are ready for it.
+    fn tend_children(
+        &mut self,
+        args: &CallsArgs,
+        tell: &mut dyn FnMut(Told),
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        let mut any = false;
+        for (child, since) in std::mem::take(&mut self.life.children) {
+            let ready = self.tracing.is_apart(child);
+            if matches!(ready, Ok(false)) && since.elapsed() < CHILDHOOD {
+                self.life.children.push((child, since));
+                continue;
+            }
+            any = true;
+            // Lines that both know.
+            self.drain(tell);
+            match ready {
+                Ok(true) | Err(_) => steps.extend(self.adopt(child, args).map(Step::Child)),
+                Ok(false) => {
+                    eprintln!(
+                        "lancet: process {child}, a child of {}, is not followed: it has no memory for lanes of its own",
+                        self.pid()
+                    );
+                    self.life.missed = true;
+                }
+            }
+        }
+        any
     }
 
     fn adopt(&mut self, pid: i32, args: &CallsArgs) -> Option<Box<Guest>> {
@@ -304,6 +344,14 @@ impl Guest {
 
     /// Its memory is gone.
     fn is_gone(&mut self, tell: &mut dyn FnMut(Told)) {
+        let took = self.tracing.lanes().gone();
+        if self.life.says.is_none() && !self.life.leaves && took != 0 {
+            eprintln!(
+                "lancet: process {}: what {took} of its threads told last is lost with its memory",
+                self.pid()
+            );
+            self.life.missed = true;
+        }
         let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
             (true, ..) => End::Replaced,
             (_, Some(code), _) => End::Exited(code),
@@ -345,7 +393,7 @@ impl Guest {
 
     /// Whether nothing comes of it any more.
     pub fn is_over(&self) -> bool {
-        self.life.end.is_some()
+        self.life.end.is_some() && self.life.children.is_empty()
     }
 
     /// How it has ended.
@@ -376,17 +424,18 @@ impl Guest {
 
     /// What was counted, by function and line.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        match (self.count(), self.life.counts.take()) {
-            (Ok(counts), _) | (Err(_), Some(counts)) => Ok(counts),
-            (Err(error), None) => Err(error),
+        match (self.tracing.lanes().gone(), self.life.counts.take()) {
+            // Lanes went with it after they were read.
+            (1.., Some(counts)) => Ok(counts),
+            _ => self.count(),
         }
     }
 
     /// What got lost.
     pub fn losses(&mut self) -> Result<Losses, Error> {
-        match (self.tracing.lanes().losses(), self.life.losses) {
-            (Err(_), Some(losses)) => Ok(losses),
-            (losses, _) => losses,
+        match (self.tracing.lanes().gone(), self.life.losses) {
+            (1.., Some(losses)) => Ok(losses),
+            _ => self.tracing.lanes().losses(),
         }
     }
 
