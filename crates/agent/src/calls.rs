@@ -367,12 +367,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         }
     }
     if wanted & want::COUNT != 0 {
-        return counts::add(
-            (lane, calls),
-            number as u32,
-            place,
-            now.wrapping_sub(began),
-        );
+        return counts::add((lane, calls), number as u32, place, now.wrapping_sub(began));
     }
     if wanted & want::RETURN == 0 {
         return;

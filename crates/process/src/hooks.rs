@@ -19,6 +19,7 @@
 mod areas;
 mod asked;
 mod change;
+mod left;
 mod named;
 mod notices;
 mod open;
@@ -36,7 +37,6 @@ use crate::functions::{Function, Functions};
 use crate::guest::{self, Status};
 use crate::heart::Heart;
 use crate::lanes::Lanes;
-use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::pool;
 use crate::resident::Resident;
@@ -45,6 +45,7 @@ use areas::Areas;
 pub use asked::{CALL_THROUGH, Options, PROBE, Refused, Timing, Wanted};
 use asked::{FIND_FDE, LEAST_PATIENCE};
 pub use notices::{Notice, Says};
+pub(crate) use left::lift as lift_left;
 use standstill::stopped;
 pub use state::Script;
 use std::collections::HashMap;
@@ -129,10 +130,7 @@ impl Tracing {
         let mut left = Vec::new();
         for (at, mut hook) in self.areas.hooks(&self.memory)? {
             self.next_number = self.next_number.max(hook.number + 1);
-            let set = patches(&hook).iter().any(|patch| {
-                self.now(patch)
-                    .is_some_and(|now| now[..] == patch.is[..now.len()])
-            });
+            let set = left::stands(&self.memory, &hook);
             if hook.want != 0 {
                 hook.want = 0;
                 self.silence(at)?;
@@ -154,13 +152,6 @@ impl Tracing {
             true => Ok(()),
             false => self.lift(&left, false).map(drop),
         }
-    }
-
-    /// What stands where a patch is or will be.
-    fn now(&self, patch: &Patched) -> Option<Vec<u8>> {
-        let mut now = vec![0; (patch.length as usize).min(patch.is.len())];
-        self.memory.read_bytes(patch.at, &mut now).ok()?;
-        Some(now)
     }
 
     fn silence(&self, at: u64) -> Result<()> {
@@ -239,12 +230,8 @@ impl Tracing {
     fn lift(&mut self, places: &[u64], leaving: bool) -> Result<Vec<u64>> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
         let mut timing = self.timing;
-        let pads: Vec<(u64, u64)> = places
-            .iter()
-            .filter_map(|place| self.hooks.get(place))
-            .filter(|known| patches(&known.hook).len() > 1)
-            .map(|known| (known.hook.patches[0].at, known.hook.stub))
-            .collect();
+        let known = places.iter().filter_map(|place| self.hooks.get(place));
+        let hooks: Vec<Hook> = known.map(|known| known.hook).collect();
         let lifted = stopped(
             &status,
             &memory,
@@ -252,32 +239,16 @@ impl Tracing {
             self.ties,
             &mut timing,
             |stop, borrowed| {
-                threads::take_jumps(borrowed, &stop.threads().collect::<Vec<_>>(), &pads)?;
+                left::put_back(stop, borrowed, &memory, &hooks)?;
                 for place in places {
-                    let Some(known) = self.hooks.get_mut(place) else {
-                        continue;
-                    };
-                    for patch in patches(&known.hook).iter().rev() {
-                        let length = (patch.length as usize).min(patch.is.len());
-                        let mut now = [0; 8];
-                        // A library that was unloaded has taken its hooks with it.
-                        if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
-                            && now[..length] == patch.is[..length]
-                        {
-                            memory.write(patch.at, &patch.was[..length])?;
-                            if patch.at == known.hook.place {
-                                set::raise(&memory, &known.hook, -1);
-                            }
-                        }
+                    if let Some(known) = self.hooks.get_mut(place) {
+                        known.set = false;
                     }
-                    known.set = false;
                 }
                 if leaving {
                     pool::withdraw(&memory, &self.resident, borrowed)?;
                 }
-                let others = stop.threads().filter(|tid| *tid != status.pid);
-                let others = others.filter_map(|tid| Some(crate::ptrace::registers(tid).ok()?.rsp));
-                Ok(others.chain([borrowed.registers().rsp]).collect())
+                Ok(left::stacks(stop, borrowed))
             },
         );
         self.timing = timing;
@@ -404,13 +375,9 @@ impl Tracing {
     }
 
     fn has_parked_frames(&self, stacks: &[u64]) -> bool {
-        let [routine, end, _] = self.resident.header.routines;
-        let Ok(maps) = Maps::read(self.status.pid) else {
-            return false;
-        };
         let mut ours = self.lanes.ranges();
         ours.push(self.agent());
-        parked::may_be(&self.memory, &maps, routine..end, &ours, stacks)
+        parked::may_be(&self.memory, &self.resident, &ours, stacks)
     }
 }
 

@@ -130,7 +130,11 @@ pub fn open(
     let name = pool(resident) + offset_of!(calls::Pool, name) as u64;
     let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
     let shared = borrowed
-        .syscall("memfd_create", libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0])
+        .syscall(
+            "memfd_create",
+            libc::SYS_memfd_create,
+            [name, flags, 0, 0, 0, 0],
+        )
         .and_then(|file| {
             let shared = map(memory, borrowed, file, there);
             let close = [file, 0, 0, 0, 0, 0];
@@ -171,7 +175,9 @@ fn slots(pid: i32, slot: u64) -> u64 {
         return 0;
     }
     let limits = read("limits");
-    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    let limit = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"));
     let limit = limit.and_then(|line| line.split_ascii_whitespace().next());
     match limit.and_then(|limit| limit.parse::<u64>().ok()) {
         Some(limit) => (limit.saturating_sub(kib("VmSize:") << 10) / PART / slot).min(SLOTS),
@@ -215,7 +221,14 @@ fn map_shared(
 ) -> Result<u64> {
     let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | fixed) as u64;
-    let arguments = [at.unwrap_or(0), bytes, protection as u64, flags, file, offset];
+    let arguments = [
+        at.unwrap_or(0),
+        bytes,
+        protection as u64,
+        flags,
+        file,
+        offset,
+    ];
     borrowed.syscall("mmap", libc::SYS_mmap, arguments)
 }
 
@@ -240,6 +253,12 @@ pub fn withdraw(memory: &GuestMemory, resident: &Resident, borrowed: &mut Borrow
         borrowed.map(there.at + used, all - used, libc::PROT_NONE, flags)?;
     }
     Ok(())
+}
+
+/// Where a guest has it, shared or not.
+pub fn range(memory: &GuestMemory, resident: &Resident) -> Result<Range<u64>> {
+    let there = There::read(memory, resident)?;
+    Ok(there.at..there.at + there.bytes())
 }
 
 /// Closes files that a session which was killed at a bad moment has left open in a guest.

@@ -80,7 +80,11 @@ pub const OF_POOL: [Call; 7] = [
         [0, 0, READ | WRITE, SHARED | libc::MAP_FIXED as u64, 3, 0],
     ),
     call("mmap", libc::SYS_mmap, [0, 0, 0, SHARED, 3, 0]),
-    call("mprotect", libc::SYS_mprotect, [0, 0, READ | WRITE, 0, 0, 0]),
+    call(
+        "mprotect",
+        libc::SYS_mprotect,
+        [0, 0, READ | WRITE, 0, 0, 0],
+    ),
     call(
         "madvise",
         libc::SYS_madvise,

@@ -199,7 +199,7 @@ impl Tracing {
     /// Learns what the agent must know of threads and of the VM, once they are there.
     pub fn look_again(&mut self) -> Result<()> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
-        let maps = Maps::read(status.pid).map_err(|_| Error::Gone(status.pid))?;
+        let maps = Maps::of(status.pid)?;
         self.functions.refresh(status.pid, &memory, &maps)?;
         let script = Script::find(status.pid, &memory, &maps, &self.functions);
         let mut timing = self.timing;

@@ -52,7 +52,10 @@ impl Place {
 
     /// The lanes that can be read when the guest is gone.
     pub fn lanes_that_stay(&self) -> Vec<u64> {
-        self.pool.as_ref().map(|pool| pool.lanes()).unwrap_or_default()
+        self.pool
+            .as_ref()
+            .map(|pool| pool.lanes())
+            .unwrap_or_default()
     }
 
     /// The pool, in the guest.

@@ -203,13 +203,16 @@ impl Guest {
         self.introduce(tell);
         let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let there = lanes.look().is_ok();
+        let there = lanes.look();
         let any = lanes.fill(most);
         self.tell(tell);
         let any = matches!(any, Ok(true));
         self.pace.read(any);
         // What is shared with it outlives it.
-        self.gone = !there && !any;
+        self.gone = there.is_err() && !any;
+        if let (true, Err(error)) = (self.gone, there) {
+            self.fail(&error);
+        }
         any
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Life {
     keep: bool,
     /// Something of it was not seen.
     missed: bool,
+    /// It lives, and cannot be heard any more.
+    unheard: bool,
     /// Children that are not ready to be opened yet, and since when they are known.
     children: Vec<(i32, Instant)>,
 }
@@ -365,7 +367,8 @@ impl Guest {
                 End::Replaced
             }
             (_, None, false) => {
-                if !self.quiet {
+                // Or why it is not heard any more was said.
+                if !self.quiet && !self.life.unheard {
                     eprintln!("lancet: process {} ended", self.pid());
                 }
                 End::Unknown
@@ -378,6 +381,12 @@ impl Guest {
         self.gone = true;
         self.life.end = Some(end);
         tell(now_of(self.pid(), What::Ended(end)));
+    }
+
+    /// What reading its lanes has failed with for good.
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.life.unheard = !matches!(error, Error::Gone(_));
+        self.stumble(error);
     }
 
     /// Says what did not work; where its main thread stood at something, that is seen to next.
