@@ -320,13 +320,11 @@ fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>)
                 }
             }
             Ok((_, Event::Special(event))) => return Waited::At(event),
-            Ok((_, Event::Syscall)) => {
-                match ptrace::resume(tid, 0) {
-                    Ok(()) => continue,
-                    Err(_) if thread_is_dead(tid, tid) => return Waited::Gone,
-                    Err(_) => {}
-                }
-            }
+            Ok((_, Event::Syscall)) => match ptrace::resume(tid, 0) {
+                Ok(()) => continue,
+                Err(_) if thread_is_dead(tid, tid) => return Waited::Gone,
+                Err(_) => {}
+            },
             Ok((_, Event::Exited(_) | Event::Killed(_))) | Err(_) => return Waited::Gone,
             Ok((_, Event::Nothing)) => {}
         }

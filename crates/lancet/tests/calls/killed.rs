@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{
-    Guest, LIMIT, Random, Snapshot, Watch, beside, mem, rubies, run, say, soak,
-};
+use crate::harness::{Guest, LIMIT, Random, Snapshot, Watch, beside, mem, rubies, run, say, soak};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// A guest that lost its reader is on its way again after so long, whatever it waited for.

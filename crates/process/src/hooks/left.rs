@@ -34,13 +34,20 @@ pub(crate) fn lift(
     let lift = |hooks: &[(u64, Hook)]| {
         let hooks: Vec<Hook> = hooks.iter().map(|(_, hook)| *hook).collect();
         let mut timing = Timing::default();
-        stopped(status, memory, gadgets, Ties::None, &mut timing, |stop, borrowed| {
-            resident.check_free(memory)?;
-            put_back(stop, borrowed, memory, &hooks)?;
-            pool::close_left(memory, borrowed)?;
-            pool::withdraw(memory, resident, borrowed)?;
-            Ok(stacks(stop, borrowed))
-        })
+        stopped(
+            status,
+            memory,
+            gadgets,
+            Ties::None,
+            &mut timing,
+            |stop, borrowed| {
+                resident.check_free(memory)?;
+                put_back(stop, borrowed, memory, &hooks)?;
+                pool::close_left(memory, borrowed)?;
+                pool::withdraw(memory, resident, borrowed)?;
+                Ok(stacks(stop, borrowed))
+            },
+        )
     };
     let stacks = lift(&first)?;
     for (at, _) in &first {
