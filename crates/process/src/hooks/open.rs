@@ -91,6 +91,17 @@ impl Tracing {
         Ok(tracing)
     }
 
+    /// Whether a process has a copy of this one's memory, in which nobody speaks: a child's board was wiped. One between vfork
+    /// and exec has no copy, but the memory itself.
+    pub fn is_copied_in(&self, pid: i32) -> Result<bool> {
+        let memory = GuestMemory::open(pid)?;
+        let header: wire::Header = memory.record(self.resident.base)?;
+        let wiped = |offset| Ok(self.resident.board_half(&memory, offset)? == 0);
+        Ok(header == self.resident.header
+            && wiped(offset_of!(Board, calls))?
+            && wiped(offset_of!(Board, state))?)
+    }
+
     /// Whether a child of this process has its lanes for itself, as it must before we take it. An error means that it is gone.
     pub fn is_apart(&self, pid: i32) -> Result<bool> {
         let memory = GuestMemory::open(pid)?;

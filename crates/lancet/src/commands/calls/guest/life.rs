@@ -13,6 +13,7 @@ use process::seized::Seized;
 use process::stop::Ties;
 use process::tracee::{Happening, Tracee};
 use process::{Error, Image};
+use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
 /// What the others must know of.
@@ -44,6 +45,8 @@ pub(super) struct Life {
     missed: bool,
     /// It lives, and cannot be heard any more.
     unheard: bool,
+    /// Children that it told of.
+    met: HashSet<i32>,
     /// Children that are not ready to be opened yet, and since when they are known.
     children: Vec<(i32, Instant)>,
 }
@@ -244,6 +247,7 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
+                    self.life.met.insert(child);
                     self.life.children.push((child, Instant::now()));
                     self.tend_children(args, tell, steps);
                 }
@@ -274,6 +278,16 @@ impl Guest {
             }
             Err(error) => self.stumble(&error),
         }
+    }
+
+    /// Whether it has told of this child.
+    pub fn has_met(&self, child: i32) -> bool {
+        self.life.met.contains(&child)
+    }
+
+    /// Whether a process has a copy of its memory, hooks and all.
+    pub fn is_copied_in(&self, child: i32) -> bool {
+        self.tracing.is_copied_in(child).unwrap_or(false)
     }
 
     /// Opens children that are ready for it.
