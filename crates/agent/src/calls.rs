@@ -22,7 +22,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lane::Record;
 use routine::frame::flags::ENTRY_ONLY;
 use routine::frame::{Frame, Results};
-use wire::calls::{AREAS, Area, Calls, Entry, Hook, LANES, Lane, Pool, Return, kind, want};
+use wire::calls::{
+    AREAS, Area, Calls, Entry, Hook, LANES, Lane, Pool, Return, kind, library_line, told_line, want,
+};
 
 /// What the hooks are told; written by the command before `Board::calls` is set.
 #[unsafe(no_mangle)]
@@ -51,6 +53,7 @@ static mut CALLS: Calls = Calls {
     room: 0,
     r_debug: 0,
     line_tests: [0; 2],
+    teller: 0,
     wary: AtomicU64::new(0),
     pid: 0,
     follow: 0,
@@ -83,17 +86,40 @@ const _: () = {
     assert!(offset_of!(Hook, copied) == offset_of!(Descriptor, copied));
     assert!(offset_of!(Hook, number) == offset_of!(Descriptor, payload));
     assert!(offset_of!(Hook, place) == offset_of!(Descriptor, site));
+    assert!(offset_of!(Hook, guard) == offset_of!(Descriptor, guard));
 };
 
 /// Words of an [`Entry`] and of a [`Return`].
 const ENTRY_WORDS: u64 = (size_of::<Entry>() / 8) as u64;
 const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
 
-/// In the first word of a frame's ticket: the session, from bit 32 on the line, from here on what is kept of a call of
-/// the VM's own.
+/// In the first word of a frame's ticket: the session, from bit 32 on the line that is told, from here on what is kept of a
+/// call of the VM's own.
 const KEPT_AT: u32 = 64 - values::KEPT;
 const PLACE: u32 = (1 << (KEPT_AT - 32)) - 1;
-const _: () = assert!(wire::calls::PLACES / 2 <= PLACE as usize);
+const _: () = assert!(wire::calls::MOST_LINES <= PLACE);
+/// In the second: the lane, and above its address, of which so many bits are used, the line of the library.
+const LIBRARY_AT: u32 = 48;
+
+/// The ticket of a call: session, lines, what is kept; lane; when it began.
+#[inline]
+fn ticket(session: u32, place: u32, kept: u64, lane: &Lane, began: u64) -> [u64; 3] {
+    let told = u64::from(told_line(place)) << 32;
+    let library = u64::from(library_line(place)) << LIBRARY_AT;
+    [
+        u64::from(session) | told | kept << KEPT_AT,
+        core::ptr::from_ref(lane).addr() as u64 | library,
+        began,
+    ]
+}
+
+/// The address of the lane and the lines of a call.
+#[inline]
+fn lane_and_lines([first, second, _]: [u64; 3]) -> (u64, u32) {
+    let told = (first >> 32) as u32 & PLACE;
+    let place = wire::calls::lines(told, (second >> LIBRARY_AT) as u32);
+    (second & ((1 << LIBRARY_AT) - 1), place)
+}
 
 /// A function is called: tells it, if that is wanted; whether its return is wanted too.
 ///
@@ -155,9 +181,8 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
         return 0;
     };
     let at = u64::from(place) << 32;
-    let session = u64::from(board.calls.load(Ordering::Relaxed));
-    frame.ticket[0] = session | at | kept << KEPT_AT;
-    frame.ticket[1] = core::ptr::from_ref(lane).addr() as u64;
+    let session = board.calls.load(Ordering::Relaxed);
+    frame.ticket = ticket(session, place, kept, lane, 0);
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
         tell_call(
             (lane, calls),
@@ -316,12 +341,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         let frame = &*frame;
         (frame, &*results, &*frame.descriptor.cast::<Hook>())
     };
-    let [ticket, lane, began] = frame.ticket;
+    let [ticket, _, began] = frame.ticket;
+    let (lane, place) = lane_and_lines(frame.ticket);
     let board = &crate::BOARD;
     // SAFETY: as in `enter`.
     let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
     if wanted & want::NOTICES != 0 {
-        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+        let which = (wanted, hook.place);
+        notices::at_return(calls, board, which, ticket as u32, results.rax);
     }
     // Of a session before this one, or told to a fork's parent.
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
@@ -342,7 +369,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     let lane = unsafe { &*(lane as *const Lane) };
     // A frame that another thread finishes (a coroutine that was moved): the line's number is the first one's.
     let (lane, place) = match lane.thread.load(Ordering::Relaxed) == lane::thread(calls) {
-        true => (lane, (ticket >> 32) as u32 & PLACE),
+        true => (lane, place),
         false => match lane::mine(calls, board) {
             Some(lane) => (lane, 0),
             None => return,

@@ -25,11 +25,13 @@ mod notices;
 mod open;
 mod own;
 mod parked;
+mod picks;
 mod set;
 mod standstill;
 mod state;
 mod text;
 mod threads;
+mod vforks;
 
 use crate::borrow::Gadgets;
 use crate::error::Result;
@@ -55,7 +57,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use text::Texts;
 use wire::Board;
-use wire::calls::{Hook, Patched};
+use wire::calls::{Hook, Patched, want};
 
 /// Where a program that has just begun says that its functions can be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub struct Tracing {
     hooks: HashMap<u64, Known>,
     /// Functions that are hooked for ourselves, and what is wanted of them.
     own: HashMap<u64, u64>,
+    /// IFUNCs that were wanted before they picked, by their address.
+    pickers: HashMap<u64, Function>,
     follow: bool,
     /// Its VM has not begun with the script yet.
     awaits_script: bool,
@@ -175,6 +179,8 @@ impl Tracing {
 
     /// The same, where more is to be set at once.
     fn set_here(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let wanted = self.with_pickers(wanted);
+        let wanted = self.with_returns(wanted);
         let mut refused = self.try_set(wanted.clone())?;
         for _ in 0..guest::TRIES {
             let busy = |refused: &Refused| refused.reason == set::IN_THE_WAY;
@@ -191,6 +197,13 @@ impl Tracing {
             let wanted = wanted.iter();
             let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
             refused.extend(self.try_set(wanted.cloned().collect())?);
+        }
+        // What was to tell us of others, and cannot.
+        for Refused { function, .. } in &refused {
+            let address = &function.address;
+            self.pickers.remove(address);
+            self.own
+                .retain(|at, own| at != address || *own & (want::PICKS | want::BACK) == 0);
         }
         Ok(refused)
     }

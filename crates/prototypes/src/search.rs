@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::library::Library;
-use crate::types::Prototype;
+use crate::types::{Prototype, Type};
 
 /// Finds prototypes, reading each file once.
 #[derive(Debug, Default)]
@@ -92,6 +92,13 @@ impl Search {
         { places }
             .find_map(|library| library.prototype(function))
             .cloned()
+    }
+
+    /// A type that the user's files name, for what debug information says of a library.
+    pub fn ty(&mut self, soname: &str, name: &str) -> Option<Type> {
+        let own = self.library(soname);
+        let mut places = own.iter().chain(&self.before);
+        places.find_map(|library| library.defined(name))
     }
 
     /// What was wrong with the files read so far.

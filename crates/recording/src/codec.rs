@@ -1,7 +1,7 @@
 //! Items as bytes. Calls and returns are written as what differs from the one before.
 //!
 //! ```text
-//!   call      kind|SAME|PIECES   [context]   time since the item before   way   line+1
+//!   call      kind|SAME|PIECES|LIBRARY   [context]   time since the item before   way   line+1   [the library's line]
 //!             return address, from the last one of the way   frame, from the last one of the context
 //!             which of 14 registers differ from those of the way's last call   how each differs   [pieces]
 //!   return    kind|SAME|PIECES|X87   [context]   time   frame   which of 4 registers   how each differs   [x87]   [pieces]
@@ -43,6 +43,8 @@ const SAME: u8 = 0x10;
 const PIECES: u8 = 0x20;
 /// With st(0) and st(1).
 const X87: u8 = 0x40;
+/// With the line of a library.
+const LIBRARY: u8 = 0x80;
 
 /// A guest, a thread, a lane and a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -168,9 +170,13 @@ impl State {
     /// Puts a call.
     pub fn put_call(&mut self, out: &mut Vec<u8>, call: &Call) {
         let pieces = if call.pieces.is_empty() { 0 } else { PIECES };
-        let context = self.put_begin(out, kind::CALL | pieces, &call.at);
+        let library = if call.library.is_some() { LIBRARY } else { 0 };
+        let context = self.put_begin(out, kind::CALL | pieces | library, &call.at);
         put(out, call.way.into());
         put(out, or_zero(call.line));
+        if let Some(line) = call.library {
+            put(out, line.into());
+        }
         let before = self.before(call.way);
         put_step(out, before.caller, call.caller);
         before.caller = call.caller;
@@ -189,7 +195,11 @@ impl State {
         let mut at = self.take_begin(take, first)?;
         let (way, line) = (take.small()?, take.number()?);
         let [.., ways, lines] = self.counts;
-        if way >= ways || line > lines.into() {
+        let library = match first & LIBRARY {
+            0 => None,
+            _ => Some(take.small()?),
+        };
+        if way >= ways || line > lines.into() || library.is_some_and(|line| line >= lines) {
             return Err(Wrong);
         }
         let before = self.before(way);
@@ -205,6 +215,7 @@ impl State {
             way,
             caller,
             line: line.checked_sub(1).map(|number| number as u32),
+            library,
             ..Call::default()
         };
         call.gp.copy_from_slice(&registers[..6]);

@@ -103,6 +103,8 @@ pub struct Call<'a> {
     pub caller: u64,
     /// Number of the script's line.
     pub line: Option<u32>,
+    /// The same for the line of the library that it called through, if that is another.
+    pub library: Option<u32>,
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub gp: [u64; 6],
     /// The low eight bytes of xmm0 to xmm7.

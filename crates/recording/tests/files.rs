@@ -137,6 +137,7 @@ fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
             way: *way,
             caller: words[0] ^ words[1],
             line: line.then_some(0),
+            library: (words[2] % 3 == 0).then_some(0),
             gp: words[..6].try_into().unwrap(),
             sse: words[6..].try_into().unwrap(),
             pieces,

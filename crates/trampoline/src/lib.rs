@@ -20,6 +20,7 @@
 //! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `exempt` | functions that get no frame, or no hook |
 //! | `usdt` | static probes |
+//! | `vfork` | where its two returns pass |
 //! | `mentions` | functions without a symbol, by the memory they work on |
 
 #![no_std]
@@ -36,6 +37,7 @@ mod relocate;
 mod stub;
 mod targets;
 pub mod usdt;
+pub mod vfork;
 
 pub use routine::{Descriptor, Frame, ProbeFrame, Results};
 

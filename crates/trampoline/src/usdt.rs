@@ -19,7 +19,7 @@ mod arguments;
 mod hook;
 
 pub use arguments::{Argument, Found, Place, arguments};
-pub use hook::{ProbePlan, plan};
+pub use hook::{ProbePlan, plan, plan_before};
 
 /// One probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

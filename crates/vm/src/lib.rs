@@ -21,6 +21,7 @@
 
 mod bytes;
 mod errors;
+pub mod library;
 mod limits;
 mod memory;
 pub mod perl;

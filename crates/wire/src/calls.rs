@@ -21,7 +21,12 @@
 //!
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
+mod place;
+
 use core::sync::atomic::{AtomicU32, AtomicU64};
+pub use place::{
+    LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
+};
 
 /// What hooks are told, and where everything is: one static of the agent.
 #[derive(Debug)]
@@ -61,6 +66,8 @@ pub struct Calls {
     pub r_debug: u64,
     /// What lines are looked through for: address of the words, and how many.
     pub line_tests: [u64; 2],
+    /// Which line is told, where libraries stand between it and the call: a [`teller`].
+    pub teller: u64,
     /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
     /// (greenlet). Nothing is followed then that was not proven readable.
     pub wary: AtomicU64,
@@ -175,8 +182,8 @@ pub mod language {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Hook {
-    /// The function's own first instructions, moved, and the way back behind them. This word and the four after
-    /// it are what the stub hands to the routine (`routine::frame::Descriptor`).
+    /// The function's own first instructions, moved, and the way back behind them. This and what follows up to `guard`
+    /// are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
     /// `routine::frame::flags`.
     pub flags: u32,
@@ -186,6 +193,8 @@ pub struct Hook {
     pub number: u64,
     /// The patched address.
     pub place: u64,
+    /// `routine::frame::Guard`, as words.
+    pub guard: [u64; 3],
     /// See [`want`]; 0 = silent.
     pub want: u64,
     /// What to copy at the call: address of a program's words, and how many; 0 = nothing.
@@ -293,12 +302,16 @@ pub mod want {
     pub const FORKS: u64 = 1 << 34;
     /// The VM calls it when it begins with the script: say so.
     pub const SCRIPT: u64 = 1 << 35;
+    /// It picks the function that is called by its name (IFUNC): say which.
+    pub const PICKS: u64 = 1 << 36;
+    /// It is where both sides of `vfork` go on: tell their returns.
+    pub const BACK: u64 = 1 << 37;
     /// What the user may want.
     pub const TOLD: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
-    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
     /// What is said by a notice.
-    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
 }
 
 /// Where a probe's argument is, in two words.
@@ -363,23 +376,6 @@ pub struct Lane {
 #[repr(C, align(64))]
 pub struct Taken(pub AtomicU64);
 
-/// Lines that one lane can tell apart; a power of two.
-pub const PLACES: usize = 4096;
-
-/// A script line that a lane knows: an entry of an open-addressed table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Place {
-    /// The code and the point in it, as the VM has them; 0 = empty.
-    pub code: u64,
-    /// See `code`.
-    pub point: u64,
-    /// What tells code at the same address apart: its path and name objects, mixed.
-    pub witness: u64,
-    /// Its number; in the upper half which of [`Calls::line_tests`] it meets.
-    pub number: u64,
-}
-
 /// Entries of a lane's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
 /// taken only where something is counted.
 pub const COUNTS: usize = 8192;
@@ -391,7 +387,7 @@ pub const BUCKETS: usize = 168;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Count {
-    /// Number of the hook plus one, and of the line in the upper half; 0 = empty.
+    /// Number of the hook plus one, and of the line that is told in the upper half; 0 = empty.
     pub key: u64,
     /// Calls that have returned.
     pub calls: u64,
@@ -454,7 +450,7 @@ pub mod kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
-    /// Number of the hook; in the upper half that of the line, 0 = none.
+    /// Number of the hook; in the upper half its [`lines`].
     pub hook: u64,
     /// Time-stamp counter.
     pub ticks: u64,
@@ -482,21 +478,6 @@ pub struct Return {
     /// rax, rdx.
     pub registers: [u64; 2],
 }
-
-/// A script line seen for the first time in this lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct NewPlace {
-    /// Its number.
-    pub number: u32,
-    /// The line.
-    pub line: u32,
-    /// Bytes of path and of name that follow, each padded to whole words.
-    pub lengths: [u32; 2],
-}
-
-/// Bytes kept of a path or a name.
-pub const LONGEST_NAME: usize = 512;
 
 /// The first word of a record.
 #[inline]

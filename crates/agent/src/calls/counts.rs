@@ -10,9 +10,9 @@ use crate::store::mix;
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use wire::calls::{BUCKETS, COUNTS, Calls, Count, Lane};
+use wire::calls::{BUCKETS, COUNTS, Calls, Count, Lane, told_line};
 
-/// Adds a call of hook `hook` from line `place` that took `ticks`.
+/// Adds a call of hook `hook` that took `ticks` to those from the line that `place` tells.
 #[inline]
 pub fn add((lane, calls): (&Lane, &Calls), hook: u32, place: u32, ticks: u64) {
     let table = match lane.counts.load(Ordering::Relaxed) {
@@ -22,7 +22,7 @@ pub fn add((lane, calls): (&Lane, &Calls), hook: u32, place: u32, ticks: u64) {
         },
         table => table,
     };
-    let key = (u64::from(hook) + 1) | (u64::from(place) << 32);
+    let key = (u64::from(hook) + 1) | (u64::from(told_line(place)) << 32);
     let first = mix(key, 0) as usize;
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;

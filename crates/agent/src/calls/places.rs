@@ -3,13 +3,28 @@
 //!
 //! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
 //! name), because the address of code that was freed is used again.
+//!
+//! Where the nearest frame is a library's, the line is that of the application: frames are looked at from there outward until
+//! one is none. Which is a library's is decided once for each line, so a frame that is skipped costs a look into the table.
 
 use super::lane::{Record, has_block};
 use super::languages::{Reader, Words};
+use super::values::Cut;
 use crate::store::mix;
 use core::sync::atomic::Ordering;
 use wire::Board;
-use wire::calls::{Calls, LONGEST_NAME, Lane, NewPlace, PLACES, Place, kind};
+use wire::calls::{Calls, LONGEST_NAME, Lane, MOST_LINES, NewPlace, PLACES, Place, kind};
+use wire::calls::{lines, teller};
+
+/// Frames that are skipped at most; if all of them are of libraries, the nearest is told.
+const MOST_SKIPPED: u32 = 256;
+
+/// In [`Place::number`]: the number itself, and what is noted beside it.
+const NUMBER: u64 = 0xffff;
+/// It is a library's.
+const LIBRARY: u64 = 1 << 16;
+/// The reader does not know the number yet.
+const UNTOLD: u64 = 1 << 17;
 
 /// Made when a session begins.
 static mut READER: Reader = Reader::None;
@@ -27,119 +42,171 @@ pub fn reader() -> &'static Reader {
     unsafe { &*(&raw const READER) }
 }
 
-/// The number of the line that runs on this thread, and which tests of lines it meets; 0 = none.
+/// Who asks for a line.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    lane: &'a Lane,
+    calls: &'a Calls,
+    board: &'a Board,
+    wary: bool,
+}
+
+/// The lines of what runs on this thread ([`lines`]; 0 = none), and which tests of lines the one that is told meets.
 #[inline]
 pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> (u32, u32) {
-    let found = find(lane, calls, board);
-    (found as u32, (found >> 32) as u32)
-}
-
-#[inline]
-fn find(lane: &Lane, calls: &Calls, board: &Board) -> u64 {
     if !has_block(lane.thread.load(Ordering::Relaxed)) {
-        return 0;
+        return (0, 0);
     }
-    let reader = reader();
-    let wary = calls.wary.load(Ordering::Relaxed) != 0;
-    let Some(place) = reader.place(wary) else {
-        return 0;
+    let asker = Asker {
+        lane,
+        calls,
+        board,
+        wary: calls.wary.load(Ordering::Relaxed) != 0,
     };
-    let table = lane.places as *mut Place;
-    let first = mix(place.code ^ place.witness, place.point) as usize;
-    for step in 0..PLACES {
-        // SAFETY: within the lane's table.
-        let known = unsafe { &mut *table.add((first + step) % PLACES) };
-        if known.code == place.code && known.point == place.point && known.witness == place.witness
-        {
-            return known.number;
-        }
-        if known.code == 0 {
-            return learn(reader, lane, calls, board, place, known);
-        }
+    let Some(place) = reader().place(asker.wary) else {
+        return (0, 0);
+    };
+    let Some(nearest) = asker.known(place, None) else {
+        return (0, 0);
+    };
+    // SAFETY: an entry of this lane's table.
+    let number = unsafe { (*nearest).number };
+    match number & (LIBRARY | UNTOLD) {
+        0 => ((number & NUMBER) as u32, (number >> 32) as u32),
+        _ => asker.outward(nearest, number),
     }
-    0
 }
 
-#[cold]
-#[inline(never)]
-fn learn(
-    reader: &Reader,
-    lane: &Lane,
-    calls: &Calls,
-    board: &Board,
-    place: Place,
-    into: &mut Place,
-) -> u64 {
-    // Asked first: the number would come round.
-    if lane.last_place.load(Ordering::Relaxed) as usize >= PLACES / 2 {
-        return 0;
+impl Asker<'_> {
+    /// The entry of a place in the lane's table; `None` = there is no room for it. `code`: see [`Reader::describe`].
+    #[inline]
+    fn known(&self, place: Place, code: Option<u64>) -> Option<*mut Place> {
+        let table = self.lane.places as *mut Place;
+        let first = mix(place.code ^ place.witness, place.point) as usize;
+        for step in 0..PLACES {
+            // SAFETY: within the lane's table.
+            let entry = unsafe { table.add((first + step) % PLACES) };
+            // SAFETY: as above; a handler on this thread may write it in between, but is done with it then.
+            let known = unsafe { *entry };
+            if known.code == place.code
+                && known.point == place.point
+                && known.witness == place.witness
+            {
+                return Some(entry);
+            }
+            if known.code == 0 {
+                return self.learn(place, code, entry);
+            }
+        }
+        None
     }
-    let number = lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
-    let mut path = [0; LONGEST_NAME];
-    let mut name = [0; LONGEST_NAME];
-    let wary = calls.wary.load(Ordering::Relaxed) != 0;
-    let words = reader.describe(place, wary, &mut path, &mut name);
-    if wary && words.path == 0 {
-        return 0;
+
+    /// The lines of a call whose nearest frame is a library's, or new.
+    #[cold]
+    #[inline(never)]
+    fn outward(&self, nearest: *mut Place, number: u64) -> (u32, u32) {
+        let mut found = 0;
+        if number & LIBRARY != 0 {
+            let mut skipped = 0;
+            reader().outward(self.wary, |place, code| {
+                skipped += 1;
+                let Some(entry) = self.known(place, Some(code)) else {
+                    return false;
+                };
+                // SAFETY: an entry of this lane's table.
+                if unsafe { (*entry).number } & LIBRARY != 0 {
+                    return skipped < MOST_SKIPPED;
+                }
+                found = self.told(entry, Some(code));
+                false
+            });
+        }
+        let nearest = self.told(nearest, None);
+        let number = |known: u64| (known & NUMBER) as u32;
+        match found {
+            0 => (number(nearest), (nearest >> 32) as u32),
+            _ => (lines(number(found), number(nearest)), (found >> 32) as u32),
+        }
     }
-    let (path_words, name_words) = (words.path.div_ceil(8) as u64, words.name.div_ceil(8) as u64);
-    let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
-    let Some(record) = Record::begin(lane, calls, board, kind::PLACE, body) else {
-        return 0;
-    };
-    // SAFETY: the parts add up to `body`.
-    unsafe {
-        record.part(
-            0,
-            NewPlace {
-                number,
+
+    /// Notes a place that is new. It is not told yet, because of many frames only one is.
+    #[cold]
+    #[inline(never)]
+    fn learn(&self, place: Place, code: Option<u64>, into: *mut Place) -> Option<*mut Place> {
+        // Asked first: the number would come round.
+        if self.lane.last_place.load(Ordering::Relaxed) >= MOST_LINES {
+            return None;
+        }
+        let words = self.words(place, code)?;
+        let number = self.lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
+        let bits = bits(self.calls, &words);
+        let library = match self.calls.teller & 0xffff_ffff {
+            teller::NEAREST => false,
+            teller::APPLICATION => reader().is_library(words.path()),
+            _ => u64::from(bits) & self.calls.teller >> 32 == 0,
+        };
+        let noted = if library { LIBRARY | UNTOLD } else { UNTOLD };
+        let number = u64::from(number) | u64::from(bits) << 32 | noted;
+        // SAFETY: an entry of this lane's table.
+        unsafe { *into = Place { number, ..place } };
+        Some(into)
+    }
+
+    fn words(&self, place: Place, code: Option<u64>) -> Option<Words> {
+        let mut words = Words::default();
+        reader().describe(place, code, self.wary, &mut words);
+        // What was found where frames are wrong for a moment is none.
+        (!self.wary || !words.path().is_empty()).then_some(words)
+    }
+
+    /// The number of an entry, which the reader knows from now on; 0 = it could not be told.
+    fn told(&self, entry: *mut Place, code: Option<u64>) -> u64 {
+        // SAFETY: an entry of this lane's table.
+        let place = unsafe { *entry };
+        if place.number & UNTOLD == 0 {
+            return place.number;
+        }
+        let tell = || {
+            let words = self.words(place, code)?;
+            let (path, name) = (words.path(), words.name());
+            let [path_words, name_words] = [path, name].map(|text| text.len().div_ceil(8) as u64);
+            let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
+            let record = Record::begin(self.lane, self.calls, self.board, kind::PLACE, body)?;
+            let line = NewPlace {
+                number: (place.number & NUMBER) as u32,
                 line: words.line,
-                lengths: [words.path as u32, words.name as u32],
-            },
-        );
-        let at = record.address(2) as *mut u8;
-        at.copy_from_nonoverlapping(path.as_ptr(), words.path);
-        at.add(path_words as usize * 8)
-            .copy_from_nonoverlapping(name.as_ptr(), words.name);
+                lengths: [path.len() as u32, name.len() as u32],
+            };
+            // SAFETY: the parts add up to `body`.
+            unsafe {
+                record.part(0, line);
+                let at = record.address(2) as *mut u8;
+                at.copy_from_nonoverlapping(path.as_ptr(), path.len());
+                at.add(path_words as usize * 8)
+                    .copy_from_nonoverlapping(name.as_ptr(), name.len());
+            }
+            record.end();
+            Some(place.number & !UNTOLD)
+        };
+        let Some(number) = tell() else {
+            return 0;
+        };
+        // SAFETY: as above. What a handler wrote there meanwhile is the same or found anew.
+        unsafe { *entry = Place { number, ..place } };
+        number
     }
-    record.end();
-    let number = u64::from(number) | u64::from(bits(calls, &path, &name, &words)) << 32;
-    *into = Place { number, ..place };
-    number
 }
 
 /// Which tests of lines this line meets, as it is shown: `path:line in 'name'`.
-fn bits(calls: &Calls, path: &[u8; LONGEST_NAME], name: &[u8; LONGEST_NAME], words: &Words) -> u32 {
+fn bits(calls: &Calls, words: &Words) -> u32 {
     let [at, count] = calls.line_tests;
     if count == 0 {
         return 0;
     }
     let mut text = [0; LONGEST_NAME * 2 + 32];
-    let mut length = 0;
-    let mut push = |part: &[u8]| {
-        for (into, byte) in text.iter_mut().skip(length).zip(part) {
-            *into = *byte;
-            length += 1;
-        }
-    };
-    push(path.get(..words.path).unwrap_or_default());
-    if words.line != 0 {
-        let mut digits = [0; 10];
-        let mut first = digits.len();
-        let mut rest = words.line;
-        while rest != 0 {
-            first -= 1;
-            digits[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        push(b":");
-        push(&digits[first..]);
-        if words.name != 0 {
-            push(b" in '");
-            push(name.get(..words.name).unwrap_or_default());
-            push(b"'");
-        }
-    }
+    let mut shown = Cut::new(&mut text);
+    words.show(&mut shown);
+    let length = shown.length();
     // SAFETY: the command wrote the words before it said where they are.
     let tests = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
     capture::condition::line_bits(tests, text.get(..length).unwrap_or_default())
@@ -152,8 +219,13 @@ pub fn forget(lane: &Lane) {
         return;
     }
     for at in 0..PLACES {
-        // SAFETY: within the lane's table.
-        unsafe { (lane.places as *mut Place).add(at).write(Place::default()) };
+        // SAFETY: within the lane's table. Pages that nothing was noted in stay untouched.
+        unsafe {
+            let place = (lane.places as *mut Place).add(at);
+            if (*place).code != 0 {
+                place.write(Place::default());
+            }
+        }
     }
     lane.last_place.store(0, Ordering::Relaxed);
 }

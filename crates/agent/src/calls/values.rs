@@ -96,6 +96,13 @@ impl<'a> Cut<'a> {
         self.length
     }
 
+    /// Adds what has room.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let count = bytes.len().min(self.bytes.len() - self.length);
+        self.bytes[self.length..self.length + count].copy_from_slice(&bytes[..count]);
+        self.length += count;
+    }
+
     fn begins_with(&self, text: &str) -> bool {
         self.bytes[..self.length].starts_with(text.as_bytes())
     }
@@ -103,10 +110,7 @@ impl<'a> Cut<'a> {
 
 impl Write for Cut<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.len() - self.length;
-        let count = text.len().min(room);
-        self.bytes[self.length..self.length + count].copy_from_slice(&text.as_bytes()[..count]);
-        self.length += count;
+        self.push(text.as_bytes());
         Ok(())
     }
 }

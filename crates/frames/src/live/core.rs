@@ -44,6 +44,9 @@ const FS_BASE: usize = REGISTERS + 21 * 8;
 const PROCESS: usize = 24;
 const ARGUMENTS: Range<usize> = 56..136;
 
+/// What shared memory without a file is called, as if it were one (`mm/shmem.c`, `shmem_zero_setup`).
+const SHARED: &str = "/dev/zero (deleted)";
+
 /// The bytes below rsp that belong to the frame (psABI §3.2.2).
 const RED_ZONE: u64 = 128;
 /// More program headers than any process has mappings (`vm.max_map_count` is 65,530).
@@ -111,13 +114,13 @@ impl Core {
             lacks: Vec::new(),
         };
         let size = Bytes::size(&core.file);
-        let mut cut = 0;
+        let mut cut: u64 = 0;
         for header in &headers {
             let (offset, bytes) = (header.p_offset.get(LE), header.p_filesz.get(LE));
             if header.p_type.get(LE) == elf::PT_LOAD {
                 let start = header.p_vaddr.get(LE);
                 let there = size.saturating_sub(offset).min(bytes);
-                cut += bytes - there;
+                cut = cut.saturating_add(bytes - there);
                 core.segments.push(Segment {
                     range: start..start.saturating_add(header.p_memsz.get(LE)),
                     offset,
@@ -208,6 +211,9 @@ impl Core {
     pub fn modules(&self) -> Modules {
         let mut files: Vec<(PathBuf, Range<u64>)> = Vec::new();
         for mapped in &self.mapped {
+            if mapped.path == Path::new(SHARED) {
+                continue;
+            }
             match files.last_mut() {
                 Some((path, range)) if *path == mapped.path && mapped.offset > 0 => {
                     range.end = mapped.range.end
@@ -268,10 +274,12 @@ impl Core {
         let look = Look {
             rooms: stacks
                 .iter()
-                .map(|stack| match stack.lines.is_empty() {
-                    true => Room::default(),
-                    false => room(&stack.thread),
-                })
+                .map(
+                    |stack| match stack.lines.is_empty() || stack.copied.is_some() {
+                        true => Room::default(),
+                        false => room(&stack.thread),
+                    },
+                )
                 .collect(),
             stacks,
             all,

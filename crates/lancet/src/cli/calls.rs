@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, ArgGroup, Args};
+use prototypes::capture::condition::{LONGEST_SOUGHT, MOST_LINES};
 use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use super::duration::parse;
@@ -70,6 +71,15 @@ pub struct CallsArgs {
     /// Only calls that take so long at least (5ms)
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = WHICH)]
     pub min_time: Option<Duration>,
+
+    /// Tell the line of the nearest frame, also if that is a library's
+    #[arg(long, help_heading = WHICH)]
+    pub nearest: bool,
+
+    /// The application's are the lines that hold TEXT, all others are libraries'; may be repeated. Without it paths tell
+    /// (gems, site-packages, what a distribution installs)
+    #[arg(long, value_name = "TEXT", value_parser = sought, conflicts_with = "nearest", help_heading = WHICH)]
+    pub app: Vec<String>,
 
     /// Read prototypes from FILE, in the language of ltrace.conf(5), before those that lancet brings along; or from the
     /// files SONAME.conf of a folder. Several are parted by colons
@@ -197,6 +207,22 @@ impl CallsArgs {
         }
     }
 
+    /// What cannot be asked together, though each can: what is wrong.
+    pub fn flaw(&self) -> Option<String> {
+        let of_condition = self.condition.as_ref().map_or(0, Condition::line_tests);
+        let tests = of_condition + self.app.len();
+        if tests > MOST_LINES {
+            return Some(format!(
+                "--app and the tests of `line` in --where are {tests} together, and at most {MOST_LINES} can be told apart"
+            ));
+        }
+        let file = self.recording().filter(|_| !self.app.is_empty())?;
+        Some(format!(
+            "--app is decided in the process: {} has the lines that were told when it was recorded",
+            file.display()
+        ))
+    }
+
     /// The guests count for themselves, because nobody wants to be told of each call. What a preset's calls
     /// are of they cannot tell.
     pub fn counts_there(&self) -> bool {
@@ -236,6 +262,17 @@ impl CallsArgs {
 
 fn condition(text: &str) -> Result<Condition, ConditionError> {
     Condition::parse(text)
+}
+
+/// What lines are to hold.
+fn sought(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("every line holds it".into()),
+        1..=LONGEST_SOUGHT => Ok(text.into()),
+        _ => Err(format!(
+            "a text that is looked for has at most {LONGEST_SOUGHT} bytes"
+        )),
+    }
 }
 
 fn filter(text: &str) -> Result<Filter, FilterError> {

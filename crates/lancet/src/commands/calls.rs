@@ -59,6 +59,9 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         print!("{}", debug::HELP);
         return Ok(0);
     }
+    if let Some(flaw) = args.flaw() {
+        anyhow::bail!(flaw);
+    }
     interrupt::catch();
     let file = args.recording();
     if let (Some(read), Some(written)) = (file, &args.record)

@@ -1,5 +1,5 @@
 //! The four examples of 2009, on a real MariaDB: a script that runs already asks it to sleep for a second, through its
-//! language's driver; lancet says what was asked, when, how long it took, and on which line's behalf.
+//! language's driver; lancet says what was asked, when, how long it took, and on which of the script's own lines' behalf.
 
 use std::path::Path;
 
@@ -22,6 +22,8 @@ struct Example {
     beside: &'static str,
     /// The query by its name in the language, and as what it is shown.
     named: &'static str,
+    /// The driver's own file, if it is written in the language.
+    library: Option<&'static str>,
 }
 
 const RUBY: Example = Example {
@@ -31,6 +33,7 @@ const RUBY: Example = Example {
     waits: false,
     beside: "gc",
     named: "ruby:Mysql2::Client#_query",
+    library: Some("mysql2/client.rb:"),
 };
 const PYTHON: Example = Example {
     language: "python",
@@ -39,6 +42,7 @@ const PYTHON: Example = Example {
     waits: true,
     beside: "PyEval_SaveThread",
     named: "python:_mysql.connection.query",
+    library: Some("MySQLdb/connections.py:"),
 };
 const PERL: Example = Example {
     language: "perl",
@@ -48,6 +52,7 @@ const PERL: Example = Example {
     beside: "Perl_push_scope",
     // All methods of DBI have one C function.
     named: "perl:DBI::db::selectrow_array",
+    library: None,
 };
 
 /// Watches the script of an interpreter until `enough` of what is told is there; all calls that were told.
@@ -76,15 +81,28 @@ fn watched(
     told()
 }
 
+/// The line is the script's own, whatever of the driver's stands between.
+fn of_the_script(interpreter: &Interpreter, query: &Shown, library: Option<&str>) {
+    let about = format!("{interpreter}: {query:?}");
+    let script = interpreter.fixture("query").display().to_string();
+    let place = query.line.strip_prefix(&script);
+    let place = place.unwrap_or_else(|| panic!("{about}"));
+    assert!(place.contains("show'"), "{about}");
+    let through = query.line.split_once(" (").map(|(_, library)| library);
+    assert_eq!(through.is_some(), library.is_some(), "{about}");
+    let expected = library.unwrap_or_default();
+    assert!(through.unwrap_or_default().starts_with(expected), "{about}");
+}
+
 /// Queries by their name in the language, with the language's own values.
-fn asks(interpreter: &Interpreter, named: &[&Shown]) {
+fn asks(interpreter: &Interpreter, named: &[&Shown], library: Option<&str>) {
     assert!(named.len() >= 2, "{interpreter}: {named:?}");
     for query in named {
         let text = ["\"SELECT sleep(1)\"", "'SELECT sleep(1)'"];
         let asked = text.iter().any(|text| query.arguments.contains(text));
         assert!(asked, "{interpreter}: {query:?}");
         assert!(query.took >= 1.0, "{interpreter}: {query:?}");
-        assert!(!query.line.is_empty(), "{interpreter}: {query:?}");
+        of_the_script(interpreter, query, library);
     }
 }
 
@@ -103,7 +121,7 @@ fn example(example: &Example) {
         let told = watched(&interpreter, &server, &["-x", example.named], |told| {
             of(told, name).len() >= 2
         });
-        asks(&interpreter, &of(&told, name));
+        asks(&interpreter, &of(&told, name), example.library);
         let what = ["-x", example.query, "-x", example.beside];
         let told = watched(&interpreter, &server, &what, |told| {
             of(told, example.query).len() >= 2 && !of(told, example.beside).is_empty()
@@ -115,7 +133,7 @@ fn example(example: &Example) {
             assert_eq!(rest, "\"SELECT sleep(1)\", 15", "{interpreter}: {query:?}");
             assert_eq!(query.result, "0", "{interpreter}: {query:?}");
             assert_eq!(query.took >= 1.0, example.waits, "{interpreter}: {query:?}");
-            assert!(!query.line.is_empty(), "{interpreter}: {query:?}");
+            of_the_script(&interpreter, query, example.library);
         }
         // One follows the other.
         let apart = queries[1].time - queries[0].time;
@@ -152,7 +170,7 @@ fn queries_of_a_php_with_mysqli_beside_its_tables() {
         let told = watched(&interpreter, &server, &["-x", "php:mysqli_query"], |told| {
             of(told, "mysqli_query").len() >= 2
         });
-        asks(&interpreter, &of(&told, "mysqli_query"));
+        asks(&interpreter, &of(&told, "mysqli_query"), None);
         let what = ["-x", "zend_hash_find"];
         let told = watched(&interpreter, &server, &what, |told| {
             of(told, "zend_hash_find").len() >= 2

@@ -180,6 +180,60 @@ fn a_child_returns_from_fork() {
     assert_eq!(told("+++ exited"), 15, "{}", output.stderr);
 }
 
+/// First the child, under its own number, then its parent, with that number as the result.
+fn vfork_has_returned_twice(text: &str, parent: i32) {
+    let told = |what: &str| text.matches(what).count();
+    assert_eq!(told("vfork("), 3, "{text}");
+    assert_eq!(told("<return not told>"), 0, "{text}");
+    let result = |line: &str| {
+        let (head, result) = line.rsplit_once("= ")?;
+        let tid = head.strip_prefix("[pid ")?.split(']').next()?;
+        let is_return = head.contains("vfork");
+        is_return.then(|| {
+            (
+                tid.parse().expect("a thread"),
+                result.parse().expect("an int"),
+            )
+        })
+    };
+    let returns: Vec<(i32, i32)> = text.lines().filter_map(result).collect();
+    assert_eq!(returns.len(), 6, "{text}");
+    for pair in returns.chunks(2) {
+        let child = pair[0].0;
+        assert_ne!(child, parent, "{text}");
+        assert_eq!(pair, [(child, 0), (parent, child)], "{text}");
+    }
+}
+
+#[test]
+fn vfork_returns_in_the_child_and_then_in_its_parent() {
+    let _turn = beside();
+    let Some(mut guest) = start("vfork") else {
+        return;
+    };
+    let watch = hooked(calls(
+        guest.pid,
+        &["-f", "--max-wait", "30s", "-x", "vfork"],
+    ));
+    let pid = guest.pid;
+    guest.tell("");
+    let (_, status) = guest.end();
+    assert_eq!(status.code(), Some(7));
+    let output = watch.end();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    vfork_has_returned_twice(&output.stdout, pid);
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    let mut command = lancet();
+    command.args(["calls", "-f", "--max-wait", "30s", "-x", "vfork"]);
+    let output = run(command.arg(path).args(["vfork", "1"]), LIMIT);
+    assert_eq!(output.code(), 7, "{}", output.stderr);
+    let first = output.stderr.split("lancet: process ").nth(1);
+    let pid = first.and_then(|rest| rest.split(':').next()?.parse().ok());
+    vfork_has_returned_twice(&output.stderr, pid.expect("its number"));
+}
+
 /// The guest ends as without us, whatever happens to us while it forks.
 #[test]
 fn a_kill_while_it_forks_costs_the_guest_nothing() {

@@ -16,12 +16,14 @@
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
+//! | `bound` | names that are bound while we watch, and two names of one function |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
 //! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
+//! | `through` | whose line is told, where libraries stand between it and the call |
 //! | `names` | functions by the name of the script's language, values of it |
 //! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -37,6 +39,7 @@
 mod harness;
 
 mod asked;
+mod bound;
 mod collections;
 mod coroutines;
 mod coverage;
@@ -62,5 +65,6 @@ mod recorded;
 mod refused;
 mod served;
 mod started;
+mod through;
 mod values;
 mod watch;

@@ -1,6 +1,7 @@
 //! What is asked of hooks, and how it went.
 
 use crate::functions::Function;
+use routine::frame::Guard;
 use std::time::Duration;
 #[cfg(doc)]
 use wire::calls::Hook;
@@ -16,6 +17,8 @@ pub struct Options {
     pub room: u64,
     /// What lines are looked through for: words for `capture::condition::line_bits`.
     pub line_tests: Vec<u64>,
+    /// Whose line is told: a [`wire::calls::teller`].
+    pub teller: u64,
     /// Children are followed.
     pub follow: bool,
 }
@@ -51,6 +54,8 @@ pub struct Wanted {
     pub probe: Option<u64>,
     /// Conditions of crate `capture` that the call and its return must meet to be told; empty = none.
     pub asks: [Vec<u64>; 2],
+    /// What one argument decides of it before that.
+    pub guard: Option<Guard>,
     /// Calls of less than so many cycles are not told; only with [`want::HELD`](wire::calls::want::HELD).
     pub least_ticks: u64,
     /// Which of the agent's routines it leads to.

@@ -153,6 +153,7 @@ impl Tracing {
             functions: self.functions.clone(),
             hooks: self.hooks.clone(),
             own: self.own.clone(),
+            pickers: self.pickers.clone(),
             programs: self.programs.clone(),
             // They are in its copy.
             line_tests: Vec::new(),
@@ -298,6 +299,7 @@ impl Tracing {
             patience: options.waits()[1],
             hooks: HashMap::new(),
             own: HashMap::new(),
+            pickers: HashMap::new(),
             follow: options.follow,
             awaits_script: false,
             news: 0,
@@ -362,6 +364,7 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
         (offset_of!(Calls, late), 0),
         (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),
+        (offset_of!(Calls, teller), options.teller),
         // Words of another session are gone.
         (offset_of!(Calls, line_tests) + 8, 0),
     ] {

@@ -245,8 +245,9 @@ impl Tracing {
             };
             known.set = false;
         }
-        self.own
-            .retain(|address, _| !gone.contains(address) && !gone.contains(&(address + LANDING)));
+        let stays = |address: &u64| !gone.contains(address) && !gone.contains(&(address + LANDING));
+        self.own.retain(|address, _| stays(address));
+        self.pickers.retain(|address, _| stays(address));
     }
 }
 
@@ -277,6 +278,7 @@ pub(super) fn own(function: Function, routine: usize, want: u64) -> Wanted {
         probe: None,
         copy: [Vec::new(), Vec::new()],
         asks: [Vec::new(), Vec::new()],
+        guard: None,
         least_ticks: 0,
         routine,
         names: Vec::new(),

@@ -16,9 +16,6 @@ use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, area, want};
 
-/// Why an IFUNC is not hooked.
-const UNKNOWN_PICK: &str = "it is an IFUNC that picks the function to call: nobody has asked it yet, or it picked the kernel's own (vDSO)";
-
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
 /// Why a function is not hooked now.
@@ -53,10 +50,7 @@ impl Tracing {
             // The agent's own.
             _ if wanted.routine != super::CALL_THROUGH => {}
             Treatment::Never(reason) => return Err(reason.into()),
-            Treatment::EntryOnly(_) | Treatment::CallThrough => {}
-        }
-        if function.picks {
-            return Err(UNKNOWN_PICK.into());
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
         }
         for place in [function.address, function.address + LANDING] {
             if self
@@ -226,7 +220,7 @@ impl Tracing {
         let at = self
             .areas
             .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
-        let entry_only = wanted.function.is_told_at_entry_only();
+        let entry_only = wanted.function.gets_no_frame();
         let to = Destination {
             routine: self.resident.header.routines[wanted.routine],
             descriptor: at,
@@ -283,7 +277,7 @@ impl Tracing {
         own.map_or(0, |own| own & want::OWN)
     }
 
-    /// Has a hook's programs and its callers written, each once.
+    /// Has a hook's programs and its callers written, each once; and its guard set.
     fn programs(
         &mut self,
         borrowed: &mut Borrowed,
@@ -297,6 +291,11 @@ impl Tracing {
         hook.asks_call = self.program(borrowed, writes, asks_call)?;
         hook.asks_return = self.program(borrowed, writes, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
+        // What is called for ourselves is called whatever its arguments are.
+        let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
+        hook.guard = guard.unwrap_or_default().to_words();
+        hook.flags &= !flags::GUARDED;
+        hook.flags |= guard.map_or(0, |_| flags::GUARDED);
         [hook.callers, _] = self.program(borrowed, writes, &wanted.callers)?;
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use trampoline::{Options, Pads, Stack, Stacks, Targets, plan, usdt};
 use vm::Memory;
+use wire::calls::want;
 
 /// Code longer than this is not decoded (the largest libraries known have 200 MB).
 const MOST_CODE: u64 = 1 << 29;
@@ -60,7 +61,7 @@ impl Texts {
             }
         };
         if wanted.probe.is_some() {
-            return text.probe(function.address);
+            return text.probe(function.address, wanted.want & want::BACK != 0);
         }
         let next = text
             .starts
@@ -74,7 +75,7 @@ impl Texts {
         };
         let range = function.address..function.address + own;
         // What a VM calls in a convention of its own is given what that says.
-        let found = match wanted.want & wire::calls::want::SCRIPTED != 0 {
+        let found = match wanted.want & want::SCRIPTED != 0 {
             true => Stack::Reads(0),
             false => text.stacks.of(&text.code, text.at, range, &text.starts),
         };
@@ -99,8 +100,9 @@ impl Texts {
 }
 
 impl Text {
-    /// Plans the hook of a probe; its function is decoded from where one begins that is known.
-    fn probe(&mut self, site: u64) -> Result<Change, String> {
+    /// Plans the hook of a probe, at its nop or before `any` instruction; its function is decoded from where one begins that
+    /// is known.
+    fn probe(&mut self, site: u64, any: bool) -> Result<Change, String> {
         let next = self.starts.partition_point(|start| *start <= site);
         let before = next.checked_sub(1).and_then(|at| self.starts.get(at));
         let entry = *before.ok_or("no function is known before it")?;
@@ -111,7 +113,8 @@ impl Text {
             code: &self.code[(entry - self.at) as usize..(end - self.at) as usize],
             size: 0,
         };
-        usdt::plan(
+        let plan = if any { usdt::plan_before } else { usdt::plan };
+        plan(
             &function,
             site,
             &self.targets,

@@ -6,6 +6,7 @@ use wire::calls::{self, kind};
 
 /// What a record of a call or a return says, when it was written, and what follows its fixed part.
 pub fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What, u64, &'r [u64])> {
+    let line = |number: u32| places.get(&number).copied();
     match (record[0] >> 16 & 0xff, &record[1..]) {
         (
             kind::ENTRY | kind::HELD,
@@ -13,7 +14,8 @@ pub fn what<'r>(record: &'r [u64], places: &HashMap<u32, usize>) -> Option<(What
         ) => {
             let call = What::Call {
                 hook: *hook as u32,
-                place: places.get(&((hook >> 32) as u32)).copied(),
+                place: line(calls::told_line((hook >> 32) as u32)),
+                library: line(calls::library_line((hook >> 32) as u32)),
                 frame: *frame,
                 caller: *caller,
                 registers: [*a, *b, *c, *d, *e, *f, *rax],

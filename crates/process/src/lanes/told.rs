@@ -24,6 +24,8 @@ pub enum What {
         hook: u32,
         /// The script line that called, as an index into [`super::Lanes::places`].
         place: Option<usize>,
+        /// The line of the library that it called through, if `place` stands further out: the nearest of all.
+        library: Option<usize>,
         /// Names this call in its lane until it returns.
         frame: u64,
         /// The return address.

@@ -57,6 +57,11 @@ impl Condition {
         })
     }
 
+    /// How many tests of lines it has.
+    pub fn line_tests(&self) -> usize {
+        self.lines.len()
+    }
+
     /// For `capture::condition::line_bits`; empty = no line is asked.
     pub fn lines(&self) -> Vec<u64> {
         let mut words = Vec::new();

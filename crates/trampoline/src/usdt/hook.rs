@@ -39,6 +39,27 @@ pub fn plan(
     pads: &mut Pads,
     options: Options,
 ) -> Result<ProbePlan, Refusal> {
+    let offset = site.checked_sub(function.entry).map(|at| at as usize);
+    let there = offset.and_then(|offset| function.code.get(offset..));
+    let there = there.ok_or(Refusal::Undecodable)?;
+    let there = Decoder::with_ip(64, there, site, DecoderOptions::NONE).decode();
+    match there.mnemonic() {
+        Mnemonic::Nop => plan_before(function, site, targets, pads, options),
+        _ => Err(Refusal::Undecodable),
+    }
+}
+
+/// The same for any instruction: what is told is how things are before it.
+///
+/// # Errors
+/// What could not be proven.
+pub fn plan_before(
+    function: &Function<'_>,
+    site: u64,
+    targets: &Targets,
+    pads: &mut Pads,
+    options: Options,
+) -> Result<ProbePlan, Refusal> {
     let decoder = Decoder::with_ip(64, function.code, function.entry, DecoderOptions::NONE);
     let mut near: Vec<Instruction> = Vec::new();
     for instruction in decoder {
@@ -52,7 +73,7 @@ pub fn plan(
     }
     let nop = near
         .iter()
-        .position(|instruction| instruction.ip() == site && instruction.mnemonic() == Mnemonic::Nop)
+        .position(|instruction| instruction.ip() == site)
         .ok_or(Refusal::Undecodable)?;
     let mut first = Refusal::TooShort;
     for width in [5, 2] {

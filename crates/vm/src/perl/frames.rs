@@ -188,7 +188,7 @@ impl Context {
 }
 
 /// A place on the chain of stacks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Cursor {
     info: u64,
     contexts: u64,
@@ -198,11 +198,14 @@ struct Cursor {
 }
 
 /// The frames of an interpreter from the innermost outward; made by [`Perl::frames`].
+#[derive(Debug)]
 pub struct Frames<'p, 'm, M> {
     perl: &'p Perl<'m, M>,
     cursor: Option<Cursor>,
     place: Option<Place>,
     left: u32,
+    /// Say of each whether it [enters](Frame::enters).
+    enters: bool,
 }
 
 impl<'m, M: Memory> Perl<'m, M> {
@@ -218,6 +221,16 @@ impl<'m, M: Memory> Perl<'m, M> {
             },
             place: self.here(interpreter)?,
             left: MOST_CONTEXTS,
+            enters: true,
+        })
+    }
+
+    /// The same for a reader in a hurry: of no frame it is said that it [enters](Frame::enters), because that asks for a look
+    /// at all that is around it.
+    pub fn callers<'p>(&'p self, interpreter: &Interpreter) -> Result<Frames<'p, 'm, M>, Error> {
+        Ok(Frames {
+            enters: false,
+            ..self.frames(interpreter)?
         })
     }
 
@@ -283,7 +296,29 @@ impl<'m, M: Memory> Perl<'m, M> {
     }
 }
 
+impl<M> Clone for Frames<'_, '_, M> {
+    fn clone(&self) -> Self {
+        Frames { ..*self }
+    }
+}
+
 impl<M: Memory> Frames<'_, '_, M> {
+    /// The sub that the code of `frame`, which was the last, stands in: it itself, or, of a block, what is around it. `None` =
+    /// no sub.
+    pub fn sub_around(&self, frame: &Frame) -> Option<u64> {
+        let outer = self.clone().map_while(Result::ok).map(|outer| outer.kind);
+        for kind in core::iter::once(frame.kind).chain(outer) {
+            match kind {
+                Kind::Sub { code } => return Some(code),
+                Kind::Eval | Kind::Try | Kind::SortBlock | Kind::RegexBlock | Kind::Defer => {}
+                Kind::Main | Kind::Format { .. } | Kind::EvalText { .. } | Kind::File { .. } => {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
     fn advance(&mut self) -> Result<Option<Frame>, Error> {
         let Some(mut cursor) = self.cursor else {
             return Ok(None);
@@ -299,7 +334,7 @@ impl<M: Memory> Frames<'_, '_, M> {
                             kind: Kind::Main,
                             place: self.place,
                             context: 0,
-                            enters: true,
+                            enters: self.enters,
                         }));
                     }
                 }
@@ -326,7 +361,7 @@ impl<M: Memory> Frames<'_, '_, M> {
                 kind,
                 place: self.place.replace(outside),
                 context: at,
-                enters: self.enters(kind, &context, cursor)?,
+                enters: self.enters && self.enters(kind, &context, cursor)?,
             }));
         }
         self.cursor = None;

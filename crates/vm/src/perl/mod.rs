@@ -42,6 +42,23 @@ pub use version::{Unsupported, Version};
 
 use crate::Memory;
 
+/// Where libraries are ([`crate::library`]): what `@INC` has in Debian, in a Perl as its makers install it (`lib/5.36.0`), and in
+/// local::lib; and texts, most of which are made by libraries: who has one run is further out.
+pub const LIBRARIES: &[&str] = &[
+    "share/perl5/",
+    "share/perl/#",
+    "lib/perl5/",
+    "lib/perl/#",
+    "lib/x86_64-linux-gnu/perl5/#",
+    "lib/x86_64-linux-gnu/perl/#",
+    "lib/x86_64-linux-gnu/perl-base/",
+    "site_perl/",
+    "vendor_perl/",
+    "etc/perl/",
+    "lib/5.#",
+    "(eval ",
+];
+
 /// One Perl process, readable.
 #[derive(Debug)]
 pub struct Perl<'a, M> {

@@ -40,6 +40,9 @@ pub use version::{Unsupported, Version};
 
 use crate::{Fault, Memory};
 
+/// Where libraries are ([`crate::library`]): Composer's, PEAR's and Debian's packages.
+pub const LIBRARIES: &[&str] = &["vendor/", "share/php/", "share/pear/"];
+
 /// One PHP process, readable.
 #[derive(Debug)]
 pub struct Php<'a, M> {

@@ -58,6 +58,15 @@ pub use version::{Unsupported, Version};
 
 use crate::Memory;
 
+/// Where libraries are ([`crate::library`]): pip's and Debian's packages, the standard library, what is frozen into the VM.
+pub const LIBRARIES: &[&str] = &[
+    "site-packages/",
+    "dist-packages/",
+    "lib/python#",
+    "lib64/python#",
+    "<frozen ",
+];
+
 /// One Python process, readable.
 #[derive(Clone, Debug)]
 pub struct Python<'a, M> {

@@ -60,6 +60,23 @@ pub use version::{Unsupported, Version};
 use crate::Memory;
 pub use crate::limits::Limits;
 
+/// Where libraries are ([`crate::library`]): RubyGems and Bundler, Ruby's own library, Debian's and Fedora's packages, what
+/// the VM itself is made of; and texts that do not say where they are from: most are made by libraries, and who has one run is
+/// further out.
+pub const LIBRARIES: &[&str] = &[
+    "gems/",
+    "vendor/bundle/",
+    "lib/ruby/#",
+    "vendor_ruby/",
+    "site_ruby/",
+    "usr/lib/ruby/",
+    "usr/lib/x86_64-linux-gnu/ruby/",
+    "share/ruby/",
+    "share/rubygems-integration/",
+    "<internal:",
+    "(eval)",
+];
+
 /// One Ruby process, readable.
 #[derive(Debug)]
 pub struct Ruby<'a, M> {

@@ -1,8 +1,11 @@
 //! One traced process: hooked as the selection says, read, left.
 
 mod life;
+mod picks;
 mod plan;
 mod record;
+mod teller;
+mod vforks;
 
 pub use life::Step;
 
@@ -12,7 +15,7 @@ use super::names::Names;
 use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::told::{At, Call, Opened, Return, Told, What};
+use super::told::{self, At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::preset::Preset;
 use crate::ui::advice::explain;
@@ -22,8 +25,8 @@ use process::functions::Function;
 use process::hooks::{Arrives, Options, Refused, Tracing, Wanted};
 use process::tracee::Tracee;
 use process::{Error, Image};
+use prototypes::Filter;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Condition, Filter};
 use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -54,6 +57,7 @@ pub struct Guest {
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
     callers: Callers,
+    vforks: vforks::Vforks,
 }
 
 impl Guest {
@@ -107,6 +111,7 @@ impl Guest {
             gone: false,
             quiet: args.ltrace,
             callers: Callers::new(args.frames),
+            vforks: vforks::Vforks::new(args.follow),
         }
     }
 
@@ -265,6 +270,7 @@ impl Guest {
                 process::lanes::What::Call {
                     hook,
                     place,
+                    library,
                     frame,
                     caller,
                     registers,
@@ -287,13 +293,17 @@ impl Guest {
                             stack: frame,
                         },
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
+                        library: library
+                            .and_then(|place| self.known.line(&mut self.tracing, place)),
                         callers: self.callers.of(&self.tracing, caller, frame, &pieces),
                         pieces,
                     };
                     (frame, What::Call(call))
                 }
                 process::lanes::What::Forked { child } => {
-                    (0, What::Forked(self.tracing.process_here(child)))
+                    let here = self.tracing.process_here(child);
+                    self.vforks.forked(one.lane, child, here);
+                    (0, What::Forked(here))
                 }
                 process::lanes::What::Return {
                     frame,
@@ -323,6 +333,12 @@ impl Guest {
                 frame,
                 time: self.clock.wall(one.ticks, period),
             };
+            let (at, over) = self.vforks.speaks(at);
+            if let Some(child) = over {
+                let at = At { pid: child, ..at };
+                let what = What::Ended(told::End::Unknown);
+                tell(Told { at, what });
+            }
             tell(Told { at, what });
         }
         self.rest = rest;
@@ -335,6 +351,7 @@ impl Guest {
 }
 
 fn options(args: &CallsArgs) -> Options {
+    let (line_tests, teller) = teller::of(args);
     Options {
         ring: RING,
         most_wait: args.most_wait(),
@@ -342,11 +359,8 @@ fn options(args: &CallsArgs) -> Options {
             + u64::from(args.kept_of_strings()) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
-        line_tests: args
-            .condition
-            .as_ref()
-            .map(Condition::lines)
-            .unwrap_or_default(),
+        line_tests,
+        teller,
     }
 }
 
@@ -362,6 +376,7 @@ fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
+    picks::say_awaited(tracing);
     say_no_lines(tracing);
 }
 

@@ -64,6 +64,7 @@ enum Record<'a> {
         rax: Option<String>,
         xmm0: Option<String>,
         line: Option<Place<'a>>,
+        library: Option<Place<'a>>,
         callers: Vec<String>,
     },
     Signal {
@@ -197,6 +198,7 @@ impl<'a> Json<'a> {
             rax: returned.map(|returned| hex(returned.rax)),
             xmm0: returned.map(|returned| hex(returned.sse[0])),
             line: call.line.as_deref().map(Place::from),
+            library: call.library.as_deref().map(Place::from),
             callers: call.callers.iter().map(ToString::to_string).collect(),
         };
         write(&mut self.out, &record)

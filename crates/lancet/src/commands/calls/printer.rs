@@ -30,6 +30,7 @@ struct Open {
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
     line: Option<Arc<Line>>,
+    library: Option<Arc<Line>>,
     callers: Vec<Arc<Caller>>,
 }
 
@@ -94,6 +95,7 @@ impl<'a> Printer<'a> {
             registers,
             pieces,
             line,
+            library,
             callers,
             ..
         } = began;
@@ -120,6 +122,7 @@ impl<'a> Printer<'a> {
             pieces,
             began: at.time,
             line,
+            library,
             callers,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
@@ -197,8 +200,10 @@ impl<'a> Printer<'a> {
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
     fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
+        // A child of vfork returns from its parent's call.
         if let Some(unfinished) = self.unfinished
             && unfinished.number == open.number
+            && unfinished.thread == (at.pid, at.tid)
         {
             return Ok(unfinished.written);
         }
@@ -224,6 +229,9 @@ impl<'a> Printer<'a> {
     fn end_line(&mut self, open: &Open) -> io::Result<()> {
         if let Some(line) = &open.line {
             write!(self.out, " ← {line}")?;
+        }
+        if let Some(library) = &open.library {
+            write!(self.out, " ({})", form::short(library))?;
         }
         self.unfinished = None;
         self.lines += 1;

@@ -148,11 +148,14 @@ impl<'a> Recorder<'a> {
     fn call(&mut self, at: At, call: &Call) -> io::Result<()> {
         let way = self.way(&call.way)?;
         let line = call.line.as_ref().map(|line| self.line(line)).transpose()?;
+        let library = call.library.as_ref();
+        let library = library.map(|line| self.line(line)).transpose()?;
         self.writer()?.call(&recording::Call {
             at,
             way,
             caller: call.caller,
             line,
+            library,
             gp: call.registers.gp,
             sse: call.registers.sse,
             pieces: call.pieces.iter().collect(),

@@ -33,6 +33,8 @@ pub struct Replay<'a> {
     /// Each with what its calls are shown as.
     ways: Vec<(Arc<Way>, Option<Arc<Shown>>)>,
     lines: Vec<Arc<Line>>,
+    /// Of two lines the library's is told.
+    nearest: bool,
     losses: Vec<(i32, Losses)>,
     /// It was read up to its end.
     whole: bool,
@@ -58,6 +60,7 @@ impl<'a> Replay<'a> {
             functions: Vec::new(),
             ways: Vec::new(),
             lines: Vec::new(),
+            nearest: args.nearest,
             losses: Vec::new(),
             whole: false,
             over: false,
@@ -186,6 +189,11 @@ impl Source for Replay<'_> {
                     let (way, Some(shown)) = &self.ways[call.way as usize] else {
                         continue;
                     };
+                    let line = |number: u32| self.lines[number as usize].clone();
+                    let (told, library) = match call.library {
+                        Some(library) if self.nearest => (Some(library), None),
+                        library => (call.line, library),
+                    };
                     let told = Call {
                         function: way.function.clone(),
                         way: way.clone(),
@@ -197,7 +205,8 @@ impl Source for Replay<'_> {
                             stack: call.at.frame,
                         },
                         pieces: laid(&call.pieces),
-                        line: call.line.map(|line| self.lines[line as usize].clone()),
+                        line: told.map(line),
+                        library: library.map(line),
                         callers: Vec::new(),
                     };
                     sink.take(Told {

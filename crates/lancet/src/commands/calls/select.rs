@@ -38,17 +38,20 @@ fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
     any_matches(filters, symbol, located(place))
 }
 
-/// Those with which a module begins and ends, called by nobody's code.
-const LINKERS: [&str; 4] = [
+/// Those with which a module begins and ends, called by nobody's code; the last two are IFUNCs that pick nothing (glibc
+/// `sysdeps/x86/cacheinfo.c`).
+const LINKERS: [&str; 6] = [
     "__libc_start_main",
     "__cxa_finalize",
     "__gmon_start__",
     "_dl_relocate_static_pie",
+    "__x86_cpu_features",
+    "__x86_cacheinfo",
 ];
 
 /// Whether a module calls a function by this name through a slot of its own.
-pub fn calls(from: &Place, name: &str) -> bool {
-    from.symbols.imports(name) && !LINKERS.contains(&name)
+fn calls(from: &Place, name: &str) -> bool {
+    (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
 }
 
 impl Selection {
@@ -91,6 +94,11 @@ impl Selection {
                         .any(|from| calls(from, name) && matches(&self.e, name, from))
             });
             found.extend(made);
+            // A module's slot for an IFUNC of its own has no name, and neither need others know it.
+            let hidden = |place: &Place| place.symbols.has_local_picks();
+            found.extend(functions.find_in(hidden, true, |name, place| {
+                place.symbols.calls_own_pick(name) && matches(&self.e, name, place)
+            }));
             found.sort_by_key(|function| function.address);
             found.dedup_by_key(|function| function.address);
         }
@@ -158,6 +166,20 @@ impl Selection {
             [ranges.len() as u64].into_iter().chain(bounds).collect()
         };
         hooked.iter().map(of).collect()
+    }
+
+    /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs are none to
+    /// `-l`: libc calls its `strlen` all the time.
+    pub fn has_slot(&self, from: &Place, name: &str) -> bool {
+        match self.e.is_empty() {
+            true => from.symbols.imports(name) && !LINKERS.contains(&name),
+            false => calls(from, name),
+        }
+    }
+
+    /// Whether entries of a function of this name are asked for.
+    pub fn enters(&self, name: &str, place: &Place) -> bool {
+        matches(&self.x, name, place)
     }
 
     /// As what a call that goes this way is to be shown, if at all.

@@ -95,6 +95,8 @@ pub struct Call {
     pub pieces: Pieces,
     /// The script's line.
     pub line: Option<Arc<Line>>,
+    /// The line of the library that it called through, if `line` is the application's, further out.
+    pub library: Option<Arc<Line>>,
     /// Who called whom (`-w`), the caller first.
     pub callers: Vec<Arc<Caller>>,
 }

@@ -38,6 +38,11 @@ impl Plan {
         }
     }
 
+    /// Whether calls are told one by one.
+    pub fn tells(&self) -> bool {
+        self.copies
+    }
+
     /// Each function with the code that its calls are told from.
     pub fn all(
         &self,
@@ -64,6 +69,7 @@ impl Plan {
                 probe: None,
                 copy: [copy.call, copy.exit],
                 asks: asked.words,
+                guard: asked.guard,
                 least_ticks: asked.least,
                 routine: CALL_THROUGH,
                 names: Vec::new(),
@@ -107,6 +113,7 @@ impl Plan {
                 probe: Some(probe.semaphore),
                 copy: [copy, probe.operands],
                 asks: asked.words,
+                guard: asked.guard,
                 least_ticks: asked.least,
                 routine: PROBE,
                 names: Vec::new(),

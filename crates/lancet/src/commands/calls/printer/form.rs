@@ -1,7 +1,7 @@
 //! How lines look: ours, and with `--ltrace` those of ltrace 0.7.91 (`output.c` there), to the byte.
 //!
 //! ```text
-//!   ours      [pid 71] 14:10:54.994915 [0x7f01c2] write(1, "a\n", 2)      = 2 <0.000005104> ← p.py:3 in 'show'
+//!   ours      [pid 71] 14:10:54.994915 [0x7f01c2] write(1, "a\n", 2)      = 2 <0.000005104> ← p.py:3 in 'show' (MySQLdb/cursors.py:208)
 //!   ltrace's  [pid 71] 14:10:54.994915 [0x7f01c2] cat->write(1, "a\n", 2) = 2 <0.000005>
 //! ```
 
@@ -10,6 +10,7 @@ use crate::cli::CallsArgs;
 use crate::ui::terminal::Stream;
 use frames::names::readable;
 use process::functions::Function;
+use process::lanes::Line;
 use std::time::Duration;
 
 /// A name in a line, where the call begins and where it is told of again.
@@ -161,6 +162,17 @@ impl Form {
             true => format!(" <{}.{:06}>", took.as_secs(), took.subsec_micros()),
             false => format!(" <{}.{:09}>", took.as_secs(), took.subsec_nanos()),
         }
+    }
+}
+
+/// A library's line, short: `mysql2/client.rb:151`, the last two names of its path in the folder that libraries are in.
+pub fn short(line: &Line) -> String {
+    let path = vm::library::within(&line.path);
+    let before = path.rmatch_indices('/').nth(1);
+    let path = &path[before.map_or(0, |(at, _)| at + 1)..];
+    match line.line {
+        0 => path.to_owned(),
+        number => format!("{path}:{number}"),
     }
 }
 
