@@ -11,6 +11,7 @@ mod languages;
 mod loader;
 mod notices;
 mod places;
+mod pool;
 mod probes;
 mod pulse;
 mod scripted;
@@ -23,7 +24,7 @@ use lane::Record;
 use routine::frame::flags::ENTRY_ONLY;
 use routine::frame::{Frame, Results};
 use wire::calls::{
-    AREAS, Area, Calls, Entry, Hook, LANES, Lane, Return, kind, library_line, told_line, want,
+    AREAS, Area, Calls, Entry, Hook, LANES, Lane, Pool, Return, kind, library_line, told_line, want,
 };
 
 /// What the hooks are told; written by the command before `Board::calls` is set.
@@ -31,6 +32,18 @@ use wire::calls::{
 static mut CALLS: Calls = Calls {
     lanes: [const { AtomicU64::new(0) }; LANES],
     made: AtomicU64::new(0),
+    unlaned: AtomicU64::new(0),
+    sweep: AtomicU64::new(0),
+    pool: Pool {
+        at: 0,
+        slots: 0,
+        slot: 0,
+        open: 0,
+        used: AtomicU64::new(0),
+        asks: 0,
+        name: wire::calls::POOL_NAME,
+    },
+    apart: AtomicU64::new(0),
     ring: 0,
     most_wait: 0,
     tid_offset: 0,
@@ -50,7 +63,6 @@ static mut CALLS: Calls = Calls {
     owner: 0,
     late: AtomicU64::new(0),
     refused: AtomicU64::new(0),
-    unlaned: AtomicU64::new(0),
     areas: [Area {
         at: 0,
         size: 0,
@@ -185,7 +197,7 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
     }
     let unheld = wanted & (want::COUNT | want::HELD) == want::COUNT;
     if unheld && hook.flags & ENTRY_ONLY != 0 {
-        counts::add(lane, number as u32, place, 0);
+        counts::add((lane, calls), number as u32, place, 0);
     }
     let now = sys::ticks();
     pulse::look(board, now);
@@ -432,7 +444,7 @@ fn tell_end(
         }
     }
     if wanted & want::COUNT != 0 {
-        return counts::add(lane, number as u32, place, now.wrapping_sub(began));
+        return counts::add((lane, calls), number as u32, place, now.wrapping_sub(began));
     }
     if wanted & want::RETURN == 0 {
         return;

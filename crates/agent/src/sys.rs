@@ -16,12 +16,14 @@ const NANOSLEEP: u64 = 35;
 const GETPID: u64 = 39;
 const KILL: u64 = 62;
 const GETTID: u64 = 186;
+const FUTEX: u64 = 202;
 const MREMAP: u64 = 25;
 const CLOCK_GETTIME: u64 = 228;
 
 const O_WRONLY_CLOEXEC: u64 = 0o2_000_001;
 const PROT_READ_WRITE: u64 = 3;
 const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
+const MAP_FIXED: u64 = 0x10;
 /// No value of `how` (`SIG_BLOCK` to `SIG_SETMASK` are 0 to 2).
 const NO_HOW: u64 = 0x7fff_ffff;
 const MAP_NORESERVE: u64 = 0x4000;
@@ -57,6 +59,16 @@ pub fn map(bytes: u64) -> Option<u64> {
     address(unsafe { syscall(MMAP, 0, bytes, PROT_READ_WRITE, flags, u64::MAX, 0) })
 }
 
+/// The same in the place of a mapping of ours; whether the kernel let us.
+///
+/// # Safety
+/// The mapping is ours; what it held may go.
+pub unsafe fn map_over(at: u64, bytes: u64, protection: u64) -> bool {
+    let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    // SAFETY: the caller's promise.
+    unsafe { syscall(MMAP, at, bytes, protection, flags, u64::MAX, 0) == at }
+}
+
 /// Makes a mapping of ours longer; it may move.
 ///
 /// # Safety
@@ -75,6 +87,8 @@ pub unsafe fn unmap(at: u64, bytes: u64) {
     unsafe { syscall(MUNMAP, at, bytes, 0, 0, 0, 0) };
 }
 
+/// `PROT_READ | PROT_WRITE`.
+pub const READ_WRITE: u64 = PROT_READ_WRITE;
 /// `PROT_READ | PROT_EXEC`.
 pub const READ_EXECUTE: u64 = 5;
 /// All three.
@@ -149,6 +163,14 @@ pub fn is_process(pid: u64) -> bool {
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments, no effect.
     unsafe { syscall(GETTID, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Whether there is a 32-bit word of that value at an aligned address, which need not be mapped: the kernel looks
+/// (`FUTEX_CMP_REQUEUE` of no waiters, `kernel/futex/requeue.c`). A call that every sandbox lets through, because locks need it.
+pub fn holds(at: u64, value: u32) -> bool {
+    const CMP_REQUEUE_PRIVATE: u64 = 4 | 128;
+    // SAFETY: nobody is woken or moved.
+    unsafe { syscall(FUTEX, at, CMP_REQUEUE_PRIVATE, 0, 0, at, value.into()) == 0 }
 }
 
 /// Whether a page can be read: the kernel copies the mask from there before it looks at `how`

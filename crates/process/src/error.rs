@@ -1,5 +1,6 @@
 //! What can go wrong with somebody else's process, in plain words.
 
+use crate::guest::Status;
 use std::io;
 
 /// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
@@ -21,6 +22,9 @@ pub enum Error {
     /// Stopped by a signal or by Ctrl-Z.
     #[error("process {0} is stopped (SIGSTOP, Ctrl-Z or a cgroup freezer)")]
     Stopped(i32),
+    /// The kernel says of a thread that it does not stand still, or is not ours, and yet it lives.
+    #[error("a thread of process {0} could not be held: it lives, but did not stand still for us")]
+    Stirred(i32),
     /// Another tracer holds it.
     #[error("process {pid} is already traced by process {tracer}{name}")]
     Traced {
@@ -230,9 +234,26 @@ impl Error {
     /// Whether trying again in a moment may help: a thread stands badly, or another lancet looks in.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Error::NothingToBorrow { .. } | Error::WouldNotStop { .. } => true,
+            Error::NothingToBorrow { .. } | Error::WouldNotStop { .. } | Error::Stirred(_) => true,
             Error::Traced { name, .. } => name.contains("lancet"),
             _ => false,
+        }
+    }
+
+    /// A thread of it is not there for us: because it has ended, or why else.
+    pub(crate) fn missing(pid: i32) -> Self {
+        let alive = Status::read(pid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
+        match alive {
+            true => Error::Stirred(pid),
+            false => Error::Gone(pid),
+        }
+    }
+
+    /// A file of `/proc/PID` that could not be read.
+    pub(crate) fn of_proc(pid: i32, file: &str, error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
+            _ => Error::system(format!("/proc/{pid}/{file}"), error),
         }
     }
 

@@ -177,7 +177,7 @@ fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
         error => error,
     })?;
     crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
-    let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+    let maps = Maps::of(pid)?;
     Ok((status, Arc::new(memory), maps))
 }
 

@@ -19,6 +19,7 @@
 mod areas;
 mod asked;
 mod change;
+mod left;
 mod named;
 mod notices;
 mod open;
@@ -39,13 +40,14 @@ use crate::functions::{Function, Functions};
 use crate::guest::{self, Status};
 use crate::heart::Heart;
 use crate::lanes::Lanes;
-use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::pool;
 use crate::resident::Resident;
 use crate::stop::Ties;
 use areas::Areas;
 pub use asked::{CALL_THROUGH, Options, PROBE, Refused, Timing, Wanted};
 use asked::{FIND_FDE, LEAST_PATIENCE};
+pub(crate) use left::lift as lift_left;
 pub use notices::{Notice, Says};
 use standstill::stopped;
 pub use state::Script;
@@ -135,10 +137,7 @@ impl Tracing {
         let mut left = Vec::new();
         for (at, mut hook) in self.areas.hooks(&self.memory)? {
             self.next_number = self.next_number.max(hook.number + 1);
-            let set = patches(&hook).iter().any(|patch| {
-                self.now(patch)
-                    .is_some_and(|now| now[..] == patch.is[..now.len()])
-            });
+            let set = left::stands(&self.memory, &hook);
             if hook.want != 0 {
                 hook.want = 0;
                 self.silence(at)?;
@@ -158,15 +157,8 @@ impl Tracing {
         }
         match left.is_empty() {
             true => Ok(()),
-            false => self.lift(&left).map(drop),
+            false => self.lift(&left, false).map(drop),
         }
-    }
-
-    /// What stands where a patch is or will be.
-    fn now(&self, patch: &Patched) -> Option<Vec<u8>> {
-        let mut now = vec![0; (patch.length as usize).min(patch.is.len())];
-        self.memory.read_bytes(patch.at, &mut now).ok()?;
-        Some(now)
     }
 
     fn silence(&self, at: u64) -> Result<()> {
@@ -249,16 +241,13 @@ impl Tracing {
         set.map(|()| refused)
     }
 
-    /// Puts back what stood at these places; where each thread's stack ended meanwhile.
-    fn lift(&mut self, places: &[u64]) -> Result<Vec<u64>> {
+    /// Puts back what stood at these places; where each thread's stack ended meanwhile. When we are `leaving`, the guest gets
+    /// memory of its own for the lanes.
+    fn lift(&mut self, places: &[u64], leaving: bool) -> Result<Vec<u64>> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
         let mut timing = self.timing;
-        let pads: Vec<(u64, u64)> = places
-            .iter()
-            .filter_map(|place| self.hooks.get(place))
-            .filter(|known| patches(&known.hook).len() > 1)
-            .map(|known| (known.hook.patches[0].at, known.hook.stub))
-            .collect();
+        let known = places.iter().filter_map(|place| self.hooks.get(place));
+        let hooks: Vec<Hook> = known.map(|known| known.hook).collect();
         let lifted = stopped(
             &status,
             &memory,
@@ -266,29 +255,16 @@ impl Tracing {
             self.ties,
             &mut timing,
             |stop, borrowed| {
-                threads::take_jumps(borrowed, &stop.threads().collect::<Vec<_>>(), &pads)?;
+                left::put_back(stop, borrowed, &memory, &hooks)?;
                 for place in places {
-                    let Some(known) = self.hooks.get_mut(place) else {
-                        continue;
-                    };
-                    for patch in patches(&known.hook).iter().rev() {
-                        let length = (patch.length as usize).min(patch.is.len());
-                        let mut now = [0; 8];
-                        // A library that was unloaded has taken its hooks with it.
-                        if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
-                            && now[..length] == patch.is[..length]
-                        {
-                            memory.write(patch.at, &patch.was[..length])?;
-                            if patch.at == known.hook.place {
-                                set::raise(&memory, &known.hook, -1);
-                            }
-                        }
+                    if let Some(known) = self.hooks.get_mut(place) {
+                        known.set = false;
                     }
-                    known.set = false;
                 }
-                let others = stop.threads().filter(|tid| *tid != status.pid);
-                let others = others.filter_map(|tid| Some(crate::ptrace::registers(tid).ok()?.rsp));
-                Ok(others.chain([borrowed.registers().rsp]).collect())
+                if leaving {
+                    pool::withdraw(&memory, &self.resident, borrowed)?;
+                }
+                Ok(left::stacks(stop, borrowed))
             },
         );
         self.timing = timing;
@@ -378,13 +354,13 @@ impl Tracing {
             .filter(|(place, known)| known.set && !unwinder.contains(place))
             .map(|(place, _)| *place)
             .collect();
-        let mut lifted = self.lift(&set);
+        let mut lifted = self.lift(&set, true);
         let parked = match &lifted {
             Ok(stacks) => self.has_parked_frames(stacks),
             Err(_) => true,
         };
         if lifted.is_ok() && !unwinder.is_empty() && !parked {
-            lifted = self.lift(&unwinder);
+            lifted = self.lift(&unwinder, false);
         }
         for known in self.hooks.values() {
             if known.hook.want != 0 {
@@ -416,13 +392,9 @@ impl Tracing {
     }
 
     fn has_parked_frames(&self, stacks: &[u64]) -> bool {
-        let [routine, end, _] = self.resident.header.routines;
-        let Ok(maps) = Maps::read(self.status.pid) else {
-            return false;
-        };
         let mut ours = self.lanes.ranges();
         ours.push(self.agent());
-        parked::may_be(&self.memory, &maps, routine..end, &ours, stacks)
+        parked::may_be(&self.memory, &self.resident, &ours, stacks)
     }
 }
 

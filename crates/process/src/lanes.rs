@@ -1,11 +1,15 @@
 //! The reader of a guest's lanes: `wire::calls` from outside.
 
+mod figures;
+mod place;
 mod queue;
 mod record;
 mod told;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::GuestMemory;
+use crate::pool::Pool;
+use place::Place;
 use queue::Queue;
 use record::{behind, string, what};
 use std::cmp::Reverse;
@@ -19,8 +23,10 @@ use wire::calls::{self, Calls, Lane, kind};
 /// See the module's text.
 #[derive(Debug)]
 pub struct Lanes {
-    memory: Arc<GuestMemory>,
+    place: Place,
     calls: u64,
+    /// [`Calls::unlaned`] at the last look.
+    unlaned: u64,
     /// [`Calls::made`] at the last look.
     made: Option<u64>,
     known: Vec<Known>,
@@ -51,6 +57,8 @@ struct Known {
     behind: bool,
     /// It is in this memory: one that a parent's thread made after the fork is not in the child's.
     there: bool,
+    /// It was in the memory of a guest that is gone.
+    went: bool,
     /// Losses of sessions before this.
     lost_before: u64,
     /// Since when the next record is unfinished while others follow it, and how far the lane was written then: what is
@@ -68,10 +76,17 @@ const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 impl Lanes {
     /// Begins with whatever is told from now on.
-    pub fn open(memory: Arc<GuestMemory>, calls: u64, session: u32) -> Result<Self> {
+    pub fn open(
+        memory: Arc<GuestMemory>,
+        pool: Option<Pool>,
+        calls: u64,
+        session: u32,
+    ) -> Result<Self> {
+        let pool = pool.map(Arc::new);
         let mut lanes = Lanes {
-            memory,
+            place: Place { memory, pool },
             calls,
+            unlaned: 0,
             made: None,
             known: Vec::new(),
             by_address: HashMap::new(),
@@ -91,8 +106,10 @@ impl Lanes {
     /// begins to speak.
     pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
         let mut lanes = Lanes {
-            memory,
+            // It has left its parent's pool.
+            place: Place { memory, pool: None },
             calls: self.calls,
+            unlaned: 0,
             made: None,
             known: self.known.clone(),
             by_address: self.by_address.clone(),
@@ -123,7 +140,7 @@ impl Lanes {
         for lane in lanes.known.iter().filter(|lane| lane.there) {
             let field = lane.address + offset_of!(Lane, counts) as u64;
             // Its parent's are counted there.
-            lanes.memory.write(field, &0u64.to_le_bytes())?;
+            lanes.place.set_word(field, 0)?;
         }
         Ok(lanes)
     }
@@ -141,7 +158,7 @@ impl Lanes {
             (lane.stuck, lane.abandoned) = (None, 0);
             self.give_back(at)?;
         }
-        self.lost_before.unlaned = self.unlaned()?;
+        self.lost_before.unlaned = self.unlaned;
         Ok(())
     }
 
@@ -152,47 +169,66 @@ impl Lanes {
 
     /// Where lanes are.
     fn addresses(&self) -> Result<Vec<u64>> {
-        self.memory
-            .records(self.calls + offset_of!(Calls, lanes) as u64, calls::LANES)
+        let table = self.calls + offset_of!(Calls, lanes) as u64;
+        self.place.records(table, calls::LANES)
     }
 
-    /// Finds lanes that were made since the last look.
+    /// Finds lanes that were made since the last look. An error means that the guest is gone; what lanes hold that outlive it
+    /// can still be read.
     pub fn look(&mut self) -> Result<()> {
-        let made = self
-            .memory
-            .word(self.calls + offset_of!(Calls, made) as u64)?;
+        const _: () = assert!(offset_of!(Calls, unlaned) == offset_of!(Calls, made) + 8);
+        let mut words = [0; 2];
+        let at = self.calls + offset_of!(Calls, made) as u64;
+        let there = self.place.read_words(at, &mut words);
+        if there.is_err() {
+            for address in self.place.lanes_that_stay() {
+                self.learn(address)?;
+            }
+            return there;
+        }
+        let [made, unlaned] = words;
+        self.unlaned = unlaned;
         if self.made == Some(made) {
             return Ok(());
         }
         for address in self.addresses()? {
-            if address == 0 || self.by_address.contains_key(&address) {
-                continue;
+            if address > calls::MOVED {
+                self.learn(address)?;
             }
-            let field = |offset| self.memory.word(address + offset as u64);
-            let (ring, size) = (
-                field(offset_of!(Lane, ring))?,
-                field(offset_of!(Lane, size))?,
-            );
-            if ring == 0 || !size.is_power_of_two() || size > MOST_RING {
-                continue;
-            }
-            self.by_address.insert(address, self.known.len());
-            self.known.push(Known {
-                address,
-                ring,
-                words: size / 8,
-                taken: self.memory.word(address + offset_of!(Lane, taken) as u64)?,
-                tid: 0,
-                places: HashMap::new(),
-                queue: Queue::default(),
-                behind: false,
-                there: true,
-                lost_before: 0,
-                stuck: None,
-                abandoned: 0,
-            });
         }
         self.made = Some(made);
+        Ok(())
+    }
+
+    /// Notes a lane.
+    fn learn(&mut self, address: u64) -> Result<()> {
+        if self.by_address.contains_key(&address) {
+            return Ok(());
+        }
+        let field = |offset| self.place.word(address + offset as u64);
+        let (ring, size) = (
+            field(offset_of!(Lane, ring))?,
+            field(offset_of!(Lane, size))?,
+        );
+        if ring == 0 || !size.is_power_of_two() || size > MOST_RING {
+            return Ok(());
+        }
+        self.by_address.insert(address, self.known.len());
+        self.known.push(Known {
+            address,
+            ring,
+            words: size / 8,
+            taken: field(offset_of!(Lane, taken))?,
+            tid: 0,
+            places: HashMap::new(),
+            queue: Queue::default(),
+            behind: false,
+            there: true,
+            went: false,
+            lost_before: 0,
+            stuck: None,
+            abandoned: 0,
+        });
         Ok(())
     }
 
@@ -201,29 +237,28 @@ impl Lanes {
         let lanes = self.known.iter();
         lanes
             .map(|lane| lane.address..lane.ring + lane.words * 8)
+            .chain(self.place.shared())
             .collect()
+    }
+
+    /// Lanes that went with the guest, and what they held unread.
+    pub fn gone(&self) -> usize {
+        self.known.iter().filter(|lane| lane.went).count()
     }
 
     /// Words reserved and records lost.
     fn written(&self, at: usize) -> Result<(u64, u64)> {
-        let field = |offset| self.memory.word(self.known[at].address + offset as u64);
+        let field = |offset| self.place.word(self.known[at].address + offset as u64);
         Ok((
             field(offset_of!(Lane, reserved))?,
             field(offset_of!(Lane, lost))?,
         ))
     }
 
-    fn unlaned(&self) -> Result<u64> {
-        self.memory
-            .word(self.calls + offset_of!(Calls, unlaned) as u64)
-    }
-
     fn give_back(&self, at: usize) -> Result<()> {
         let lane = &self.known[at];
-        self.memory.write(
-            lane.address + offset_of!(Lane, taken) as u64,
-            &lane.taken.to_le_bytes(),
-        )
+        self.place
+            .set_word(lane.address + offset_of!(Lane, taken) as u64, lane.taken)
     }
 
     /// Reads at most `most` words of each lane, in whole records; whether there was anything.
@@ -233,10 +268,14 @@ impl Lanes {
         for at in 0..self.known.len() {
             match self.fill_lane(at, most) {
                 Ok(filled) => any |= filled,
+                // It went with the guest.
+                Err(Error::Gone(_)) => {
+                    let lane = &mut self.known[at];
+                    (lane.there, lane.went, lane.behind) = (false, true, false);
+                }
                 Err(error) => result = Err(error),
             }
         }
-        // A guest that is gone has no more to tell than what was read.
         let known = self.known.iter();
         self.blocked = result.is_ok()
             && known
@@ -336,10 +375,10 @@ impl Lanes {
         let before_end = count.min(lane.words - first);
         words.resize(count as usize, 0);
         let (front, back) = words.split_at_mut(before_end as usize);
-        self.memory.read_words(lane.ring + first * 8, front)?;
+        self.place.read_words(lane.ring + first * 8, front)?;
         match back.is_empty() {
             true => Ok(()),
-            false => self.memory.read_words(lane.ring, back),
+            false => self.place.read_words(lane.ring, back),
         }
     }
 
@@ -404,62 +443,6 @@ impl Lanes {
             }
         }
         None
-    }
-
-    /// What has been counted so far.
-    pub fn counted(&self) -> Result<Vec<Counted>> {
-        let mut all = Vec::new();
-        for lane in self.known.iter().filter(|lane| lane.there) {
-            let table = self
-                .memory
-                .word(lane.address + offset_of!(Lane, counts) as u64)?;
-            let session = self
-                .memory
-                .half(lane.address + offset_of!(Lane, session) as u64)?;
-            if table == 0 || session != self.session {
-                continue;
-            }
-            let counts: Vec<calls::Count> = self.memory.records(table, calls::COUNTS)?;
-            all.extend(
-                counts
-                    .into_iter()
-                    .filter(|count| count.key != 0)
-                    .map(|count| Counted {
-                        hook: (count.key as u32).wrapping_sub(1),
-                        place: lane.places.get(&((count.key >> 32) as u32)).copied(),
-                        figures: [count.calls, count.total, count.longest, count.shortest],
-                        buckets: count.buckets.to_vec(),
-                    }),
-            );
-        }
-        Ok(all)
-    }
-
-    /// What got lost so far.
-    pub fn losses(&self) -> Result<Losses> {
-        let mut losses = Losses {
-            unlaned: self.unlaned()?.wrapping_sub(self.lost_before.unlaned),
-            ..Losses::default()
-        };
-        for at in 0..self.known.len() {
-            let lane = &self.known[at];
-            if !lane.there {
-                continue;
-            }
-            losses.records += self.written(at)?.1.wrapping_sub(lane.lost_before) + lane.abandoned;
-            if self
-                .memory
-                .half(lane.address + offset_of!(Lane, session) as u64)?
-                != self.session
-            {
-                continue;
-            }
-            losses.uncounted += u64::from(
-                self.memory
-                    .half(lane.address + offset_of!(Lane, uncounted) as u64)?,
-            );
-        }
-        Ok(losses)
     }
 }
 

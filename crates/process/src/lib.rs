@@ -12,6 +12,7 @@
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
 //! | `functions`, `indirect`, `linkage`, `probes`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
+//! | `pool` | memory for lanes that we share with it, and that outlives it |
 //! | `scripted` | functions by the names of the script's language |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
@@ -36,6 +37,7 @@ pub mod linkmap;
 pub mod maps;
 pub mod memory;
 pub mod modules;
+mod pool;
 mod postmortem;
 pub mod probes;
 pub mod program;

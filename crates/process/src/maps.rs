@@ -15,6 +15,7 @@
 //! The kernel hands the file out in pieces of about a page. Between two pieces a running guest can
 //! change its mappings, so that a line can be missing or twice; a stopped guest gives one true picture.
 
+use crate::error::{Error, Result};
 use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
@@ -117,6 +118,11 @@ impl Maps {
     /// Reads `/proc/PID/maps`.
     pub fn read(pid: i32) -> io::Result<Maps> {
         Ok(Maps::parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
+    }
+
+    /// The same; whether the guest is gone is told from what else can go wrong.
+    pub fn of(pid: i32) -> Result<Maps> {
+        Maps::read(pid).map_err(|error| Error::of_proc(pid, "maps", error))
     }
 
     /// Reads the text of a maps file. Lines that are not in the kernel's form are passed over.

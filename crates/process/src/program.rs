@@ -217,7 +217,7 @@ impl Program {
         crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
         tracee.stand_still()?;
         let memory = Arc::new(GuestMemory::open(pid)?);
-        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let maps = Maps::of(pid)?;
         let gadgets = ruby::find_gadgets(pid, &memory, &maps)?;
         let low = |sp| maps.find(sp).map(|mapping| mapping.start);
         let mut borrowed = Borrowed::new(pid, &memory, gadgets, low)?;
@@ -261,7 +261,7 @@ impl Program {
 
     /// Makes `ruby_run_node` lead to the agent.
     fn lead_script(&self, pid: i32, memory: &GuestMemory, resident: Resident) -> Result<()> {
-        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let maps = Maps::of(pid)?;
         let Some(code) = ruby::find_run_node(pid, memory, &maps) else {
             return Err(Error::NotARuby {
                 pid,

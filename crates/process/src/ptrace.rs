@@ -267,10 +267,11 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// The error of a ptrace request as one of ours.
+/// The error of a ptrace request as one of ours. ESRCH says three things: there is no such thread, it is not ours, it does not
+/// stand still (`ptrace_check_attach`, kernel/ptrace.c).
 pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
     match errno {
-        Errno::ESRCH => crate::Error::Gone(pid),
+        Errno::ESRCH => crate::Error::missing(pid),
         errno => crate::Error::system(
             format!("{what} of process {pid}"),
             io::Error::from_raw_os_error(errno as i32),

@@ -71,6 +71,31 @@ pub const OF_HOOKS: [Call; 5] = [
     call("kill", libc::SYS_kill, [0; 6]),
 ];
 
+/// What the pool of lanes takes: a file that is mapped shared, and asking whether a thread lives.
+pub const OF_POOL: [Call; 7] = [
+    call("memfd_create", libc::SYS_memfd_create, [0; 6]),
+    call(
+        "mmap",
+        libc::SYS_mmap,
+        [0, 0, READ | WRITE, SHARED | libc::MAP_FIXED as u64, 3, 0],
+    ),
+    call("mmap", libc::SYS_mmap, [0, 0, 0, SHARED, 3, 0]),
+    call(
+        "mprotect",
+        libc::SYS_mprotect,
+        [0, 0, READ | WRITE, 0, 0, 0],
+    ),
+    call(
+        "madvise",
+        libc::SYS_madvise,
+        [0, 0, libc::MADV_DONTDUMP as u64, 0, 0, 0],
+    ),
+    call("close", libc::SYS_close, [3, 0, 0, 0, 0, 0]),
+    call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
+];
+
+const SHARED: u64 = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
+
 const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {
     Call {
         name,

@@ -9,6 +9,7 @@ mod visit;
 use crate::error::{Error, Result};
 use crate::guest::{self, Status};
 use crate::heart::Heart;
+use crate::hooks;
 use crate::image::Image;
 use crate::ledger::{Reader, Tally};
 use crate::maps::Maps;
@@ -96,6 +97,8 @@ impl Session {
         let found = Resident::find(&memory, &maps, image);
         if let Some(resident) = &found {
             resident.check_free(&memory)?;
+            // Of `calls` that was killed.
+            hooks::lift_left(&status, &memory, ruby.gadgets, resident)?;
         }
         let mut session = Session::new(status, memory, ruby, maps, options);
         session.config.collections = u64::from(collections);
@@ -161,7 +164,7 @@ impl Session {
         self.resident.claim(&memory, &config)?;
         self.resident
             .set_board(&memory, offset_of!(Board, hooked), 1u32)?;
-        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let maps = Maps::of(pid)?;
         Ok(Session {
             command: guest::command_line(pid),
             heart: Heart::start(
@@ -204,7 +207,7 @@ impl Session {
             let found = match found {
                 Some(resident) => Some(resident),
                 None => {
-                    let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+                    let maps = Maps::of(pid)?;
                     Resident::find(&memory, &maps, image)
                 }
             };
@@ -240,7 +243,7 @@ impl Session {
         collect_at_end: bool,
     ) -> std::result::Result<Self, (Tracee, Error)> {
         let found = Status::read(tracee.pid()).and_then(|status| {
-            let maps = Maps::read(status.pid).map_err(|_| Error::Gone(status.pid))?;
+            let maps = Maps::of(status.pid)?;
             let ruby = RubyGuest::find(status.pid, &memory, &maps)?;
             Ok((status, maps, ruby))
         });

@@ -79,11 +79,11 @@ impl Stop {
             since: Instant::now(),
         };
         if !stop.seize(tid, kept)? {
-            return Err(Error::Gone(pid));
+            return Err(Error::missing(pid));
         }
         stop.wait_for_all(Instant::now() + PATIENCE)?;
         match stop.threads.is_empty() {
-            true => Err(Error::Gone(pid)),
+            true => Err(Error::missing(pid)),
             false => Ok(stop),
         }
     }
@@ -113,7 +113,7 @@ impl Stop {
         }
         match self.seize(tid, false)? {
             true => self.wait_for_all(Instant::now() + PATIENCE),
-            false => Err(Error::Gone(self.pid)),
+            false => Err(Error::missing(self.pid)),
         }
     }
 
@@ -321,19 +321,22 @@ fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>)
         match ptrace::poll(tid) {
             Ok((_, Event::Interrupted(signal))) => return Waited::Stopped(signal),
             Ok((_, Event::Signal(signal))) => {
-                if ptrace::resume(tid, signal).is_err() {
-                    return Waited::Gone;
+                match ptrace::resume(tid, signal) {
+                    Ok(()) => {
+                        handed_on.push(signal);
+                        continue;
+                    }
+                    Err(_) if thread_is_dead(tid, tid) => return Waited::Gone,
+                    // It was woken, by SIGKILL as far as we know; what becomes of it is told next.
+                    Err(_) => {}
                 }
-                handed_on.push(signal);
-                continue;
             }
             Ok((_, Event::Special(event))) => return Waited::At(event),
-            Ok((_, Event::Syscall)) => {
-                if ptrace::resume(tid, 0).is_err() {
-                    return Waited::Gone;
-                }
-                continue;
-            }
+            Ok((_, Event::Syscall)) => match ptrace::resume(tid, 0) {
+                Ok(()) => continue,
+                Err(_) if thread_is_dead(tid, tid) => return Waited::Gone,
+                Err(_) => {}
+            },
             Ok((_, Event::Exited(_) | Event::Killed(_))) | Err(_) => return Waited::Gone,
             Ok((_, Event::Nothing)) => {}
         }
@@ -359,7 +362,8 @@ fn thread_count(pid: i32) -> Option<usize> {
 
 /// The ids in `/proc/PID/task`.
 pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Gone(pid))?;
+    let entries = fs::read_dir(format!("/proc/{pid}/task"));
+    let entries = entries.map_err(|error| Error::of_proc(pid, "task", error))?;
     Ok(entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect())

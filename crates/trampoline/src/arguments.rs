@@ -17,6 +17,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use hashbrown::HashSet;
 
 use core::ops::Range;
 
@@ -44,8 +45,42 @@ const MOST_TAILS: usize = 2_000;
 /// Registers by their number; more than this are none.
 const REGISTERS: usize = 16;
 
-/// What is known at an instruction: for each general register how far above the return address it points.
-type Known = [Option<i64>; REGISTERS];
+/// What is known at an instruction: for each general register how far above the return address it points. Small, because it is
+/// copied at every instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known([i32; REGISTERS]);
+
+impl Known {
+    const NOTHING: i32 = i32::MIN;
+
+    /// As a function begins.
+    fn at_entry() -> Self {
+        let mut known = Known([Self::NOTHING; REGISTERS]);
+        known.set(Register::RSP.number(), Some(0));
+        known
+    }
+
+    fn get(&self, register: usize) -> Option<i64> {
+        let at = *self.0.get(register)?;
+        (at != Self::NOTHING).then_some(at.into())
+    }
+
+    /// What is further away than 2 GiB is on no stack.
+    fn set(&mut self, register: usize, to: Option<i64>) {
+        let to = to.and_then(|to| i32::try_from(to).ok());
+        if let Some(known) = self.0.get_mut(register) {
+            *known = to.unwrap_or(Self::NOTHING);
+        }
+    }
+
+    /// rsp and rbp.
+    fn pointers(&self) -> (i32, i32) {
+        (
+            self.0[Register::RSP.number()],
+            self.0[Register::RBP.number()],
+        )
+    }
+}
 
 /// What is known of the functions of one text: each is followed once, however many end by a jump to it.
 #[derive(Clone, Debug, Default)]
@@ -81,15 +116,14 @@ impl Stacks {
 
 /// Follows one function.
 fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack, Vec<u64>) {
-    let mut known = [None; REGISTERS];
-    known[Register::RSP.number()] = Some(0);
+    let known = Known::at_entry();
     let mut walk = Walk {
         code,
         at,
         own: function.clone(),
         starts,
         factory: InstructionInfoFactory::new(),
-        seen: BTreeSet::new(),
+        seen: HashSet::new(),
         pending: alloc::vec![(function.start, known)],
         most: Stack::Reads(0),
         tables: Vec::new(),
@@ -125,7 +159,7 @@ struct Walk<'a> {
     factory: InstructionInfoFactory,
     /// Instructions, each with where rsp and rbp pointed: code behind a call that does not return seems to be reached
     /// with another stack, and is followed for both.
-    seen: BTreeSet<(u64, Option<i64>, Option<i64>)>,
+    seen: HashSet<(u64, (i32, i32))>,
     pending: Vec<(u64, Known)>,
     most: Stack,
     tables: Vec<(u64, Known)>,
@@ -147,8 +181,7 @@ impl Walk<'_> {
     /// Reads on from `ip` to where the path ends or meets one that was followed.
     fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize, most: usize) {
         loop {
-            let pointers = (known[Register::RSP.number()], known[Register::RBP.number()]);
-            if !self.seen.insert((ip, pointers.0, pointers.1)) {
+            if !self.seen.insert((ip, known.pointers())) {
                 return;
             }
             *steps += 1;
@@ -173,7 +206,7 @@ impl Walk<'_> {
                 FlowControl::IndirectBranch => {
                     let through_memory = instruction.op0_kind() == OpKind::Memory
                         && instruction.memory_index() == Register::None;
-                    match known[Register::RSP.number()] {
+                    match known.get(Register::RSP.number()) {
                         // On the entry's stack: a tail call.
                         Some(0) if through_memory => self.most = self.most.max(Stack::Unproven),
                         at => {
@@ -199,9 +232,7 @@ impl Walk<'_> {
     }
 
     fn jump(&mut self, to: u64, known: Known) {
-        let rsp = Register::RSP.number();
-        let bare = (0..REGISTERS).all(|n| known[n] == if n == rsp { Some(0) } else { None });
-        match bare && !self.own.contains(&to) {
+        match known == Known::at_entry() && !self.own.contains(&to) {
             true => self.tails.push(to),
             false => self.pending.push((to, known)),
         }
@@ -214,7 +245,7 @@ impl Walk<'_> {
         let Some(base) = number(instruction.memory_base()).filter(|_| memory) else {
             return;
         };
-        let Some(from) = known[base] else { return };
+        let Some(from) = known.get(base) else { return };
         let place = from.wrapping_add(instruction.memory_displacement64() as i64);
         if place < 8 {
             return;
@@ -240,13 +271,13 @@ impl Walk<'_> {
         let mut after = *known;
         let rsp = Register::RSP.number();
         let value = |operand: u32| match instruction.op_kind(operand) {
-            OpKind::Register => number(instruction.op_register(operand)).and_then(|n| known[n]),
+            OpKind::Register => number(instruction.op_register(operand)).and_then(|n| known.get(n)),
             _ => None,
         };
         let is64 =
             instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_gpr64();
         let target = number(instruction.op0_register()).filter(|_| is64);
-        let stack = known[rsp];
+        let stack = known.get(rsp);
         let calls = matches!(
             instruction.flow_control(),
             FlowControl::Call | FlowControl::IndirectCall
@@ -260,7 +291,7 @@ impl Walk<'_> {
                     | OpAccess::ReadCondWrite
             ) && let Some(number) = number(register.register())
             {
-                after[number] = None;
+                after.set(number, None);
             }
         }
         if calls {
@@ -276,38 +307,37 @@ impl Walk<'_> {
                 Register::R10,
                 Register::R11,
             ] {
-                after[register.number()] = None;
+                after.set(register.number(), None);
             }
-            after[rsp] = stack;
+            after.set(rsp, stack);
             return after;
         }
         let (code, immediate) = (instruction.mnemonic(), instruction.try_immediate(1).ok());
         match (code, target) {
-            (Mnemonic::Mov, Some(to)) => after[to] = value(1),
+            (Mnemonic::Mov, Some(to)) => after.set(to, value(1)),
             (Mnemonic::Add, Some(to)) => {
-                after[to] = known[to]
-                    .zip(immediate)
-                    .map(|(at, by)| at.wrapping_add(by as i64));
+                let sum = known.get(to).zip(immediate);
+                after.set(to, sum.map(|(at, by)| at.wrapping_add(by as i64)));
             }
             (Mnemonic::Sub, Some(to)) => {
-                after[to] = known[to]
-                    .zip(immediate)
-                    .map(|(at, by)| at.wrapping_sub(by as i64));
+                let difference = known.get(to).zip(immediate);
+                after.set(to, difference.map(|(at, by)| at.wrapping_sub(by as i64)));
             }
             // It only goes down: what is found above is no further than it would be.
-            (Mnemonic::And, Some(to)) if to == rsp => after[to] = None,
+            (Mnemonic::And, Some(to)) if to == rsp => after.set(to, None),
             (Mnemonic::Lea, Some(to)) if instruction.memory_index() == Register::None => {
-                let base = number(instruction.memory_base()).and_then(|base| known[base]);
+                let base = number(instruction.memory_base()).and_then(|base| known.get(base));
                 let by = instruction.memory_displacement64() as i64;
-                after[to] = base.map(|at| at.wrapping_add(by));
+                after.set(to, base.map(|at| at.wrapping_add(by)));
             }
             (Mnemonic::Leave, _) => {
-                after[rsp] = known[Register::RBP.number()].map(|at| at.wrapping_add(8));
+                let frame = known.get(Register::RBP.number());
+                after.set(rsp, frame.map(|at| at.wrapping_add(8)));
             }
-            (Mnemonic::Enter, _) | (Mnemonic::Xchg, _) => after[rsp] = None,
+            (Mnemonic::Enter, _) | (Mnemonic::Xchg, _) => after.set(rsp, None),
             _ if instruction.is_stack_instruction() => {
                 let by = i64::from(instruction.stack_pointer_increment());
-                after[rsp] = stack.map(|at| at.wrapping_add(by));
+                after.set(rsp, stack.map(|at| at.wrapping_add(by)));
             }
             _ => {}
         }

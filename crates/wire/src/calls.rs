@@ -22,6 +22,7 @@
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
 mod place;
+mod pool;
 mod system_call;
 
 use core::cell::UnsafeCell;
@@ -29,16 +30,26 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use place::{
     LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
 };
+pub use pool::{POOL_NAME, Pool, slot};
 pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
 /// What hooks are told, and where everything is: one static of the agent.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Calls {
-    /// Address of the lane of each thread, by hash of its thread pointer; open addressing.
+    /// Address of the lane of each thread, by hash of its thread pointer; open addressing. 0 = none yet, [`MOVED`] = it
+    /// stands elsewhere now.
     pub lanes: [AtomicU64; LANES],
     /// How many lanes were ever made: the table need not be looked through while this stands.
     pub made: AtomicU64,
+    /// Calls of threads that got no lane.
+    pub unlaned: AtomicU64,
+    /// Where in the table lanes of dead threads are looked for next.
+    pub sweep: AtomicU64,
+    /// Where lanes are made that the command shares.
+    pub pool: Pool,
+    /// The child of fork, as it is numbered in its own namespace, that has its lanes for itself now: it can be followed.
+    pub apart: AtomicU64,
     /// Bytes of a lane's ring, a power of two.
     pub ring: u64,
     /// Cycles that a hook waits at most for room in its lane.
@@ -79,8 +90,6 @@ pub struct Calls {
     pub late: AtomicU64,
     /// 1 = this child is not followed: it need not wait.
     pub refused: AtomicU64,
-    /// Threads that got no lane.
-    pub unlaned: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
     pub areas: [Area; AREAS],
 }
@@ -90,6 +99,14 @@ pub const FACTS: usize = 24;
 
 /// Threads that can have a lane.
 pub const LANES: usize = 4096;
+
+/// In [`Calls::lanes`]: the lane that was here serves another thread.
+pub const MOVED: u64 = 1;
+
+/// In [`Lane::tid`]: whoever has the lane is to say who it is.
+pub const UNKNOWN: u32 = u32::MAX;
+/// In [`Lane::tid`]: it is being taken from a dead thread.
+pub const TAKEN: u32 = 0;
 
 /// Mappings that can be noted.
 pub const AREAS: usize = 64;
@@ -308,7 +325,7 @@ pub const NO_POINTER: u64 = 1 << 63;
 pub struct Lane {
     /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
-    /// The kernel's id of that thread, as it was last seen.
+    /// The kernel's id of that thread, as it was last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,
     /// Session this lane was last used in, cut to 32 bits.
     pub session: AtomicU32,
@@ -326,6 +343,8 @@ pub struct Lane {
     pub last_place: AtomicU32,
     /// Counts that found no room in the table.
     pub uncounted: AtomicU32,
+    /// 1 = the id stands in the thread's own block, where the kernel clears it when the thread is dead.
+    pub has_block: AtomicU64,
     /// Table of [`Count`]s; 0 = none yet.
     pub counts: AtomicU64,
     /// Words ever read; the command's alone, on a line of its own.

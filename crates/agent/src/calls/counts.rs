@@ -5,17 +5,18 @@
 //! figure changed, by one instruction that an interrupt cannot split.
 
 use super::lane::exchange;
+use super::pool;
 use crate::store::mix;
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use wire::calls::{BUCKETS, COUNTS, Count, Lane, told_line};
+use wire::calls::{BUCKETS, COUNTS, Calls, Count, Lane, told_line};
 
 /// Adds a call of hook `hook` that took `ticks` to those from the line that `place` tells.
 #[inline]
-pub fn add(lane: &Lane, hook: u32, place: u32, ticks: u64) {
+pub fn add((lane, calls): (&Lane, &Calls), hook: u32, place: u32, ticks: u64) {
     let table = match lane.counts.load(Ordering::Relaxed) {
-        0 => match make(lane) {
+        0 => match make(lane, calls) {
             Some(table) => table,
             None => return lose(lane),
         },
@@ -79,8 +80,12 @@ fn lose(lane: &Lane) {
 }
 
 #[cold]
-fn make(lane: &Lane) -> Option<u64> {
-    let table = sys::map((COUNTS * size_of::<Count>()) as u64)?;
+fn make(lane: &Lane, calls: &Calls) -> Option<u64> {
+    let table = match pool::holds(calls, core::ptr::from_ref(lane).addr() as u64) {
+        // The slot ends with it.
+        true => lane.ring + lane.size,
+        false => sys::map((COUNTS * size_of::<Count>()) as u64)?,
+    };
     lane.counts.store(table, Ordering::Release);
     Some(table)
 }

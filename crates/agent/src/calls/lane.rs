@@ -10,7 +10,7 @@ use super::pulse;
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
-use wire::calls::{self, Calls, Lane, kind};
+use wire::calls::{self, Calls, Lane, MOVED, TAKEN, UNKNOWN, kind};
 use wire::{Board, PAGE};
 
 /// Pauses of a thread that waits for room, in nanoseconds: about what the reader needs for a turn.
@@ -56,10 +56,15 @@ pub fn has_block(thread: u64) -> bool {
 /// The kernel's id of that thread.
 #[inline]
 fn thread_id(calls: &Calls, thread: u64) -> u32 {
-    match has_block(thread) {
+    let known = match has_block(thread) {
         // SAFETY: the command saw the thread's id there, within the thread's own block.
         true => unsafe { *(thread.wrapping_add(calls.tid_offset) as *const u32) },
-        false => sys::thread_id(),
+        false => 0,
+    };
+    match known {
+        // Or musl has cleared it: the thread is about to end.
+        0 => sys::thread_id(),
+        known => known,
     }
 }
 
@@ -69,11 +74,14 @@ pub fn mine(calls: &Calls, board: &Board) -> Option<&'static Lane> {
     let thread = thread(calls);
     let at = place(thread);
     let known = calls.lanes.get(at)?.load(Ordering::Acquire);
-    if known != 0 {
+    if known > MOVED {
         // SAFETY: lanes are never unmapped.
         let lane = unsafe { &*(known as *const Lane) };
         if lane.thread.load(Ordering::Relaxed) == thread {
-            return fresh(lane, calls, board, thread);
+            let fresh = fresh(lane, calls, board, thread);
+            if fresh.is_some() || is_of(lane, thread) {
+                return fresh;
+            }
         }
     }
     search(calls, board, thread, at)
@@ -86,14 +94,16 @@ pub fn known(calls: &Calls) -> Option<&'static Lane> {
     let first = place(thread);
     for step in 0..calls::LANES {
         let known = calls.lanes.get((first + step) % calls::LANES)?;
-        let at = known.load(Ordering::Acquire);
-        if at == 0 {
-            return None;
-        }
-        // SAFETY: lanes are never unmapped.
-        let lane = unsafe { &*(at as *const Lane) };
-        if lane.thread.load(Ordering::Relaxed) == thread {
-            return Some(lane);
+        match known.load(Ordering::Acquire) {
+            0 => return None,
+            MOVED => {}
+            at => {
+                // SAFETY: lanes are never unmapped.
+                let lane = unsafe { &*(at as *const Lane) };
+                if is_of(lane, thread) {
+                    return Some(lane);
+                }
+            }
         }
     }
     None
@@ -114,6 +124,11 @@ pub fn drain(lane: &Lane, board: &Board, most: u64) {
     }
 }
 
+/// Whether a lane is a thread's, and nobody takes it as a dead one's.
+fn is_of(lane: &Lane, thread: u64) -> bool {
+    lane.tid.load(Ordering::Acquire) != TAKEN && lane.thread.load(Ordering::Relaxed) == thread
+}
+
 /// Where a thread's lane is looked for first.
 #[inline]
 fn place(thread: u64) -> usize {
@@ -125,90 +140,182 @@ fn place(thread: u64) -> usize {
 #[inline]
 fn fresh(lane: &'static Lane, calls: &Calls, board: &Board, thread: u64) -> Option<&'static Lane> {
     let session = board.calls.load(Ordering::Relaxed);
+    let last = lane.tid.load(Ordering::Relaxed);
     let tid = match calls.tid_offset {
-        0 => lane.tid.load(Ordering::Relaxed),
+        0 => last,
         _ => thread_id(calls, thread),
     };
-    let known =
-        lane.tid.load(Ordering::Relaxed) == tid && lane.session.load(Ordering::Relaxed) == session;
-    (known || introduce(lane, calls, board, tid, session)).then_some(lane)
+    let known = last == tid && tid != UNKNOWN && lane.session.load(Ordering::Relaxed) == session;
+    (known || introduce(lane, calls, board, thread, session)).then_some(lane)
 }
 
-/// Says which thread speaks from here on; whether there was room to say it.
+/// Says which thread speaks from here on; whether the lane is its, and there was room to say it.
 #[cold]
 #[inline(never)]
-fn introduce(lane: &Lane, calls: &Calls, board: &Board, tid: u32, session: u32) -> bool {
-    let tid = if calls.tid_offset == 0 {
-        sys::thread_id()
-    } else {
-        tid
+fn introduce(lane: &Lane, calls: &Calls, board: &Board, thread: u64, session: u32) -> bool {
+    let tid = match calls.tid_offset {
+        0 => sys::thread_id(),
+        _ => thread_id(calls, thread),
     };
+    // From whoever had it last: another thread may take it at the same moment, because that one is dead.
+    let last = lane.tid.load(Ordering::Relaxed);
+    let claim = |last| {
+        let order = Ordering::AcqRel;
+        lane.tid
+            .compare_exchange(last, UNKNOWN, order, Ordering::Relaxed)
+    };
+    if last == TAKEN || claim(last).is_err() {
+        return false;
+    }
     let Some(record) = Record::begin(lane, calls, board, kind::THREAD, 1) else {
         return false;
     };
     record.word(0, u64::from(tid));
     record.end();
-    lane.tid.store(tid, Ordering::Relaxed);
+    // System calls of whoever had it last will not return.
+    lane.lent.store(0, Ordering::Relaxed);
+    lane.depth.store(0, Ordering::Relaxed);
+    let has_block = calls.tid_offset != 0 && has_block(thread);
+    lane.has_block.store(has_block.into(), Ordering::Relaxed);
     if lane.session.load(Ordering::Relaxed) != session {
         super::places::forget(lane);
         super::counts::forget(lane);
-        lane.lent.store(0, Ordering::Relaxed);
         lane.session.store(session, Ordering::Relaxed);
     }
+    lane.tid.store(tid, Ordering::Release);
     true
 }
 
 #[cold]
 #[inline(never)]
 fn search(calls: &Calls, board: &Board, thread: u64, first: usize) -> Option<&'static Lane> {
-    let mut made = 0;
-    for step in 0..calls::LANES {
-        let entry = calls.lanes.get((first + step) % calls::LANES)?;
-        let mut known = entry.load(Ordering::Acquire);
+    let entries = || (first..first + calls::LANES).map(|at| &calls.lanes[at % calls::LANES]);
+    for entry in entries() {
+        let known = entry.load(Ordering::Acquire);
         if known == 0 {
-            if made == 0 {
-                made = match make(calls, board, thread) {
-                    Some(lane) => lane,
-                    None => break,
-                };
-            }
-            known = match entry.compare_exchange(0, made, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    calls.made.fetch_add(1, Ordering::Release);
-                    made
-                }
-                // A handler on this thread, or another thread, was faster.
-                Err(other) => other,
-            };
+            break;
+        }
+        if known == MOVED {
+            continue;
         }
         // SAFETY: lanes are never unmapped.
         let lane = unsafe { &*(known as *const Lane) };
-        if lane.thread.load(Ordering::Relaxed) == thread {
+        if is_of(lane, thread) {
             return fresh(lane, calls, board, thread);
         }
     }
-    calls.unlaned.fetch_add(1, Ordering::Relaxed);
+    let found = reclaim(calls, thread).or_else(|| make(calls, board, thread));
+    let into = |lane| {
+        entries().find(|entry| {
+            let free = entry.load(Ordering::Relaxed);
+            let order = Ordering::AcqRel;
+            free <= MOVED
+                && entry
+                    .compare_exchange(free, lane, order, Ordering::Relaxed)
+                    .is_ok()
+        })
+    };
+    let Some(lane) = found.filter(|lane| into(*lane).is_some()) else {
+        calls.unlaned.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    calls.made.fetch_add(1, Ordering::Release);
+    // SAFETY: lanes are never unmapped.
+    fresh(unsafe { &*(lane as *const Lane) }, calls, board, thread)
+}
+
+/// Threads that are asked at most whether they live, by one that needs a lane.
+const ASKED: usize = 16;
+
+/// The lane of a thread that is dead, with its lines and counts, which stay what they are.
+///
+/// Whether it is dead its own block says: there the kernel writes 0 in the place of its id (`CLONE_CHILD_CLEARTID`, which every C
+/// library asks for), or nothing is there any more. A thread that has come to live at the same address has another
+/// id; it and we take the lane by one exchange, so one of us gets it.
+fn reclaim(calls: &Calls, thread: u64) -> Option<u64> {
+    if calls.tid_offset == 0 || calls.pool.asks == 0 {
+        return None;
+    }
+    let first = calls.sweep.load(Ordering::Relaxed) as usize;
+    let mut asked = 0;
+    for at in first..first + calls::LANES {
+        let entry = &calls.lanes[at % calls::LANES];
+        let known = entry.load(Ordering::Acquire);
+        if known <= MOVED {
+            continue;
+        }
+        // SAFETY: lanes are never unmapped.
+        let lane = unsafe { &*(known as *const Lane) };
+        let tid = lane.tid.load(Ordering::Acquire);
+        if matches!(tid, TAKEN | UNKNOWN) || lane.has_block.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        let unread = lane.reserved.load(Ordering::Relaxed) - lane.taken.0.load(Ordering::Relaxed);
+        if unread > lane.size / 16 {
+            // Whoever got it would soon wait for room.
+            continue;
+        }
+        if asked == ASKED {
+            calls
+                .sweep
+                .store((at % calls::LANES) as u64, Ordering::Relaxed);
+            return None;
+        }
+        asked += 1;
+        let block = lane.thread.load(Ordering::Relaxed);
+        let order = Ordering::AcqRel;
+        let dead = !sys::holds(block.wrapping_add(calls.tid_offset), tid);
+        if dead
+            && lane
+                .tid
+                .compare_exchange(tid, TAKEN, order, Ordering::Relaxed)
+                .is_ok()
+        {
+            entry.store(MOVED, Ordering::Release);
+            lane.thread.store(thread, Ordering::Relaxed);
+            lane.tid.store(UNKNOWN, Ordering::Release);
+            calls
+                .sweep
+                .store((at % calls::LANES) as u64, Ordering::Relaxed);
+            return Some(known);
+        }
+    }
     None
 }
 
-/// Maps a lane: its record, the table of lines, the ring.
+/// Makes a lane: its record, the table of lines, the ring.
 fn make(calls: &Calls, board: &Board, thread: u64) -> Option<u64> {
-    let places = (calls::PLACES * size_of::<calls::Place>()) as u64;
-    let at = sys::map(PAGE as u64 + places + calls.ring)?;
-    // SAFETY: a new mapping of that size, page-aligned.
+    let at = match super::pool::slot(calls) {
+        Some(slot) => slot,
+        None => sys::map(PAGE as u64 + TABLE + calls.ring)?,
+    };
+    // SAFETY: nobody else's, of that size, page-aligned, zeros.
+    unsafe { write(at, calls, board.calls.load(Ordering::Relaxed), thread, 0) };
+    Some(at)
+}
+
+/// Bytes of the table of lines.
+const TABLE: u64 = (calls::PLACES * size_of::<calls::Place>()) as u64;
+
+/// Begins a lane.
+///
+/// # Safety
+/// There is room for one at `at`, with empty tables.
+pub unsafe fn write(at: u64, calls: &Calls, session: u32, thread: u64, last_place: u32) {
+    // SAFETY: the caller's promise.
     unsafe {
         (at as *mut Lane).write(Lane {
             thread: AtomicU64::new(thread),
-            tid: 0.into(),
-            // Its tables are empty.
-            session: board.calls.load(Ordering::Relaxed).into(),
-            ring: at + PAGE as u64 + places,
+            tid: UNKNOWN.into(),
+            session: session.into(),
+            ring: at + PAGE as u64 + TABLE,
             size: calls.ring,
             reserved: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             places: at + PAGE as u64,
-            last_place: 0.into(),
+            last_place: last_place.into(),
             uncounted: 0.into(),
+            has_block: AtomicU64::new(0),
             counts: AtomicU64::new(0),
             taken: calls::Taken(AtomicU64::new(0)),
             system_calls: [calls::OpenSystemCall::NONE; calls::OPEN].into(),
@@ -216,7 +323,6 @@ fn make(calls: &Calls, board: &Board, thread: u64) -> Option<u64> {
             lent: AtomicU64::new(0),
         });
     }
-    Some(at)
 }
 
 /// A record being written.
@@ -239,9 +345,14 @@ impl Record {
     ) -> Option<Record> {
         let words = body + 1;
         let ring_words = lane.size / 8;
+        if ring_words == 0 {
+            // The command died while it put other memory in the place of the pool.
+            return None;
+        }
+        let at = |position| position & (ring_words - 1);
         loop {
             let position = lane.reserved.load(Ordering::Relaxed);
-            let left = ring_words - position % ring_words;
+            let left = ring_words - at(position);
             let (take, gap) = if words <= left {
                 (words, false)
             } else {
@@ -256,7 +367,7 @@ impl Record {
             if !exchange(&lane.reserved, position, position + take) {
                 continue;
             }
-            let at = lane.ring + position % ring_words * 8;
+            let at = lane.ring + at(position) * 8;
             let state = if gap { kind::GAP } else { kind::BEGUN };
             store(at, calls::header(take, state, position));
             if !gap {

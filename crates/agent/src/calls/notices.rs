@@ -5,7 +5,7 @@
 //! Every wait ends: when it was heard, when it has lasted for too long, when the command is gone or leaves.
 
 use super::lane::{self, Record};
-use super::pulse;
+use super::{pool, pulse};
 use crate::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::Frame;
@@ -100,7 +100,7 @@ pub fn at_return(
             post(calls, board, said, sys::process_id(), false);
         }
     } else if session != 0 {
-        until_followed(calls, board);
+        until_followed(calls, board, session);
     }
 }
 
@@ -117,7 +117,14 @@ fn tell_fork(calls: &Calls, board: &Board, child: u64) {
 }
 
 /// In a child: until the command has opened it.
-fn until_followed(calls: &Calls, board: &Board) {
+fn until_followed(calls: &Calls, board: &Board, session: u32) {
+    if !pool::leave(calls, session) {
+        calls.late.store(1, Ordering::Relaxed);
+        return;
+    }
+    calls
+        .apart
+        .store(sys::process_id().into(), Ordering::Release);
     let mut wait = Wait::new(calls, calls.child_patience);
     while board.calls.load(Ordering::Acquire) == 0 {
         // The command cannot follow it, and says so.

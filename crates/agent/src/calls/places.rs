@@ -214,6 +214,10 @@ fn bits(calls: &Calls, words: &Words) -> u32 {
 
 /// Forgets a lane's lines.
 pub fn forget(lane: &Lane) {
+    // A number is taken before anything is written.
+    if lane.last_place.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     for at in 0..PLACES {
         // SAFETY: within the lane's table. Pages that nothing was noted in stay untouched.
         unsafe {

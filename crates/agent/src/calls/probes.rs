@@ -61,7 +61,7 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         return;
     };
     if wanted & want::COUNT != 0 {
-        return counts::add(lane, hook.number as u32, place, 0);
+        return counts::add((lane, calls), hook.number as u32, place, 0);
     }
     let which = hook.number | u64::from(place) << 32;
     tell_call(

@@ -106,7 +106,7 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
     }
     if ends {
         if wanted & (want::COUNT | want::HELD) == want::COUNT {
-            counts::add(lane, hook.number as u32, line, 0);
+            counts::add((lane, calls), hook.number as u32, line, 0);
         }
         return;
     }

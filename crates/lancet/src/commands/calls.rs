@@ -20,6 +20,7 @@ mod signatures;
 mod sink;
 mod source;
 mod stacks;
+mod strays;
 mod summary;
 mod told;
 

@@ -11,13 +11,15 @@ const ROUNDS: u64 = 3000;
 const PATIENT: &[&str] = &["--max-wait", "30s"];
 
 /// The ways, with what the process ends with; `None` = by a signal.
-const WAYS: [(&str, Option<i32>); 6] = [
+const WAYS: [(&str, Option<i32>); 8] = [
     ("return", Some(7)),
     ("exit", Some(7)),
     ("_exit", Some(7)),
     ("quick_exit", Some(7)),
     ("threads", Some(7)),
     ("abort", None),
+    ("kill", None),
+    ("segv", None),
 ];
 
 fn start(mode: &str) -> Option<Guest> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Guest, LIMIT, Output, Random, TempDir, beside, lancet, run, soak};
+use crate::harness::{Guest, LIMIT, Output, Random, TempDir, beside, lancet, run, soak, until};
 use crate::machine::program;
 use crate::watch::{calls, counted, hooked};
 
@@ -112,6 +112,54 @@ fn a_shell_and_what_it_runs_are_followed() {
         .lines()
         .filter(|line| line.contains("h_round(") && line.starts_with("[pid "));
     assert!(named.count() as u64 > 15 * ROUNDS, "{}", output.stderr);
+}
+
+/// Children that no hook tells of: they compute as without us, and with `-f` are opened when they are found.
+#[test]
+fn children_of_a_bare_clone_are_found() {
+    let _turn = beside();
+    for mode in ["clone", "clone3"] {
+        for follow in [false, true] {
+            let Some(mut guest) = start(mode) else {
+                return;
+            };
+            let folder = TempDir::new("clone");
+            let out = folder.join("out");
+            let mut what = vec!["--max-wait", "30s", "-x", "h_round", "-o"];
+            what.push(out.to_str().expect("plain"));
+            what.extend(follow.then_some("-f"));
+            let mut watch = hooked(calls(guest.pid, &what));
+            guest.tell("");
+            let told = || std::fs::read_to_string(&out).unwrap_or_default();
+            if follow {
+                let mut children = Vec::new();
+                while children.len() < 2 {
+                    let line = watch.until("lancet: process ");
+                    if line.contains("was made by clone") {
+                        let child = line.split([' ', ',']).nth(2).expect("an id");
+                        children.push(child.to_owned());
+                    }
+                }
+                for child in children {
+                    let mark = format!("[pid {child}] h_round(1");
+                    until(LIMIT, "its calls", || told().contains(&mark).then_some(()));
+                }
+            } else {
+                until(LIMIT, "all calls", || {
+                    (told().matches("h_round(").count() as u64 == ROUNDS).then_some(())
+                });
+            }
+            guest.tell("");
+            assert_eq!(guest.end().1.code(), Some(7), "{mode}");
+            let output = watch.end();
+            assert_eq!(
+                output.code(),
+                if follow { 4 } else { 0 },
+                "{mode}: {}",
+                output.stderr
+            );
+        }
+    }
 }
 
 /// A child returns from the calls that its parent was in.

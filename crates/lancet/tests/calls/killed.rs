@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Guest, LIMIT, Random, Snapshot, Watch, beside, rubies, run, say, soak};
+use crate::harness::{Guest, LIMIT, Random, Snapshot, Watch, beside, mem, rubies, run, say, soak};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// A guest that lost its reader is on its way again after so long, whatever it waited for.
@@ -74,6 +74,11 @@ fn the_next_attach_lifts_what_was_left() {
         );
         assert_eq!(output.code(), 0, "{output:?}");
         text_holds(&before, guest.pid, "lifted", &output);
+        let watch = hooked(calls(guest.pid, &["-c", "-x", "rb_*", "-x", "malloc"]));
+        watch.kill();
+        let output = run(mem(guest.pid).args(["--for", "10ms"]), LIMIT);
+        assert_eq!(output.code(), 0, "{output:?}");
+        before.text_holds(guest.pid, "lifted by mem");
         guest.tell("");
         guest.ends_with("answer right");
     }

@@ -12,6 +12,7 @@
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
+//! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
@@ -51,6 +52,7 @@ mod family;
 mod interpreters;
 mod json;
 mod killed;
+mod lasting;
 mod late;
 mod lines;
 mod linked;

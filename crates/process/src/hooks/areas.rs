@@ -106,7 +106,7 @@ impl Areas {
 
 /// Maps an island of stubs.
 fn map_near(borrowed: &mut Borrowed, pid: i32, code: Range<u64>, bytes: u64) -> Result<u64> {
-    let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+    let maps = Maps::of(pid)?;
     for gap in maps.gaps(code.clone(), bytes) {
         // The end that is nearer to the code, away from what may grow into the gap.
         let at = match gap.start >= code.end {

@@ -17,8 +17,10 @@ use crate::image::Image;
 use crate::lanes::Lanes;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::pool;
 use crate::resident::Resident;
 use crate::ruby;
+use crate::seccomp;
 use crate::stop::{Stop, Ties};
 use crate::tracee::Tracee;
 use std::collections::HashMap;
@@ -89,6 +91,24 @@ impl Tracing {
         tracing.gate(tracing.session)?;
         tracing.ties = Ties::None;
         Ok(tracing)
+    }
+
+    /// Whether a process has a copy of this one's memory, in which nobody speaks: a child's board was wiped. One between vfork
+    /// and exec has no copy, but the memory itself.
+    pub fn is_copied_in(&self, pid: i32) -> Result<bool> {
+        let memory = GuestMemory::open(pid)?;
+        let header: wire::Header = memory.record(self.resident.base)?;
+        let wiped = |offset| Ok(self.resident.board_half(&memory, offset)? == 0);
+        Ok(header == self.resident.header
+            && wiped(offset_of!(Board, calls))?
+            && wiped(offset_of!(Board, state))?)
+    }
+
+    /// Whether a child of this process has its lanes for itself, as it must before we take it. An error means that it is gone.
+    pub fn is_apart(&self, pid: i32) -> Result<bool> {
+        let memory = GuestMemory::open(pid)?;
+        let at = self.resident.header.calls + offset_of!(Calls, apart) as u64;
+        Ok(memory.word(at)? == u64::from(state::own_id(pid, pid)))
     }
 
     /// Takes a child of this process that waits for us. Where that fails it need not wait any longer.
@@ -194,7 +214,7 @@ impl Tracing {
     /// Learns what the agent must know of threads and of the VM, once they are there.
     pub fn look_again(&mut self) -> Result<()> {
         let (status, memory, gadgets) = (self.status.clone(), self.memory.clone(), self.gadgets);
-        let maps = Maps::read(status.pid).map_err(|_| Error::Gone(status.pid))?;
+        let maps = Maps::of(status.pid)?;
         self.functions.refresh(status.pid, &memory, &maps)?;
         let script = Script::find(status.pid, &memory, &maps, &self.functions);
         let mut timing = self.timing;
@@ -241,7 +261,8 @@ impl Tracing {
         } = ground;
         let session = (heart::unique() as u32).max(1);
         let mut timing = Timing::default();
-        let (resident, no_lines) = stopped(
+        let filtered = status.seccomp != 0;
+        let (resident, no_lines, pool) = stopped(
             &status,
             &memory,
             gadgets,
@@ -250,12 +271,19 @@ impl Tracing {
             |stop, borrowed| {
                 let resident = Resident::place(found, borrowed, &memory, image)?;
                 resident.check_free(&memory)?;
+                if resident.state(&memory)? == wire::State::Open {
+                    // Whoever had it was killed.
+                    pool::close_left(&memory, borrowed)?;
+                }
                 take(&resident, &memory, &options, session)?;
+                let pid = status.pid;
+                let asks = !filtered || seccomp::check(pid, pid, &seccomp::OF_POOL).is_ok();
+                let pool = pool::open(&memory, &resident, borrowed, (options.ring, asks))?;
                 let no_lines = match script {
                     Some(script) => learn(&resident, &memory, stop, borrowed, script)?,
                     None => None,
                 };
-                Ok((resident, no_lines))
+                Ok((resident, no_lines, pool))
             },
         )?;
         // The guest's own may be hooked.
@@ -268,7 +296,7 @@ impl Tracing {
         let heart = start_heart(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
         areas.forget_programs();
-        let lanes = Lanes::open(memory.clone(), resident.header.calls, session)?;
+        let lanes = Lanes::open(memory.clone(), pool, resident.header.calls, session)?;
         Ok(Tracing {
             status,
             gadgets,

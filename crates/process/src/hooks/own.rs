@@ -208,7 +208,7 @@ impl Tracing {
         let loads = self
             .resident
             .board_half(&self.memory, offset_of!(Board, loads))?;
-        let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+        let maps = Maps::of(pid)?;
         self.functions.refresh(pid, &self.memory, &maps)?;
         self.forget_unloaded();
         let first = self.arrives != Arrives::Now;

@@ -6,6 +6,7 @@
 
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::resident::Resident;
 use std::ops::Range;
 
 /// Bytes looked through at most: about half a second.
@@ -13,16 +14,20 @@ const MOST: u64 = 1 << 30;
 /// Bytes read at once.
 const PIECE: u64 = 1 << 20;
 
-/// Whether a word anywhere in the guest's own memory is an address within `routine`. `true` also where there is too
+/// Whether a word anywhere in the guest's own memory is an address within the agent's routine. `true` also where there is too
 /// much to look through, and where a stack that nobody uses any more still holds what stood there. Left out are `ours`,
 /// and of a stack that a thread stands on what lies below its pointer in `stacks`: that is over.
 pub fn may_be(
     memory: &GuestMemory,
-    maps: &Maps,
-    routine: Range<u64>,
+    resident: &Resident,
     ours: &[Range<u64>],
     stacks: &[u64],
 ) -> bool {
+    let [routine, end, _] = resident.header.routines;
+    let routine = routine..end;
+    let Ok(maps) = Maps::read(memory.pid()) else {
+        return false;
+    };
     let own = maps.iter().filter(|mapping| {
         let p = mapping.permissions;
         p.read && p.write && !p.shared && !mapping.is_file()

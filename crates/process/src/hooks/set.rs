@@ -1,6 +1,7 @@
 //! Setting hooks: planned while the guest runs, written while it stands still.
 
 use super::change::Change;
+use super::left;
 use super::standstill::Writes;
 use super::text::Texts;
 use super::threads::{self, Changed};
@@ -95,7 +96,7 @@ impl Tracing {
     pub(super) fn stands(&self, known: &Known) -> bool {
         patches(&known.hook).iter().all(|patch| {
             let is = &patch.is[..(patch.length as usize).min(patch.is.len())];
-            self.now(patch).is_some_and(|now| now == is)
+            left::now(&self.memory, patch).is_some_and(|now| now == is)
         })
     }
 
@@ -277,7 +278,7 @@ impl Tracing {
             (into.at, into.length) = (patch.at, patch.new.len() as u64);
             into.was[..patch.old.len()].copy_from_slice(&patch.old);
             into.is[..patch.new.len()].copy_from_slice(&patch.new);
-            if self.now(into).as_deref() != Some(&patch.old[..]) {
+            if left::now(&self.memory, into).as_deref() != Some(&patch.old[..]) {
                 return Ok(Err("its code changed while we looked at it".into()));
             }
         }

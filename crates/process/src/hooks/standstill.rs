@@ -43,7 +43,7 @@ fn once<T>(
     work: &mut impl FnMut(&mut Stop, &mut Borrowed) -> Result<T>,
 ) -> Result<T> {
     let pid = status.pid;
-    let maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+    let maps = Maps::of(pid)?;
     let began = Instant::now();
     let mut stop = Stop::main(pid, ties)?;
     stop.rest()?;

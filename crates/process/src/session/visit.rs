@@ -73,7 +73,7 @@ impl Session {
                     tries += 1;
                     sleep(PAUSE);
                     let pid = self.status.pid;
-                    self.maps = Maps::read(pid).map_err(|_| Error::Gone(pid))?;
+                    self.maps = Maps::of(pid)?;
                 }
                 other => return other,
             }

@@ -6,6 +6,7 @@ use super::guest::{Guest, Step};
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::{Count, Flow, Source};
+use super::strays::Strays;
 use super::told::{End, Told};
 use crate::cli::CallsArgs;
 use crate::guests::AGENT;
@@ -29,6 +30,8 @@ pub struct Family<'a> {
     signatures: &'a Signatures,
     image: Image,
     guests: Vec<Guest>,
+    /// Children that were not told of.
+    strays: Strays,
     /// On their way to another program.
     seized: Vec<Seized>,
     /// The program that was started.
@@ -61,6 +64,7 @@ impl<'a> Family<'a> {
             signatures,
             image: Image::parse(AGENT)?,
             guests: Vec::new(),
+            strays: Strays::default(),
             seized: Vec::new(),
             program: None,
             left: Vec::new(),
@@ -175,6 +179,20 @@ impl<'a> Family<'a> {
             }
         }
         Ok(taken.map(|()| any)?)
+    }
+
+    /// Opens children that were not told of, as any running process is opened.
+    fn open_strays(&mut self) {
+        for (parent, child) in self.strays.look(&self.guests) {
+            eprintln!(
+                "lancet: process {child}, a child of {parent}, was made by clone, not by fork: it is opened late, without its first calls"
+            );
+            self.lost = true;
+            match Guest::open(child, self.args, &self.image, self.signatures) {
+                Ok(guest) => self.guests.push(guest),
+                Err(error) => eprintln!("lancet: process {child} is not followed: {error:#}"),
+            }
+        }
     }
 
     /// Threads that were on their way to another program.
@@ -299,6 +317,9 @@ impl Source for Family<'_> {
                 }
                 false => at += 1,
             }
+        }
+        if self.args.follow {
+            self.open_strays();
         }
         if any {
             self.idle = 0;

@@ -222,13 +222,17 @@ impl Guest {
         self.introduce(tell);
         let most = self.pace.next();
         let lanes = self.tracing.lanes();
-        let any = lanes.look().and_then(|()| lanes.fill(most));
+        let there = lanes.look();
+        let any = lanes.fill(most);
         self.tell(tell);
-        self.pace.read(matches!(any, Ok(true)));
-        any.unwrap_or_else(|_| {
-            self.gone = true;
-            false
-        })
+        let any = matches!(any, Ok(true));
+        self.pace.read(any);
+        // What is shared with it outlives it.
+        self.gone = there.is_err() && !any;
+        if let (true, Err(error)) = (self.gone, there) {
+            self.fail(&error);
+        }
+        any
     }
 
     /// Reads everything that it has told up to now.

@@ -8,9 +8,10 @@ use process::lanes::Line;
 use process::linkage;
 use process::maps::Maps;
 use process::symbols::Kind;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A way, and as what calls that go it are shown, if they are.
 type Shows = (Arc<Way>, Option<Arc<Shown>>);
@@ -31,8 +32,10 @@ pub struct Known {
     calls: HashMap<(u32, u64), Option<Shows>>,
     /// By hook, by the module that holds that address, and by the names it has slots for.
     ways: HashMap<(u32, Option<u64>, u64), Shows>,
-    /// Mappings that were seen to hold stacks.
-    stacks: Vec<Range<u64>>,
+    /// Mappings that were seen to hold stacks: where each ends, by its start.
+    stacks: BTreeMap<u64, u64>,
+    /// When the mappings were read last, and how long that took.
+    looked: Option<(Instant, Duration)>,
 }
 
 impl Default for Known {
@@ -49,10 +52,15 @@ impl Default for Known {
             names: HashMap::new(),
             calls: HashMap::new(),
             ways: HashMap::new(),
-            stacks: Vec::new(),
+            stacks: BTreeMap::new(),
+            looked: None,
         }
     }
 }
+
+/// A thread that makes others by the thousand is not to make us read its mappings all the time: of our time at most
+/// this part.
+const PART: u32 = 8;
 
 impl Known {
     /// The function with this hook.
@@ -184,19 +192,38 @@ impl Known {
 
     /// The stack that holds a frame: the start of its mapping.
     pub fn stack(&mut self, pid: i32, frame: u64) -> u64 {
-        if let Some(known) = self.stacks.iter().find(|range| range.contains(&frame)) {
-            return known.start;
+        let below = self.stacks.range(..=frame).next_back();
+        if let Some((start, _)) = below.filter(|(_, end)| frame < **end) {
+            return *start;
         }
         // A mapping that grew or came: what is known may be no more.
-        let found = Maps::read(pid)
-            .ok()
-            .and_then(|maps| maps.find(frame).map(|mapping| mapping.start..mapping.end));
-        let range = found.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
-        self.stacks
-            .retain(|known| known.end <= range.start || known.start >= range.end);
-        let start = range.start;
-        self.stacks.push(range);
-        start
+        let range = self.mapping(pid, frame);
+        let range = range.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
+        let over = self.stacks.range(..range.end);
+        let over: Vec<u64> = over
+            .rev()
+            .take_while(|(_, end)| **end > range.start)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in over {
+            self.stacks.remove(&start);
+        }
+        self.stacks.insert(range.start, range.end);
+        range.start
+    }
+
+    fn mapping(&mut self, pid: i32, at: u64) -> Option<Range<u64>> {
+        let began = Instant::now();
+        if let Some((last, took)) = self.looked
+            && began < last + took * PART
+        {
+            return None;
+        }
+        let maps = Maps::read(pid).ok();
+        self.looked = Some((Instant::now(), began.elapsed()));
+        let maps = maps?;
+        let found = maps.find(at)?;
+        Some(found.start..found.end)
     }
 }
 

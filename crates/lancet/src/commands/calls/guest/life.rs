@@ -1,19 +1,21 @@
 //! A traced process's turns: a library comes, a child is made, another program begins, the end.
 
+mod children;
+
 use super::{Guest, options, say_no_lines};
 use crate::cli::CallsArgs;
 use crate::commands::calls::debug::{self, say};
 use crate::commands::calls::signatures::Signatures;
 use crate::commands::calls::source::Count;
 use crate::commands::calls::told::{At, End, Told, What};
-use crate::ui::advice::explain;
 use process::hooks::{Arrives, Notice, Says, Tracing};
 use process::lanes::Losses;
 use process::seized::Seized;
 use process::stop::Ties;
 use process::tracee::{Happening, Tracee};
 use process::{Error, Image};
-use std::time::{Duration, SystemTime};
+use std::collections::HashSet;
+use std::time::{Duration, Instant, SystemTime};
 
 /// What the others must know of.
 pub enum Step {
@@ -42,6 +44,12 @@ pub(super) struct Life {
     keep: bool,
     /// Something of it was not seen.
     missed: bool,
+    /// It lives, and cannot be heard any more.
+    unheard: bool,
+    /// Children that it told of.
+    met: HashSet<i32>,
+    /// Children that are not ready to be opened yet, and since when they are known.
+    children: Vec<(i32, Instant)>,
 }
 
 impl Guest {
@@ -89,8 +97,12 @@ impl Guest {
         tell: &mut dyn FnMut(Told),
         steps: &mut Vec<Step>,
     ) -> bool {
-        let mut any = self.tend_tracee(args, signatures, tell, steps);
-        if self.is_over() {
+        let mut any = self.tend_children(args, tell, steps);
+        if self.life.end.is_some() {
+            return any;
+        }
+        any |= self.tend_tracee(args, signatures, tell, steps);
+        if self.life.end.is_some() {
             return any;
         }
         any |= self.hear(args, signatures, tell, steps).unwrap_or(false);
@@ -151,7 +163,7 @@ impl Guest {
                         Ok(code) => End::Exited(code),
                         Err(signal) => End::Killed(signal),
                     });
-                    self.read(tell);
+                    self.drain(tell);
                     self.end(end, tell);
                     return true;
                 }
@@ -237,8 +249,9 @@ impl Guest {
                     steps.push(Step::NoExec(notice.tid));
                 }
                 Says::Fork(child) => {
-                    self.drain(tell);
-                    steps.extend(self.adopt(child, args).map(Step::Child));
+                    self.life.met.insert(child);
+                    self.life.children.push((child, Instant::now()));
+                    self.tend_children(args, tell, steps);
                 }
                 Says::Picked { place, target } => {
                     let which = (place, target);
@@ -275,35 +288,6 @@ impl Guest {
         }
     }
 
-    fn adopt(&mut self, pid: i32, args: &CallsArgs) -> Option<Box<Guest>> {
-        let adopted = self.tracing.adopt(pid);
-        match adopted {
-            Ok(tracing) => {
-                if tracing.was_late().unwrap_or(false) {
-                    eprintln!(
-                        "lancet: process {pid}, a child of {}, was opened too late for its first calls",
-                        self.pid()
-                    );
-                    self.life.missed = true;
-                }
-                let mut child = Guest::new(tracing, args);
-                child.clock = self.clock;
-                child.names = self.names.clone();
-                Some(Box::new(child))
-            }
-            Err(error) => {
-                // A child that has ended meanwhile waited in vain, and has said so in its memory, which is gone.
-                eprintln!(
-                    "lancet: process {pid}, a child of {}, is not followed: {:#}",
-                    self.pid(),
-                    explain(error)
-                );
-                self.life.missed = true;
-                None
-            }
-        }
-    }
-
     /// Reads everything, and what was counted: soon it is gone.
     fn read_all(&mut self, tell: &mut dyn FnMut(Told)) {
         self.drain(tell);
@@ -314,6 +298,14 @@ impl Guest {
 
     /// Its memory is gone.
     fn is_gone(&mut self, tell: &mut dyn FnMut(Told)) {
+        let took = self.tracing.lanes().gone();
+        if self.life.says.is_none() && !self.life.leaves && took != 0 {
+            eprintln!(
+                "lancet: process {}: what {took} of its threads told last is lost with its memory",
+                self.pid()
+            );
+            self.life.missed = true;
+        }
         let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
             (true, ..) => End::Replaced,
             (_, Some(code), _) => End::Exited(code),
@@ -327,7 +319,8 @@ impl Guest {
                 End::Replaced
             }
             (_, None, false) => {
-                if !self.quiet {
+                // Or why it is not heard any more was said.
+                if !self.quiet && !self.life.unheard {
                     eprintln!("lancet: process {} ended", self.pid());
                 }
                 End::Unknown
@@ -340,6 +333,12 @@ impl Guest {
         self.gone = true;
         self.life.end = Some(end);
         tell(now_of(self.pid(), What::Ended(end)));
+    }
+
+    /// What reading its lanes has failed with for good.
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.life.unheard = !matches!(error, Error::Gone(_));
+        self.stumble(error);
     }
 
     /// Says what did not work; where its main thread stood at something, that is seen to next.
@@ -355,7 +354,7 @@ impl Guest {
 
     /// Whether nothing comes of it any more.
     pub fn is_over(&self) -> bool {
-        self.life.end.is_some()
+        self.life.end.is_some() && self.life.children.is_empty()
     }
 
     /// How it has ended.
@@ -386,17 +385,18 @@ impl Guest {
 
     /// What was counted, by function and line.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        match (self.count(), self.life.counts.take()) {
-            (Ok(counts), _) | (Err(_), Some(counts)) => Ok(counts),
-            (Err(error), None) => Err(error),
+        match (self.tracing.lanes().gone(), self.life.counts.take()) {
+            // Lanes went with it after they were read.
+            (1.., Some(counts)) => Ok(counts),
+            _ => self.count(),
         }
     }
 
     /// What got lost.
     pub fn losses(&mut self) -> Result<Losses, Error> {
-        match (self.tracing.lanes().losses(), self.life.losses) {
-            (Err(_), Some(losses)) => Ok(losses),
-            (losses, _) => losses,
+        match (self.tracing.lanes().gone(), self.life.losses) {
+            (1.., Some(losses)) => Ok(losses),
+            _ => self.tracing.lanes().losses(),
         }
     }
 
