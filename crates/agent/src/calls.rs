@@ -13,6 +13,7 @@ mod notices;
 mod places;
 mod probes;
 mod pulse;
+mod scalars;
 mod scripted;
 mod values;
 
@@ -369,7 +370,16 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
                 _ => places::current(lane, calls, board).1,
             };
             // SAFETY: the command wrote the condition.
-            unsafe { asked::at_return(hook.asks_return, frame, results, took, bits) }
+            unsafe {
+                asked::at_return(
+                    hook.asks_return,
+                    frame,
+                    results,
+                    took,
+                    bits,
+                    ticket >> KEPT_AT,
+                )
+            }
         };
         if took < hook.least_ticks || !meets() {
             return;

@@ -27,6 +27,7 @@ pub mod describe;
 mod format;
 mod op;
 mod run;
+pub mod value;
 
 pub use describe::What;
 pub use format::{Conversion, Conversions, Kind};

@@ -14,6 +14,7 @@
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
+//! | `compared` | `--where` on values of the script's language |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
@@ -38,6 +39,7 @@ mod harness;
 
 mod asked;
 mod collections;
+mod compared;
 mod coroutines;
 mod coverage;
 mod database;
