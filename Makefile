@@ -79,6 +79,7 @@ demo: deps-demo
 test: deps-test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	CARGO_TARGET_DIR=$(TARGET)/fuzz cargo check --quiet --manifest-path fuzz/Cargo.toml
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo build --release -p lancet
 	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast

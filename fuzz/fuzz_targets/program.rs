@@ -1,8 +1,37 @@
 //! What a hook runs in the guest: any words, over memory that answers with the same bytes. It ends, and within its limits.
 #![no_main]
 
-use capture::{Limits, Registers, run};
+use capture::condition::{self, Facts};
+use capture::describe::What;
+use capture::{Guest, Limits, Registers, run};
 use libfuzzer_sys::fuzz_target;
+
+/// Memory of these bytes, over and over; counts what is asked and given.
+struct Echo<'a> {
+    bytes: &'a [u8],
+    given: usize,
+    reads: u32,
+}
+
+impl Guest for Echo<'_> {
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        self.reads += 1;
+        assert!(into.len() <= Limits::PIECE && at % 4096 + into.len() as u64 <= 4096);
+        for (place, byte) in into.iter_mut().zip(self.bytes.iter().cycle()) {
+            *place = *byte;
+        }
+        !self.bytes.is_empty()
+    }
+
+    fn output(&mut self, _: u64, piece: &[u8]) -> bool {
+        self.given += piece.len();
+        true
+    }
+
+    fn describe(&mut self, _: What, _: u64, _: u16, _: u32) -> u32 {
+        0
+    }
+}
 
 fuzz_target!(|bytes: &[u8]| {
     let words: Vec<u64> = bytes
@@ -15,24 +44,26 @@ fuzz_target!(|bytes: &[u8]| {
         bytes: 4096,
         steps: 10_000,
     };
-    let (mut given, mut reads) = (0, 0);
-    run(
-        &words,
-        &Registers::default(),
-        None,
-        limits,
-        |at, into| {
-            reads += 1;
-            assert!(into.len() <= Limits::PIECE && at % 4096 + into.len() as u64 <= 4096);
-            for (place, byte) in into.iter_mut().zip(bytes.iter().cycle()) {
-                *place = *byte;
-            }
-            !bytes.is_empty()
-        },
-        |_, piece| {
-            given += piece.len();
-            true
-        },
-    );
+    let mut echo = Echo {
+        bytes,
+        given: 0,
+        reads: 0,
+    };
+    run(&words, &Registers::default(), None, limits, &mut echo);
+    let Echo { given, reads, .. } = echo;
     assert!(given <= 4096 && reads <= 20_000, "{given} bytes, {reads} reads");
+
+    let facts = Facts {
+        registers: &Registers::default(),
+        returned: None,
+        elapsed: 5,
+        lines: condition::line_bits(&words, bytes),
+    };
+    condition::holds(&words, facts, |at, into| {
+        assert!(at % 4096 + into.len() as u64 <= 4096);
+        match echo.read(at, into) {
+            true => into.len(),
+            false => 0,
+        }
+    });
 });

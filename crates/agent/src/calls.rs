@@ -15,6 +15,7 @@ mod probes;
 mod pulse;
 mod scalars;
 mod scripted;
+mod system_calls;
 mod values;
 
 use crate::sys;
@@ -75,6 +76,7 @@ const _: () = {
     assert!(offset_of!(Hook, copied) == offset_of!(Descriptor, copied));
     assert!(offset_of!(Hook, number) == offset_of!(Descriptor, payload));
     assert!(offset_of!(Hook, place) == offset_of!(Descriptor, site));
+    assert!(offset_of!(Hook, guard) == offset_of!(Descriptor, guard));
 };
 
 /// Words of an [`Entry`] and of a [`Return`].
@@ -165,7 +167,8 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
             None => return 0,
         }
     }
-    let Some((lane, place)) = asked_for(calls, hook, frame, wanted) else {
+    let stack = stack_of(frame);
+    let Some((lane, place)) = asked_for(calls, hook, (frame, stack), wanted) else {
         return 0;
     };
     let at = u64::from(place) << 32;
@@ -175,7 +178,7 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
         tell_call(
             (lane, calls),
             hook,
-            frame,
+            (frame, stack),
             number | at,
             wanted,
             sys::ticks(),
@@ -196,11 +199,11 @@ fn tell_enter(calls: &Calls, hook: &Hook, frame: &mut Frame, wanted: u64) -> u64
 fn asked_for(
     calls: &Calls,
     hook: &Hook,
-    frame: &Frame,
+    (frame, stack): (&Frame, u64),
     wanted: u64,
 ) -> Option<(&'static Lane, u32)> {
     // SAFETY: the command wrote the condition.
-    let meets = |bits| unsafe { asked::at_call(hook.asks_call, frame, bits) };
+    let meets = |bits| unsafe { asked::at_call(hook.asks_call, (frame, stack), bits) };
     if wanted & want::ASKS != 0 && !meets(0) {
         return None;
     }
@@ -278,7 +281,7 @@ unsafe fn look_at_x87(at: u64, words: u64) {
 fn tell_call(
     (lane, calls): (&Lane, &Calls),
     hook: &Hook,
-    frame: &Frame,
+    (frame, stack): (&Frame, u64),
     which: u64,
     wanted: u64,
     ticks: u64,
@@ -293,11 +296,10 @@ fn tell_call(
     let Some(mut record) = Record::begin(lane, calls, &crate::BOARD, kind, body) else {
         return;
     };
-    let arguments = Frame::stack_arguments(frame);
     let entry = Entry {
         hook: which,
         ticks,
-        frame: arguments.addr() as u64,
+        frame: stack,
         caller: frame.return_address,
         registers: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
@@ -311,7 +313,7 @@ fn tell_call(
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
         if hook.at_entry[1] != 0 {
-            let end = captures::copy(hook.at_entry, frame, None, &record, fixed, 0);
+            let end = captures::copy(hook.at_entry, (frame, stack), None, &record, fixed, 0);
             record.shorten(lane, end);
         }
     }
@@ -335,7 +337,8 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     // SAFETY: as in `enter`.
     let (calls, wanted) = unsafe { (&*(&raw const CALLS), (&raw const hook.want).read_volatile()) };
     if wanted & want::NOTICES != 0 {
-        notices::at_return(calls, board, wanted, ticket as u32, results.rax);
+        let which = (wanted, hook.place);
+        notices::at_return(calls, board, which, ticket as u32, results.rax);
     }
     // Of a session before this one, or told to a fork's parent.
     if ticket as u32 != board.calls.load(Ordering::Relaxed) {
@@ -362,6 +365,55 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
             None => return,
         },
     };
+    tell_end(
+        (lane, calls),
+        hook,
+        (frame, stack_of(frame)),
+        results,
+        Ended {
+            number,
+            place,
+            wanted,
+            began,
+            now,
+            kept: ticket >> KEPT_AT,
+        },
+    );
+}
+
+/// Where a call's stack arguments begin; names the call.
+fn stack_of(frame: &Frame) -> u64 {
+    Frame::stack_arguments(frame).addr() as u64
+}
+
+/// What is known of a call that has returned.
+struct Ended {
+    number: u64,
+    place: u32,
+    wanted: u64,
+    began: u64,
+    now: u64,
+    kept: u64,
+}
+
+/// Tells that a call has returned, or counts it; if it was held, the call too.
+#[inline]
+fn tell_end(
+    (lane, calls): (&Lane, &Calls),
+    hook: &Hook,
+    (frame, stack): (&Frame, u64),
+    results: &Results,
+    ended: Ended,
+) {
+    let board = &crate::BOARD;
+    let Ended {
+        number,
+        place,
+        wanted,
+        began,
+        now,
+        kept,
+    } = ended;
     if wanted & want::HELD != 0 {
         let took = now.wrapping_sub(began);
         let meets = || {
@@ -370,23 +422,14 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
                 _ => places::current(lane, calls, board).1,
             };
             // SAFETY: the command wrote the condition.
-            unsafe {
-                asked::at_return(
-                    hook.asks_return,
-                    frame,
-                    results,
-                    took,
-                    bits,
-                    ticket >> KEPT_AT,
-                )
-            }
+            unsafe { asked::at_return(hook.asks_return, (frame, stack), results, took, bits, kept) }
         };
         if took < hook.least_ticks || !meets() {
             return;
         }
         if wanted & want::COUNT == 0 {
             let which = number | u64::from(place) << 32;
-            tell_call((lane, calls), hook, frame, which, wanted, began);
+            tell_call((lane, calls), hook, (frame, stack), which, wanted, began);
         }
     }
     if wanted & want::COUNT != 0 {
@@ -409,7 +452,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
     let told = Return {
         hook: number | x87 << 32,
         ticks: now,
-        frame: Frame::stack_arguments(frame).addr() as u64,
+        frame: stack,
         registers: [results.rax, results.rdx],
     };
     // SAFETY: the parts add up to `body`.
@@ -424,11 +467,11 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         if hook.at_return[1] != 0 {
             let end = captures::copy(
                 hook.at_return,
-                frame,
+                (frame, stack),
                 Some(results),
                 &record,
                 fixed,
-                ticket >> KEPT_AT,
+                kept,
             );
             record.shorten(lane, end);
         }

@@ -322,6 +322,34 @@ fn decide(
     Some(flag)
 }
 
+/// The first step, if it compares an integer register and the condition is false where it is not met: the register, what of it,
+/// how, and with what.
+pub(crate) fn decided_first(words: &[u64]) -> Option<(u8, Width, Relation, u64)> {
+    let (&word, &with) = (words.first()?, words.get(1)?);
+    let (a, b, c) = ((word >> 8) as u8, (word >> 16) as u16, (word >> 32) as u32);
+    let integer = word as u8 == NUMBER && a < 0x80 && c >> 8 & 0xff == 0;
+    let Some(Source::Gp(register)) = Source::decode(a, b).filter(|_| integer) else {
+        return None;
+    };
+    let mut at = 2;
+    while let Some(&next) = words.get(at) {
+        if next as u8 != SKIP_UNLESS {
+            return None;
+        }
+        at += 1 + (next >> 32) as usize;
+    }
+    let relation = match c as u8 {
+        0 => Relation::Equal,
+        1 => Relation::NotEqual,
+        2 => Relation::Less,
+        3 => Relation::LessOrEqual,
+        4 => Relation::Greater,
+        5 => Relation::GreaterOrEqual,
+        _ => return None,
+    };
+    Some((register, Width::decode((c >> 16) as u8), relation, with))
+}
+
 /// The bits of a line that reads `text`: one for each [`Step::Text`] of `words`, whose source does not matter.
 pub fn line_bits(words: &[u64], text: &[u8]) -> u32 {
     let mut bits = 0;

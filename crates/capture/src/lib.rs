@@ -26,10 +26,12 @@ pub mod condition;
 pub mod describe;
 mod format;
 mod op;
+mod range;
 mod run;
 pub mod value;
 
 pub use describe::What;
 pub use format::{Conversion, Conversions, Kind};
 pub use op::{Op, Source, Width};
+pub use range::Range;
 pub use run::{CALLERS, Ended, Guest, Limits, Registers, Returned, run};

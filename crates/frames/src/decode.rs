@@ -18,6 +18,7 @@
 //! and both are flagged.
 
 mod effect;
+mod probe;
 mod value;
 
 use std::collections::BTreeMap;
@@ -35,9 +36,6 @@ const LONGEST: u64 = 32 << 20;
 /// How often one instruction may be reached anew with less known about its registers. Each of 16 registers can be lost
 /// once, so this is never reached; it makes the bound plain.
 const MOST_VISITS: u8 = 24;
-
-/// A probing loop's body: `sub`, a touch, perhaps a `lea`, then the comparison.
-const PROBE_BODY: usize = 4;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -328,94 +326,11 @@ impl Walk {
         }
     }
 
-    /// Whether this `sub` is the step of a probing loop, which the loop's end accounts for.
-    fn is_probe(&self, at: usize) -> bool {
-        let instruction = &self.instructions[at];
-        if instruction.mnemonic() != Mnemonic::Sub
-            || instruction.op0_register() != Register::RSP
-            || !is_immediate(instruction)
-        {
-            return false;
-        }
-        let body = self.instructions[at + 1..].iter().take(PROBE_BODY);
-        let compares = body.clone().position(compares_stack);
-        let Some(after) = compares.map(|compares| at + 1 + compares + 1) else {
-            return false;
-        };
-        self.instructions.get(after).is_some_and(|jump| {
-            jump.is_jcc_short_or_near()
-                && self
-                    .index(jump.near_branch_target())
-                    .is_some_and(|to| to <= at && at - to < PROBE_BODY)
-        })
-    }
-
-    /// For the conditional branch at `at`: what rsp is held against, if that is a place on the stack. Only loops
-    /// that walk the stack down do so.
-    fn probing_loop(&self, at: usize, state: &State) -> Option<Value> {
-        let compare = self.instructions.get(at.checked_sub(1)?)?;
-        if !compares_stack(compare) {
-            return None;
-        }
-        let other = match compare.op0_register() {
-            Register::RSP => compare.op1_register(),
-            other => other,
-        };
-        let limit = state.get(other);
-        matches!(limit, Value::Cfa(_) | Value::Below(_)).then_some(limit)
-    }
-
-    /// Goes on where the loop ends, with rsp at its limit. The loop itself only touches pages.
-    fn leave_probing_loop(&mut self, at: usize, limit: Value, mut state: State) {
-        self.depth.probed = true;
-        let jump = self.instructions[at];
-        state.set(Register::RSP, limit);
-        if state.takes_dynamic() {
-            self.depth.dynamic = true;
-        }
-        self.deep[at] = state.depth();
-        let target = self.index(jump.near_branch_target());
-        // Equal is the end; of the others the way that leads forward is.
-        let ends_by_jumping = match jump.mnemonic() {
-            Mnemonic::Je => true,
-            Mnemonic::Jne => false,
-            _ => jump.near_branch_target() > jump.ip(),
-        };
-        if !ends_by_jumping {
-            self.reach_next(at, &state);
-            return;
-        }
-        // The test stands before the body: pass over the body to its last jump.
-        let body = self.instructions[at + 1..].iter().take(PROBE_BODY + 1);
-        for (distance, instruction) in body.enumerate() {
-            let inside = at + 1 + distance;
-            if Some(inside) == target {
-                break;
-            }
-            self.visits[inside] = self.visits[inside].max(1);
-            if instruction.flow_control() != FlowControl::Next {
-                break;
-            }
-        }
-        if let Some(target) = target {
-            self.reach(target, &state, Some(at));
-        }
-    }
-
     fn reach_next(&mut self, at: usize, state: &State) {
         if at + 1 < self.instructions.len() {
             self.reach(at + 1, state, Some(at));
         }
     }
-}
-
-/// `cmp` of rsp with another register.
-fn compares_stack(instruction: &Instruction) -> bool {
-    instruction.mnemonic() == Mnemonic::Cmp
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op1_kind() == OpKind::Register
-        && (instruction.op0_register() == Register::RSP)
-            != (instruction.op1_register() == Register::RSP)
 }
 
 /// `sub %rax,%rsp` right after a call: the call was a probe that keeps rax (`__rust_probestack`,
@@ -425,13 +340,6 @@ fn takes_rax_off_the_stack(instruction: &Instruction) -> bool {
         && instruction.op0_register() == Register::RSP
         && instruction.op1_kind() == OpKind::Register
         && instruction.op1_register() == Register::RAX
-}
-
-fn is_immediate(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.op1_kind(),
-        OpKind::Immediate8 | OpKind::Immediate8to64 | OpKind::Immediate32to64 | OpKind::Immediate32
-    )
 }
 
 /// What compilers fill holes with.

@@ -257,9 +257,10 @@ impl Covered {
         self.ranges.get(after).map_or(u64::MAX, |range| range.start)
     }
 
-    /// What lies between, in code, if a function fits in it.
+    /// What lies between, in code, if a function fits in it; cut where sections meet.
     fn gaps(&self, image: &Image) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
+        let edges = image.edges();
         for code in image.code() {
             let (mut at, end) = (
                 code.address,
@@ -269,12 +270,23 @@ impl Covered {
                 if range.end <= at || range.start >= end {
                     continue;
                 }
-                gaps.push(at..range.start.max(at));
+                cut(at..range.start.max(at), &edges, &mut gaps);
                 at = range.end;
             }
-            gaps.push(at..end.max(at));
+            cut(at..end.max(at), &edges, &mut gaps);
         }
         gaps.retain(|gap| gap.end - gap.start >= SHORTEST);
         gaps
     }
+}
+
+/// Cuts a range at each of `edges`, which are sorted.
+fn cut(range: Range<u64>, edges: &[u64], pieces: &mut Vec<Range<u64>>) {
+    let mut at = range.start;
+    let first = edges.partition_point(|edge| *edge <= range.start);
+    for &edge in edges[first..].iter().take_while(|edge| **edge < range.end) {
+        pieces.push(at..edge);
+        at = edge;
+    }
+    pieces.push(at..range.end);
 }

@@ -16,9 +16,12 @@ const MOST_TEXTS: usize = 2;
 const SHORTEST_TEXT: usize = 5;
 const LONGEST_TEXT: usize = 40;
 
+/// The compiler calls it, not the program: it says nothing.
+const OF_THE_COMPILER: &str = "__stack_chk_fail";
 /// Called from everywhere: named only if there is nothing else.
-const COMMON: [&str; 10] = [
-    "__stack_chk_fail",
+const COMMON: [&str; 11] = [
+    "__assert_fail",
+    "__tls_get_addr",
     "free",
     "malloc",
     "memcpy",
@@ -62,7 +65,7 @@ pub(crate) fn of(image: &Image, imports: &Imports, range: &Range<u64>) -> Hints 
             }
             _ => None,
         };
-        if let Some(name) = target {
+        if let Some(name) = target.filter(|name| *name != OF_THE_COMPILER) {
             let name = readable(name);
             let list = match COMMON.contains(&name.as_str()) {
                 true => &mut common,

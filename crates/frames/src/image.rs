@@ -149,6 +149,25 @@ impl Image {
         ))
     }
 
+    /// Where sections begin and end: between two of them in one segment there may be a few bytes of no meaning. None in a
+    /// file without sections.
+    pub fn edges(&self) -> Vec<u64> {
+        let mut edges: Vec<u64> = self
+            .sections
+            .iter()
+            .filter(|section| section.address != 0)
+            .flat_map(|section| {
+                [
+                    section.address,
+                    section.address.saturating_add(section.size),
+                ]
+            })
+            .collect();
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+
     /// `.eh_frame`: by its section, and in a file without sections by the way that `.eh_frame_hdr`
     /// shows to the unwinder (LSB Core, "Exception Frames").
     pub fn eh_frame(&self) -> Option<(u64, Vec<u8>)> {

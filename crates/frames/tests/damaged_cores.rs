@@ -85,6 +85,21 @@ fn cut_anywhere() {
     }
 }
 
+/// Sizes that no file has, in several headers at once: what is lacking adds up to more than 64 bits hold.
+#[test]
+fn impossible_sizes() {
+    let Some(bytes) = sound() else { return };
+    const FILE_SIZE: usize = 32;
+    const MEMORY_SIZE: usize = 40;
+    for field in [FILE_SIZE, MEMORY_SIZE] {
+        let mut bytes = bytes.to_vec();
+        for header in headers(&bytes, LOAD) {
+            bytes[header + field..header + field + 8].fill(0xff);
+        }
+        ask(&bytes);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
@@ -115,14 +130,23 @@ proptest! {
     }
 }
 
-/// Where the notes lie: the first program header of type 4.
+const LOAD: u8 = 1;
+const NOTE: u8 = 4;
+
+/// Where the program headers of one type lie.
+fn headers(bytes: &[u8], of: u8) -> Vec<usize> {
+    let count = usize::from(u16::from_le_bytes([bytes[56], bytes[57]]));
+    let all = (0..count).map(|number| word(bytes, 32) + number * 56);
+    all.filter(|&at| bytes[at..at + 4] == [of, 0, 0, 0])
+        .collect()
+}
+
 fn notes(bytes: &[u8]) -> std::ops::Range<usize> {
-    let word =
-        |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")) as usize;
-    let start = word(32);
-    let header = (0..64)
-        .map(|number| start + number * 56)
-        .find(|&at| bytes[at..at + 4] == [4, 0, 0, 0]);
-    let header = header.expect("a note segment");
-    word(header + 8)..word(header + 8) + word(header + 32)
+    let header = headers(bytes, NOTE)[0];
+    let start = word(bytes, header + 8);
+    start..start + word(bytes, header + 32)
+}
+
+fn word(bytes: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")) as usize
 }

@@ -4,12 +4,16 @@ use crate::error::{Error, Result};
 use crate::indirect::picked;
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
-use crate::modules::{GuestFiles, Module, modules};
+use crate::modules::{GuestFiles, Module, kernels_own, modules};
 use crate::symbols::{Kind, Symbols};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use trampoline::exempt::{Treatment, is_part, treatment};
+
+/// What stands for the kernel where a module's name is asked for, as ltrace has it.
+pub const SYSTEM: &str = "SYS";
 
 /// A function in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +31,38 @@ pub struct Function {
 }
 
 impl Function {
+    /// Whether it is a system call.
+    pub fn is_system_call(&self) -> bool {
+        &*self.module == SYSTEM
+    }
+
+    /// Its name as it is shown: that of a system call says so, because a function may have the same.
+    pub fn shown(&self) -> Cow<'_, str> {
+        match self.is_system_call() {
+            true => format!("{}@{SYSTEM}", self.name).into(),
+            false => self.name.as_str().into(),
+        }
+    }
+
     /// Whether its returns cannot be seen (`trampoline::exempt`).
     pub fn is_told_at_entry_only(&self) -> bool {
+        if self.is_system_call() {
+            return matches!(self.name.as_str(), "exit" | "exit_group");
+        }
         matches!(treatment(&self.name), Treatment::EntryOnly(_))
+    }
+
+    /// Whether it can be given no frame of ours.
+    pub(crate) fn gets_no_frame(&self) -> bool {
+        matches!(
+            treatment(&self.name),
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_)
+        )
+    }
+
+    /// Whether its returns are seen by a probe.
+    pub(crate) fn returns_at_probe(&self) -> bool {
+        matches!(treatment(&self.name), Treatment::EntryAndProbe(_))
     }
 }
 
@@ -49,8 +82,12 @@ pub struct Place {
 pub struct Functions {
     pid: i32,
     places: Vec<Arc<Place>>,
+    /// The kernel's vDSO, which IFUNCs pick functions of. Nothing else of it is looked for: libc has a function of each name.
+    kernel: Option<Arc<Place>>,
     /// What IFUNCs picked.
     picked: OnceLock<HashMap<u64, u64>>,
+    /// What they said when they picked.
+    said: HashMap<u64, u64>,
 }
 
 impl Functions {
@@ -59,7 +96,9 @@ impl Functions {
         let mut functions = Functions {
             pid,
             places: Vec::new(),
+            kernel: None,
             picked: OnceLock::new(),
+            said: HashMap::new(),
         };
         functions.refresh(pid, memory, maps)?;
         Ok(functions)
@@ -90,6 +129,20 @@ impl Functions {
                 }));
             }
         }
+        if self.kernel.is_none() {
+            self.kernel = kernels_own(maps, memory).and_then(|module| {
+                let symbols = Symbols::from_memory(&files, &module, memory).ok()?;
+                let name = symbols.soname()?.as_ref().into();
+                Some(Arc::new(Place {
+                    module,
+                    name,
+                    symbols,
+                }))
+            });
+        }
+        let places = &self.places;
+        self.said
+            .retain(|picker, _| places.iter().any(|place| place.module.contains(*picker)));
         Ok(())
     }
 
@@ -100,8 +153,25 @@ impl Functions {
 
     /// The module that holds an address.
     pub fn module_of(&self, address: u64) -> Option<&Place> {
-        let mut places = self.places.iter().map(Arc::as_ref);
+        let mut places = self.places.iter().chain(&self.kernel).map(Arc::as_ref);
         places.find(|place| place.module.contains(address))
+    }
+
+    /// Whether what stands at an address is the kernel's.
+    pub fn is_kernels(&self, address: u64) -> bool {
+        let mut kernel = self.kernel.iter();
+        kernel.any(|kernel| kernel.module.contains(address))
+    }
+
+    /// The module that a function is known to be of: what an IFUNC picked may lie in another (the vDSO).
+    pub fn home_of(&self, function: &Function) -> Option<&Place> {
+        let place = self.module_of(function.address)?;
+        let mut places = self.places.iter().map(Arc::as_ref);
+        let mut home = || places.find(|place| place.name == function.module);
+        match place.name == function.module {
+            true => Some(place),
+            false => home().or(Some(place)),
+        }
     }
 
     /// The address of a symbol that any module shows to others.
@@ -118,9 +188,29 @@ impl Functions {
     fn picked(&self) -> &HashMap<u64, u64> {
         self.picked
             .get_or_init(|| match GuestMemory::open(self.pid) {
-                Ok(memory) => picked(&self.places, &memory),
+                Ok(memory) => {
+                    let mut picked = picked(&self.places, self.kernel.as_deref(), &memory);
+                    picked.extend(&self.said);
+                    picked
+                }
                 Err(_) => HashMap::new(),
             })
+    }
+
+    /// An IFUNC says that it picked what stands at `target`; whether that is news, and code that is known.
+    pub fn note_pick(&mut self, picker: u64, target: u64) -> bool {
+        let known = self.picked().get(&picker) == Some(&target);
+        if known || self.module_of(target).is_none() {
+            return false;
+        }
+        self.said.insert(picker, target);
+        self.picked = OnceLock::new();
+        true
+    }
+
+    /// What the IFUNC at an address picked, if that is known.
+    pub fn pick_of(&self, picker: u64) -> Option<u64> {
+        self.picked().get(&picker).copied()
     }
 
     /// Where functions begin that were picked, as far as anybody asked.
@@ -152,8 +242,18 @@ impl Functions {
 
     /// Functions for which `wanted` says yes (name, module); `all` = not only those that are exported.
     pub fn find(&self, all: bool, wanted: impl Fn(&str, &Place) -> bool) -> Vec<Function> {
+        self.find_in(|_| true, all, wanted)
+    }
+
+    /// The same in some of the modules.
+    pub fn find_in(
+        &self,
+        those: impl Fn(&Place) -> bool,
+        all: bool,
+        wanted: impl Fn(&str, &Place) -> bool,
+    ) -> Vec<Function> {
         let mut found = Vec::new();
-        for place in &self.places {
+        for place in self.places.iter().filter(|place| those(place)) {
             let code: Vec<Range<u64>> = place.module.code().collect();
             let mut take = |name: &str, symbol: crate::symbols::Symbol| {
                 let is_code = code.iter().any(|range| range.contains(&symbol.address));

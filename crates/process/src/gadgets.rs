@@ -6,6 +6,7 @@
 //! will do, also one in the middle of another instruction: the processor knows no better.
 
 use memchr::memmem;
+use std::ops::Range;
 
 use crate::maps::Maps;
 
@@ -14,6 +15,14 @@ pub const SYSCALL_RETURN: &[u8] = &[0x0f, 0x05, 0xc3];
 
 /// `mov $15, %rax; syscall`: `__restore_rt` of glibc and its kin, where 15 is `rt_sigreturn`.
 pub const RESTORE_RT: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+
+/// `syscall; ret` in a range: the agent brings its own.
+pub fn within(memory: &dyn vm::Memory, range: Range<u64>) -> Option<u64> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    memory.read(range.start, &mut bytes).ok()?;
+    let found = memmem::find(&bytes, SYSCALL_RETURN)?;
+    Some(range.start + found as u64)
+}
 
 /// How much is read at once.
 const PIECE: u64 = 256 << 10;

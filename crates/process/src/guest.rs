@@ -83,6 +83,28 @@ impl Status {
 
     /// Refuses what cannot be opened, by name.
     pub fn check(&self) -> Result<()> {
+        self.check_to_look()?;
+        let pid = self.pid;
+        if self.state == 'T' {
+            return Err(Error::Stopped(pid));
+        }
+        if self.shadow_stack {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it runs with a shadow stack, which refuses the way home of a borrowed thread",
+            });
+        }
+        if self.seccomp == 1 {
+            return Err(Error::Seccomp {
+                pid,
+                reason: "in strict mode the kernel would kill it at the first call of ours".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot even be looked at, where nothing of ours runs.
+    pub fn check_to_look(&self) -> Result<()> {
         let pid = self.pid;
         if pid == std::process::id() as i32 {
             return Err(Error::NotAGuest {
@@ -102,20 +124,7 @@ impl Status {
         match self.state {
             'Z' => return Err(Error::Zombie(pid)),
             'X' => return Err(Error::Gone(pid)),
-            'T' => return Err(Error::Stopped(pid)),
             _ => {}
-        }
-        if self.shadow_stack {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: "it runs with a shadow stack, which refuses the way home of a borrowed thread",
-            });
-        }
-        if self.seccomp == 1 {
-            return Err(Error::Seccomp {
-                pid,
-                reason: "in strict mode the kernel would kill it at the first call of ours".into(),
-            });
         }
         if fs::read_link(format!("/proc/{pid}/exe"))
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

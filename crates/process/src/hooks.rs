@@ -24,11 +24,14 @@ mod notices;
 mod open;
 mod own;
 mod parked;
+mod picks;
 mod set;
 mod standstill;
 mod state;
+mod system_calls;
 mod text;
 mod threads;
+mod vforks;
 
 use crate::borrow::Gadgets;
 use crate::error::Result;
@@ -51,9 +54,10 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+pub use system_calls::{OTHERS, Role};
 use text::Texts;
 use wire::Board;
-use wire::calls::{Hook, Patched};
+use wire::calls::{Hook, Patched, want};
 
 /// Where a program that has just begun says that its functions can be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub struct Tracing {
     hooks: HashMap<u64, Known>,
     /// Functions that are hooked for ourselves, and what is wanted of them.
     own: HashMap<u64, u64>,
+    /// IFUNCs that were wanted before they picked, by their address.
+    pickers: HashMap<u64, Function>,
     follow: bool,
     /// Its VM has not begun with the script yet.
     awaits_script: bool,
@@ -100,6 +106,7 @@ pub struct Tracing {
     /// Code that was decoded, for as long as hooks are being set.
     texts: Texts,
     timing: Timing,
+    system_calls: system_calls::SystemCalls,
     /// The guest's VM.
     script: Script,
     /// Functions by names of its language.
@@ -183,6 +190,8 @@ impl Tracing {
 
     /// The same, where more is to be set at once.
     fn set_here(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let wanted = self.with_pickers(wanted);
+        let wanted = self.with_returns(wanted);
         let mut refused = self.try_set(wanted.clone())?;
         for _ in 0..guest::TRIES {
             let busy = |refused: &Refused| refused.reason == set::IN_THE_WAY;
@@ -199,6 +208,13 @@ impl Tracing {
             let wanted = wanted.iter();
             let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
             refused.extend(self.try_set(wanted.cloned().collect())?);
+        }
+        // What was to tell us of others, and cannot.
+        for Refused { function, .. } in &refused {
+            let address = &function.address;
+            self.pickers.remove(address);
+            self.own
+                .retain(|at, own| at != address || *own & (want::PICKS | want::BACK) == 0);
         }
         Ok(refused)
     }
@@ -301,7 +317,8 @@ impl Tracing {
 
     /// The functions whose calls are told now.
     fn told(&self) -> impl Iterator<Item = &Function> {
-        let set = self.hooks.values().filter(|known| known.set);
+        let set = self.hooks.values();
+        let set = set.filter(|known| known.set && known.hook.patched != 0);
         let numbers = set.flat_map(|known| self.numbers(known));
         numbers.filter_map(|number| self.names.get(&(number as u32)))
     }

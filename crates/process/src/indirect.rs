@@ -9,6 +9,10 @@
 //!   libruby  .got  slot "memcpy" ──────────────┐
 //!   libc     .got  slot of the picker 0x9f550 ──┴─► __memmove_avx_unaligned_erms    hooked, and shown as memcpy
 //! ```
+//!
+//! One that nobody has asked yet is hooked itself, and waits with its answer until the command has heard of it
+//! (`wire::notices`): the function that it picks is hooked before it is called. Some pick a function of the kernel's vDSO (`time`,
+//! `gettimeofday`), whose text is the process's own as soon as it is written to (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
 
 use crate::functions::Place;
 use crate::memory::GuestMemory;
@@ -16,9 +20,12 @@ use crate::symbols::{Kind, Slot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What each IFUNC picked, by its own address. Missing: those that nobody asked for yet, and those that picked a function of
-/// the kernel's vDSO (`time`, `gettimeofday`).
-pub fn picked(places: &[Arc<Place>], memory: &GuestMemory) -> HashMap<u64, u64> {
+/// What each IFUNC picked, by its own address. Missing: those that nobody asked for yet.
+pub fn picked(
+    places: &[Arc<Place>],
+    kernel: Option<&Place>,
+    memory: &GuestMemory,
+) -> HashMap<u64, u64> {
     // A name of several versions may be several pickers, and a slot does not say whose it is.
     let mut by_name: HashMap<String, Option<u64>> = HashMap::new();
     for place in places {
@@ -41,7 +48,7 @@ pub fn picked(places: &[Arc<Place>], memory: &GuestMemory) -> HashMap<u64, u64> 
             };
             if let Some(picker) = picker.filter(|picker| !found.contains_key(picker))
                 && let Ok(target) = memory.word(at)
-                && is_function(places, memory, picker, target)
+                && is_function(places, kernel, memory, picker, target)
             {
                 found.insert(picker, target);
             }
@@ -50,9 +57,18 @@ pub fn picked(places: &[Arc<Place>], memory: &GuestMemory) -> HashMap<u64, u64> 
     found
 }
 
-/// Whether a slot's word leads to code of the module that has the picker: a slot that is not bound yet leads back into the
-/// linkage table of its own.
-fn is_function(places: &[Arc<Place>], memory: &GuestMemory, picker: u64, target: u64) -> bool {
+/// Whether a slot's word leads to code of the module that has the picker, or of the kernel's: a slot that is not bound yet
+/// leads back into the linkage table of its own.
+fn is_function(
+    places: &[Arc<Place>],
+    kernel: Option<&Place>,
+    memory: &GuestMemory,
+    picker: u64,
+    target: u64,
+) -> bool {
+    if kernel.is_some_and(|kernel| kernel.module.contains(target)) {
+        return true;
+    }
     let mut places = places.iter();
     let Some(place) = places.find(|place| place.module.contains(picker)) else {
         return false;

@@ -11,7 +11,7 @@
 //! | `image`, `resident` | the agent's file as memory, in the guest |
 //! | `ruby` | a Ruby in it, as the agent needs it |
 //! | `session`, `heart` | an open guest: ask, be answered, leave |
-//! | `functions`, `indirect`, `probes`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
+//! | `functions`, `indirect`, `linkage`, `probes`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
 //! | `scripted` | functions by the names of the script's language |
 //! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
 //! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
@@ -31,6 +31,7 @@ pub mod image;
 mod indirect;
 pub mod lanes;
 pub mod ledger;
+pub mod linkage;
 pub mod linkmap;
 pub mod maps;
 pub mod memory;

@@ -99,7 +99,8 @@ impl Mapping {
         self.end - self.start
     }
 
-    fn is_named(&self, name: &str) -> bool {
+    /// Whether it has that path, or that name of the kernel's (`[vdso]`).
+    pub fn is_named(&self, name: &str) -> bool {
         self.path
             .as_deref()
             .is_some_and(|path| path == Path::new(name))

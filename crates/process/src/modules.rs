@@ -15,7 +15,7 @@
 //!
 //! The second demand leaves out files that are only read through a mapping, and keeps objects whose
 //! text was moved to huge anonymous pages. The same file can be loaded twice (`dlmopen`) and is two modules.
-//! The kernel's vdso has no file and is left out.
+//! The kernel's vdso has no file and is left out; [`kernels_own`] has it.
 
 mod files;
 mod unwound;
@@ -158,6 +158,24 @@ pub fn modules(
     let mut found = search.found;
     found.sort_by_key(|module| module.mappings[0].start);
     Ok(found)
+}
+
+/// The kernel's vdso: an ELF object that it maps into every process (`arch/x86/entry/vdso/vma.c`).
+pub fn kernels_own(maps: &Maps, memory: &dyn vm::Memory) -> Option<Module> {
+    let mapping = maps.iter().find(|mapping| mapping.is_named("[vdso]"))?;
+    let (headers, bias) = start_in_memory(memory, mapping)?;
+    let shown_path = mapping.path.clone()?;
+    Some(Module {
+        path: shown_path.to_path_buf(),
+        shown_path,
+        device: mapping.device,
+        inode: mapping.inode,
+        deleted: false,
+        bias,
+        main: false,
+        mappings: vec![mapping.clone()],
+        headers,
+    })
 }
 
 /// What is known while modules are looked for. Sets, because a guest may have thousands of mappings.

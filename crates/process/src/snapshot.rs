@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!   before   maps, room for the copies, touched so that no page of it is missing;
-//!            where what is wanted beside the stack lies now
+//!            where what is wanted beside the stack lies now; the main thread's stack, once, for nothing:
+//!            what has not changed by the stop is then near us, and so is the kernel's path to it
 //!   stop     seize, interrupt, wait          ─┐
-//!            registers, process_vm_readv      │ `stopped`
+//!            process_vm_readv, registers      │ `stopped`
 //!   go       detach                          ─┘
 //!   after    unwinding, names, script frames
 //! ```
@@ -15,6 +16,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::slice;
 use std::time::Duration;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -31,6 +33,8 @@ const RED_ZONE: u64 = 128;
 const LARGEST_STACK: u64 = 64 << 20;
 /// Room that is touched before the stop. What does not fit is still copied, only slower.
 const ROOM: usize = 1 << 20;
+/// A stack of which no more has ever been in use is copied before its registers are known.
+const SMALL_STACK: u64 = 192 << 10;
 
 /// The registers that unwinding begins with, and where thread-local data are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,10 +162,15 @@ impl Snapshot {
             ..Copies::default()
         };
         let mut threads = Vec::with_capacity(64);
-        let mut stop = Stop::one(pid, pid, false)?;
+        let used = warm(pid, maps, likely, &mut copies);
+        let mut stop = Stop::as_it_is(pid, pid, false)?;
         stop.rest()?;
         let mut later = None;
         for tid in stop.threads() {
+            // A thread that has just stopped leaves its processor, and the kernel gives no register before it has.
+            if tid == pid && used.end - used.start <= SMALL_STACK {
+                copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
+            }
             let registers = match ptrace::registers(tid) {
                 Ok(registers) => registers,
                 // It was killed while it stood.
@@ -199,10 +208,9 @@ impl Snapshot {
             if thread.main {
                 wanted.extend_from_slice(likely);
             }
-            copy_all(pid, &wanted, &mut copies);
-            let mut wanted = more(&thread, &copies);
-            wanted.retain(|range| copies.slice(range.clone()).is_none());
-            copy_all(pid, &wanted, &mut copies);
+            copy_new(pid, wanted, &mut copies);
+            let wanted = more(&thread, &copies);
+            copy_new(pid, wanted, &mut copies);
             threads.push(thread);
         }
         let stopped = stop.release();
@@ -223,6 +231,28 @@ impl Snapshot {
             stopped,
         })
     }
+}
+
+/// Copies what will probably be copied in the stop, while the guest runs, and forgets it. See the module's text. Gives
+/// what of the main thread's stack has been in use.
+fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Range<u64> {
+    let stack = maps.iter().find(|mapping| mapping.is_named("[stack]"));
+    let used = stack.map_or(0..0, |stack| {
+        let used = room(pid, maps, &(stack.start..stack.end)).high_water;
+        stack.end - used.min(ROOM as u64)..stack.end
+    });
+    copy_all(pid, &[slice::from_ref(&used), likely].concat(), copies);
+    *copies = Copies {
+        bytes: std::mem::take(&mut copies.bytes),
+        ..Copies::default()
+    };
+    used
+}
+
+/// Copies those of `ranges` that have not been copied.
+fn copy_new(pid: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
+    ranges.retain(|range| copies.slice(range.clone()).is_none());
+    copy_all(pid, &ranges, copies);
 }
 
 /// Copies several ranges by one call, or one by one if not all of them are there.

@@ -63,6 +63,15 @@ impl Stop {
     /// Stops one thread of `pid`. If it is `kept` it is already ours (a program we started) and is set
     /// going, not let go, at the end.
     pub fn one(pid: i32, tid: i32, kept: bool) -> Result<Self> {
+        let stop = Self::as_it_is(pid, tid, kept)?;
+        match stop.threads.iter().any(|thread| thread.grouped) {
+            true => Err(Error::Stopped(pid)),
+            false => Ok(stop),
+        }
+    }
+
+    /// The same of a guest that may stand already (SIGSTOP) and then stands on afterwards: enough to look at it.
+    pub fn as_it_is(pid: i32, tid: i32, kept: bool) -> Result<Self> {
         tend_stragglers();
         let mut stop = Stop {
             pid,
@@ -73,10 +82,9 @@ impl Stop {
             return Err(Error::Gone(pid));
         }
         stop.wait_for_all(Instant::now() + PATIENCE)?;
-        match stop.threads.first() {
-            None => Err(Error::Gone(pid)),
-            Some(thread) if thread.grouped => Err(Error::Stopped(pid)),
-            Some(_) => Ok(stop),
+        match stop.threads.is_empty() {
+            true => Err(Error::Gone(pid)),
+            false => Ok(stop),
         }
     }
 
@@ -137,6 +145,10 @@ impl Stop {
                 Err(Errno::EPERM) if thread_is_dead(self.pid, tid) => return Ok(false),
                 Err(errno) => return Err(refusal(self.pid, tid, errno)),
             }
+        }
+        if self.threads.is_empty() {
+            // It has run until now: being traced stops nobody.
+            self.since = Instant::now();
         }
         self.threads.push(Thread {
             tid,

@@ -75,6 +75,15 @@ pub struct Symbols {
     more: OnceLock<Option<Table>>,
     by_address: OnceLock<ByAddress>,
     imports: OnceLock<HashSet<String>>,
+    own_picks: OnceLock<OwnPicks>,
+}
+
+/// IFUNCs that a module calls through slots of its own.
+#[derive(Debug)]
+struct OwnPicks {
+    names: HashSet<String>,
+    /// None of them is exported.
+    local: bool,
 }
 
 impl Symbols {
@@ -128,12 +137,21 @@ impl Symbols {
             more: OnceLock::new(),
             by_address: OnceLock::new(),
             imports: OnceLock::new(),
+            own_picks: OnceLock::new(),
         })
     }
 
     /// The module's own file, if it is still the one that was loaded.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
+    }
+
+    /// Whether the module's file has a section of this name.
+    pub fn has_section(&self, name: &str) -> bool {
+        self.file.as_ref().is_some_and(|file| {
+            let sections = self.headers.sections(file);
+            self.headers.find_section(file, &sections, name).is_some()
+        })
     }
 
     /// The separate debug file, if there is one that belongs to the module.
@@ -217,6 +235,7 @@ impl Symbols {
             more: OnceLock::new(),
             by_address: OnceLock::new(),
             imports: OnceLock::new(),
+            own_picks: OnceLock::new(),
         }
     }
 
@@ -262,6 +281,44 @@ impl Symbols {
                 names.map(text).collect()
             })
             .contains(name)
+    }
+
+    /// Whether the module calls an IFUNC of its own by this name through a slot that bears none (`R_X86_64_IRELATIVE`).
+    pub fn calls_own_pick(&self, name: &str) -> bool {
+        self.own_picks().names.contains(name)
+    }
+
+    /// Whether it has IFUNCs to call so, and shows none of them to others.
+    pub fn has_local_picks(&self) -> bool {
+        self.own_picks().local
+    }
+
+    fn own_picks(&self) -> &OwnPicks {
+        let find = || {
+            let slots = self.slots().into_iter();
+            let pickers: HashSet<u64> = slots
+                .filter_map(|(_, slot)| match slot {
+                    Slot::Picked(by) => Some(by),
+                    Slot::Named(_) => None,
+                })
+                .collect();
+            let is_picker = |named: &Named| {
+                named.symbol.kind == Kind::Indirect && pickers.contains(&named.symbol.address)
+            };
+            let name = |named: Named| named.name.into_owned();
+            let names: HashSet<String> = self.exports().filter(is_picker).map(name).collect();
+            match pickers.is_empty() || !names.is_empty() {
+                true => OwnPicks {
+                    names,
+                    local: false,
+                },
+                false => OwnPicks {
+                    names: self.all().filter(is_picker).map(name).collect(),
+                    local: true,
+                },
+            }
+        };
+        self.own_picks.get_or_init(find)
     }
 
     /// Whether names beyond the exported ones are known.

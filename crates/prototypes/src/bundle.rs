@@ -41,7 +41,21 @@ static BUNDLES: &[Bundle] = bundle! {
     "python" serves "libpython" "python";
     "perl" serves "libperl.so" "perl";
     "php" serves "libphp" "php" "mod_php";
+    "syscalls" serves "SYS";
 };
+
+/// Numbers and names of system calls.
+static SYSTEM_CALLS: &str = include_str!("../conf/syscalls.tbl");
+
+/// The numbers of Linux's system calls on x86-64, each with its name.
+pub fn system_calls() -> impl Iterator<Item = (u32, &'static str)> {
+    let lines = SYSTEM_CALLS.lines().filter(|line| !line.starts_with('#'));
+    // A test holds that each line has both.
+    lines.filter_map(|line| {
+        let (number, name) = line.split_once(' ')?;
+        Some((number.parse().ok()?, name))
+    })
+}
 
 static READ: LazyLock<Mutex<BTreeMap<&'static str, Arc<Library>>>> = LazyLock::new(Mutex::default);
 

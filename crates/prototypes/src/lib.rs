@@ -33,7 +33,7 @@ mod search;
 mod show;
 mod types;
 
-pub use bundle::Bundle;
+pub use bundle::{Bundle, system_calls};
 pub use capture;
 pub use condition::{Condition, ConditionError};
 pub use error::{Error, Problem};

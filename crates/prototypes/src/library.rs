@@ -32,6 +32,18 @@ fn predeclared(name: &str) -> Option<Type> {
     })
 }
 
+/// ltrace has no `long double`, and its own files (`libc.so-types.conf`) say `double` instead, which lies elsewhere.
+fn stands_in(name: &str, ty: &Type) -> bool {
+    match (name, &ty.kind) {
+        ("ldouble", Kind::Double) => ty.lens.is_none(),
+        ("ldouble_complex", Kind::Struct(of)) => {
+            let long = |ty: &Type| matches!(ty.kind, Kind::LongDouble);
+            of.is_complete() && of.fields().len() == 2 && of.fields().iter().all(long)
+        }
+        _ => false,
+    }
+}
+
 impl Library {
     /// Reads a file. What is wrong with it comes beside what is right, as ltrace does it; the caller decides
     /// ([`Problem::is_warning`]). `import` gives the library for `import "NAME";`.
@@ -69,7 +81,8 @@ impl Library {
         self.defined(name).or_else(|| predeclared(name))
     }
 
-    fn defined(&self, name: &str) -> Option<Type> {
+    /// The same, without those that every file knows.
+    pub(crate) fn defined(&self, name: &str) -> Option<Type> {
         if let Some((name, ty)) = self.types.get_key_value(name) {
             let mut ty = ty.clone();
             ty.alias = Some(name.clone());
@@ -141,6 +154,9 @@ impl Library {
 
     /// `typedef NAME = TYPE;`
     pub(crate) fn define(&mut self, name: &str, ty: Type) -> Result<(), Problem> {
+        if stands_in(name, &ty) {
+            return Ok(());
+        }
         let Some(before) = self.defined(name) else {
             self.insert(name.into(), ty);
             return Ok(());
@@ -192,7 +208,7 @@ impl fmt::Display for Library {
                 let body = match &self.types[name].lens {
                     None => body,
                     // Such a definition is not of the grammar; the lens is lost with it.
-                    Some(Lens::Enum(_) | Lens::Vm(_) | Lens::String) => body,
+                    Some(Lens::Enum(_) | Lens::Flags(_) | Lens::Vm(_) | Lens::String) => body,
                     Some(lens) => body.through(lens.clone()),
                 };
                 writeln!(out, "typedef {name} = {body};")?;

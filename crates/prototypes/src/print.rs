@@ -50,10 +50,14 @@ impl fmt::Display for Type {
         let around = match &self.lens {
             None => return self.kind.fmt(out),
             Some(Lens::Vm(word)) => return word.fmt(out),
-            Some(Lens::Enum(names)) => {
+            Some(lens @ (Lens::Enum(names) | Lens::Flags(names))) => {
+                out.write_str(match lens {
+                    Lens::Flags(_) => "flags",
+                    _ => "enum",
+                })?;
                 match self.kind {
-                    Kind::Int => out.write_str("enum(")?,
-                    _ => write!(out, "enum[{}](", self.kind)?,
+                    Kind::Int => out.write_str("(")?,
+                    _ => write!(out, "[{}](", self.kind)?,
                 }
                 for (index, (name, value)) in names.iter().enumerate() {
                     let comma = if index > 0 { ", " } else { "" };

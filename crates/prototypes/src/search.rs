@@ -9,7 +9,8 @@
 //! 3. our [`Bundle`];
 //! 4. `/etc/ltrace.conf`. ltrace has it before; its file is from before 2.34 and knows less than our bundle.
 //!
-//! An `import` is looked for in the same folders.
+//! An `import` is looked for in the same folders. System calls (library `SYS`) are described by `syscalls.conf` there and by our
+//! bundle, and by nothing else: functions of libraries have the same names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,11 @@ use std::sync::Arc;
 use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::library::Library;
-use crate::types::Prototype;
+use crate::types::{Prototype, Type};
+
+/// What stands for the kernel in the place of a library.
+const SYSTEM: &str = "SYS";
+const SYSTEM_CALLS: &str = "syscalls";
 
 /// Finds prototypes, reading each file once.
 #[derive(Debug, Default)]
@@ -82,6 +87,14 @@ impl Search {
 
     /// The prototype of a function in a library.
     pub fn prototype(&mut self, soname: &str, function: &str) -> Option<Prototype> {
+        if soname == SYSTEM {
+            let own = self.named(SYSTEM_CALLS);
+            let bundle = Bundle::for_soname(soname).map(Bundle::library);
+            let mut places = own.iter().chain(&bundle);
+            return places
+                .find_map(|library| library.prototype(function))
+                .cloned();
+        }
         let own = self.library(soname);
         let bundle = Bundle::for_soname(soname).map(Bundle::library);
         let places = own
@@ -92,6 +105,13 @@ impl Search {
         { places }
             .find_map(|library| library.prototype(function))
             .cloned()
+    }
+
+    /// A type that the user's files name, for what debug information says of a library.
+    pub fn ty(&mut self, soname: &str, name: &str) -> Option<Type> {
+        let own = self.library(soname);
+        let mut places = own.iter().chain(&self.before);
+        places.find_map(|library| library.defined(name))
     }
 
     /// What was wrong with the files read so far.

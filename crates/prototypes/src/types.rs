@@ -111,6 +111,9 @@ impl Struct {
     }
 }
 
+/// Names with their numbers.
+pub type Words = Arc<[(Box<str>, i64)]>;
+
 /// How a value is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lens {
@@ -129,7 +132,9 @@ pub enum Lens {
     /// As text.
     String,
     /// By name.
-    Enum(Arc<[(Box<str>, i64)]>),
+    Enum(Words),
+    /// By the names of its bits.
+    Flags(Words),
     /// As a value of a language VM, which the caller decodes.
     Vm(Word),
 }

@@ -139,6 +139,28 @@ fn structs_are_followed_if_asked_for_and_names_can_mean_more() {
     );
 }
 
+/// As ltrace shows them: what pointers lead to, and a type of the debug information as a file of the user's defines it.
+#[test]
+fn characters_and_structs_that_a_file_defines_are_followed_like_others() {
+    let named = |name: &str| (name == "_IO_FILE").then(Type::address);
+    let options = Options {
+        follow_structs: true,
+        only_const_strings: true,
+        named: Some(&named),
+    };
+    let found = compiled("like_ltrace", &[], options);
+    let function = |name: &str| found.functions[name].prototype.named(name).to_string();
+    assert_eq!(
+        function("text"),
+        "string text(char*, string, addr, string(array(int, zero)*))"
+    );
+    assert!(
+        function("paint").ends_with(", addr*)"),
+        "{}",
+        function("paint")
+    );
+}
+
 #[test]
 fn files_without_debug_information_and_broken_ones() {
     let found = compiled("none", &["-g0"], Options::default());

@@ -8,6 +8,7 @@
 //! ```text
 //!   caller ─call─► function: jmp stub ─► stub: r11 → descriptor ─► trampoline_call_through
 //!                                                                   gate closed, QUIET ─► jmp original
+//!                                                                   GUARDED, not met   ─► jmp original
 //!                                                                   enter(frame) = 0   ─► jmp original
 //!                                                                   call original  ◄── the only return address of ours
 //!                                                                   leave(frame, results), unless the gate is closed by now
@@ -26,6 +27,11 @@
 //!   no AVX. XSAVE would cost more than the rest of the routine together; see `examples/cost.rs`.
 //! - The x87 stack (results of type long double), MXCSR, the direction flag and errno are not touched, as long as `enter` and
 //!   `leave` do not compute with floating point.
+//!
+//! # Guards
+//!
+//! Most of what a condition refuses, one integer argument decides ([`Guard`](crate::frame::Guard)): before any vector register is kept,
+//! without `enter`, and without a frame (so the unwinding rules are those of the function's first instruction).
 //!
 //! # Stack arguments
 //!
@@ -60,8 +66,9 @@ macro_rules! routines {
             "endbr64",
             "cmp dword ptr [rip + {gate} + {offset}], 0",
             "je 3f",
-            "test dword ptr [r11 + 8], 1",
-            "jnz 3f",
+            "test dword ptr [r11 + 8], 17",
+            "jnz 39f",
+            "38:",
             "push rbp",
             "32:",
             "mov rbp, rsp",
@@ -265,6 +272,29 @@ macro_rules! routines {
             "mov [rsp - 8], r11",
             "mov r11, [rsp - 16]",
             "jmp [rsp - 8]",
+            // Quiet, or guarded: one of the arguments, which are kept below the stack pointer for so long, decides.
+            "39:",
+            "test dword ptr [r11 + 8], 1",
+            "jnz 3b",
+            "mov [rsp - 80], rdi",
+            "mov [rsp - 72], rsi",
+            "mov [rsp - 64], rdx",
+            "mov [rsp - 56], rcx",
+            "mov [rsp - 48], r8",
+            "mov [rsp - 40], r9",
+            "mov [rsp - 32], rax",
+            "movzx eax, byte ptr [r11 + 48]",
+            "movzx ecx, byte ptr [r11 + 49]",
+            "mov rax, [rsp + rax*8 - 80]",
+            "shl rax, cl",
+            "sub rax, [r11 + 32]",
+            "cmp rax, [r11 + 40]",
+            "setbe al",
+            "cmp al, [r11 + 50]",
+            "mov rcx, [rsp - 56]",
+            "mov rax, [rsp - 32]",
+            "jne 38b",
+            "jmp 3b",
             "trampoline_call_through_end:",
             ".size trampoline_call_through, . - trampoline_call_through",
             // From a stub in mid-function, by call; the stub has stepped over the red zone and pushed r11.
@@ -379,6 +409,9 @@ macro_rules! routines {
             "mov [rsp - 8], r11",
             "mov r11, [rsp - 16]",
             "jmp [rsp - 8]",
+            // For remote calls: the program's own may be hooked.
+            "syscall",
+            "ret",
             ".popsection",
             // DWARF 5 section 6.4, in the form of .eh_frame (LSB core, 10.6.1). 0x0c, 7, 8: CFA = rsp + 8; 0x0c, 6, 16: CFA = rbp + 16;
             // 0x86, 2: rbp at CFA - 16; 0xc6: rbp unchanged; 4: advance.

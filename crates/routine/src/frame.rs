@@ -37,6 +37,27 @@ pub struct Descriptor {
     pub payload: u64,
     /// Address of the hooked place.
     pub site: u64,
+    /// With [`flags::GUARDED`].
+    pub guard: Guard,
+}
+
+/// Where the number in an argument's register must lie for `enter` to be called: its bits `left` to the left, less `low`, as
+/// an unsigned number at most `span`; or, if `outside`, more.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// In the place that `left` gives it.
+    pub low: u64,
+    /// See `low`.
+    pub span: u64,
+    /// 0 to 5: rdi, rsi, rdx, rcx, r8, r9.
+    pub register: u8,
+    /// Less than 64.
+    pub left: u8,
+    /// 1 = it must not lie there, else 0.
+    pub outside: u8,
+    #[expect(missing_docs, reason = "nothing is there")]
+    pub padding: [u8; 5],
 }
 
 /// Bits of [`Descriptor::flags`].
@@ -50,12 +71,22 @@ pub mod flags {
     pub const EXACT: u32 = 4;
     /// `leave` is called though the gate is closed by then: the function may return in a child, whose gate a fork wipes.
     pub const FORKS: u32 = 8;
+    /// Calls whose argument is not where [`Descriptor::guard`](super::Descriptor) says go straight to the original.
+    pub const GUARDED: u32 = 16;
 }
 
 /// Stack arguments copied where nothing is known of the function: twelve words after the six registers.
 pub const COPIED: u32 = 96;
 /// More than that is refused by [`Descriptor::new`]: at most one page boundary may lie in between.
 pub const MOST_COPIED: u32 = 2048;
+
+impl Guard {
+    /// As it stands in memory.
+    pub fn to_words(&self) -> [u64; 3] {
+        let bytes = [self.register, self.left, self.outside, 0, 0, 0, 0, 0];
+        [self.low, self.span, u64::from_le_bytes(bytes)]
+    }
+}
 
 impl Descriptor {
     /// `copied` is rounded up to 16 and cut at [`MOST_COPIED`].
@@ -71,18 +102,15 @@ impl Descriptor {
             copied,
             payload,
             site,
+            guard: Guard {
+                low: 0,
+                span: 0,
+                register: 0,
+                left: 0,
+                outside: 0,
+                padding: [0; 5],
+            },
         }
-    }
-
-    /// As it stands in memory.
-    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
-        let mut bytes = [0; size_of::<Self>()];
-        bytes[0..8].copy_from_slice(&self.original.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.flags.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.copied.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.payload.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.site.to_le_bytes());
-        bytes
     }
 }
 
@@ -171,7 +199,10 @@ const _: () = {
     assert!(core::mem::offset_of!(Descriptor, original) == 0);
     assert!(core::mem::offset_of!(Descriptor, flags) == 8);
     assert!(core::mem::offset_of!(Descriptor, copied) == 12);
-    assert!(size_of::<Descriptor>() == 32);
+    assert!(core::mem::offset_of!(Descriptor, guard) == 32);
+    assert!(core::mem::offset_of!(Guard, register) == 16);
+    assert!(core::mem::offset_of!(Guard, left) == 17);
+    assert!(core::mem::offset_of!(Guard, outside) == 18);
     assert!(size_of::<Results>() == 336);
     assert!(core::mem::offset_of!(Results, rax) == 256);
     assert!(core::mem::offset_of!(ProbeFrame, registers) == 256);

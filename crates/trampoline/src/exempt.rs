@@ -11,16 +11,20 @@ pub enum Treatment {
     CallThrough,
     /// Entry-only; why.
     EntryOnly(&'static str),
+    /// Entry-only, and its returns are told by a probe ([`vfork`](crate::vfork)); why.
+    EntryAndProbe(&'static str),
     /// Not at all; why.
     Never(&'static str),
 }
 
-use Treatment::{EntryOnly, Never};
+use Treatment::{EntryAndProbe, EntryOnly, Never};
 
 const TWICE: Treatment = EntryOnly("it returns a second time, when a frame of ours would be gone");
 const SWITCHES: Treatment = EntryOnly("it leaves on another stack than it came on");
 const CHILD: Treatment =
     EntryOnly("a child may return from it on this very stack, or begin on another");
+const SHARED: Treatment =
+    EntryAndProbe("a child returns from it on this very stack, and then its parent");
 const ENDS: Treatment = EntryOnly("it does not return");
 const UNWINDS: Treatment = EntryOnly("it walks over the stack from its own frame upwards");
 const CALLER: Treatment = EntryOnly("its answer depends on which library calls it");
@@ -66,9 +70,9 @@ const TABLE: &[(&str, Treatment)] = &[
     ("co_switch", SWITCHES),
     ("slp_switch", SWITCHES),
     // Children.
-    ("vfork", CHILD),
-    ("__vfork", CHILD),
-    ("__libc_vfork", CHILD),
+    ("vfork", SHARED),
+    ("__vfork", SHARED),
+    ("__libc_vfork", SHARED),
     ("clone", CHILD),
     ("__clone", CHILD),
     ("__clone2", CHILD),
@@ -189,7 +193,6 @@ mod tests {
         let entry_only = [
             "setjmp",
             "_setjmp@GLIBC_2.2.5",
-            "vfork@@GLIBC_2.2.5",
             "__cxa_throw",
             "_Unwind_Resume",
             "dlsym",
@@ -197,6 +200,7 @@ mod tests {
         for name in entry_only {
             assert!(matches!(treatment(name), EntryOnly(_)), "{name}");
         }
+        assert!(matches!(treatment("vfork@@GLIBC_2.2.5"), EntryAndProbe(_)));
         for name in [
             "_Unwind_Find_FDE",
             "_dl_runtime_resolve_xsavec",

@@ -19,7 +19,9 @@
 //! | `relocate`, `stub` | the stolen instructions at their new address |
 //! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `exempt` | functions that get no frame, or no hook |
-//! | `usdt` | static probes |
+//! | `probe`, `usdt` | probes in mid-function; static ones |
+//! | `system_call` | where a function makes system calls |
+//! | `vfork` | where its two returns pass |
 //! | `mentions` | functions without a symbol, by the memory they work on |
 
 #![no_std]
@@ -31,11 +33,14 @@ pub mod exempt;
 pub mod mentions;
 mod pads;
 mod plan;
+pub mod probe;
 mod refusal;
 mod relocate;
 mod stub;
+pub mod system_call;
 mod targets;
 pub mod usdt;
+pub mod vfork;
 
 pub use routine::{Descriptor, Frame, ProbeFrame, Results};
 

@@ -64,6 +64,13 @@ impl Relocated {
         Ok(this)
     }
 
+    /// Nothing but a jump.
+    pub(crate) fn way_to(to: u64) -> Result<Self, Refusal> {
+        let mut this = Self::of(&[], false)?;
+        this.jump(to)?;
+        Ok(this)
+    }
+
     /// `push` of the return address that the call would have left, in two halves because no push takes eight
     /// bytes, and a jump to where the call led. Flags and registers stay as they are.
     fn call(&mut self, call: &Instruction) -> Result<(), Refusal> {

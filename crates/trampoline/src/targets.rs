@@ -40,8 +40,8 @@ pub struct Targets {
     sorted: Vec<Branch>,
     /// Jump tables read.
     pub tables: usize,
-    /// Indirect jumps for which none was found (tail calls by pointer among them).
-    pub blind: usize,
+    /// Indirect jumps for which none was found (tail calls by pointer among them), by address.
+    pub blind: Vec<u64>,
 }
 
 /// Entries of a table that is longer are not looked at.
@@ -59,12 +59,12 @@ impl Targets {
             tables: Vec::new(),
             recent: [(Register::None, 0); NEAR],
             turn: 0,
-            blind: 0,
+            blind: Vec::new(),
         };
         decode(code, at, starts, |instruction| sweep.look(instruction));
         let mut targets = Self {
             tables: 0,
-            blind: sweep.blind,
+            blind: core::mem::take(&mut sweep.blind),
             sorted: Vec::new(),
         };
         if let Some(read) = read {
@@ -84,6 +84,12 @@ impl Targets {
             sorted: branches,
             ..Self::default()
         }
+    }
+
+    /// Whether code in `range` jumps to where is not known.
+    pub fn is_blind(&self, range: core::ops::Range<u64>) -> bool {
+        let from = self.blind.partition_point(|at| *at < range.start);
+        self.blind.get(from).is_some_and(|at| *at < range.end)
     }
 
     /// Those with targets in `range`.
@@ -128,7 +134,7 @@ struct Sweep {
     /// The last places loaded by `lea`, as a ring.
     recent: [(Register, u64); NEAR],
     turn: usize,
-    blind: usize,
+    blind: Vec<u64>,
 }
 
 impl Sweep {
@@ -180,7 +186,9 @@ impl Sweep {
                 self.tables.push((address, entry, jump.ip()));
             }
         }
-        self.blind += usize::from(self.tables.len() == before);
+        if self.tables.len() == before {
+            self.blind.push(jump.ip());
+        }
     }
 
     fn begins(&self, address: u64) -> bool {

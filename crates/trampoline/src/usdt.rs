@@ -12,14 +12,17 @@
 //! If a tool moved sections (prelink), all three are off by as much as `.stapsdt.base` is now off from what stands here. Whoever
 //! uses a probe adds 1 to the 16-bit word at the semaphore, and takes it away afterwards: without that the program skips the probe.
 //!
-//! The hook is a jump over the nop and what follows; where somebody jumps to just behind the nop, over the nop and what
-//! precedes it. See `stub.rs` for the probe's stub.
+//! How they are hooked: `probe.rs`.
 
 mod arguments;
-mod hook;
 
 pub use arguments::{Argument, Found, Place, arguments};
-pub use hook::{ProbePlan, plan};
+
+use crate::pads::Pads;
+use crate::plan::{Function, Options};
+use crate::probe::{self, ProbePlan, Spot};
+use crate::refusal::Refusal;
+use crate::targets::Targets;
 
 /// One probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,20 @@ pub struct Probe<'a> {
     pub semaphore: u64,
     /// For [`arguments()`].
     pub arguments: &'a str,
+}
+
+/// Decides how the probe whose nop stands at `site` is hooked: [`probe::plan`].
+///
+/// # Errors
+/// What could not be proven.
+pub fn plan(
+    function: &Function<'_>,
+    site: u64,
+    targets: &Targets,
+    pads: &mut Pads,
+    options: Options,
+) -> Result<ProbePlan, Refusal> {
+    probe::plan(function, site, Spot::Nop, targets, pads, options)
 }
 
 /// Type of the notes.

@@ -22,11 +22,14 @@
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
 
 mod place;
+mod system_call;
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use place::{
     LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
 };
+pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
 /// What hooks are told, and where everything is: one static of the agent.
 #[derive(Debug)]
@@ -133,8 +136,8 @@ pub mod language {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Hook {
-    /// The function's own first instructions, moved, and the way back behind them. This word and the four after
-    /// it are what the stub hands to the routine (`routine::frame::Descriptor`).
+    /// The function's own first instructions, moved, and the way back behind them. This and what follows up to `guard`
+    /// are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
     /// `routine::frame::flags`.
     pub flags: u32,
@@ -144,6 +147,8 @@ pub struct Hook {
     pub number: u64,
     /// The patched address.
     pub place: u64,
+    /// `routine::frame::Guard`, as words.
+    pub guard: [u64; 3],
     /// See [`want`]; 0 = silent.
     pub want: u64,
     /// What to copy at the call: address of a program's words, and how many; 0 = nothing.
@@ -176,6 +181,11 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
+    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`]. [`Self::names`]
+    /// is then a table of addresses of hooks by the number of the system call: they say what is wanted of it.
+    pub instruction: u64,
+    /// Its number, if that is the same at each turn; else [`NO_NUMBER`]; [`CALLED`], if it is a call of a function that makes it.
+    pub fixed: u64,
 }
 
 /// One of several functions of a script's language that have their code in common.
@@ -243,6 +253,10 @@ pub mod want {
     pub const ASKS_LINE: u64 = 4096;
     /// The call is told when it has returned, if then it is to be told.
     pub const HELD: u64 = 8192;
+    /// It stands before a system call.
+    pub const SYSTEM_CALL: u64 = 1 << 14;
+    /// It stands behind one.
+    pub const SYSTEM_RETURN: u64 = 1 << 15;
     /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
     pub const ENDS: u64 = 1 << 32;
     /// It runs another program: say so first.
@@ -251,12 +265,16 @@ pub mod want {
     pub const FORKS: u64 = 1 << 34;
     /// The VM calls it when it begins with the script: say so.
     pub const SCRIPT: u64 = 1 << 35;
+    /// It picks the function that is called by its name (IFUNC): say which.
+    pub const PICKS: u64 = 1 << 36;
+    /// It is where both sides of `vfork` go on: tell their returns.
+    pub const BACK: u64 = 1 << 37;
     /// What the user may want.
     pub const TOLD: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
-    pub const OWN: u64 = LOADER | DEFINES | NOTICES;
+    pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
     /// What is said by a notice.
-    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT;
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
 }
 
 /// Where a probe's argument is, in two words.
@@ -312,7 +330,15 @@ pub struct Lane {
     pub counts: AtomicU64,
     /// Words ever read; the command's alone, on a line of its own.
     pub taken: Taken,
+    /// System calls that have not returned, as a ring: signal handlers make more of them within one.
+    pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
+    /// How many are open; some of them may never return.
+    pub depth: AtomicU64,
+    /// Not 0: a child of vfork runs as this thread, which waits for it.
+    pub lent: AtomicU64,
 }
+
+const _: () = assert!(size_of::<Lane>() <= crate::PAGE);
 
 /// See [`Lane::taken`].
 #[derive(Debug)]

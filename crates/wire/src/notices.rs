@@ -1,5 +1,5 @@
 //! What a thread of the guest says at once, beside its lane, and mostly waits to be heard: the process ends, it runs
-//! another program, it has a child, its VM begins with the script.
+//! another program, it has a child, its VM begins with the script, an IFUNC has picked its function.
 //!
 //! ```text
 //!   thread                                   command
@@ -31,6 +31,8 @@ pub struct Notice {
     pub tid: AtomicU32,
     /// See [`notice`].
     pub value: AtomicU64,
+    /// The hooked place that says it.
+    pub place: AtomicU64,
 }
 
 /// [`Notice::state`]: nobody's.
@@ -51,6 +53,8 @@ pub mod notice {
     pub const FORK: u32 = 4;
     /// The VM is made and begins with the script. The thread waits.
     pub const SCRIPT: u32 = 5;
+    /// The IFUNC at `place` has picked the function at `value`. The thread waits until that one is hooked.
+    pub const PICKED: u32 = 6;
 }
 
 impl Notice {
@@ -62,6 +66,7 @@ impl Notice {
             pid: AtomicU32::new(0),
             tid: AtomicU32::new(0),
             value: AtomicU64::new(0),
+            place: AtomicU64::new(0),
         }
     }
 }

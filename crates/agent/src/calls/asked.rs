@@ -8,12 +8,12 @@ use capture::condition::{Facts, holds_of};
 use routine::{Frame, Results};
 use vm::Memory;
 
-/// Whether the call meets its hook's condition. `lines` are the bits of the line that called.
+/// Whether the call meets its hook's condition: its registers, and where its stack arguments begin. `lines` are the bits of the line that called.
 ///
 /// # Safety
 /// The words are there: the command wrote them before the hook was told of them.
 #[inline]
-pub unsafe fn at_call(program: [u64; 2], frame: &Frame, lines: u32) -> bool {
+pub unsafe fn at_call(program: [u64; 2], frame: (&Frame, u64), lines: u32) -> bool {
     // SAFETY: the caller's promise.
     unsafe { meets(program, frame, None, 0, lines, 0) }
 }
@@ -25,7 +25,7 @@ pub unsafe fn at_call(program: [u64; 2], frame: &Frame, lines: u32) -> bool {
 #[inline]
 pub unsafe fn at_return(
     program: [u64; 2],
-    frame: &Frame,
+    frame: (&Frame, u64),
     results: &Results,
     elapsed: u64,
     lines: u32,
@@ -46,7 +46,7 @@ pub unsafe fn at_return(
 #[inline]
 unsafe fn meets(
     [at, count]: [u64; 2],
-    frame: &Frame,
+    frame: (&Frame, u64),
     returned: Option<&Returned>,
     elapsed: u64,
     lines: u32,
@@ -62,7 +62,7 @@ unsafe fn meets(
         Ok(()) => into.len(),
         Err(_) => 0,
     };
-    let registers = registers(frame);
+    let registers = registers(frame.0, frame.1);
     let facts = Facts {
         registers: &registers,
         returned,

@@ -16,15 +16,15 @@ use vm::Memory;
 const _: () =
     assert!(size_of::<Frame>() - core::mem::offset_of!(Frame, rbp) == capture::CALLERS as usize);
 
-/// The registers of a call.
+/// The registers of a call whose stack arguments begin at `stack`.
 #[inline]
-pub fn registers(frame: &Frame) -> Registers {
+pub fn registers(frame: &Frame, stack: u64) -> Registers {
     Registers {
         gp: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
         ],
         sse: frame.xmm.map(|xmm| xmm[0]),
-        stack: Frame::stack_arguments(frame).addr() as u64,
+        stack,
     }
 }
 
@@ -35,7 +35,7 @@ pub fn registers(frame: &Frame) -> Registers {
 /// The words are there: the command wrote them before the hook was told of them.
 pub unsafe fn copy(
     program: [u64; 2],
-    frame: &Frame,
+    (frame, stack): (&Frame, u64),
     results: Option<&Results>,
     record: &Record,
     from: u64,
@@ -52,7 +52,8 @@ pub unsafe fn copy(
     });
     let mut copier = Copier {
         proven: Proven::new(),
-        registers: registers(frame),
+        registers: registers(frame, stack),
+        outer: [frame.rbp, frame.return_address],
         record,
         next: from,
         kept,
@@ -72,6 +73,8 @@ pub unsafe fn copy(
 struct Copier<'a> {
     proven: Proven,
     registers: Registers,
+    /// What stands below the stack arguments of a call: the caller's frame pointer, and where it goes on.
+    outer: [u64; 2],
     record: &'a Record,
     next: u64,
     kept: u64,
@@ -79,6 +82,15 @@ struct Copier<'a> {
 
 impl Guest for Copier<'_> {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        // A system call has no frame: there is no return address on the stack.
+        if at == self.registers.stack.wrapping_sub(capture::CALLERS)
+            && let Some((outer, rest)) = into.split_first_chunk_mut::<16>()
+        {
+            let [frame, caller] = self.outer.map(u64::to_le_bytes);
+            outer[..8].copy_from_slice(&frame);
+            outer[8..].copy_from_slice(&caller);
+            return self.proven.read(self.registers.stack, rest).is_ok();
+        }
         self.proven.read(at, into).is_ok()
     }
 

@@ -79,6 +79,41 @@ pub fn mine(calls: &Calls, board: &Board) -> Option<&'static Lane> {
     search(calls, board, thread, at)
 }
 
+/// The lane of the thread that runs here, if it has one; nothing is written.
+#[inline]
+pub fn known(calls: &Calls) -> Option<&'static Lane> {
+    let thread = thread(calls);
+    let first = place(thread);
+    for step in 0..calls::LANES {
+        let known = calls.lanes.get((first + step) % calls::LANES)?;
+        let at = known.load(Ordering::Acquire);
+        if at == 0 {
+            return None;
+        }
+        // SAFETY: lanes are never unmapped.
+        let lane = unsafe { &*(at as *const Lane) };
+        if lane.thread.load(Ordering::Relaxed) == thread {
+            return Some(lane);
+        }
+    }
+    None
+}
+
+/// Waits until the reader has read all of it, for at most so many cycles.
+#[cold]
+#[inline(never)]
+pub fn drain(lane: &Lane, board: &Board, most: u64) {
+    let began = sys::ticks();
+    let session = board.calls.load(Ordering::Relaxed);
+    while lane.taken.0.load(Ordering::Acquire) < lane.reserved.load(Ordering::Relaxed)
+        && sys::ticks().wrapping_sub(began) < most
+        && board.calls.load(Ordering::Relaxed) == session
+        && pulse::beats(board)
+    {
+        sys::pause(PAUSE);
+    }
+}
+
 /// Where a thread's lane is looked for first.
 #[inline]
 fn place(thread: u64) -> usize {
@@ -117,6 +152,7 @@ fn introduce(lane: &Lane, calls: &Calls, board: &Board, tid: u32, session: u32) 
     if lane.session.load(Ordering::Relaxed) != session {
         super::places::forget(lane);
         super::counts::forget(lane);
+        lane.lent.store(0, Ordering::Relaxed);
         lane.session.store(session, Ordering::Relaxed);
     }
     true
@@ -175,6 +211,9 @@ fn make(calls: &Calls, board: &Board, thread: u64) -> Option<u64> {
             uncounted: 0.into(),
             counts: AtomicU64::new(0),
             taken: calls::Taken(AtomicU64::new(0)),
+            system_calls: [calls::OpenSystemCall::NONE; calls::OPEN].into(),
+            depth: AtomicU64::new(0),
+            lent: AtomicU64::new(0),
         });
     }
     Some(at)

@@ -1,5 +1,6 @@
 //! What is said at once, and mostly waited for (`wire::notices`): before the process ends or runs another program, so
-//! that nothing it told is lost with its memory; in a child of fork, so that it is followed from its first call.
+//! that nothing it told is lost with its memory; in a child of fork, so that it is followed from its first call; when an
+//! IFUNC has picked a function, so that it is hooked before it is called.
 //!
 //! Every wait ends: when it was heard, when it has lasted for too long, when the command is gone or leaves.
 
@@ -57,30 +58,37 @@ pub fn at_call(calls: &Calls, board: &Board, frame: &Frame, wanted: u64) -> u64 
     let ours = u64::from(pid) == calls.pid;
     // What a child of vfork does, it does in its parent's memory.
     if wanted & want::ENDS != 0 && ours && calls.most_wait != 0 {
-        post(calls, board, notice::ENDS, frame.rdi, pid, true);
+        post(calls, board, (notice::ENDS, frame.rdi, 0), pid, true);
     }
     if wanted & want::SCRIPT != 0 && ours {
-        post(calls, board, notice::SCRIPT, 0, pid, true);
+        post(calls, board, (notice::SCRIPT, 0, 0), pid, true);
     }
     if wanted & want::EXECS != 0 && (ours || calls.follow != 0) {
-        post(calls, board, notice::EXEC, 0, pid, true);
+        post(calls, board, (notice::EXEC, 0, 0), pid, true);
     }
     // The routine looks at the lower half.
-    u64::from(wanted & (want::EXECS | want::FORKS) != 0)
+    u64::from(wanted & (want::EXECS | want::FORKS | want::PICKS) != 0)
 }
 
-/// It has returned `result`, to where the gate was open for `session`.
-pub fn at_return(calls: &Calls, board: &Board, wanted: u64, session: u32, result: u64) {
+/// What is hooked at `place` has returned `result`, to where the gate was open for `session`.
+pub fn at_return(
+    calls: &Calls,
+    board: &Board,
+    (wanted, place): (u64, u64),
+    session: u32,
+    result: u64,
+) {
     let heard = board.calls.load(Ordering::Relaxed) == session;
     if wanted & want::EXECS != 0 && heard {
-        post(
-            calls,
-            board,
-            notice::EXEC_FAILED,
-            0,
-            sys::process_id(),
-            false,
-        );
+        let said = (notice::EXEC_FAILED, 0, 0);
+        post(calls, board, said, sys::process_id(), false);
+    }
+    if wanted & want::PICKS != 0 && heard {
+        let pid = sys::process_id();
+        // While a child of vfork runs, its parent cannot be stopped.
+        if u64::from(pid) == calls.pid {
+            post(calls, board, (notice::PICKED, result, place), pid, true);
+        }
     }
     if wanted & want::FORKS == 0 || calls.follow == 0 || result as i64 == -1 {
         return;
@@ -88,7 +96,8 @@ pub fn at_return(calls: &Calls, board: &Board, wanted: u64, session: u32, result
     if result != 0 {
         if heard {
             tell_fork(calls, board, result);
-            post(calls, board, notice::FORK, result, sys::process_id(), false);
+            let said = (notice::FORK, result, 0);
+            post(calls, board, said, sys::process_id(), false);
         }
     } else if session != 0 {
         until_followed(calls, board);
@@ -123,7 +132,13 @@ fn until_followed(calls: &Calls, board: &Board) {
 }
 
 /// Posts a notice, and waits to be heard if it is one to wait for.
-fn post(calls: &Calls, board: &Board, kind: u32, value: u64, pid: u32, waits: bool) {
+fn post(
+    calls: &Calls,
+    board: &Board,
+    (kind, value, place): (u32, u64, u64),
+    pid: u32,
+    waits: bool,
+) {
     let session = board.calls.load(Ordering::Relaxed);
     let mut wait = Wait::new(calls, calls.patience);
     let mut goes_on =
@@ -140,6 +155,7 @@ fn post(calls: &Calls, board: &Board, kind: u32, value: u64, pid: u32, waits: bo
     slot.pid.store(pid, Ordering::Relaxed);
     slot.tid.store(sys::thread_id(), Ordering::Relaxed);
     slot.value.store(value, Ordering::Relaxed);
+    slot.place.store(place, Ordering::Relaxed);
     let number = loop {
         let number = board.news.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         if number != FREE && number != TAKEN {

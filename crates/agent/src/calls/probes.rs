@@ -1,7 +1,8 @@
-//! Probes in mid-function (USDT): told like a call that returns at once, with the probe's arguments as its own.
+//! Probes in mid-function: around system calls (`system_calls`); and USDT, told like a call that returns at once, with the probe's
+//! arguments as its own.
 
 use super::values::Proven;
-use super::{RETURN_WORDS, asked_for, counts, lane, tell_call};
+use super::{RETURN_WORDS, asked_for, counts, lane, stack_of, system_calls, tell_call};
 use crate::sys;
 use lane::Record;
 use routine::frame::{Frame, ProbeFrame};
@@ -20,11 +21,20 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     };
     // SAFETY: the command changes it while threads run; an aligned word is read whole.
     let wanted = unsafe { (&raw const hook.want).read_volatile() };
+    // SAFETY: written before the gate was opened.
+    let calls = unsafe { &*(&raw const super::CALLS) };
+    if wanted & want::BACK != 0 {
+        return tell_back(calls, hook, frame);
+    }
+    if wanted & (want::SYSTEM_CALL | want::SYSTEM_RETURN) != 0 {
+        return match wanted & want::SYSTEM_CALL {
+            0 => system_calls::ends(hook, frame),
+            _ => system_calls::begins(hook, frame),
+        };
+    }
     if wanted & want::TOLD == 0 {
         return;
     }
-    // SAFETY: written before the gate was opened.
-    let calls = unsafe { &*(&raw const super::CALLS) };
     // A probe that is only counted needs none, and to read one may cost a system call.
     let [rdi, rsi, rdx, rcx, r8, r9] = match wanted & (want::COUNT | want::ASKS | want::ASKS_LINE) {
         want::COUNT => [0; operand::MOST],
@@ -47,15 +57,60 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         rbp: 0,
         return_address: hook.place,
     };
-    let Some((lane, place)) = asked_for(calls, hook, &told, wanted) else {
+    let Some((lane, place)) = asked_for(calls, hook, (&told, stack_of(&told)), wanted) else {
         return;
     };
     if wanted & want::COUNT != 0 {
         return counts::add(lane, hook.number as u32, place, 0);
     }
     let which = hook.number | u64::from(place) << 32;
-    tell_call((lane, calls), hook, &told, which, wanted, sys::ticks());
+    tell_call(
+        (lane, calls),
+        hook,
+        (&told, stack_of(&told)),
+        which,
+        wanted,
+        sys::ticks(),
+    );
     tell_return(lane, calls, hook, &told, wanted);
+}
+
+/// `vfork` goes on: first in the child, in its parent's memory and with its thread pointer, then in the parent.
+fn tell_back(calls: &Calls, hook: &Hook, frame: &ProbeFrame) {
+    /// What the kernel returns from here on is an error.
+    const ERRORS: u64 = -4095i64 as u64;
+    const RSP: usize = 4;
+    let board = &crate::BOARD;
+    let Some(lane) = lane::mine(calls, board) else {
+        return;
+    };
+    let (result, pid) = (frame.registers[0], sys::process_id());
+    if result == 0
+        && let Some(record) = Record::begin(lane, calls, board, kind::FORK, 2)
+    {
+        record.word(0, u64::from(pid));
+        record.word(1, sys::ticks());
+        record.end();
+    }
+    // The lane is the parent's, and knows nothing of another thread at its address.
+    let Some(record) = Record::begin(lane, calls, board, kind::THREAD, 1) else {
+        return;
+    };
+    record.word(0, u64::from(sys::thread_id()));
+    record.end();
+    let Some(record) = Record::begin(lane, calls, board, kind::RETURN, RETURN_WORDS) else {
+        return;
+    };
+    let told = Return {
+        hook: hook.number,
+        ticks: sys::ticks(),
+        // The return address stands on the stack again.
+        frame: frame.registers[RSP] + 8,
+        registers: [if result >= ERRORS { u64::MAX } else { result }, 0],
+    };
+    // SAFETY: the parts add up to the body.
+    unsafe { record.part(0, told) };
+    record.end();
 }
 
 fn tell_return(lane: &wire::calls::Lane, calls: &Calls, hook: &Hook, frame: &Frame, wanted: u64) {
@@ -67,7 +122,7 @@ fn tell_return(lane: &wire::calls::Lane, calls: &Calls, hook: &Hook, frame: &Fra
     let told = Return {
         hook: hook.number,
         ticks: sys::ticks(),
-        frame: Frame::stack_arguments(frame).addr() as u64,
+        frame: stack_of(frame),
         registers: [0; 2],
     };
     // SAFETY: the parts add up to `body`.

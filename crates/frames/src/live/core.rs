@@ -1,16 +1,12 @@
 //! The stacks of a process that is gone, from its core file.
 //!
-//! A core (`fs/binfmt_elf.c`, `elf_core_dump`) is an ELF file of type `ET_CORE`: memory as `PT_LOAD` segments, and in a
-//! `PT_NOTE`
-//!
-//! | note | holds |
-//! |---|---|
-//! | `NT_PRSTATUS` | one per thread, that which died first: `struct elf_prstatus` (`linux/elfcore.h`), thread id at 32, registers at 112 |
-//! | `NT_PRPSINFO` | `struct elf_prpsinfo`: process id at 24, arguments at 56 |
-//! | `NT_FILE` | which file was mapped where: count, page size, then start, end, offset in pages each, then the names |
+//! A core (`fs/binfmt_elf.c`, `elf_core_dump`) is an ELF file of type `ET_CORE`: memory as `PT_LOAD` segments, and in
+//! `PT_NOTE` its threads, their registers, what was mapped (`core/notes.rs`).
 //!
 //! Pages of files that were only read are usually left out (`/proc/PID/coredump_filter`): they are read from the files,
 //! if those are still there.
+
+mod notes;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,8 +19,10 @@ use object::elf;
 use object::pod;
 use process::elf::{Bytes, Error as ElfError, read_table};
 use process::modules::open_regular;
-use process::snapshot::{Copies, Place, Room, Thread};
+use process::snapshot::{Copies, Room, Thread};
 use vm::Memory;
+
+use notes::{Mapped, Notes};
 
 use super::loaded::Modules;
 use super::open::Look;
@@ -33,16 +31,8 @@ use super::stack::{self, Process};
 use super::unwind::Unwinder;
 use crate::Result;
 
-/// Offsets in `struct elf_prstatus` and in the registers in it (`struct user_regs_struct`).
-const THREAD: usize = 32;
-const REGISTERS: usize = 112;
-const RBP: usize = REGISTERS + 4 * 8;
-const RIP: usize = REGISTERS + 16 * 8;
-const RSP: usize = REGISTERS + 19 * 8;
-const FS_BASE: usize = REGISTERS + 21 * 8;
-/// Offsets in `struct elf_prpsinfo`.
-const PROCESS: usize = 24;
-const ARGUMENTS: Range<usize> = 56..136;
+/// What shared memory without a file is called, as if it were one (`mm/shmem.c`, `shmem_zero_setup`).
+const SHARED: &str = "/dev/zero (deleted)";
 
 /// The bytes below rsp that belong to the frame (psABI §3.2.2).
 const RED_ZONE: u64 = 128;
@@ -54,13 +44,6 @@ struct Segment {
     range: Range<u64>,
     offset: u64,
     dumped: u64,
-}
-
-#[derive(Debug)]
-struct Mapped {
-    range: Range<u64>,
-    offset: u64,
-    path: PathBuf,
 }
 
 /// A core file.
@@ -100,45 +83,46 @@ impl Core {
         };
         let file = open_regular(path).map_err(failed)?;
         let headers = program_headers(&file).map_err(malformed)?;
-        let mut core = Core {
-            file,
-            segments: Vec::new(),
-            mapped: Vec::new(),
-            opened: RefCell::default(),
-            threads: Vec::new(),
-            pid: 0,
-            command: String::new(),
-            lacks: Vec::new(),
-        };
-        let size = Bytes::size(&core.file);
-        let mut cut = 0;
+        let size = Bytes::size(&file);
+        let (mut segments, mut told) = (Vec::new(), Notes::default());
+        let mut cut: u64 = 0;
         for header in &headers {
             let (offset, bytes) = (header.p_offset.get(LE), header.p_filesz.get(LE));
             if header.p_type.get(LE) == elf::PT_LOAD {
                 let start = header.p_vaddr.get(LE);
                 let there = size.saturating_sub(offset).min(bytes);
-                cut += bytes - there;
-                core.segments.push(Segment {
+                cut = cut.saturating_add(bytes - there);
+                segments.push(Segment {
                     range: start..start.saturating_add(header.p_memsz.get(LE)),
                     offset,
                     dumped: there,
                 });
             } else if header.p_type.get(LE) == elf::PT_NOTE {
-                let notes = read_table(&core.file, offset, bytes).ok_or_else(|| {
+                let notes = read_table(&file, offset, bytes).ok_or_else(|| {
                     malformed("its notes reach past its end: the core is cut short")
                 })?;
-                core.notes(&notes);
+                told.read(&notes);
             }
         }
-        if core.threads.is_empty() {
+        if told.threads.is_empty() {
             return Err(malformed("no thread is noted in it").into());
         }
+        segments.sort_by_key(|segment: &Segment| segment.range.start);
+        let mut core = Core {
+            file,
+            segments,
+            mapped: told.mapped,
+            opened: RefCell::default(),
+            threads: told.threads,
+            pid: told.pid,
+            command: told.command,
+            lacks: Vec::new(),
+        };
         if cut > 0 {
             core.lacks.push(format!(
                 "it is cut short by {cut} bytes (ulimit -c, or a full disk)"
             ));
         }
-        core.segments.sort_by_key(|segment| segment.range.start);
         core.place_threads();
         Ok(core)
     }
@@ -156,37 +140,6 @@ impl Core {
     /// What is not in it and was wanted, in plain words.
     pub fn lacks(&self) -> &[String] {
         &self.lacks
-    }
-
-    fn notes(&mut self, notes: &[u8]) {
-        let mut rest = notes;
-        while let Ok((header, after)) = pod::from_bytes::<elf::NoteHeader64<LE>>(rest) {
-            let padded = |size: u32| (size as usize).next_multiple_of(4);
-            let Some((_, after)) = after.split_at_checked(padded(header.n_namesz.get(LE))) else {
-                return;
-            };
-            let Some(text) = after.get(..header.n_descsz.get(LE) as usize) else {
-                return;
-            };
-            match header.n_type.get(LE) {
-                elf::NT_PRSTATUS => self.threads.extend(thread(text)),
-                elf::NT_PRPSINFO => {
-                    self.pid = word32(text, PROCESS).map_or(0, u32::cast_signed);
-                    let arguments = text.get(ARGUMENTS).unwrap_or_default();
-                    let arguments = arguments
-                        .split(|&byte| byte == 0)
-                        .next()
-                        .unwrap_or_default();
-                    self.command = String::from_utf8_lossy(arguments).trim_end().to_owned();
-                }
-                elf::NT_FILE => self.mapped = files(text).unwrap_or_default(),
-                _ => {}
-            }
-            let Some(next) = after.get(padded(header.n_descsz.get(LE))..) else {
-                return;
-            };
-            rest = next;
-        }
     }
 
     fn place_threads(&mut self) {
@@ -208,6 +161,9 @@ impl Core {
     pub fn modules(&self) -> Modules {
         let mut files: Vec<(PathBuf, Range<u64>)> = Vec::new();
         for mapped in &self.mapped {
+            if mapped.path == Path::new(SHARED) {
+                continue;
+            }
             match files.last_mut() {
                 Some((path, range)) if *path == mapped.path && mapped.offset > 0 => {
                     range.end = mapped.range.end
@@ -268,10 +224,12 @@ impl Core {
         let look = Look {
             rooms: stacks
                 .iter()
-                .map(|stack| match stack.lines.is_empty() {
-                    true => Room::default(),
-                    false => room(&stack.thread),
-                })
+                .map(
+                    |stack| match stack.lines.is_empty() || stack.copied.is_some() {
+                        true => Room::default(),
+                        false => room(&stack.thread),
+                    },
+                )
                 .collect(),
             stacks,
             all,
@@ -393,47 +351,4 @@ fn bytes_of(header: &elf::FileHeader64<LE>) -> &[u8; 20] {
     pod::bytes_of(header)
         .first_chunk()
         .expect("a header is longer")
-}
-
-fn thread(status: &[u8]) -> Option<Thread> {
-    Some(Thread {
-        tid: word32(status, THREAD)?.cast_signed(),
-        name: String::new(),
-        main: false,
-        place: Place {
-            ip: word(status, RIP)?,
-            sp: word(status, RSP)?,
-            bp: word(status, RBP)?,
-            thread_area: word(status, FS_BASE)?,
-        },
-        mapping: 0..0,
-    })
-}
-
-/// Reads `NT_FILE`.
-fn files(note: &[u8]) -> Option<Vec<Mapped>> {
-    let (count, page) = (word(note, 0)?, word(note, 8)?);
-    let count = usize::try_from(count).ok()?;
-    let names = note.get(count.checked_mul(24)?.checked_add(16)?..)?;
-    let mut names = names.split(|&byte| byte == 0);
-    let mut found = Vec::new();
-    for at in (0..count).map(|number| 16 + number * 24) {
-        use std::os::unix::ffi::OsStrExt;
-        found.push(Mapped {
-            range: word(note, at)?..word(note, at + 8)?,
-            offset: word(note, at + 16)?.checked_mul(page)?,
-            path: Path::new(std::ffi::OsStr::from_bytes(names.next()?)).to_owned(),
-        });
-    }
-    found.retain(|mapped| mapped.range.start < mapped.range.end);
-    found.sort_by_key(|mapped| mapped.range.start);
-    Some(found)
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn word32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }

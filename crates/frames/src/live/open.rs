@@ -124,8 +124,8 @@ impl Live {
         for one in &coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
-                // Without native frames it lies on a thread's stack.
-                rooms.push(match stack.lines.is_empty() {
+                // A greenlet has no room of its own: it lies on a thread's stack.
+                rooms.push(match stack.lines.is_empty() || stack.copied.is_some() {
                     true => Room::default(),
                     false => room(self.pid, &self.maps, &stack.thread.mapping),
                 });

@@ -6,6 +6,7 @@
 //!
 //! A language is a file here and a line in `VMS`; nothing else names one.
 
+mod greenlet;
 mod perl;
 mod php;
 mod python;
@@ -81,8 +82,31 @@ pub struct Parked {
     pub place: Option<Place>,
     /// Its native stack, from the lowest address to the outer end; empty if that is a thread's.
     pub stack: Range<u64>,
-    /// Bytes of its stack that lie elsewhere, and are copied each time it is switched to and away from.
-    pub copied: Option<u64>,
+    /// The part of its stack that lies elsewhere, and is copied each time it is switched to and away from.
+    pub copied: Option<Copied>,
+}
+
+/// A part of a stack that was copied away because another runs at its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Where it belongs.
+    pub from: Range<u64>,
+    /// Where it lies.
+    pub at: u64,
+}
+
+impl Copied {
+    /// How many bytes.
+    pub fn size(&self) -> u64 {
+        self.from.end.saturating_sub(self.from.start)
+    }
+
+    /// Where the byte that belongs at `address` lies, and how many more behind it.
+    pub(super) fn find(&self, address: u64) -> Option<(u64, u64)> {
+        let within = address.checked_sub(self.from.start)?;
+        let rest = self.size().checked_sub(within).filter(|rest| *rest > 0)?;
+        Some((self.at.wrapping_add(within), rest))
+    }
 }
 
 /// The VM of a language, in one process.
@@ -115,6 +139,11 @@ pub trait Scripts {
 
     /// The function that runs script frames: its code, in pieces.
     fn runner(&self) -> &[Range<u64>];
+
+    /// The function whose frame code runs in that the VM made at run time; `None` if it makes none, or calls it.
+    fn host(&self) -> Option<Range<u64>> {
+        None
+    }
 
     /// What scanning a native stack costs its collector; `None` if it does not.
     fn scan_cost(&self) -> Option<ScanCost> {
@@ -191,7 +220,9 @@ pub(super) fn wanted_of_parked(
         let Some(parked) = vms.get(*number).and_then(|vm| vm.parked(&pages, one)) else {
             continue;
         };
-        if let Some(place) = parked.place {
+        if let Some(copied) = parked.copied {
+            wanted.push(copied.at..copied.at.saturating_add(copied.size()));
+        } else if let Some(place) = parked.place {
             let end = match parked.stack.is_empty() {
                 true => end(place.sp),
                 false => parked.stack.end,

@@ -1,13 +1,14 @@
 //! Native and script frames of one thread, put together.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
-use vm::Memory;
+use vm::{Fault, Memory};
 
 use super::loaded::{Function, Modules};
 use super::merge::merge;
-use super::scripts::{Coroutine, Objects, ScanCost, Script, Scripts};
+use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
 use super::unwind::{End, Native, Unwinder};
 
 /// One native frame, and what it runs.
@@ -56,12 +57,15 @@ pub struct Stack {
 impl Stack {
     /// From rsp to the stack's outer end.
     pub fn used(&self) -> u64 {
-        self.thread.mapping.end.saturating_sub(self.thread.place.sp)
+        let end = self.inside().unwrap_or(self.thread.mapping.end);
+        end.saturating_sub(self.thread.place.sp)
     }
 
-    /// The addresses that are in use.
-    pub fn range(&self) -> Range<u64> {
-        self.thread.place.sp..self.thread.mapping.end
+    /// Where it ends, if that is far inside of its mapping: a goroutine's lies among others.
+    pub fn inside(&self) -> Option<u64> {
+        let last = self.lines.last()?.native.cfa;
+        let beyond = self.thread.mapping.end.saturating_sub(last);
+        (self.end == End::Whole && self.scan_cost.is_none() && beyond > BEYOND).then_some(last)
     }
 
     /// Bytes a collector scans: all that is in use.
@@ -92,7 +96,7 @@ pub fn read(
     thread: &Thread,
     objects: &[Option<Objects>],
 ) -> Stack {
-    let mut stack = natives(process, unwinder, thread);
+    let mut stack = natives(process, unwinder, thread, process.copies);
     let mut languages = Vec::new();
     for (vm, objects) in process.vms.iter().zip(objects) {
         if let Some(scripts) = vm.frames(process.memory, thread, process.copies) {
@@ -120,18 +124,22 @@ pub fn read_parked(
         name: String::new(),
         main: false,
         place: parked.place.unwrap_or_default(),
-        // A greenlet's lies in that of a thread, as far as it is not copied.
         mapping: match &parked.place {
             Some(place) if parked.stack.is_empty() => mapping(place.sp),
+            // A thread's first greenlet ends, as it says, with all memory.
+            _ if parked.stack.end == u64::MAX => {
+                parked.stack.start..mapping(parked.stack.start).end
+            }
             _ => parked.stack,
         },
     };
-    let mut stack = match parked.place {
-        Some(_) => natives(process, unwinder, &thread),
-        None => Stack::empty(&thread),
+    let mut stack = match (&parked.place, &parked.copied) {
+        (None, _) => Stack::empty(&thread),
+        (Some(_), None) => natives(process, unwinder, &thread, process.copies),
+        (Some(_), Some(copied)) => spread(process, unwinder, &thread, copied),
     };
     stack.language = Some(vm.language());
-    stack.copied = parked.copied;
+    stack.copied = parked.copied.as_ref().map(Copied::size);
     stack.parked = Some(one.clone());
     let scripts = vm.coroutine(process.memory, one);
     stack.add(process, vm.as_ref(), scripts, objects);
@@ -175,17 +183,23 @@ impl Stack {
     }
 }
 
+/// Above a thread's first function lie its arguments and environment, or its thread-local data; more than this seldom.
+const BEYOND: u64 = 256 << 10;
+
 /// What a fiber's first function leaves at the outer end of its stack.
 const OUTERMOST: u64 = 128;
 
 /// The native frames of a stack.
-fn natives(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> Stack {
-    let (natives, end) = unwinder.walk(
-        process.modules,
-        thread.place,
-        process.copies,
-        process.memory,
-    );
+fn natives(
+    process: &Process,
+    unwinder: &mut Unwinder,
+    thread: &Thread,
+    stack: &dyn Memory,
+) -> Stack {
+    let hosts = process.vms.iter().filter_map(|vm| vm.host());
+    let hosts: Vec<Range<u64>> = hosts.collect();
+    let (natives, end) =
+        unwinder.walk(process.modules, thread.place, stack, process.memory, &hosts);
     // A fiber's first function has no caller, and call frame information may not say so.
     let rest = |native: &Native| thread.mapping.end.saturating_sub(native.sp);
     let end = match natives.last() {
@@ -199,6 +213,53 @@ fn natives(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> Stack
             .collect(),
         end,
         ..Stack::empty(thread)
+    }
+}
+
+/// The same where another stack lies at a part of its addresses now. Behind its end lie frames of whoever began it, as
+/// they are today.
+fn spread(process: &Process, unwinder: &mut Unwinder, thread: &Thread, copied: &Copied) -> Stack {
+    let memory = Spread {
+        copies: process.copies,
+        copied,
+        end: thread.mapping.end,
+        ended: Cell::new(false),
+    };
+    let mut stack = natives(process, unwinder, thread, &memory);
+    if memory.ended.get()
+        && let Some(last) = stack.lines.last_mut()
+    {
+        last.native.cfa = memory.end;
+        stack.end = End::Whole;
+    }
+    stack
+}
+
+/// A stack of which a part was copied away.
+struct Spread<'a> {
+    copies: &'a Copies,
+    copied: &'a Copied,
+    end: u64,
+    /// What lies behind the end was asked for.
+    ended: Cell<bool>,
+}
+
+impl Memory for Spread<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let length = into.len() as u64;
+        if at.checked_add(length).is_none_or(|next| next > self.end) {
+            self.ended.set(true);
+            return Err(Fault { at });
+        }
+        match self.copied.find(at) {
+            None => self.copies.read(at, into),
+            Some((lies, rest)) if rest >= length => self.copies.read(lies, into),
+            Some((lies, rest)) => {
+                let (first, second) = into.split_at_mut(rest as usize);
+                self.copies.read(lies, first)?;
+                self.copies.read(at + rest, second)
+            }
+        }
     }
 }
 

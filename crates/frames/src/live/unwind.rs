@@ -3,6 +3,11 @@
 //! framehop finds for each frame the rule that leads to its caller: call frame information, and where there is
 //! none, the frame pointer. The CFA it arrives at is where the frame begins, and where rsp was on the way in
 //! is where it ends; the difference is the frame's bytes.
+//!
+//! Code that a VM made at run time has no such information. PHP's jumps into it from the function that runs scripts, so it
+//! stands in that one's frame (`ext/opcache/jit`, the hybrid VM), and the rule is that function's.
+
+use std::ops::Range;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{
@@ -15,12 +20,16 @@ use vm::Memory;
 use super::loaded::Modules;
 use crate::image::Image;
 
+/// Code made at run time takes no more than this on top of its host's frame.
+const MOST_MORE: u64 = 512;
+
 /// A frame of native code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Native {
     /// Where it executes, or will when the call it is in returns.
     pub ip: u64,
-    /// An address inside of the instruction it is in: the call, for all but the innermost.
+    /// An address inside of the instruction it is in: the call, for all but the innermost. Of code made at run time, one
+    /// inside of the function whose frame it uses.
     pub lookup: u64,
     /// Where the frame ends.
     pub sp: u64,
@@ -62,27 +71,47 @@ impl Default for Unwinder {
     }
 }
 
+impl Native {
+    /// It executes code made at run time, in the frame of the function that is looked up.
+    pub fn made_at_run_time(&self) -> bool {
+        self.ip.abs_diff(self.lookup) > 1
+    }
+}
+
 impl Unwinder {
     /// The frames from `place` outward. `stack` is read for return addresses and saved registers, `memory` for files
-    /// that can only be had from there.
+    /// that can only be had from there. Code made at run time is taken for that of the function at one of `hosts`.
     pub fn walk(
         &mut self,
         modules: &Modules,
         place: Place,
         stack: &dyn Memory,
         memory: &dyn Memory,
+        hosts: &[Range<u64>],
     ) -> (Vec<Native>, End) {
         let mut registers = UnwindRegsX86_64::new(place.ip, place.sp, place.bp);
         let mut read = |at: u64| stack.u64(at).map_err(|_| ());
         let mut frames: Vec<Native> = Vec::new();
         let mut address = FrameAddress::from_instruction_pointer(place.ip);
         loop {
-            let lookup = address.address_for_lookup();
+            let mut lookup = address.address_for_lookup();
             self.know(modules, lookup, memory);
             let sp = registers.sp();
-            let next = self
-                .inner
-                .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
+            let hosted = match modules.number(lookup) {
+                Some(_) => None,
+                None => hosts.iter().find_map(|host| {
+                    let found = self.step_out_of(host, modules, registers, stack, memory)?;
+                    Some((middle(host), found))
+                }),
+            };
+            let next = if let Some((inside, (outside, caller))) = hosted {
+                lookup = inside;
+                registers = outside;
+                Ok(Some(caller))
+            } else {
+                self.inner
+                    .unwind_frame(address, &mut registers, &mut self.cache, &mut read)
+            };
             let cfa = registers.sp();
             let frame = Native {
                 ip: address.address(),
@@ -108,6 +137,32 @@ impl Unwinder {
         }
     }
 
+    /// The caller of code that runs in the frame of `host`, with its registers: the frame's size is the same everywhere in
+    /// that function but at its ends. Such code may have taken a little more; it is right where a call of the host returns to.
+    fn step_out_of(
+        &mut self,
+        host: &Range<u64>,
+        modules: &Modules,
+        registers: UnwindRegsX86_64,
+        stack: &dyn Memory,
+        memory: &dyn Memory,
+    ) -> Option<(UnwindRegsX86_64, u64)> {
+        let inside = middle(host);
+        self.know(modules, inside, memory);
+        let mut read = |at: u64| stack.u64(at).map_err(|_| ());
+        (0..=MOST_MORE).step_by(8).find_map(|more| {
+            let mut registers =
+                UnwindRegsX86_64::new(inside, registers.sp().wrapping_add(more), registers.bp());
+            let address = FrameAddress::from_instruction_pointer(inside);
+            let next = self
+                .inner
+                .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
+            let caller = next.ok().flatten()?;
+            let near = modules.number(caller) == modules.number(host.start);
+            (near && calls(memory, caller, host.start)).then_some((registers, caller))
+        })
+    }
+
     /// Adds the file that `address` lies in, when it is met for the first time.
     fn know(&mut self, modules: &Modules, address: u64, memory: &dyn Memory) {
         let Some(number) = modules.number(address) else {
@@ -131,6 +186,27 @@ impl Unwinder {
             loaded.bias,
             sections,
         ));
+    }
+}
+
+/// Far from where a function makes and gives up its frame.
+fn middle(function: &Range<u64>) -> u64 {
+    function.start + (function.end - function.start) / 2
+}
+
+/// Whether a call of `function` returns to `address`: `call rel32`, `call *(rip + rel32)` through a word that holds
+/// its address now, or one by a register, of which the target is not known.
+fn calls(memory: &dyn Memory, address: u64, function: u64) -> bool {
+    let mut code = [0; 6];
+    if memory.read(address.wrapping_sub(6), &mut code).is_err() {
+        return false;
+    }
+    let [.., a, b, c, d] = code;
+    let target = address.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])));
+    match (code[0], code[1]) {
+        (_, 0xe8) => target == function,
+        (0xff, 0x15) => memory.u64(target) == Ok(function),
+        _ => c == 0xff && matches!(d, 0x10..=0x13 | 0x16 | 0x17 | 0xd0..=0xd7),
     }
 }
 

@@ -151,6 +151,28 @@ fn functions_are_found_with_neither_symbols_nor_cfi() {
     }
 }
 
+/// Behind `.text` a few bytes of padding come before `.fini`; read as code they make no sense of the last function.
+#[test]
+fn the_last_function_of_a_bare_program() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (folder.join("bare.c"), folder.join("bare"));
+    let text = "int puts(const char *);\n\
+        int main(int argc, char **argv) { char room[20000]; room[argc] = 1; puts(room); return room[0]; }\n";
+    std::fs::write(&source, text).expect("written");
+    let built = std::process::Command::new("gcc")
+        .args(["-O1", "-s", "-w", "-fno-asynchronous-unwind-tables", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status();
+    assert!(built.expect("gcc").success());
+    let by_address = frames_by_address(&program, Decode::AsNeeded);
+    let biggest = by_address.values().map(|frame| frame.bytes).max();
+    assert!(
+        biggest.is_some_and(|bytes| (20000..20100).contains(&bytes)),
+        "{by_address:#?}"
+    );
+}
+
 fn frames_by_address(path: &std::path::Path, decode: Decode) -> BTreeMap<u64, Frame> {
     let scan = Scan::path(path, decode).expect("an ELF file of ours");
     let frames = scan.frames().iter();

@@ -58,6 +58,11 @@ pub struct CallsArgs {
     #[arg(long = "preset", value_name = "NAME", value_parser = Preset::load, help_heading = WHICH)]
     pub presets: Vec<Preset>,
 
+    /// System calls too, as functions of the library SYS: `write@SYS`; -x 'open*@SYS' shows some of them, with or without -S.
+    /// -L -S: nothing else
+    #[arg(short = 'S', help_heading = WHICH)]
+    pub system_calls: bool,
+
     /// Only what -x, -e and -l name; without one of them and without this, calls from the program itself are shown
     /// (-e @MAIN)
     #[arg(short = 'L', visible_short_alias = 'g', help_heading = WHICH)]

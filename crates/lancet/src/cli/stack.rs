@@ -46,7 +46,7 @@ pub struct StackArgs {
     pub collect: Option<u32>,
 
     /// Show what is parked too: fibers, greenlets, coroutines
-    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
+    #[arg(long, conflicts_with_all = ["gems", "process"], help_heading = ROWS)]
     pub fibers: bool,
 
     /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for

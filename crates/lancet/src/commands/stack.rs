@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`live`] | a running process: stopped, copied, shown |
 //! | [`listing`] | its stacks for people and for programs |
+//! | [`repeats`] | rows that come again and again, told once |
 //! | [`advice`] | what the stacks cost each collection |
 //! | [`measure`] | what collections take, timed in the process |
 //! | [`fold`] | many looks, folded |
@@ -20,6 +21,7 @@ mod json;
 mod listing;
 mod live;
 mod measure;
+mod repeats;
 mod table;
 
 use frames::live::core::Core;

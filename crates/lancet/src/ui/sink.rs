@@ -28,17 +28,52 @@ impl Sink {
     pub fn open(file: Option<&Path>, otherwise: Stream) -> anyhow::Result<Self> {
         match file {
             Some(path) => Ok(Self {
-                out: Box::new(BufWriter::new(private_file(path)?)),
+                out: Named::new(private_file(path)?, path.display().to_string()),
                 style: Style::default(),
             }),
             None => Ok(Self {
                 out: match otherwise {
-                    Stream::Stdout => Box::new(BufWriter::new(io::stdout())),
-                    Stream::Stderr => Box::new(BufWriter::new(io::stderr())),
+                    Stream::Stdout => Named::new(io::stdout(), "standard output".to_owned()),
+                    Stream::Stderr => Named::new(io::stderr(), "standard error".to_owned()),
                 },
                 style: otherwise.style(),
             }),
         }
+    }
+}
+
+/// A destination whose errors say which it is.
+struct Named<W: Write> {
+    to: BufWriter<W>,
+    name: String,
+}
+
+impl<W: Write + 'static> Named<W> {
+    #[expect(clippy::new_ret_no_self, reason = "made to be a sink's")]
+    fn new(to: W, name: String) -> Box<dyn Write> {
+        let to = BufWriter::new(to);
+        Box::new(Named { to, name })
+    }
+
+    fn explain<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot write to {}: {error}", self.name),
+            )
+        })
+    }
+}
+
+impl<W: Write + 'static> Write for Named<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.to.write(bytes);
+        self.explain(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.to.flush();
+        self.explain(done)
     }
 }
 
@@ -117,6 +152,18 @@ mod tests {
         assert_eq!(
             format!("{error:#}"),
             "cannot write to /nowhere/x: No such file or directory (os error 2)"
+        );
+    }
+
+    #[test]
+    fn a_full_disk_is_named() {
+        let mut sink = Sink::open(Some(Path::new("/dev/full")), Stream::Stdout).unwrap();
+        sink.out.write_all(b"a report").unwrap();
+        let error = sink.out.flush().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(
+            error.to_string(),
+            "cannot write to /dev/full: No space left on device (os error 28)"
         );
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Guest, LIMIT, Output, Random, beside, lancet, run, soak};
+use crate::harness::{Guest, LIMIT, Output, Random, TempDir, beside, lancet, run, soak};
 use crate::machine::program;
 use crate::watch::{calls, counted, hooked};
 
@@ -130,6 +130,88 @@ fn a_child_returns_from_fork() {
     let zeros = output.stderr.lines().filter(|line| line.ends_with("= 0"));
     assert_eq!(zeros.count(), 14, "{}", output.stderr);
     assert_eq!(told("+++ exited"), 15, "{}", output.stderr);
+}
+
+/// First the child, under its own number, then its parent, with that number as the result.
+fn vfork_has_returned_twice(text: &str, parent: i32) {
+    let told = |what: &str| text.matches(what).count();
+    assert_eq!(told("vfork("), 3, "{text}");
+    assert_eq!(told("<return not told>"), 0, "{text}");
+    let result = |line: &str| {
+        let (head, result) = line.rsplit_once("= ")?;
+        let tid = head.strip_prefix("[pid ")?.split(']').next()?;
+        let is_return = head.contains("vfork");
+        is_return.then(|| {
+            (
+                tid.parse().expect("a thread"),
+                result.parse().expect("an int"),
+            )
+        })
+    };
+    let returns: Vec<(i32, i32)> = text.lines().filter_map(result).collect();
+    assert_eq!(returns.len(), 6, "{text}");
+    for pair in returns.chunks(2) {
+        let child = pair[0].0;
+        assert_ne!(child, parent, "{text}");
+        assert_eq!(pair, [(child, 0), (parent, child)], "{text}");
+    }
+}
+
+#[test]
+fn vfork_returns_in_the_child_and_then_in_its_parent() {
+    let _turn = beside();
+    let Some(mut guest) = start("vfork") else {
+        return;
+    };
+    let watch = hooked(calls(
+        guest.pid,
+        &["-f", "--max-wait", "30s", "-x", "vfork"],
+    ));
+    let pid = guest.pid;
+    guest.tell("");
+    let (_, status) = guest.end();
+    assert_eq!(status.code(), Some(7));
+    let output = watch.end();
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    vfork_has_returned_twice(&output.stdout, pid);
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    let mut command = lancet();
+    command.args(["calls", "-f", "--max-wait", "30s", "-x", "vfork"]);
+    let output = run(command.arg(path).args(["vfork", "1"]), LIMIT);
+    assert_eq!(output.code(), 7, "{}", output.stderr);
+    let first = output.stderr.split("lancet: process ").nth(1);
+    let pid = first.and_then(|rest| rest.split(':').next()?.parse().ok());
+    vfork_has_returned_twice(&output.stderr, pid.expect("its number"));
+}
+
+#[test]
+fn a_recording_has_both_returns_of_vfork() {
+    let _turn = beside();
+    let Some(path) = program("family.cpp") else {
+        return;
+    };
+    let folder = TempDir::new("vfork");
+    let file = folder.join("file").display().to_string();
+    let mut command = lancet();
+    command.args([
+        "calls",
+        "-f",
+        "--max-wait",
+        "30s",
+        "-x",
+        "vfork",
+        "--record",
+        &file,
+    ]);
+    let output = run(command.arg(path).args(["vfork", "1"]), LIMIT);
+    assert_eq!(output.code(), 7, "{}", output.stderr);
+    let first = output.stderr.split("lancet: process ").nth(1);
+    let pid = first.and_then(|rest| rest.split(':').next()?.parse().ok());
+    let shown = run(lancet().args(["calls", &file]), LIMIT);
+    assert_eq!(shown.code(), 0, "{}", shown.stderr);
+    vfork_has_returned_twice(&shown.stdout, pid.expect("its number"));
 }
 
 /// The guest ends as without us, whatever happens to us while it forks.

@@ -11,11 +11,13 @@
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
+//! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `compared` | `--where` on values of the script's language |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
+//! | `bound` | names that are bound while we watch, and two names of one function |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
@@ -38,6 +40,7 @@
 mod harness;
 
 mod asked;
+mod bound;
 mod collections;
 mod compared;
 mod coroutines;
@@ -63,6 +66,7 @@ mod recorded;
 mod refused;
 mod served;
 mod started;
+mod system_calls;
 mod through;
 mod values;
 mod watch;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::core::same;
 use super::harness::{Guest, Interpreter, records, stack};
 use super::languages::{Language, PHP, PYTHON, RUBY};
 
@@ -177,6 +178,7 @@ fn what_a_switch_of_greenlets_copies() {
             continue;
         }
         let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let frames = records(&output, "frame");
         let mut stacks = records(&output, "stack");
         stacks.retain(|one| !one["parked"].is_null());
         assert_eq!(stacks.len(), 3, "{what}: {stacks:?}");
@@ -190,12 +192,24 @@ fn what_a_switch_of_greenlets_copies() {
             assert_eq!(one["copied"].to_string(), told[1], "{what}");
             all += one["copied"].as_u64().expect("bytes");
             let names: Vec<Value> = serde_json::from_str(told[2]).expect("JSON");
-            let scripts = one["scripts"].as_array().expect("frames");
-            let seen: Vec<Value> = scripts
+            assert_eq!(one["whole"], true, "{what}: {one}");
+            let frames = frames
                 .iter()
-                .map(|script| script["name"].clone())
-                .collect();
+                .filter(|frame| frame["parked"] == one["parked"]["object"]);
+            let (mut seen, mut bytes) = (Vec::new(), 0);
+            for frame in frames {
+                bytes += frame["bytes"].as_u64().expect("bytes");
+                // Each call goes through C, so each has a native frame of its own.
+                let scripts = frame["scripts"].as_array().expect("a list");
+                assert!(scripts.len() <= 1, "{what}: {frame}");
+                seen.extend(scripts.iter().map(|script| script["name"].clone()));
+            }
             assert_eq!(seen, names, "{what}");
+            assert_eq!(one["used"], bytes, "{what}: {one}");
+            assert!(
+                one["used"].as_u64() >= one["copied"].as_u64(),
+                "{what}: {one}"
+            );
         }
         let said = super::harness::text(&stack(&["--fibers", "-p", &guest.pid()]));
         let line = said.lines().nth(1).expect("a second line");
@@ -205,6 +219,57 @@ fn what_a_switch_of_greenlets_copies() {
         );
         println!("{what}: {line}");
         assert!(guest.end());
+    }
+}
+
+/// The main greenlet is parked three calls deep while another one sleeps: part of its stack is copied, the rest is where
+/// it always was.
+const MAIN_GREENLET: &str = "
+import sys
+sys.path.append('/usr/lib/python3/dist-packages')
+try:
+    import greenlet
+except ImportError:
+    print('none')
+    print('ready', flush=True), sys.stdin.readline(), sys.exit()
+def wait():
+    print('ready', flush=True), sys.stdin.readline()
+def resumes(n):
+    return list(map(resumes, [n - 1])) if n else other.switch()
+other = greenlet.greenlet(wait)
+resumes(3)";
+
+#[test]
+fn the_main_greenlet() {
+    for interpreter in PYTHON.interpreters() {
+        let guest = start(&PYTHON, &interpreter, MAIN_GREENLET);
+        let what = &interpreter.name;
+        if guest.told == ["none"] {
+            println!("SKIPPED: {what} has no greenlet (python3-greenlet)");
+            continue;
+        }
+        let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let mut stacks = records(&output, "stack");
+        stacks.retain(|one| !one["parked"].is_null());
+        let [main] = &stacks[..] else {
+            panic!("{what}: {stacks:?}");
+        };
+        assert_eq!(main["whole"], true, "{what}: {main}");
+        let used = main["used"].as_u64().expect("bytes");
+        assert!((1000..1 << 20).contains(&used), "{what}: {main}");
+        let mut frames = records(&output, "frame");
+        frames.retain(|frame| !frame["parked"].is_null());
+        let scripts = frames
+            .iter()
+            .filter_map(|frame| frame["scripts"].as_array());
+        let names: Vec<&Value> = scripts.flatten().map(|script| &script["name"]).collect();
+        let wanted = ["resumes", "resumes", "resumes", "resumes", "<module>"];
+        assert_eq!(names, wanted, "{what}");
+        assert_eq!(frames.last().expect("some")["function"], "_start", "{what}");
+        match interpreter.root.as_os_str() == "/" {
+            true => same("core-greenlets", guest),
+            false => assert!(guest.end()),
+        }
     }
 }
 

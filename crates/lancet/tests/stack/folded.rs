@@ -62,6 +62,41 @@ fn a_sleeping_guest_has_one_stack() {
     assert!(guest.end());
 }
 
+/// Ten fibers that wait at one place, and one elsewhere.
+const PARKED: &str = "
+def wait_in(n) = n == 0 ? Fiber.yield : wait_in(n - 1)
+$kept = (0...10).map { |n| Fiber.new { wait_in(n == 9 ? 3 : 1) } }.each(&:resume)
+puts 'ready'; STDOUT.flush; STDIN.read";
+
+#[test]
+fn what_is_parked_is_folded_too() {
+    let guest = Guest::start(Command::new("ruby").args(["-e", PARKED]));
+    let output = stack(&["-p", &guest.pid(), "--for", "50ms", "--fibers"]);
+    let said = text(&output);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    let looks = talk
+        .strip_prefix("lancet: ")
+        .and_then(|talk| talk.split_once(" look"));
+    let looks: u64 = looks.expect("how often").0.parse().expect("a number");
+    // How many calls deep, and how often that was seen.
+    let mut seen: Vec<(usize, u64)> = Vec::new();
+    for line in said
+        .lines()
+        .filter(|line| line.starts_with("Fiber, parked;"))
+    {
+        let (frames, count) = line.rsplit_once(' ').expect("a count");
+        let depth = frames.split(';').filter(|frame| *frame == "wait_in (-e:2)");
+        seen.push((depth.count(), count.parse().expect("a number")));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [(2, 9 * looks), (4, looks)], "{said}");
+    assert!(
+        said.lines().any(|line| line.starts_with("thread ")),
+        "{said}"
+    );
+    assert!(guest.end());
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     for args in [

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::harness::stack;
+use super::harness::{Guest, stack, text};
 
 /// Either an answer, or one line that says why not.
 fn is_answered(output: &std::process::Output) {
@@ -58,6 +58,51 @@ fn a_guest_that_execs_without_end() {
     }
     // It was not harmed: sh says with 1 that there was nothing left to do.
     assert_eq!(guest.wait().expect("it ends").code(), Some(1));
+}
+
+/// Whether all threads of a process are stopped by a signal.
+fn stands(pid: u32) -> bool {
+    let mut tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
+    tasks.all(|task| {
+        let status = task.expect("a thread").path().join("status");
+        let status = std::fs::read_to_string(status).expect("it lives");
+        status.contains("State:\tT (stopped)")
+    })
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "never {what}");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// Stopped by somebody else, who wants to know where it is. It stands on afterwards, until it is let go.
+#[test]
+fn a_guest_that_stands_already() {
+    let script = "Thread.new { sleep }; puts 'ready'; STDOUT.flush; puts STDIN.read";
+    let guest = Guest::start(Command::new("ruby").args(["-e", script]));
+    let id: u32 = guest.pid().parse().expect("a number");
+    let send = |signal| {
+        let pid = nix::unistd::Pid::from_raw(id.cast_signed());
+        nix::sys::signal::kill(pid, signal).expect("sent");
+    };
+    let before = text(&stack(&["--json", "-p", &guest.pid()]));
+    send(nix::sys::signal::Signal::SIGSTOP);
+    wait_for("stopped", || stands(id));
+    for _ in 0..3 {
+        let now = text(&stack(&["--json", "-p", &guest.pid()]));
+        let frames = |said: &str| said.matches("\"record\":\"frame\"").count();
+        assert_eq!(frames(&now), frames(&before), "{now}");
+        wait_for("stopped again", || stands(id));
+    }
+    // What needs the process to run is refused.
+    let output = stack(&["--gc", "--measure", "-p", &guest.pid()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stands(id));
+    send(nix::sys::signal::Signal::SIGCONT);
+    assert!(guest.end());
 }
 
 #[test]

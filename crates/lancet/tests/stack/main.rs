@@ -8,5 +8,6 @@ mod folded;
 mod gdb;
 mod harness;
 mod hostile;
+mod jit;
 mod languages;
 mod rivals;

@@ -1,6 +1,8 @@
 //! What is asked of hooks, and how it went.
 
+use super::Role;
 use crate::functions::Function;
+use routine::frame::Guard;
 use std::time::Duration;
 #[cfg(doc)]
 use wire::calls::Hook;
@@ -53,6 +55,8 @@ pub struct Wanted {
     pub probe: Option<u64>,
     /// Conditions of crate `capture` that the call and its return must meet to be told; empty = none.
     pub asks: [Vec<u64>; 2],
+    /// What one argument decides of it before that.
+    pub guard: Option<Guard>,
     /// Calls of less than so many cycles are not told; only with [`want::HELD`](wire::calls::want::HELD).
     pub least_ticks: u64,
     /// Which of the agent's routines it leads to.
@@ -60,6 +64,28 @@ pub struct Wanted {
     /// Several functions of the script's language that have this code in common, each with what tells it from the
     /// others; calls of others are not told. Empty = it is this one function.
     pub names: Vec<(u64, Function)>,
+    /// What it is of.
+    pub role: Role,
+}
+
+impl Wanted {
+    /// Nothing of a function yet.
+    pub fn of(function: Function) -> Self {
+        Wanted {
+            function,
+            want: 0,
+            stack: Some(0),
+            callers: Vec::new(),
+            copy: [Vec::new(), Vec::new()],
+            probe: None,
+            asks: [Vec::new(), Vec::new()],
+            guard: None,
+            least_ticks: 0,
+            routine: CALL_THROUGH,
+            names: Vec::new(),
+            role: Role::Function,
+        }
+    }
 }
 
 /// [`Wanted::routine`] of a function whose calls are told.

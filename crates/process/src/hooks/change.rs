@@ -1,6 +1,6 @@
 //! What is changed for a hook: a function's entry, or the place of a probe.
 
-use trampoline::usdt::ProbePlan;
+use trampoline::probe::ProbePlan;
 use trampoline::{Destination, Patch, Plan, Refusal, Stub};
 
 /// See the module's text.

@@ -25,6 +25,13 @@ pub enum Says {
     Fork(i32),
     /// Its VM begins with the script.
     Script,
+    /// The IFUNC that is hooked at `place` has picked the function at `target`.
+    Picked {
+        /// See there.
+        place: u64,
+        /// See there.
+        target: u64,
+    },
 }
 
 /// See the module's text.
@@ -79,6 +86,10 @@ impl Tracing {
                     notice::EXEC => Says::Exec,
                     notice::FORK => Says::Fork(self.process_here(value as u32)),
                     notice::SCRIPT => Says::Script,
+                    notice::PICKED => Says::Picked {
+                        place: slot.place.load(Ordering::Relaxed),
+                        target: value,
+                    },
                     _ => Says::ExecFailed,
                 },
             });

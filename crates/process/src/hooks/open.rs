@@ -4,11 +4,13 @@ use super::areas::Areas;
 use super::named::Names;
 use super::standstill::stopped;
 use super::state::{self, Script, Words};
+use super::system_calls::SystemCalls;
 use super::text::Texts;
 use super::{Arrives, LEAST_PATIENCE, Options, Timing, Tracing, notices};
 use crate::borrow::{Borrowed, Gadgets};
 use crate::error::{Error, Result};
 use crate::functions::Functions;
+use crate::gadgets;
 use crate::guest::{self, Status, pid_namespace};
 use crate::heart::{self, Heart};
 use crate::image::Image;
@@ -133,6 +135,7 @@ impl Tracing {
             functions: self.functions.clone(),
             hooks: self.hooks.clone(),
             own: self.own.clone(),
+            pickers: self.pickers.clone(),
             programs: self.programs.clone(),
             // They are in its copy.
             line_tests: Vec::new(),
@@ -140,6 +143,7 @@ impl Tracing {
             texts: Texts::default(),
             timing: Timing::default(),
             no_lines: self.no_lines.clone(),
+            system_calls: self.system_calls.clone(),
             script: self.script.clone(),
             defined_names: self.defined_names.clone(),
             ties: Ties::None,
@@ -254,6 +258,13 @@ impl Tracing {
                 Ok((resident, no_lines))
             },
         )?;
+        // The guest's own may be hooked.
+        let syscall = gadgets::within(
+            &*memory,
+            resident.base..resident.base + resident.header.size,
+        )
+        .unwrap_or(gadgets.syscall);
+        let gadgets = Gadgets { syscall, ..gadgets };
         let heart = start_heart(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
         areas.forget_programs();
@@ -270,6 +281,7 @@ impl Tracing {
             patience: options.waits()[1],
             hooks: HashMap::new(),
             own: HashMap::new(),
+            pickers: HashMap::new(),
             follow: options.follow,
             awaits_script: false,
             news: 0,
@@ -280,6 +292,7 @@ impl Tracing {
             names: HashMap::new(),
             texts: Texts::default(),
             timing,
+            system_calls: SystemCalls::default(),
             vm: script.map_or("", Script::name),
             script: script.cloned().unwrap_or_else(Script::unknown),
             defined_names: Names::default(),

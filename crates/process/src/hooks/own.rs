@@ -198,7 +198,12 @@ impl Tracing {
 
     /// Looks at what is loaded now, and hooks of it what `wanted` asks for; then the loader may go on. What was
     /// refused.
-    pub fn follow(&mut self, wanted: impl FnOnce(&Self) -> Vec<Wanted>) -> Result<Vec<Refused>> {
+    /// `system_calls` are told from now on, in all libraries.
+    pub fn follow(
+        &mut self,
+        wanted: impl FnOnce(&Self) -> Vec<Wanted>,
+        system_calls: Vec<Wanted>,
+    ) -> Result<Vec<Refused>> {
         let pid = self.pid();
         let loads = self
             .resident
@@ -213,7 +218,10 @@ impl Tracing {
         }
         let done = self.set_own().and_then(|()| {
             let wanted = wanted(self);
-            self.add_here(wanted)
+            let mut refused = self.add_here(wanted)?;
+            self.expect_system_calls(system_calls)?;
+            refused.extend(self.follow_system_calls()?);
+            Ok(refused)
         });
         self.texts = Texts::default();
         if first {
@@ -229,8 +237,15 @@ impl Tracing {
         // Where the library was loaded again at the same address its text is new, all of it: one look at each tells.
         let mut modules = HashMap::new();
         let mut gone: HashSet<u64> = HashSet::new();
-        for (place, known) in self.hooks.iter().filter(|(_, known)| known.set) {
-            let module = self.functions.module_of(*place);
+        let of_code = |known: &&super::Known| known.set && known.hook.patched != 0;
+        for known in self.hooks.values().filter(of_code) {
+            let place = &known.hook.place;
+            // One that stands in a stub of ours is of the code that it serves.
+            let of = match known.hook.instruction {
+                0 => *place,
+                instruction => instruction,
+            };
+            let module = self.functions.module_of(of);
             let stands = module.is_some_and(|module| {
                 let stands = modules.entry(module.module.bias);
                 *stands.or_insert_with(|| self.stands(known))
@@ -245,8 +260,9 @@ impl Tracing {
             };
             known.set = false;
         }
-        self.own
-            .retain(|address, _| !gone.contains(address) && !gone.contains(&(address + LANDING)));
+        let stays = |address: &u64| !gone.contains(address) && !gone.contains(&(address + LANDING));
+        self.own.retain(|address, _| stays(address));
+        self.pickers.retain(|address, _| stays(address));
     }
 }
 
@@ -270,15 +286,8 @@ fn moves_stacks(functions: &Functions) -> bool {
 
 pub(super) fn own(function: Function, routine: usize, want: u64) -> Wanted {
     Wanted {
-        function,
         want,
-        stack: Some(0),
-        callers: Vec::new(),
-        probe: None,
-        copy: [Vec::new(), Vec::new()],
-        asks: [Vec::new(), Vec::new()],
-        least_ticks: 0,
         routine,
-        names: Vec::new(),
+        ..Wanted::of(function)
     }
 }

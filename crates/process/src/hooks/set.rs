@@ -4,7 +4,7 @@ use super::change::Change;
 use super::standstill::Writes;
 use super::text::Texts;
 use super::threads::{self, Changed};
-use super::{Known, Refused, Tracing, Wanted, patches};
+use super::{Known, Refused, Role, Tracing, Wanted, patches};
 use crate::borrow::Borrowed;
 use crate::error::Result;
 use crate::memory::{GuestMemory, Record};
@@ -14,9 +14,6 @@ use std::mem::offset_of;
 use trampoline::exempt::{Treatment, treatment};
 use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, area, want};
-
-/// Why an IFUNC is not hooked.
-const UNKNOWN_PICK: &str = "it is an IFUNC that picks the function to call: nobody has asked it yet, or it picked the kernel's own (vDSO)";
 
 /// `int3`, between stubs.
 const PADDING: u8 = 0xcc;
@@ -30,6 +27,8 @@ pub(super) enum Step {
     /// It is hooked, or was and its hook fits what stands there now: by its place, and where the instructions that the hook
     /// moves are in its stub.
     Again(u64, Wanted, Vec<(u64, u64)>),
+    /// No code leads to it.
+    Bare(Wanted),
     /// With what stands there now.
     New(Wanted, Box<Change>, u64),
 }
@@ -48,14 +47,14 @@ impl Tracing {
         texts: &mut Texts,
     ) -> std::result::Result<Step, String> {
         let function = &wanted.function;
+        if wanted.role == Role::SystemCall {
+            return Ok(self.step_of_number(wanted));
+        }
         match treatment(&function.name) {
             // The agent's own.
             _ if wanted.routine != super::CALL_THROUGH => {}
             Treatment::Never(reason) => return Err(reason.into()),
-            Treatment::EntryOnly(_) | Treatment::CallThrough => {}
-        }
-        if function.picks {
-            return Err(UNKNOWN_PICK.into());
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
         }
         for place in [function.address, function.address + LANDING] {
             if self
@@ -72,10 +71,19 @@ impl Tracing {
         {
             return Ok(Step::Again(plan.at(), wanted.clone(), stub.moves));
         }
+        let length = plan.stolen().max(5) as u64;
+        if wanted.role == Role::Function && self.is_around_a_system_call(plan.at(), length) {
+            return Err("a system call that is hooked stands in its first bytes".into());
+        }
         let mut was = vec![0; plan.stolen()];
         self.memory
             .read_bytes(plan.at(), &mut was)
             .map_err(|error| error.to_string())?;
+        // Not every kernel lets it be written, and a hook must not fail when others have been set.
+        if self.functions.is_kernels(plan.at()) && self.memory.write(plan.at(), &was[..1]).is_err()
+        {
+            return Err("the kernel's vDSO cannot be written".into());
+        }
         Ok(Step::New(
             wanted.clone(),
             Box::new(plan),
@@ -130,6 +138,7 @@ impl Tracing {
                     let moves = moves.clone();
                     (wanted, Ok(Prepared { known, moves }))
                 }
+                Step::Bare(wanted) => (wanted, Ok(self.bare(borrowed, &mut writes, wanted)?)),
                 Step::New(wanted, plan, was) => (
                     wanted,
                     self.prepare(borrowed, &mut writes, wanted, plan, *was)?,
@@ -137,7 +146,17 @@ impl Tracing {
             };
             match made {
                 Ok(mut made) => {
-                    self.name(borrowed, &mut writes, wanted, &mut made.known)?;
+                    match wanted.role {
+                        Role::Place { instruction, fixed } => {
+                            let table = std::mem::take(&mut self.system_calls.table);
+                            let hook = &mut made.known.hook;
+                            hook.names = self.program(borrowed, &mut writes, &table)?;
+                            hook.instruction = instruction;
+                            hook.fixed = fixed;
+                            self.system_calls.table = table;
+                        }
+                        _ => self.name(borrowed, &mut writes, wanted, &mut made.known)?,
+                    }
                     prepared.push(made);
                 }
                 Err(reason) => refused.push(Refused {
@@ -225,7 +244,7 @@ impl Tracing {
         let at = self
             .areas
             .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
-        let entry_only = wanted.function.is_told_at_entry_only();
+        let entry_only = wanted.function.gets_no_frame();
         let to = Destination {
             routine: self.resident.header.routines[wanted.routine],
             descriptor: at,
@@ -276,13 +295,42 @@ impl Tracing {
         }))
     }
 
+    /// Makes room for a hook that no code leads to.
+    fn bare(
+        &mut self,
+        borrowed: &mut Borrowed,
+        writes: &mut Writes,
+        wanted: &Wanted,
+    ) -> Result<Prepared> {
+        let at = self
+            .areas
+            .room(borrowed, area::HOOKS, size_of::<Hook>() as u64, None)?;
+        let mut hook = Hook {
+            number: self.next_number,
+            place: wanted.function.address,
+            want: wanted.want,
+            ..Hook::default()
+        };
+        self.next_number += 1;
+        self.programs(borrowed, writes, wanted, &mut hook)?;
+        let known = Known {
+            at,
+            hook,
+            set: false,
+        };
+        Ok(Prepared {
+            known,
+            moves: Vec::new(),
+        })
+    }
+
     /// What is wanted of a function for ourselves too.
     fn own_want(&self, wanted: &Wanted) -> u64 {
         let own = self.own.get(&wanted.function.address);
         own.map_or(0, |own| own & want::OWN)
     }
 
-    /// Has a hook's programs and its callers written, each once.
+    /// Has a hook's programs and its callers written, each once; and its guard set.
     fn programs(
         &mut self,
         borrowed: &mut Borrowed,
@@ -296,6 +344,11 @@ impl Tracing {
         hook.asks_call = self.program(borrowed, writes, asks_call)?;
         hook.asks_return = self.program(borrowed, writes, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
+        // What is called for ourselves is called whatever its arguments are.
+        let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
+        hook.guard = guard.unwrap_or_default().to_words();
+        hook.flags &= !flags::GUARDED;
+        hook.flags |= guard.map_or(0, |_| flags::GUARDED);
         [hook.callers, _] = self.program(borrowed, writes, &wanted.callers)?;
         Ok(())
     }

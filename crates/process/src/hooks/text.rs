@@ -1,15 +1,21 @@
 //! The code of the modules that are hooked, decoded once for each: what it jumps to, where it is padded.
 
+mod around;
+
+pub use around::Around;
+
 use super::change::Change;
-use super::{Known, Wanted, patches};
+use super::{Known, Role, Wanted, patches};
 use crate::functions::{Functions, Place};
 use crate::memory::GuestMemory;
 use crate::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
 use std::ops::Range;
-use trampoline::{Options, Pads, Stack, Stacks, Targets, plan, usdt};
+use trampoline::probe::{self, ProbePlan, Spot};
+use trampoline::{Options, Pads, Stack, Stacks, Targets, plan};
 use vm::Memory;
+use wire::calls::want;
 
 /// Code longer than this is not decoded (the largest libraries known have 200 MB).
 const MOST_CODE: u64 = 1 << 29;
@@ -21,6 +27,8 @@ const UNBOUNDED: u32 = 1024;
 #[derive(Debug, Default)]
 pub struct Texts {
     by_start: HashMap<u64, Text>,
+    /// Probes around system calls, by where their patch begins.
+    around: HashMap<u64, ProbePlan>,
 }
 
 #[derive(Debug)]
@@ -45,6 +53,12 @@ impl Texts {
         wanted: &Wanted,
     ) -> Result<Change, String> {
         let function = &wanted.function;
+        if matches!(wanted.role, Role::Place { .. }) {
+            let planned = self.around.remove(&function.address);
+            return planned
+                .map(Change::Probe)
+                .ok_or_else(|| "its code changed while we looked at it".into());
+        }
         let place = functions
             .module_of(function.address)
             .ok_or("the library it is in was unloaded")?;
@@ -60,7 +74,7 @@ impl Texts {
             }
         };
         if wanted.probe.is_some() {
-            return text.probe(function.address);
+            return text.probe(function.address, wanted.want & want::BACK != 0);
         }
         let next = text
             .starts
@@ -74,7 +88,7 @@ impl Texts {
         };
         let range = function.address..function.address + own;
         // What a VM calls in a convention of its own is given what that says.
-        let found = match wanted.want & wire::calls::want::SCRIPTED != 0 {
+        let found = match wanted.want & want::SCRIPTED != 0 {
             true => Stack::Reads(0),
             false => text.stacks.of(&text.code, text.at, range, &text.starts),
         };
@@ -99,8 +113,9 @@ impl Texts {
 }
 
 impl Text {
-    /// Plans the hook of a probe; its function is decoded from where one begins that is known.
-    fn probe(&mut self, site: u64) -> Result<Change, String> {
+    /// Plans the hook of a probe, at its nop or before `any` instruction; its function is decoded from where one begins that
+    /// is known.
+    fn probe(&mut self, site: u64, any: bool) -> Result<Change, String> {
         let next = self.starts.partition_point(|start| *start <= site);
         let before = next.checked_sub(1).and_then(|at| self.starts.get(at));
         let entry = *before.ok_or("no function is known before it")?;
@@ -111,15 +126,11 @@ impl Text {
             code: &self.code[(entry - self.at) as usize..(end - self.at) as usize],
             size: 0,
         };
-        usdt::plan(
-            &function,
-            site,
-            &self.targets,
-            &mut self.pads,
-            Options::default(),
-        )
-        .map(Change::Probe)
-        .map_err(|refusal| refusal.to_string())
+        let spot = if any { Spot::From } else { Spot::Nop };
+        let (targets, pads) = (&self.targets, &mut self.pads);
+        probe::plan(&function, site, spot, targets, pads, Options::default())
+            .map(Change::Probe)
+            .map_err(|refusal| refusal.to_string())
     }
 
     fn read(
@@ -167,7 +178,13 @@ impl Text {
             .map(|(address, size)| address + size)
             .collect();
         let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
-        let targets = Targets::of(&code, start, &starts, Some(&read));
+        // Functions without a symbol begin somewhere too.
+        let mut begins = place.module.functions(memory);
+        begins.retain(|at| (start..end).contains(at));
+        begins.extend(&starts);
+        begins.sort_unstable();
+        begins.dedup();
+        let targets = Targets::of(&code, start, &begins, Some(&read));
         let pads = Pads::of(&code, start, &ends, &targets);
         Ok(Text {
             at: start,

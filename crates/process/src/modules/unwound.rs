@@ -22,6 +22,32 @@ const FDE_START: u64 = 8;
 const MOST: u32 = 1 << 24;
 
 impl Module {
+    /// Where functions begin, sorted as the table is.
+    pub fn functions(&self, memory: &impl Memory) -> Vec<u64> {
+        let mut segments = self.headers.segments.iter();
+        let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME);
+        let Some(header) = header.map(|of| of.address.wrapping_add(self.bias)) else {
+            return Vec::new();
+        };
+        let mut begin = [0; 4];
+        let read = memory.read(header, &mut begin).is_ok();
+        let count = memory.u32(header + 8).unwrap_or(0);
+        if !read || begin != HEADER || count > MOST {
+            return Vec::new();
+        }
+        let mut table = vec![0; count as usize * 8];
+        if memory.read(header + TABLE, &mut table).is_err() {
+            return Vec::new();
+        }
+        let (entries, _) = table.as_chunks::<8>();
+        let starts = entries.iter().map(|entry| {
+            let [a, b, c, d, ..] = *entry;
+            let distance = i32::from_le_bytes([a, b, c, d]);
+            header.wrapping_add_signed(distance.into())
+        });
+        starts.collect()
+    }
+
     /// The function that an address is in.
     pub fn function_at(&self, address: u64, memory: &impl Memory) -> Option<Range<u64>> {
         let mut segments = self.headers.segments.iter();

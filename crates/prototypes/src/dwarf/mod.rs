@@ -32,9 +32,10 @@ pub enum DwarfError {
 pub struct Options<'o> {
     /// Show what pointers to structs lead to, not their addresses.
     pub follow_structs: bool,
-    /// Take only `const char *` for a string: without `const` it may be where a result goes.
+    /// Take only `const char *` for a string: without `const` it may be where a result goes. It is an address then, or where
+    /// pointers are followed the one character it leads to.
     pub only_const_strings: bool,
-    /// What a typedef's name means, `VALUE`, or a pointer to one, `PyObject*`.
+    /// What the name of a typedef or of a struct means, `VALUE`, or a pointer to a typedef, `PyObject*`.
     pub named: Option<Named<'o>>,
 }
 

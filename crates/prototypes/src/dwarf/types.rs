@@ -74,6 +74,9 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
             dw::DW_TAG_enumeration_type => self.enumeration(unit, &entry, offset)?,
             dw::DW_TAG_array_type => self.array(unit, &entry, offset)?,
             dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
+                if let Some(ty) = self.struct_by_name(unit, &entry) {
+                    return Some(ty);
+                }
                 let members = self.members(unit, &entry, offset)?;
                 Type::new(Kind::Struct(Arc::new(Struct::new(members))))
             }
@@ -168,6 +171,9 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                 if !self.options.follow_structs || self.depth > DEPTH / 2 {
                     return Some(Type::address());
                 }
+                if let Some(ty) = self.struct_by_name(unit, &to) {
+                    return Some(ty.pointer());
+                }
                 match self.structure(unit, &to, offset) {
                     Some(of) => Type::new(Kind::Struct(of)).pointer(),
                     None => Type::address(),
@@ -180,7 +186,10 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                     (Kind::Char, _) | (_, Some(Lens::String))
                         if self.options.only_const_strings && !is_const =>
                     {
-                        Type::address()
+                        match self.options.follow_structs {
+                            true => ty.pointer(),
+                            false => Type::address(),
+                        }
                     }
                     (Kind::Char, None) => Type::string(Kind::Char, Expr::Zero(None)),
                     (Kind::Int | Kind::UInt, Some(Lens::String)) => {
@@ -190,6 +199,10 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                 }
             }
         })
+    }
+
+    fn struct_by_name(&self, unit: usize, entry: &Entry<'d>) -> Option<Type> {
+        self.options.named?(&self.name(unit, entry)?)
     }
 
     fn pointer_by_name(&self, unit: usize, to: &Entry<'d>) -> Option<Type> {

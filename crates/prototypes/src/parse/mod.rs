@@ -12,13 +12,14 @@
 //!   vm         = "ruby" "(" ("value" | "id") ")" | "python" "(" "object" ")" | "perl" "(" "sv" ")"
 //!              | "php" "(" ("zval" | "string") ")"
 //!   type       = "void" | "char" | … | "double" | "struct" "(" [ lens { "," lens } ] ")"
-//!              | "array" "(" lens "," expr ")" | "enum" [ "[" type "]" ] "(" [ NAME ["=" NUMBER] { "," … } ] ")"
+//!              | "array" "(" lens "," expr ")"
+//!              | ( "enum" | "flags" ) [ "[" type "]" ] "(" [ NAME ["=" NUMBER] { "," … } ] ")"
 //!              | "string" [ "[" expr "]" | "(" lens ")" | NUMBER ] | "format" | NAME
 //!   expr       = NUMBER | "argN" | "eltN" | "retval" | "zero" [ "(" expr ")" ]
 //!   stars      = { "*" }
 //! ```
 //!
-//! More than ltrace reads: a lens may stand inside a lens, stars may follow one, and there are the words
+//! More than ltrace reads: a lens may stand inside a lens, stars may follow one, and there are `flags` and the words
 //! of the VMs. What ltrace passes over in silence (anything after a line's end) is a warning here.
 
 mod cursor;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cursor::{Cursor, Result};
 use crate::error::Problem;
 use crate::library::Library;
-use crate::types::{Array, Expr, Kind, Lens, Struct, Type, Word};
+use crate::types::{Array, Expr, Kind, Lens, Struct, Type, Word, Words};
 
 /// Deeper types are refused, so that no file can exhaust our stack.
 const DEPTH: usize = 40;
@@ -200,7 +200,10 @@ impl<'a, 't> Reader<'a, 't> {
             return self.string().map(Read::Format);
         }
         if self.cursor.keyword("enum") {
-            return self.enumeration().map(Read::Type);
+            return self.enumeration(Lens::Enum).map(Read::Type);
+        }
+        if self.cursor.keyword("flags") {
+            return self.enumeration(Lens::Flags).map(Read::Type);
         }
         let at = self.cursor.at();
         let name = self.cursor.name()?;
@@ -261,7 +264,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(of.through(Lens::String))
     }
 
-    fn enumeration(&mut self) -> Result<Type> {
+    fn enumeration(&mut self, lens: fn(Words) -> Lens) -> Result<Type> {
         let mut of = Type::new(Kind::Int);
         if self.cursor.take('[') {
             of = self.plain()?;
@@ -286,7 +289,7 @@ impl<'a, 't> Reader<'a, 't> {
             names.push((name.into(), value));
             value = value.wrapping_add(1);
         }
-        Ok(of.through(Lens::Enum(names.into())))
+        Ok(of.through(lens(names.into())))
     }
 
     /// `argN`'s N as an index from 0.

@@ -10,6 +10,7 @@
 //! [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Pieces`] that the hook
 //! copied; what was not copied shows as its address.
 
+mod flags;
 mod number;
 mod pieces;
 mod text;

@@ -160,7 +160,12 @@ impl<'w> Writer<'w> {
                 }
                 Ok(())
             }
-            Some(Lens::Enum(_)) => self.plain(value, Base::Default),
+            Some(Lens::Flags(names)) if value.ty.is_integer() => {
+                let word = self.word(value)?;
+                self.out.push_str(&super::flags::flags(word, names));
+                Ok(())
+            }
+            Some(Lens::Enum(_) | Lens::Flags(_)) => self.plain(value, Base::Default),
             Some(Lens::Vm(word)) => {
                 let number = self.word(value)?;
                 let decoded = self.show.decode.and_then(|decode| decode(*word, number));

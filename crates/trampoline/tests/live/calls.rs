@@ -3,7 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use routine::frame::{COPIED, flags};
+use routine::frame::{COPIED, Guard, flags};
 
 use crate::guest::{GATE, Hook, Library, UNWANTED, calls, count, seen, turn};
 
@@ -167,6 +167,56 @@ fn registers_that_a_function_leaves_alone_stay() {
         hook.lift();
     }
     assert_eq!(count(), 3, "entry and return; entry");
+}
+
+#[test]
+fn a_guard_refuses_what_one_argument_decides() {
+    let _turn = turn();
+    let library = calls();
+    let hook = library.hook("six", flags::GUARDED, COPIED);
+    // SAFETY: the fixture's function of that type.
+    let six: extern "C" fn(i64, i64, i64, i64, i64, i64) -> i64 =
+        unsafe { std::mem::transmute(library.address("six")) };
+    for register in 0..6 {
+        for word in [0, 1, 6, 7, 8, -1, i64::MIN, 0x1_0000_0007] {
+            let mut arguments = [100; 6];
+            arguments[register] = word;
+            // As an int from 1 to 7, and anything but that.
+            let within = (1..=7).contains(&(word as i32));
+            for outside in [false, true] {
+                hook.guard(Guard {
+                    low: 1 << 32,
+                    span: 6 << 32,
+                    register: register as u8,
+                    left: 32,
+                    outside: u8::from(outside),
+                    ..Guard::default()
+                });
+                let before = count();
+                let [a, b, c, d, e, f] = arguments;
+                let sum = (1..).zip(arguments);
+                let sum = sum.fold(0, |all: i64, (factor, word)| {
+                    all.wrapping_add(word.wrapping_mul(factor))
+                });
+                assert_eq!(six(a, b, c, d, e, f), sum);
+                let told = if within != outside { 2 } else { 0 };
+                assert_eq!(count() - before, told, "{register} {word:#x} {outside}");
+            }
+        }
+    }
+    hook.lift();
+    for outside in [0, 1] {
+        let hook = library.hook("keeps", flags::GUARDED, COPIED);
+        hook.guard(Guard {
+            span: u64::MAX,
+            outside,
+            ..Guard::default()
+        });
+        let before = count();
+        assert_eq!(library.check("check_registers"), 0, "{outside}");
+        assert_eq!(count() - before, 2 * (1 - usize::from(outside)));
+        hook.lift();
+    }
 }
 
 #[test]

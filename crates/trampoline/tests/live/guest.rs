@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use routine::frame::flags;
+use routine::frame::{Guard, flags};
 use trampoline::{
     Descriptor, Destination, Frame, Options, Patch, Plan, ProbeFrame, Results, Stub, plan,
 };
@@ -297,6 +297,7 @@ pub struct Hook {
     pub plan: Plan,
     pub stub: Stub,
     patches: Vec<Patch>,
+    descriptor: *mut Descriptor,
 }
 
 /// Memory for stubs near `to`.
@@ -330,24 +331,31 @@ pub fn write(at: u64, bytes: &[u8]) {
 impl Hook {
     pub fn set(plan: Plan, flags: u32, copied: u32, routine: u64) -> Self {
         let at = island(plan.patch_at);
-        let descriptor = Box::leak(Box::new(Descriptor::new(
-            0, flags, copied, plan.entry, plan.entry,
-        )));
+        let descriptor = Descriptor::new(0, flags, copied, plan.entry, plan.entry);
+        let descriptor = Box::into_raw(Box::new(descriptor));
         let to = Destination {
             routine,
-            descriptor: &raw const *descriptor as u64,
+            descriptor: descriptor as u64,
         };
         let stub = plan.stub(at, to).expect("within reach");
-        descriptor.original = stub.original;
+        // SAFETY: never freed, and no stub leads to it yet.
+        unsafe { (*descriptor).original = stub.original };
         write(at, &stub.bytes);
         let patches = plan.patches(at).expect("within reach");
         let hook = Self {
             plan,
             stub,
             patches,
+            descriptor,
         };
         hook.put();
         hook
+    }
+
+    /// Gives it a guard; nobody calls the function meanwhile.
+    pub fn guard(&self, guard: Guard) {
+        // SAFETY: never freed; tests take turns.
+        unsafe { (*self.descriptor).guard = guard };
     }
 
     /// Sets it again.

@@ -26,6 +26,8 @@
 //! that can call anything, so a frame read in a function it calls is exact. `prev_instr` may stand in the
 //! inline cache of a call, which belongs to the same line.
 
+use core::ops::Range;
+
 use super::chain::Chain;
 use super::layout::Kind;
 use super::{Error, Python};
@@ -77,6 +79,8 @@ pub struct Frames<'p, 'a, M> {
     chain: Chain,
     /// 3.11: the `_PyCFrame` of the activation that the next frame belongs to.
     cframe: u64,
+    /// The C stack of a parked greenlet, which has its shims.
+    stack: Range<u64>,
 }
 
 /// What the interpreter notes about who keeps a frame.
@@ -99,12 +103,17 @@ impl<M: Memory> Iterator for Frames<'_, '_, M> {
 }
 
 impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
-    /// Frames that no thread runs now.
-    pub(super) fn parked(python: &'p Python<'a, M>, chain: Chain) -> Frames<'p, 'a, M> {
+    /// Frames that no thread runs now; `stack` is that of a greenlet, or empty.
+    pub(super) fn parked(
+        python: &'p Python<'a, M>,
+        chain: Chain,
+        stack: Range<u64>,
+    ) -> Frames<'p, 'a, M> {
         Frames {
             python,
             chain,
             cframe: 0,
+            stack,
         }
     }
 
@@ -139,6 +148,9 @@ impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
                     if previous != 0 && python.owner(previous)?.owner >= SHIM {
                         frame.entry = true;
                         frame.native = previous;
+                    } else if let Some(shim) = python.shim_taken_out(address, &self.stack) {
+                        frame.entry = true;
+                        frame.native = shim;
                     }
                 }
             }
@@ -165,6 +177,7 @@ impl<M: Memory> Python<'_, M> {
             python: self,
             chain: Chain::new(self.innermost(state)),
             cframe,
+            stack: 0..0,
         }
     }
 

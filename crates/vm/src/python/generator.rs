@@ -88,7 +88,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Its frame. What it waits for has frames of its own.
     pub fn generator_frame(&self, generator: &Generator) -> Frames<'_, '_, M> {
-        Frames::parked(self, Chain::new(Ok(generator.frame)))
+        Frames::parked(self, Chain::new(Ok(generator.frame)), 0..0)
     }
 
     fn flavour(&self, class: u64) -> Result<Option<Flavour>, Error> {

@@ -15,6 +15,8 @@
 //!
 //! Nobody lists greenlets, so all objects that the garbage collector knows are looked at.
 
+use core::ops::Range;
+
 use super::chain::Chain;
 use super::frames::Frames;
 use super::layout::Kind;
@@ -38,6 +40,9 @@ const TOP: u64 = 48;
 
 /// `f_frame` in `PyFrameObject`, since 3.11.
 const INTERPRETER_FRAME: u64 = 24;
+
+/// `frame_obj` in `_PyInterpreterFrame`, since 3.12. `_f_frame_data` is the last word of a `PyFrameObject`, which has grown.
+const FRAME_OBJECT: u64 = 48;
 
 /// A greenlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,15 +125,28 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The frames of a parked greenlet, innermost first. Of their activations only 3.9 and 3.10 tell:
-    /// later, `native` is 0, and since 3.12 `entry` is false, because greenlet takes the shims out while it is
-    /// parked.
+    /// The frames of a parked greenlet, innermost first. In 3.11 `native` is 0.
     pub fn greenlet_frames(&self, greenlet: &Greenlet) -> Frames<'_, '_, M> {
         let first = match (self.layout.frame.kind, greenlet.frame) {
             (Kind::Objects(_), frame) => Ok(frame),
             (_, 0) => Ok(0),
             (_, frame) => self.memory.u64(frame.wrapping_add(INTERPRETER_FRAME)),
         };
-        Frames::parked(self, Chain::new(first))
+        let (start, end) = greenlet.stack;
+        Frames::parked(self, Chain::new(first), start..end)
+    }
+
+    /// The shim that belongs behind a frame of a greenlet with this C stack, since 3.12. While it is parked greenlet takes
+    /// the shims out of the chain, because they lie on a stack that others use, and keeps what led to them in the frame
+    /// object (`PythonState::unexpose_frames`, `TPythonState.cpp`).
+    pub(super) fn shim_taken_out(&self, frame: u64, stack: &Range<u64>) -> Option<u64> {
+        let object = self.memory.u64(frame.wrapping_add(FRAME_OBJECT)).ok()?;
+        let data = match self.layout.version {
+            (3, 12) => 48,
+            (3, 13) => 64,
+            _ => 72,
+        };
+        let kept = self.memory.u64(object.wrapping_add(data)).ok()?;
+        stack.contains(&kept).then_some(kept)
     }
 }

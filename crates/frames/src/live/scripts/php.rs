@@ -172,6 +172,10 @@ impl Scripts for Vm {
     fn runner(&self) -> &[Range<u64>] {
         &self.runner
     }
+
+    fn host(&self) -> Option<Range<u64>> {
+        self.runner.first().cloned()
+    }
 }
 
 fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {

@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use process::snapshot::{Copies, Thread};
+use process::snapshot::{Copies, Place, Thread};
 use vm::Memory;
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 
-use super::{Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
+use super::greenlet::{self, Resumed};
+use super::{Copied, Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
 use crate::live::loaded::Modules;
 use crate::live::pages::Pages;
 
@@ -26,6 +27,8 @@ const LONGEST_CHAIN: usize = 1 << 12;
 struct Vm {
     facts: Facts,
     runner: Vec<Range<u64>>,
+    /// Where greenlets go on, if there are any.
+    resumed: Option<Resumed>,
 }
 
 /// Finds it.
@@ -36,7 +39,11 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     let facts = Facts::find(&Pages::new(memory), &|name| loaded.exported(memory, name)).ok()?;
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
-    Some(Box::new(Vm { facts, runner }))
+    Some(Box::new(Vm {
+        facts,
+        runner,
+        resumed: greenlet::find(modules, memory),
+    }))
 }
 
 /// The `PyThreadState` this native stack belongs to. The thread itself says; who does not, is looked for.
@@ -88,7 +95,7 @@ impl Scripts for Vm {
 
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
         let python = Python::new(&memory, self.facts).ok()?;
-        let Some(greenlet) = greenlet(&python, one) else {
+        let Some(greenlet) = as_greenlet(&python, one) else {
             let chain = chain(&python, one.object);
             chain
                 .iter()
@@ -100,10 +107,25 @@ impl Scripts for Vm {
             return None;
         }
         python.greenlet_frames(&greenlet).for_each(drop);
+        let (start, end) = greenlet.stack;
+        let copied = Copied {
+            from: start..start.saturating_add(greenlet.saved).min(end),
+            at: greenlet.copy,
+        };
+        let place = self.resumed.and_then(|resumed| {
+            let slot = start.wrapping_add(resumed.bp_at);
+            let slot = copied.find(slot).map_or(slot, |(lies, _)| lies);
+            Some(Place {
+                ip: resumed.ip,
+                sp: start,
+                bp: memory.u64(slot).ok()?,
+                thread_area: 0,
+            })
+        });
         Some(Parked {
-            place: None,
-            stack: greenlet.stack.0..greenlet.stack.1,
-            copied: Some(greenlet.saved),
+            place,
+            stack: start..end,
+            copied: Some(copied),
         })
     }
 
@@ -113,7 +135,7 @@ impl Scripts for Vm {
             return Vec::new();
         };
         let script = |frame| script(&python, frame);
-        if let Some(greenlet) = greenlet(&python, one) {
+        if let Some(greenlet) = as_greenlet(&python, one) {
             let frames = python.greenlet_frames(&greenlet).map_while(Result::ok);
             return frames.map(script).collect();
         }
@@ -161,7 +183,7 @@ fn search<M: Memory>(python: &Python<'_, M>, found: &mut Vec<Coroutine>) -> Resu
     Ok(())
 }
 
-fn greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Greenlet> {
+fn as_greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Greenlet> {
     match one.kind {
         GREENLET => python.greenlet(one.detail, one.object).ok()?,
         _ => None,

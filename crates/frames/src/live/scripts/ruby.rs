@@ -1,7 +1,7 @@
 //! Ruby.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use process::snapshot::{Copies, Place, Thread};
@@ -193,26 +193,28 @@ impl Scripts for Vm {
     }
 }
 
-/// The frames of an execution context.
+/// The frames of an execution context. What a place is called is read once: a recursion stands there often.
 fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
     let cfp = ruby.current_cfp(context).ok()?;
     let frames = ruby.frames(context, cfp).ok()?;
-    Some(
-        frames
-            .map_while(Result::ok)
-            .map(|frame| script(ruby, frame))
-            .collect(),
-    )
+    let mut known: HashMap<(u64, u64), Script> = HashMap::new();
+    let script = |frame: Frame| {
+        let named = known.entry((frame.iseq, frame.pc));
+        let mut script = named.or_insert_with(|| named_place(ruby, frame)).clone();
+        script.home = match ruby.ends_run(frame) {
+            Ok(true) => Home::End,
+            _ => Home::Run,
+        };
+        script
+    };
+    Some(frames.map_while(Result::ok).map(script).collect())
 }
 
-fn script<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
+fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
     Script {
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
         line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
         name: text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out)),
-        home: match ruby.ends_run(frame) {
-            Ok(true) => Home::End,
-            _ => Home::Run,
-        },
+        home: Home::Run,
     }
 }

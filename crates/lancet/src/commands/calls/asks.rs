@@ -1,8 +1,10 @@
 //! `--where` and `--min-time`, for one function.
 
 use crate::cli::CallsArgs;
+use capture::Range;
 use prototypes::condition::{Compiled, Unfit};
 use prototypes::{Condition, Prototype};
+use routine::frame::Guard;
 use std::time::Duration;
 use wire::calls::want;
 
@@ -19,6 +21,8 @@ pub struct Asks {
 pub struct Asked {
     /// For the call and for its return.
     pub words: [Vec<u64>; 2],
+    /// What one argument decides before that.
+    pub guard: Option<Guard>,
     /// It takes so long at least.
     pub least: u64,
     /// [`want`].
@@ -72,6 +76,14 @@ impl Asks {
         if self.least.is_some() || !compiled.exit.is_empty() {
             asked.want |= want::HELD;
         }
+        asked.guard = Range::of(&compiled.call).map(|range| Guard {
+            low: range.low,
+            span: range.span,
+            register: range.register,
+            left: range.left,
+            outside: u8::from(range.outside),
+            ..Guard::default()
+        });
         asked.words = [compiled.call, compiled.exit];
         Ok(asked)
     }

@@ -94,7 +94,7 @@ impl Callers {
             bp: u64::from_le_bytes(rbp),
             thread_area: 0,
         };
-        let (frames, _) = unwinder.walk(modules, place, &Copied(copied), memory);
+        let (frames, _) = unwinder.walk(modules, place, &Copied(copied), memory, &[]);
         let ours = tracing.agent();
         let theirs = frames.iter().filter(|frame| !ours.contains(&frame.lookup));
         let callers = theirs.take(self.most).map(|frame| {

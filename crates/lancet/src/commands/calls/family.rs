@@ -110,7 +110,7 @@ impl<'a> Family<'a> {
                 _ => tracee.go_on(false).map_err(explain)?,
             }
         }
-        match Guest::begin(tracee, true, self.args, &self.image) {
+        match Guest::begin(tracee, true, self.args, &self.image, self.signatures) {
             Ok(guest) => self.guests.push(guest),
             Err((_, error)) => {
                 // None of it has run.
@@ -214,7 +214,7 @@ impl<'a> Family<'a> {
             let guest = self.guests.remove(at);
             self.retire(guest);
         }
-        match Guest::begin(tracee, keep, self.args, &self.image) {
+        match Guest::begin(tracee, keep, self.args, &self.image, self.signatures) {
             Ok(guest) => self.guests.push(guest),
             Err((mut tracee, error)) => {
                 eprintln!("lancet: {:#}", explain(error));

@@ -1,9 +1,11 @@
 //! One traced process: hooked as the selection says, read, left.
 
 mod life;
+mod picks;
 mod plan;
 mod record;
 mod teller;
+mod vforks;
 
 pub use life::Step;
 
@@ -13,7 +15,7 @@ use super::names::Names;
 use super::pace::{self, Pace};
 use super::select::Selection;
 use super::signatures::Signatures;
-use super::told::{At, Call, Opened, Return, Told, What};
+use super::told::{self, At, Call, Opened, Return, Told, What};
 use crate::cli::CallsArgs;
 use crate::preset::Preset;
 use crate::ui::advice::explain;
@@ -28,6 +30,7 @@ use prototypes::capture::{Registers, Returned};
 use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use vforks::{Turn, Vforks};
 
 /// Bytes of a thread's ring.
 const RING: u64 = 1 << 20;
@@ -55,6 +58,7 @@ pub struct Guest {
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
     callers: Callers,
+    vforks: Vforks,
 }
 
 impl Guest {
@@ -82,7 +86,8 @@ impl Guest {
         if guest.names.are_awaited() {
             guest.tracing.expect_definitions().map_err(explain)?;
         }
-        let refused = guest.tracing.set(wanted).map_err(explain)?;
+        let mut refused = guest.tracing.set(wanted).map_err(explain)?;
+        refused.extend(guest.set_system_calls(signatures).map_err(explain)?);
         if !guest.quiet {
             announce(&guest.tracing, asked, &refused, began.elapsed());
         }
@@ -92,7 +97,8 @@ impl Guest {
     fn new(tracing: Tracing, args: &CallsArgs) -> Self {
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
         let names = Names::of(&args.x, &presets);
-        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone());
+        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone())
+            .with_system_calls(args.system_calls);
         Guest {
             tracing,
             clock: Clock::start(),
@@ -108,7 +114,14 @@ impl Guest {
             gone: false,
             quiet: args.ltrace,
             callers: Callers::new(args.frames),
+            vforks: Vforks::new(args.follow),
         }
+    }
+
+    /// Hooks system calls, if they are asked for, where it makes them now and, from then on, in libraries that come.
+    fn set_system_calls(&mut self, signatures: &Signatures) -> Result<Vec<Refused>, Error> {
+        let wanted = self.plan.system_calls(signatures, &self.selection);
+        self.tracing.set_system_calls(wanted)
     }
 
     /// What is wanted of it as it is now.
@@ -146,9 +159,14 @@ impl Guest {
         self.known.forget_ways();
         let before = self.tracing.ever_hooked();
         let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
-        let refused = self
-            .tracing
-            .follow(|tracing| plan.wanted(tracing, signatures, selection, names))?;
+        let by_number = match first {
+            true => plan.system_calls(signatures, selection),
+            false => Vec::new(),
+        };
+        let refused = self.tracing.follow(
+            |tracing| plan.wanted(tracing, signatures, selection, names),
+            by_number,
+        )?;
         if self.names.are_awaited() {
             self.tracing.expect_definitions()?;
         }
@@ -234,21 +252,25 @@ impl Guest {
             tid: pid as u32,
             ..At::default()
         };
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        tell(Told {
+            at,
+            what: What::Opened(self.opened()),
+        });
+    }
+
+    fn opened(&self) -> Opened {
+        let command = format!("/proc/{}/cmdline", self.pid());
+        let command = std::fs::read(command).unwrap_or_default();
         let words = command.split(|byte| *byte == 0);
         let mut command: Vec<String> = words
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect();
         // A NUL ends each.
         command.pop();
-        let opened = Opened {
+        Opened {
             command,
             vm: self.tracing.vm().to_owned(),
-        };
-        tell(Told {
-            at,
-            what: What::Opened(opened),
-        });
+        }
     }
 
     /// Hands on what lanes told, in the order of time.
@@ -293,7 +315,9 @@ impl Guest {
                     (frame, What::Call(call))
                 }
                 process::lanes::What::Forked { child } => {
-                    (0, What::Forked(self.tracing.process_here(child)))
+                    let here = self.tracing.process_here(child);
+                    self.vforks.forked(one.lane, child, here);
+                    (0, What::Forked(here))
                 }
                 process::lanes::What::Return {
                     frame,
@@ -323,6 +347,18 @@ impl Guest {
                 frame,
                 time: self.clock.wall(one.ticks, period),
             };
+            let (at, turn) = self.vforks.speaks(at);
+            match turn {
+                None => {}
+                Some(Turn::Begins) => tell(Told {
+                    at,
+                    what: What::Opened(self.opened()),
+                }),
+                Some(Turn::Over(child)) => tell(Told {
+                    at: At { pid: child, ..at },
+                    what: What::Ended(told::End::Unknown),
+                }),
+            }
             tell(Told { at, what });
         }
         self.rest = rest;
@@ -352,14 +388,20 @@ fn options(args: &CallsArgs) -> Options {
 const MOST_SAID: usize = 20;
 
 fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
+    let [hooked, all] = tracing.system_calls();
+    let system_calls = match all {
+        0 => String::new(),
+        _ => format!(" and system calls at {hooked} of {all} places"),
+    };
     eprintln!(
-        "lancet: process {}: {} of {asked} functions hooked in {:.1} ms; it stood still for {:.1} ms",
+        "lancet: process {}: {} of {asked} functions{system_calls} hooked in {:.1} ms; it stood still for {:.1} ms",
         tracing.pid(),
         tracing.hooked(),
         took.as_secs_f64() * 1e3,
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );
     say_refused(refused);
+    picks::say_awaited(tracing);
     say_no_lines(tracing);
 }
 

@@ -1,10 +1,11 @@
 //! What numbers and addresses that a guest's lanes tell mean: functions, lines, ways, stacks. Each is looked up once.
 
-use super::select::{Selection, calls};
+use super::select::Selection;
 use super::told::{Module, Shown, Way};
-use process::functions::{Function, Place};
+use process::functions::{Function, Functions, Place, SYSTEM};
 use process::hooks::Tracing;
 use process::lanes::Line;
+use process::linkage;
 use process::maps::Maps;
 use process::symbols::Kind;
 use std::collections::HashMap;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 type Shows = (Arc<Way>, Option<Arc<Shown>>);
 
 /// See the module's text.
-#[derive(Default)]
 pub struct Known {
     /// By the number of their hook.
     functions: HashMap<u32, Option<Arc<Function>>>,
@@ -23,14 +23,35 @@ pub struct Known {
     lines: Vec<Arc<Line>>,
     /// By the address where their file is mapped.
     modules: HashMap<u64, Arc<Module>>,
+    /// What system calls are functions of.
+    system_calls: Arc<Module>,
     /// All names of a function, by its address.
     names: HashMap<u64, Arc<[String]>>,
     /// By hook, and by the address that is returned to.
     calls: HashMap<(u32, u64), Option<Shows>>,
-    /// By hook, and by the module that holds that address.
-    ways: HashMap<(u32, Option<u64>), Shows>,
+    /// By hook, by the module that holds that address, and by the names it has slots for.
+    ways: HashMap<(u32, Option<u64>, u64), Shows>,
     /// Mappings that were seen to hold stacks.
     stacks: Vec<Range<u64>>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Known {
+            functions: HashMap::new(),
+            lines: Vec::new(),
+            modules: HashMap::new(),
+            system_calls: Arc::new(Module {
+                path: SYSTEM.into(),
+                name: SYSTEM.into(),
+                ..Module::default()
+            }),
+            names: HashMap::new(),
+            calls: HashMap::new(),
+            ways: HashMap::new(),
+            stacks: Vec::new(),
+        }
+    }
 }
 
 impl Known {
@@ -69,29 +90,37 @@ impl Known {
         let function = self.function(tracing, hook)?;
         let functions = tracing.functions();
         let from = functions.module_of(caller);
-        let key = (hook, from.map(|from| from.module.bias));
+        let callee = functions.home_of(&function);
+        let names = callee.map(|callee| self.names(functions, &function, callee));
+        let slots = names.as_ref().zip(from);
+        let slots = slots.map_or(0, |(names, from)| {
+            slots_of(tracing, selection, names, from, caller)
+        });
+        let key = (hook, from.map(|from| from.module.bias), slots);
         if let Some(known) = self.ways.get(&key) {
             return Some(known.clone());
         }
-        let way = match functions.module_of(function.address) {
+        let way = match callee.zip(names) {
+            None if function.is_system_call() => Way {
+                names: [function.name.clone()].into(),
+                module: self.system_calls.clone(),
+                from: from.map(|from| self.module(from)),
+                function,
+                ..Way::default()
+            },
             // It was unloaded meanwhile.
             None => Way {
                 names: [function.name.clone()].into(),
                 function,
                 ..Way::default()
             },
-            Some(module) => {
-                let names = self.names(&function, module);
-                let slot = |name: &String| from.is_some_and(|from| calls(from, name));
-                let slots = names.iter().take(64).enumerate();
-                Way {
-                    function,
-                    module: self.module(module),
-                    from: from.map(|from| self.module(from)),
-                    slots: slots.fold(0, |all, (at, name)| all | u64::from(slot(name)) << at),
-                    names,
-                }
-            }
+            Some((module, names)) => Way {
+                function,
+                module: self.module(module),
+                from: from.map(|from| self.module(from)),
+                slots,
+                names,
+            },
         };
         let shown = selection.shows(&way).map(Arc::new);
         let found = (Arc::new(way), shown);
@@ -99,15 +128,19 @@ impl Known {
         Some(found)
     }
 
-    fn names(&mut self, function: &Function, of: &Place) -> Arc<[String]> {
+    /// Its names, and those of the IFUNCs that have picked it.
+    fn names(&mut self, all: &Functions, function: &Function, of: &Place) -> Arc<[String]> {
         let find = || {
             let mut names = vec![function.name.clone()];
             for named in of.symbols.every() {
-                let symbol = named.symbol;
-                if symbol.address == function.address
-                    && matches!(symbol.kind, Kind::Function | Kind::Indirect)
-                    && !names.iter().any(|known| *known == named.name)
-                {
+                let is = match (named.symbol.kind, named.symbol.address) {
+                    (Kind::Function, address) => address == function.address,
+                    (Kind::Indirect, picker) => {
+                        picker == function.address || all.pick_of(picker) == Some(function.address)
+                    }
+                    _ => false,
+                };
+                if is && !names.iter().any(|known| *known == named.name) {
                     names.push(named.name.into_owned());
                 }
             }
@@ -164,5 +197,29 @@ impl Known {
         let start = range.start;
         self.stacks.push(range);
         start
+    }
+}
+
+/// For which of a function's names the module that calls has a slot, a bit for each; of several the one that this call
+/// went through, where that can be told.
+fn slots_of(
+    tracing: &Tracing,
+    selection: &Selection,
+    names: &[String],
+    from: &Place,
+    caller: u64,
+) -> u64 {
+    let bits = |named: &dyn Fn(&String) -> bool| {
+        let names = names.iter().take(64).enumerate();
+        names.fold(0, |all, (at, name)| all | u64::from(named(name)) << at)
+    };
+    let all = bits(&|name| selection.has_slot(from, name));
+    if all.count_ones() < 2 {
+        return all;
+    }
+    let called = linkage::called_as(from, tracing.memory(), caller);
+    match called.map_or(0, |called| all & bits(&|name| *name == called)) {
+        0 => all,
+        one => one,
     }
 }

@@ -9,6 +9,7 @@ use super::stacks::Stacks;
 use super::told::{At, Call as Began, Caller, End as Ended, Return, Told, What};
 use crate::cli::CallsArgs;
 use form::{Form, Head};
+use nix::errno::Errno;
 use process::lanes::Line;
 use prototypes::capture::{Registers, Returned};
 use prototypes::{Call, Detail, Pieces, Prototype, Show};
@@ -21,6 +22,7 @@ use std::time::Duration;
 #[derive(Clone)]
 struct Open {
     heads: Vec<Head>,
+    is_system_call: bool,
     /// Which line of the output its last head stands on.
     number: u64,
     caller: u64,
@@ -115,6 +117,7 @@ impl<'a> Printer<'a> {
             .collect();
         let open = Open {
             heads,
+            is_system_call: function.is_system_call(),
             number: self.lines,
             caller,
             prototype,
@@ -184,7 +187,10 @@ impl<'a> Printer<'a> {
         };
         let show = self.show();
         let right = show.right(call, &open.pieces);
-        let value = show.returned(call, &open.pieces);
+        let error = (open.is_system_call && !self.args.ltrace)
+            .then(|| error_of(returned.rax))
+            .flatten();
+        let value = error.unwrap_or_else(|| show.returned(call, &open.pieces));
         for (inside, head) in open.heads.iter().enumerate().rev() {
             let written = self.resume(at, depth + inside, open, head)?;
             let equals = self.form.equals(written + self.form.width(&right) + 1);
@@ -200,8 +206,10 @@ impl<'a> Printer<'a> {
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
     fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
+        // A child of vfork returns from its parent's call.
         if let Some(unfinished) = self.unfinished
             && unfinished.number == open.number
+            && unfinished.thread == (at.pid, at.tid)
         {
             return Ok(unfinished.written);
         }
@@ -269,6 +277,17 @@ impl<'a> Printer<'a> {
         }
         Ok(())
     }
+}
+
+/// How a system call says that it failed: `-1 ENOENT`. The kernel returns the error's number, negative.
+fn error_of(result: u64) -> Option<String> {
+    const MOST: i64 = 4095;
+    let number = (result as i64).checked_neg()?;
+    let error = (1..=MOST).contains(&number).then_some(number as i32)?;
+    Some(match Errno::from_raw(error) {
+        Errno::UnknownErrno => format!("-1 ({error})"),
+        known => format!("-1 {known:?}"),
+    })
 }
 
 impl Sink for Printer<'_> {

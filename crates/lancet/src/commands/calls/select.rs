@@ -8,7 +8,8 @@
 use super::told::{Entered, Made, Shown, Way};
 use crate::cli::CallsArgs;
 use crate::preset::Preset;
-use process::functions::{Function, Functions, Place};
+use process::functions::{Function, Functions, Place, SYSTEM};
+use process::hooks::OTHERS;
 use process::probes::{self, Probe};
 use prototypes::{Filter, Where, filter::any_matches};
 use std::collections::{HashMap, HashSet};
@@ -24,7 +25,29 @@ pub struct Selection {
     named: usize,
     e: Vec<Filter>,
     l: Vec<Filter>,
+    /// All system calls, unless some of `x` name the library `SYS`.
+    system_calls: bool,
 }
+
+/// Where system calls are, to filters.
+const SYSTEM_CALLS: Where<'static> = Where {
+    path: SYSTEM,
+    soname: SYSTEM,
+    is_main: false,
+};
+
+/// Whether a filter asks for system calls, and not for whatever has such a name.
+fn is_of_system_calls(filter: &Filter) -> bool {
+    let any = Where {
+        path: "/",
+        soname: "/",
+        is_main: false,
+    };
+    filter.may_match(SYSTEM_CALLS) && !filter.may_match(any)
+}
+
+/// What system calls without a name are shown as (`conf/syscalls.conf`).
+const UNKNOWN: &str = "unknown";
 
 fn located(place: &Place) -> Where<'_> {
     Where {
@@ -38,17 +61,20 @@ fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
     any_matches(filters, symbol, located(place))
 }
 
-/// Those with which a module begins and ends, called by nobody's code.
-const LINKERS: [&str; 4] = [
+/// Those with which a module begins and ends, called by nobody's code; the last two are IFUNCs that pick nothing (glibc
+/// `sysdeps/x86/cacheinfo.c`).
+const LINKERS: [&str; 6] = [
     "__libc_start_main",
     "__cxa_finalize",
     "__gmon_start__",
     "_dl_relocate_static_pie",
+    "__x86_cpu_features",
+    "__x86_cacheinfo",
 ];
 
 /// Whether a module calls a function by this name through a slot of its own.
-pub fn calls(from: &Place, name: &str) -> bool {
-    from.symbols.imports(name) && !LINKERS.contains(&name)
+fn calls(from: &Place, name: &str) -> bool {
+    (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
 }
 
 impl Selection {
@@ -65,7 +91,39 @@ impl Selection {
             named,
             e,
             l,
+            system_calls: false,
         }
+    }
+
+    /// And system calls (`-S`).
+    pub fn with_system_calls(self, system_calls: bool) -> Self {
+        Selection {
+            system_calls,
+            ..self
+        }
+    }
+
+    /// Whether calls of this system call are shown.
+    pub fn has_system_call(&self, name: &str) -> bool {
+        let named: Vec<&Filter> = self.x.iter().filter(|of| is_of_system_calls(of)).collect();
+        match named.is_empty() {
+            true => self.system_calls,
+            false => named.iter().any(|of| of.matches(name, SYSTEM_CALLS)),
+        }
+    }
+
+    /// The system calls to hook.
+    pub fn system_calls(&self) -> Vec<Function> {
+        let named = prototypes::system_calls().map(|(number, name)| (u64::from(number), name));
+        let all = named.chain([(OTHERS, UNKNOWN)]);
+        all.filter(|(_, name)| self.has_system_call(name))
+            .map(|(number, name)| Function {
+                name: name.into(),
+                module: SYSTEM.into(),
+                address: number,
+                ..Function::default()
+            })
+            .collect()
     }
 
     /// Whether a preset says what is asked for.
@@ -91,6 +149,11 @@ impl Selection {
                         .any(|from| calls(from, name) && matches(&self.e, name, from))
             });
             found.extend(made);
+            // A module's slot for an IFUNC of its own has no name, and neither need others know it.
+            let hidden = |place: &Place| place.symbols.has_local_picks();
+            found.extend(functions.find_in(hidden, true, |name, place| {
+                place.symbols.calls_own_pick(name) && matches(&self.e, name, place)
+            }));
             found.sort_by_key(|function| function.address);
             found.dedup_by_key(|function| function.address);
         }
@@ -160,6 +223,20 @@ impl Selection {
         hooked.iter().map(of).collect()
     }
 
+    /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs are none to
+    /// `-l`: libc calls its `strlen` all the time.
+    pub fn has_slot(&self, from: &Place, name: &str) -> bool {
+        match self.e.is_empty() {
+            true => from.symbols.imports(name) && !LINKERS.contains(&name),
+            false => calls(from, name),
+        }
+    }
+
+    /// Whether entries of a function of this name are asked for.
+    pub fn enters(&self, name: &str, place: &Place) -> bool {
+        matches(&self.x, name, place)
+    }
+
     /// As what a call that goes this way is to be shown, if at all.
     pub fn shows(&self, way: &Way) -> Option<Shown> {
         let Way {
@@ -167,6 +244,17 @@ impl Selection {
             module: callee,
             ..
         } = way;
+        if way.function.is_system_call() {
+            let entered = Entered {
+                name: way.function.name.clone(),
+                of: Some(SYSTEM.into()),
+            };
+            let shown = Shown {
+                made: None,
+                entered: Some(entered),
+            };
+            return self.has_system_call(&way.function.name).then_some(shown);
+        }
         let place = callee.place();
         let entered = names.iter().find(|name| any_matches(&self.x, name, place));
         let made = way.from.as_ref().and_then(|from| {
@@ -196,10 +284,12 @@ impl Selection {
     pub fn recorded(args: &CallsArgs) -> Self {
         let mut x = args.x.clone();
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
-        if x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty() {
+        let all = x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty();
+        if all && !args.only {
             x.push(Filter::parse("*").expect("it is right"));
         }
         Selection::new(x, presets, args.e.clone(), args.l.clone())
+            .with_system_calls(args.system_calls || all)
     }
 
     /// Names that were asked for by `-x` and `-e` and are not among these.
@@ -218,7 +308,7 @@ impl Selection {
     pub fn unknown(&self, functions: &Functions, found: &[Function]) -> Vec<(String, Vec<String>)> {
         let wanted = self.x[..self.named]
             .iter()
-            .filter(|filter| filter.scripted().is_none())
+            .filter(|filter| filter.scripted().is_none() && !is_of_system_calls(filter))
             .chain(&self.e)
             .flat_map(Filter::names);
         let missing: Vec<&str> = wanted

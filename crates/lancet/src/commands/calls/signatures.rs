@@ -134,10 +134,11 @@ impl Signatures {
     }
 
     fn compile(&self, place: &Place) {
+        let named = |name: &str| self.search.borrow_mut().ty(&place.name, name);
         let options = dwarf::Options {
             follow_structs: self.follow,
             only_const_strings: true,
-            ..dwarf::Options::default()
+            named: Some(&named),
         };
         let own = place.symbols.file().and_then(|file| file.try_clone().ok());
         for file in [own, place.symbols.debug_file()].into_iter().flatten() {

@@ -81,8 +81,8 @@ impl Summary {
 
     fn key(&self, function: &Function, line: Option<&Line>) -> Key {
         let name = match self.demangle {
-            true => readable(&function.name),
-            false => function.name.clone(),
+            true => readable(&function.shown()),
+            false => function.shown().into_owned(),
         };
         (name, line.map(Line::to_string).unwrap_or_default())
     }

@@ -11,10 +11,11 @@
 //!   1.07 ms    786,816      98,346      bigframe.so: 0x1140+0x5a, calls rb_yield
 //! ```
 
+use std::cmp::Reverse;
 use std::io::Write;
 use std::time::Duration;
 
-use export::figures::{grouped, pause};
+use export::figures::{grouped, pause, plural};
 use export::text::printable;
 use frames::live::stack::{Line, Stack};
 use serde_json::json;
@@ -25,7 +26,9 @@ use crate::cli::StackArgs;
 
 /// Frames below this share of their stack's cost are no one's fault.
 const SHARE: u32 = 20;
-/// So many of one stack are named.
+/// Stacks below this share of all are told together.
+const HARDLY: u32 = 100;
+/// So many of one stack are named, and so many stacks at least.
 const NAMED: usize = 5;
 
 /// Writes it, for people or with `--json` for programs; and what was measured, if it was.
@@ -35,7 +38,7 @@ pub fn write(
     args: &StackArgs,
     marked: Option<&Marked>,
 ) -> anyhow::Result<()> {
-    let scanned: Vec<(&Stack, Duration)> = subject
+    let mut scanned: Vec<(&Stack, Duration)> = subject
         .look
         .stacks
         .iter()
@@ -78,7 +81,12 @@ pub fn write(
         "bytes",
         "references"
     )?;
-    for (stack, cost) in &scanned {
+    // The costly ones first; what hardly counts, together.
+    scanned.sort_by_key(|(_, cost)| Reverse(*cost));
+    let counts = |(_, cost): &(&Stack, Duration)| *cost * HARDLY >= total;
+    let at_least = NAMED.min(scanned.len());
+    let (shown, rest) = scanned.split_at(scanned.partition_point(counts).max(at_least));
+    for (stack, cost) in shown {
         let thread = whose(stack);
         row(out, *cost, stack.used(), references(stack), &thread)?;
         let mut blamed: Vec<(&Line, Duration)> = stack
@@ -87,7 +95,7 @@ pub fn write(
             .filter_map(|line| Some((line, stack.scan_cost?.of(line.bytes(), line.objects?))))
             .filter(|(_, own)| *own * SHARE >= *cost)
             .collect();
-        blamed.sort_by_key(|(_, own)| std::cmp::Reverse(*own));
+        blamed.sort_by_key(|(_, own)| Reverse(*own));
         for (line, own) in blamed.into_iter().take(NAMED) {
             row(
                 out,
@@ -97,6 +105,20 @@ pub fn write(
                 &format!("  {}", place(subject, line)),
             )?;
         }
+    }
+    if !rest.is_empty() {
+        let count = rest.len() as u64;
+        row(
+            out,
+            rest.iter().map(|(_, cost)| *cost).sum(),
+            rest.iter().map(|(stack, _)| stack.used()).sum(),
+            rest.iter().map(|(stack, _)| references(stack)).sum(),
+            &format!(
+                "{} more {}",
+                grouped(count),
+                plural(count, "stack", "stacks")
+            ),
+        )?;
     }
     if let Some(marked) = marked {
         marked.write(out, subject.pid, total, false)?;

@@ -13,6 +13,8 @@
 //!                              app.rb:12 in block in serve
 //! ```
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use export::figures::{grouped, pause, plural, size};
@@ -24,6 +26,8 @@ use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
 use process::snapshot::Room;
 use serde_json::json;
+
+use super::repeats::stretches;
 
 /// A frame of this size is warned of: a few of them fill a fiber's stack, and each collection scans it.
 pub const BIG: u64 = 16 << 10;
@@ -77,31 +81,43 @@ pub fn text(out: &mut dyn Write, subject: &Subject, rows: usize) -> std::io::Res
     Ok(())
 }
 
-/// The biggest frames first, before everything else.
+/// The biggest frames first, before everything else; those of one place together, however many threads stand there.
 fn warnings(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
-    let all = subject
-        .look
-        .stacks
-        .iter()
-        .flat_map(|stack| stack.lines.iter().map(move |line| (stack, line)));
-    let mut big: Vec<(&Stack, &Line)> = all.filter(|(_, line)| line.bytes() >= BIG).collect();
-    big.sort_by_key(|(_, line)| std::cmp::Reverse(line.bytes()));
-    for (stack, line) in big {
-        let scanned = if line.objects.is_some() {
-            "; every collection scans it"
-        } else {
-            ""
+    let mut big: BTreeMap<(Reverse<u64>, String, bool), Vec<&Stack>> = BTreeMap::new();
+    for stack in &subject.look.stacks {
+        for line in stack.lines.iter().filter(|line| line.bytes() >= BIG) {
+            let key = (
+                Reverse(line.bytes()),
+                place(subject, line),
+                line.objects.is_some(),
+            );
+            big.entry(key).or_default().push(stack);
+        }
+    }
+    for ((Reverse(bytes), place, scanned), mut stacks) in big {
+        let bytes = grouped(bytes);
+        let (frames, them) = match stacks.len() as u64 {
+            1 => (format!("a frame of {bytes} bytes"), "it"),
+            count => (
+                format!("{} frames of {bytes} bytes", grouped(count)),
+                "them",
+            ),
         };
-        writeln!(
-            out,
-            "warning: {} has a frame of {} bytes on the stack of {}{scanned}",
-            place(subject, line),
-            grouped(line.bytes()),
-            match &stack.parked {
-                None => format!("thread {}", stack.thread.tid),
-                Some(_) => whose(stack),
-            }
-        )?;
+        stacks.dedup_by(|one, other| std::ptr::eq(*one, *other));
+        let first = match &stacks[0].parked {
+            None => format!("thread {}", stacks[0].thread.tid),
+            Some(_) => whose(stacks[0]),
+        };
+        let on = match stacks.len() as u64 - 1 {
+            0 => format!("the stack of {first}"),
+            more => format!("the stacks of {first} and {} more", grouped(more)),
+        };
+        let scans = if scanned {
+            format!("; every collection scans {them}")
+        } else {
+            String::new()
+        };
+        writeln!(out, "warning: {place} has {frames} on {on}{scans}")?;
     }
     Ok(())
 }
@@ -144,20 +160,28 @@ fn head(out: &mut dyn Write, stack: &Stack, room: &Room) -> std::io::Result<()> 
     };
     write!(out, "{kind}{}: ", whose(stack))?;
     let frames = |count: usize| plural(count as u64, "frame", "frames");
+    let used = size(used(stack));
     match (stack.lines.len(), stack.homeless.len()) {
-        (0, scripts) => write!(out, "{scripts} script {}", frames(scripts))?,
-        (count, _) => write!(
+        (0, scripts) => write!(
             out,
-            "{count} {}, {} in use, {} mapped{guard}{high_water}",
-            frames(count),
-            size(stack.used()),
+            "{} script {}",
+            grouped(scripts as u64),
+            frames(scripts)
+        )?,
+        (count, _) => write!(out, "{} {}", grouped(count as u64), frames(count))?,
+    }
+    match stack.inside() {
+        _ if stack.copied.is_some() => write!(out, ", {used} in use")?,
+        _ if stack.lines.is_empty() => {}
+        Some(_) => write!(out, ", {used} in use, inside of {}", size(room.mapped))?,
+        None => write!(
+            out,
+            ", {used} in use, {} mapped{guard}{high_water}",
             size(room.mapped)
         )?,
     }
     if let Some(copied) = stack.copied {
-        let copied = grouped(copied);
-        let used = size(used(stack));
-        write!(out, ", {used} in use, {copied} bytes copied at each switch")?;
+        write!(out, ", {} bytes copied at each switch", grouped(copied))?;
     }
     writeln!(out)?;
     if let Some(scanned) = stack.scanned() {
@@ -185,16 +209,31 @@ fn frames(
         writeln!(out, "{:>9} {:>10}{objects}", "bytes", "all")?;
     }
     let mut all = 0;
-    for line in stack.lines.iter().take(rows) {
-        all += line.bytes();
-        write!(out, "{:>9} {:>10}", grouped(line.bytes()), grouped(all))?;
-        if counted {
-            write!(out, " {:>8}", grouped(line.objects.unwrap_or(0)))?;
+    let shown = &stack.lines[..stack.lines.len().min(rows)];
+    let same = |one: &Line, other: &Line| {
+        (one.native.lookup, one.bytes(), &one.scripts)
+            == (other.native.lookup, other.bytes(), &other.scripts)
+    };
+    for stretch in stretches(shown, same) {
+        for line in stretch.first(shown) {
+            all += line.bytes();
+            write!(out, "{:>9} {:>10}", grouped(line.bytes()), grouped(all))?;
+            if counted {
+                write!(out, " {:>8}", grouped(line.objects.unwrap_or(0)))?;
+            }
+            writeln!(out, "  {}", place(subject, line))?;
+            script_lines(out, &line.scripts, if counted { 33 } else { 24 })?;
         }
-        writeln!(out, "  {}", place(subject, line))?;
-        for script in &line.scripts {
-            let indent = if counted { 33 } else { 24 };
-            writeln!(out, "{:indent$}{}", "", printable(&script.to_string()))?;
+        if let Some(again) = stretch.again() {
+            let more = stretch.more(shown);
+            let bytes: u64 = more.iter().map(Line::bytes).sum();
+            all += bytes;
+            write!(out, "{:>9} {:>10}", grouped(bytes), grouped(all))?;
+            if counted {
+                let objects = more.iter().filter_map(|line| line.objects).sum();
+                write!(out, " {:>8}", grouped(objects))?;
+            }
+            writeln!(out, "  … {again}")?;
         }
     }
     if stack.lines.len() > rows {
@@ -205,23 +244,29 @@ fn frames(
             stack.lines.len() - rows
         )?;
     }
-    let all_there = stack.lines.is_empty();
-    for script in &stack.homeless {
-        let script = script.to_string();
-        match all_there {
-            true => writeln!(out, "{:24}{}", "", printable(&script))?,
-            false => writeln!(
-                out,
-                "      and {}, whose native frame was not found",
-                printable(&script)
-            )?,
-        }
+    if stack.lines.is_empty() {
+        script_lines(out, &stack.homeless, 24)?;
+    } else if !stack.homeless.is_empty() {
+        writeln!(out, "      and, whose native frames were not found:")?;
+        script_lines(out, &stack.homeless, 24)?;
     }
     if let End::Lost(at) = stack.end {
         writeln!(
             out,
             "      the caller of {at:#x} could not be found; the rest is not known"
         )?;
+    }
+    Ok(())
+}
+
+fn script_lines(out: &mut dyn Write, scripts: &[Script], indent: usize) -> std::io::Result<()> {
+    for stretch in stretches(scripts, |one, other| one == other) {
+        for script in stretch.first(scripts) {
+            writeln!(out, "{:indent$}{}", "", printable(&script.to_string()))?;
+        }
+        if let Some(again) = stretch.again() {
+            writeln!(out, "{:indent$}… {again}", "")?;
+        }
     }
     Ok(())
 }
@@ -247,6 +292,8 @@ fn used(stack: &Stack) -> u64 {
 /// Whose stack it is.
 pub fn whose(stack: &Stack) -> String {
     match &stack.parked {
+        // A core has no names of threads.
+        None if stack.thread.name.is_empty() => stack.thread.tid.to_string(),
         None => format!("{} {}", stack.thread.tid, printable(&stack.thread.name)),
         Some(one) if one.object == 0 => format!("{}, parked", one.kind),
         Some(one) => format!("{} {:#x}, parked", one.kind, one.object),
@@ -273,6 +320,11 @@ pub fn place(subject: &Subject, line: &Line) -> String {
         return loaded.name().to_owned();
     };
     let text = match &function.name {
+        Some(name) if line.native.made_at_run_time() => format!(
+            "{}: {name}, in code made at run time at {:#x}",
+            loaded.name(),
+            line.native.ip
+        ),
         Some(name) => format!("{}: {name}+{:#x}", loaded.name(), function.offset),
         None => {
             let hints = loaded.hints(subject.memory, function.start);
@@ -333,6 +385,7 @@ pub fn json(out: &mut dyn Write, subject: &Subject) -> std::io::Result<()> {
                 "module": loaded.map(|loaded| loaded.path.to_string_lossy()),
                 "function": frame.function.as_ref().and_then(|function| function.name.clone()),
                 "offset": frame.function.as_ref().map(|function| function.offset),
+                "made_at_run_time": frame.native.made_at_run_time(),
                 "objects": frame.objects,
                 "scripts": scripts(&frame.scripts),
             });

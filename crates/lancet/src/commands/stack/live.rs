@@ -52,21 +52,27 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             .transpose()?;
         larger += show(&mut sink, &subject, args, marked.as_ref())?;
         if !look.all {
-            eprintln!(
-                "lancet: process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
-            );
+            eprintln!("lancet: {}", some_missed(pid));
             lost = true;
         }
     }
     verdict(args, larger, lost)
 }
 
-/// The stacks in core files.
+/// The stacks in core files: of several, those that can be read.
 pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     let (mut larger, mut lost) = (0, false);
     for path in &args.files {
-        let mut core = Core::open(path)?;
+        let mut core = match Core::open(path) {
+            Ok(core) => core,
+            Err(error) if args.files.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                eprintln!("lancet: {error}");
+                lost = true;
+                continue;
+            }
+        };
         let modules = core.modules();
         let (look, languages) = core.look(&modules, wants_fibers(args));
         let command = core.command().to_owned();
@@ -139,6 +145,13 @@ fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
     Ok(if lost { LOST } else { 0 })
 }
 
+/// Said where the list of what is parked was not read to its end.
+pub fn some_missed(pid: i32) -> String {
+    format!(
+        "process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
+    )
+}
+
 /// A collector scans those that are parked, too.
 fn wants_fibers(args: &StackArgs) -> bool {
     args.fibers || args.gc
@@ -153,7 +166,7 @@ fn open(pid: i32, fibers: bool) -> anyhow::Result<(Live, Look)> {
 /// Finds out what there is to know before a stop.
 pub fn attach(pid: i32) -> anyhow::Result<Live> {
     Status::read(pid)
-        .and_then(|status| status.check())
+        .and_then(|status| status.check_to_look())
         .map_err(explain)?;
     Live::open(pid).map_err(plain)
 }

@@ -1,4 +1,4 @@
-//! The agent's door in a guest, as crate `wire` lays it out: what the agent itself believes.
+//! The agent in a guest: its door, as crate `wire` lays it out (what the agent itself believes), and what it maps.
 
 use std::fs::{self, File};
 use std::mem::offset_of;
@@ -66,4 +66,27 @@ impl Door {
     pub fn deserted(&self) -> bool {
         self.half(offset_of!(Board, deserted)) != 0
     }
+}
+
+/// Writable mappings made with `MAP_NORESERVE` ("nr" in `smaps`): the agent's books, and few of a guest's own. Malloc's arenas
+/// begin at multiples of 64 MiB (`HEAP_MAX_SIZE`, malloc/arena.c of glibc) and come and go with threads.
+pub fn unreserved(pid: i32) -> usize {
+    const ARENA: u64 = 64 << 20;
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("the guest's smaps");
+    let mut candidate = false;
+    let mut found = 0;
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0].split_once('-') {
+            Some((start, _)) => {
+                let start = u64::from_str_radix(start, 16).expect("an address");
+                candidate = words[1] == "rw-p" && !start.is_multiple_of(ARENA);
+            }
+            None if words[0] == "VmFlags:" => {
+                found += usize::from(candidate && words.contains(&"nr"))
+            }
+            None => {}
+        }
+    }
+    found
 }

@@ -62,7 +62,7 @@ impl Snapshot {
             let [range, protection, offset, _, _, name, ..] = words[..] else {
                 continue;
             };
-            if !name.starts_with('/') {
+            if !name.starts_with('/') && name != "[vdso]" {
                 continue;
             }
             files.insert(format!("{range} {protection} {offset} {name}"));

@@ -51,26 +51,30 @@ impl Guest {
         keep: bool,
         args: &CallsArgs,
         image: &Image,
+        signatures: &Signatures,
     ) -> Result<Self, (Tracee, Error)> {
-        let mut tracing = match Tracing::at_exec(&mut tracee, image, options(args)) {
-            Ok(tracing) => tracing,
+        let mut guest = match Tracing::at_exec(&mut tracee, image, options(args)) {
+            Ok(tracing) => Guest::new(tracing, args),
             Err(error) => return Err((tracee, error)),
         };
+        if let Err(error) = guest.expect_first_picks(signatures) {
+            return Err((tracee, error));
+        }
         if keep {
             tracee.tell_signals();
         }
-        let needed = keep || tracing.arrives() == Arrives::AtThread;
+        let led = guest.tracing.arrives() == Arrives::AtThread;
+        let needed = keep || led;
         let gone = match needed {
-            true => tracee.go_on(tracing.arrives() == Arrives::AtThread),
+            true => tracee.go_on(led),
             false => tracee.let_go(),
         };
         if let Err(error) = gone {
             return Err((tracee, error));
         }
         if needed {
-            tracing.tie(Ties::Kept);
+            guest.tracing.tie(Ties::Kept);
         }
-        let mut guest = Guest::new(tracing, args);
         guest.life.keep = keep;
         guest.tracee = needed.then_some(tracee);
         Ok(guest)
@@ -235,6 +239,12 @@ impl Guest {
                 Says::Fork(child) => {
                     self.drain(tell);
                     steps.extend(self.adopt(child, args).map(Step::Child));
+                }
+                Says::Picked { place, target } => {
+                    let which = (place, target);
+                    if let Err(error) = self.picked(which, notice.tid, signatures, tell) {
+                        self.stumble(&error);
+                    }
                 }
                 Says::Script => {
                     let begun = self.tracing.script_begins();

@@ -8,10 +8,13 @@ use super::super::signatures::Signatures;
 use crate::cli::CallsArgs;
 use process::functions::Function;
 use process::heart;
-use process::hooks::{CALL_THROUGH, PROBE, Tracing, Wanted};
+use process::hooks::{PROBE, Role, Tracing, Wanted};
 use process::probes::Probe;
 use prototypes::{Detail, Place, Prototype};
 use wire::calls::want;
+
+/// So many system calls are not asked for by name.
+const MANY: usize = 100;
 
 /// How functions are hooked.
 pub struct Plan {
@@ -38,6 +41,11 @@ impl Plan {
         }
     }
 
+    /// Whether calls are told one by one.
+    pub fn tells(&self) -> bool {
+        self.copies
+    }
+
     /// Each function with the code that its calls are told from.
     pub fn all(
         &self,
@@ -45,10 +53,15 @@ impl Plan {
         functions: Vec<Function>,
         callers: Vec<Vec<u64>>,
     ) -> Vec<Wanted> {
+        // A condition fits few of all system calls, and that goes without saying.
+        let says = functions.len() < MANY || !functions[0].is_system_call();
         let functions = functions.into_iter().zip(callers);
         let wanted = functions.filter_map(|(function, callers)| {
             let prototype = signatures.of(&function.module, &function.name);
-            let asked = self.asked_of(&function, prototype.as_ref())?;
+            let asked = match says {
+                true => self.asked_of(&function, prototype.as_ref())?,
+                false => self.asks.of(prototype.as_ref()).ok()?,
+            };
             let copy = prototype
                 .as_ref()
                 .filter(|_| self.copies)
@@ -61,13 +74,11 @@ impl Plan {
                 stack: signatures.stack_of(&function.module, &function.name),
                 want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)) | asked.want,
                 callers,
-                probe: None,
                 copy: [copy.call, copy.exit],
                 asks: asked.words,
+                guard: asked.guard,
                 least_ticks: asked.least,
-                routine: CALL_THROUGH,
-                names: Vec::new(),
-                function,
+                ..Wanted::of(function)
             })
         });
         wanted.collect()
@@ -101,19 +112,30 @@ impl Plan {
                 false => Vec::new(),
             };
             Some(Wanted {
-                stack: Some(0),
                 want: self.want | want::PROBE | asked.want,
-                callers: Vec::new(),
                 probe: Some(probe.semaphore),
                 copy: [copy, probe.operands],
                 asks: asked.words,
+                guard: asked.guard,
                 least_ticks: asked.least,
                 routine: PROBE,
-                names: Vec::new(),
-                function: probe.function,
+                ..Wanted::of(probe.function)
             })
         });
         wanted.collect()
+    }
+
+    /// System calls, by number.
+    pub fn system_calls(&self, signatures: &Signatures, selection: &Selection) -> Vec<Wanted> {
+        let functions = selection.system_calls();
+        let callers = vec![Vec::new(); functions.len()];
+        let wanted = self.all(signatures, functions, callers).into_iter();
+        wanted
+            .map(|wanted| Wanted {
+                role: Role::SystemCall,
+                ..wanted
+            })
+            .collect()
     }
 
     /// What is wanted of the guest as it is now: symbols, and names of the script's language.

@@ -96,7 +96,7 @@ impl Form {
         };
         let mut heads = Vec::new();
         if !self.ltrace {
-            return vec![plain(&function.name)];
+            return vec![plain(&function.shown())];
         }
         if let Some(made) = &shown.made {
             let mut head = plain(&made.name);

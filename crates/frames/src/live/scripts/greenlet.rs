@@ -1,0 +1,87 @@
+//! Where a parked greenlet's native code goes on.
+//!
+//! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) notes its rsp as `stack_start`, has the other stack's bytes
+//! copied away, moves rsp and rbp over to the next greenlet's and has that one's bytes copied back:
+//!
+//! ```text
+//!   add %rax,%rsp             48 01 c4      by what the next one's `stack_start` is away from here
+//!   add %rax,%rbp             48 01 c5
+//!   call slp_restore_state
+//!   xor %rax,%rax             ◄─ here each goes on
+//!   mov 0x10(%rsp),%rbx
+//!   mov 0x8(%rsp),%rbp        its rbp at that time
+//! ```
+//!
+//! No other code adds to both. The function has no symbol, so it is looked for.
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Register};
+use vm::Memory;
+
+use crate::live::loaded::Modules;
+
+/// Every file of the module's has it in its name.
+const NAME: &str = "greenlet";
+/// `add %rax,%rsp`, `add %rax,%rbp`.
+const MOVES: [u8; 6] = [0x48, 0x01, 0xc4, 0x48, 0x01, 0xc5];
+/// Behind them as much is read.
+const AFTER: usize = 64;
+
+/// The place, and how far above rsp rbp is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resumed {
+    pub(super) ip: u64,
+    pub(super) bp_at: u64,
+}
+
+/// Looks for it in the files of the module.
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Resumed> {
+    let loaded = modules.iter().filter(|loaded| loaded.name().contains(NAME));
+    let mut found = loaded.filter_map(|loaded| {
+        let image = loaded.image(memory)?;
+        image.code().find_map(|code| {
+            let at = code
+                .bytes
+                .windows(MOVES.len())
+                .position(|six| six == MOVES)?
+                + MOVES.len();
+            let rest = &code.bytes[at..code.bytes.len().min(at + AFTER)];
+            let address = code.address.wrapping_add(at as u64);
+            read(rest, address.wrapping_add(loaded.bias))
+        })
+    });
+    found.next()
+}
+
+/// Reads what follows the two.
+fn read(code: &[u8], address: u64) -> Option<Resumed> {
+    let mut instructions = Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter();
+    let call = instructions.next()?;
+    if call.flow_control() != FlowControl::Call {
+        return None;
+    }
+    let restores = instructions.find(|instruction| {
+        instruction.code() == Code::Mov_r64_rm64
+            && instruction.op0_register() == Register::RBP
+            && instruction.memory_base() == Register::RSP
+            && instruction.memory_index() == Register::None
+    })?;
+    Some(Resumed {
+        ip: call.next_ip(),
+        bp_at: restores.memory_displacement64(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_debians_greenlet() {
+        let code = b"\xe8\xa4\xfd\xff\xff\x48\x31\xc0\x48\x8b\x5c\x24\x10\x48\x8b\x6c\x24\x08\x0f\xae\x54\x24\x04";
+        let ip = 0xd9cc;
+        let found = read(code, 0xd9c7);
+        assert_eq!(found, Some(Resumed { ip, bp_at: 8 }));
+        assert_eq!(read(&code[5..], 0xd9cc), None);
+        assert_eq!(read(&code[..10], 0xd9c7), None);
+    }
+}

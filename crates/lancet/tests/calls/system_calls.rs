@@ -1,0 +1,447 @@
+//! `-S`: system calls of live programs, told with what they were asked and gave, and the program no worse for it.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use crate::harness::{
+    Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, beside, fixtures, installed, lancet,
+    run, skip, soak,
+};
+use crate::machine::{program, start};
+use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
+
+const FIXTURE: &str = "system_calls.cpp";
+/// Nothing else, and nothing lost.
+const ALL: &[&str] = &["-L", "-S", "--max-wait", "30s"];
+
+/// The fixture in one mode: watched, counted, and opened and left while it works. It computes what it computes without us.
+fn holds(mode: &str, rounds: u64) {
+    let leave = match mode {
+        "jumps" => left_with_losses,
+        _ => left,
+    };
+    let _turn = beside();
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let rounds = (rounds * if soak() { 10 } else { 1 }).to_string();
+    let mut guest = start(&path, mode);
+    guest.tell(&rounds);
+    let truth = guest.find("answer ");
+    for show in [&["-T"][..], &["-c"], &["-x", "*@libc.so*"]] {
+        let arguments = [ALL, &["-o", "/dev/null"], show].concat();
+        let mut guest = start(&path, mode);
+        let before = Snapshot::take(guest.pid);
+        let watch = hooked(calls(guest.pid, &arguments));
+        guest.tell(&rounds);
+        let answer = guest.find("answer ");
+        assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
+        let output = leave(watch, mode);
+        text_holds(&before, guest.pid, mode, &output);
+        guest.ends_with_nothing(mode);
+
+        let mut guest = start(&path, mode);
+        guest.tell(&rounds);
+        for _ in 0..3 {
+            let watch = hooked(calls(guest.pid, &arguments));
+            leave(watch, mode);
+        }
+        let answer = guest.find("answer ");
+        assert_eq!(answer, truth, "{mode}, hooked and left, {show:?}");
+        guest.ends_with_nothing(mode);
+    }
+}
+
+#[test]
+fn calls_that_signals_end_or_that_are_made_again_are_as_they_were() {
+    holds("interrupted", 500);
+}
+
+#[test]
+fn handlers_leave_system_calls_by_longjmp() {
+    holds("jumps", 500);
+}
+
+#[test]
+fn threads_are_cancelled_in_them_and_unwound() {
+    holds("cancels", 100);
+}
+
+#[test]
+fn children_come_out_of_them() {
+    holds("children", 30);
+}
+
+#[test]
+fn threads_come_and_go() {
+    holds("storm", 100);
+}
+
+#[test]
+fn a_thread_waits_in_one_while_hooks_come_and_go() {
+    holds("blocks", 100_000);
+}
+
+/// The number in the row of a table.
+fn count(text: &str, name: &str) -> u64 {
+    let row = text
+        .lines()
+        .find(|line| line.split_whitespace().last() == Some(name));
+    let row = row.unwrap_or_else(|| panic!("no {name}: {text}"));
+    let count = row.split_whitespace().rev().nth(1);
+    count.and_then(|count| count.parse().ok()).expect(row)
+}
+
+#[test]
+fn a_million_of_four_threads_are_counted() {
+    const EACH: u64 = 125_000;
+    let _turn = beside();
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let mut guest = start(&path, "many");
+    let watch = hooked(calls(guest.pid, &[ALL, &["-c"]].concat()));
+    guest.tell(&EACH.to_string());
+    guest.find("answer ");
+    let output = left(watch, "many");
+    assert_eq!(count(&output.stdout, "getppid@SYS"), 4 * EACH, "{output:?}");
+    // Those of its standard input beside: the first was made before we came, the last has not returned.
+    let reads = count(&output.stdout, "read@SYS");
+    assert_eq!(reads, 4 * EACH, "{output:?}");
+    assert_eq!(count(&output.stdout, "openat@SYS"), 1, "{output:?}");
+    guest.ends_with_nothing("many");
+}
+
+/// What `strace` counts of a program is what we count, from its constructors on.
+#[test]
+fn strace_counts_the_same() {
+    let _turn = beside();
+    if !installed("strace") {
+        return skip("calls -S beside strace", "no strace");
+    }
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let folder = TempDir::new("strace");
+    let out = folder.join("out").display().to_string();
+    let path = path.to_str().expect("plain");
+    let script = format!("printf '50\\n' | {path} storm");
+    let names = ["getppid", "clone3", "exit_group", "munmap", "write"];
+    let table = |mut command: Command| {
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.code(), 0, "{output:?}");
+        std::fs::read_to_string(&out).expect("a table")
+    };
+    let mut strace = Command::new("strace");
+    strace.args([
+        "-f",
+        "-c",
+        "-U",
+        "calls,name",
+        "-o",
+        &out,
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let truth = table(strace);
+    let ours = {
+        let mut command = lancet();
+        command
+            .arg("calls")
+            .args(ALL)
+            .args(["-c", "-f", "-o", &out]);
+        command.args(["--", "sh", "-c", &script]);
+        table(command)
+    };
+    for name in ["getppid", "clone3"] {
+        let row = truth
+            .lines()
+            .find(|line| line.split_whitespace().last() == Some(name))
+            .unwrap_or_else(|| panic!("{name}: {names:?}: {truth}"));
+        let wanted: u64 = row.split_whitespace().next().unwrap().parse().expect(row);
+        assert_eq!(count(&ours, &format!("{name}@SYS")), wanted, "{ours}");
+    }
+}
+
+#[test]
+fn arguments_and_errors_are_those_of_each_call() {
+    const ROUNDS: u64 = 200;
+    let _turn = beside();
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let folder = TempDir::new("numbered");
+    let out = folder.join("out").display().to_string();
+    let mut guest = start(&path, "numbered");
+    let watch = hooked(calls(guest.pid, &[ALL, &["-o", &out]].concat()));
+    guest.tell(&ROUNDS.to_string());
+    guest.find("answer ");
+    left(watch, "numbered");
+    guest.ends_with_nothing("numbered");
+    let text = std::fs::read_to_string(&out).expect("lines");
+    let mut lines: HashMap<String, u64> = HashMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        *lines.entry(words.join(" ")).or_default() += 1;
+    }
+    for round in 0..ROUNDS {
+        let hex = match round {
+            0 => "0".into(),
+            round => format!("{round:#x}"),
+        };
+        for line in [
+            format!("lseek@SYS(1000, {round}, SEEK_SET) = -1 EBADF"),
+            format!("lseek@SYS(1001, {round}, SEEK_CUR) = -1 EBADF"),
+            format!("ftruncate@SYS(1002, {round}) = -1 EBADF"),
+        ] {
+            assert_eq!(lines.get(&line), Some(&1), "{line}: {text}");
+        }
+        let unknown = format!("unknown@SYS(700, {hex}, ");
+        let found = lines.keys().filter(|line| line.starts_with(&unknown));
+        assert!(
+            found.clone().count() == 1 && found.clone().all(|line| line.ends_with("= -1 ENOSYS")),
+            "{unknown}: {text}"
+        );
+    }
+}
+
+/// A child's are its own, also where it runs in its parent's memory as its parent's thread.
+#[test]
+fn what_children_call_is_not_told_of_their_parent() {
+    const ROUNDS: usize = 20;
+    let _turn = beside();
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let folder = TempDir::new("children");
+    let out = folder.join("out").display().to_string();
+    let mut guest = start(&path, "children");
+    let watch = hooked(calls(guest.pid, &[ALL, &["-o", &out]].concat()));
+    guest.tell(&ROUNDS.to_string());
+    guest.find("answer ");
+    left(watch, "children");
+    guest.ends_with_nothing("children");
+    let text = std::fs::read_to_string(&out).expect("lines");
+    let of = |name: &str| {
+        let begin = format!("{name}@SYS(");
+        text.lines().filter(|line| line.starts_with(&begin)).count()
+    };
+    assert_eq!(of("getuid"), 0, "{text}");
+    assert_eq!(of("execve"), 0, "{text}");
+    assert_eq!(of("getgid"), ROUNDS, "{text}");
+    assert_eq!(of("vfork"), ROUNDS, "{text}");
+    assert_eq!(of("wait4"), 5 * ROUNDS, "{text}");
+    let told = text.lines().filter(|line| line.starts_with("vfork@SYS("));
+    for line in told {
+        let child = line.rsplit("= ").next().and_then(|id| id.parse().ok());
+        assert!(child.is_some_and(|id: i32| id > 0), "{line}");
+    }
+}
+
+#[test]
+fn filters_conditions_and_recordings_are_those_of_calls() {
+    let _turn = beside();
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let folder = TempDir::new("filters");
+    let file = folder.join("file").display().to_string();
+    let told = |what: &[&str]| {
+        let mut guest = start(&path, "numbered");
+        let watch = hooked(calls(guest.pid, what));
+        guest.tell("50");
+        guest.find("answer ");
+        let output = left(watch, "filters");
+        guest.ends_with_nothing("filters");
+        output.stdout
+    };
+    let text = told(&["-x", "ftrunc*@SYS"]);
+    assert_eq!(text.lines().count(), 50, "{text}");
+    assert_eq!(text.matches("ftruncate@SYS(1002, ").count(), 50, "{text}");
+    let text = told(&["-x", "lseek@SYS", "--where", "arg1 == 1001 && arg2 >= 48"]);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let text = told(&["-x", "ftruncate@SYS", "--where", "ret == -9", "--json"]);
+    let calls = text
+        .lines()
+        .filter(|line| line.contains(r#""record":"call""#));
+    assert_eq!(calls.clone().count(), 50, "{text}");
+    for line in calls {
+        assert!(
+            line.contains(r#""function":"ftruncate","module":"SYS""#),
+            "{line}"
+        );
+        assert!(line.contains(r#""result":"-9""#), "{line}");
+    }
+    told(&["-L", "-S", "--record", &file]);
+    let replayed = |what: &[&str]| {
+        let mut command = lancet();
+        command.arg("calls").args(what).arg(&file);
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.code(), 0, "{output:?}");
+        output.stdout
+    };
+    for what in [
+        &["-x", "lseek@SYS"][..],
+        &["-S", "--where", "arg1 == 1000 || arg1 == 1001"],
+    ] {
+        let text = replayed(what);
+        assert_eq!(
+            text.matches("lseek@SYS(100").count(),
+            100,
+            "{what:?}: {text}"
+        );
+    }
+    assert_eq!(count(&replayed(&["-c"]), "ftruncate@SYS"), 50);
+}
+
+/// Each in its own way: by attach, by start.
+#[test]
+fn the_last_ones_are_told() {
+    let _turn = beside();
+    let folder = TempDir::new("last");
+    let out = folder.join("out").display().to_string();
+    let told = |output: Output, code: i32| {
+        assert_eq!(output.code(), code, "{output:?}");
+        let text = std::fs::read_to_string(&out).expect("lines");
+        for wanted in [
+            "write@SYS(1, \"last\", 4)",
+            "exit_group@SYS(7) <return not told>",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+    };
+    let words = ["sh", "-c", "read line; printf last; exit 7"];
+    let mut command = lancet();
+    command.arg("calls").args(ALL).args(["-o", &out, "--"]);
+    command.args(words);
+    told(run(&mut command, LIMIT), 7);
+
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    let mut guest = Guest::start("last", command);
+    let watch = hooked(calls(guest.pid, &[ALL, &["-o", &out]].concat()));
+    guest.tell("");
+    let (_, status) = guest.end();
+    assert_eq!(status.code(), Some(7));
+    told(watch.end(), 0);
+}
+
+/// The line of the script that asked for it.
+#[test]
+fn scripts_are_told_with_their_lines() {
+    let _turn = beside();
+    let folder = TempDir::new("scripts");
+    let out = folder.join("out").display().to_string();
+    for (interpreter, name, script) in [
+        (
+            "ruby",
+            "a.rb",
+            "def show\n  $stdout.syswrite(\"shown\\n\")\nend\nshow\n",
+        ),
+        (
+            "python3",
+            "a.py",
+            "import os\ndef show():\n    os.write(1, b'shown\\n')\nshow()\n",
+        ),
+        (
+            "perl",
+            "a.pl",
+            "sub show {\n  syswrite(STDOUT, \"shown\\n\");\n}\nshow();\n",
+        ),
+        (
+            "php",
+            "a.php",
+            "<?php\nfunction show() {\n  fwrite(STDOUT, \"shown\\n\");\n}\nshow();\n",
+        ),
+    ] {
+        if !installed(interpreter) {
+            skip("calls -S of a script", format_args!("no {interpreter}"));
+            continue;
+        }
+        let path = folder.join(name);
+        std::fs::write(&path, script).expect("a script");
+        let mut command = lancet();
+        command
+            .arg("calls")
+            .args(["--max-wait", "30s", "-x", "write@SYS", "-o", &out, "--"]);
+        command.arg(interpreter).arg(&path);
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.code(), 0, "{output:?}");
+        let text = std::fs::read_to_string(&out).expect("lines");
+        let line = script
+            .lines()
+            .position(|line| line.contains("shown"))
+            .expect("one")
+            + 1;
+        let wanted = format!("{name}:{line} in '");
+        let found = text
+            .lines()
+            .find(|line| line.contains("write@SYS(1, \"shown\\n\", 6)"));
+        let found = found.unwrap_or_else(|| panic!("{interpreter}: {text} {}", output.stderr));
+        assert!(
+            found.contains(&wanted) && found.ends_with("show'"),
+            "{found}"
+        );
+    }
+}
+
+/// `kill -9` of lancet at random instants; then it is opened again, and left.
+#[test]
+fn a_kill_at_any_instant_leaves_the_guest_computing() {
+    let _turn = beside();
+    let Some(path) = program(FIXTURE) else {
+        return;
+    };
+    let mut random = Random::new("calls -S killed");
+    for mode in ["interrupted", "storm", "blocks"] {
+        let rounds = match mode {
+            "blocks" => "2000000",
+            "storm" => "3000",
+            _ => "4000",
+        };
+        let mut guest = start(&path, mode);
+        guest.tell(rounds);
+        let truth = guest.find("answer ");
+        guest.ends_with_nothing(mode);
+        let mut guest = start(&path, mode);
+        let before = Snapshot::take(guest.pid);
+        guest.tell(rounds);
+        for _ in 0..if soak() { 40 } else { 4 } {
+            let watch = Watch::start(calls(guest.pid, &["-L", "-S", "-o", "/dev/null"]));
+            std::thread::sleep(std::time::Duration::from_micros(random.below(500_000)));
+            watch.kill();
+        }
+        let watch = hooked(calls(guest.pid, &["-L", "-S", "-c", "-o", "/dev/null"]));
+        assert_eq!(guest.find("answer "), truth, "{mode}");
+        let output = left(watch, mode);
+        text_holds(&before, guest.pid, mode, &output);
+        guest.ends_with_nothing(mode);
+    }
+}
+
+/// Nearly all there are in the C library, the loader and the interpreters.
+#[test]
+fn nearly_every_one_can_be_hooked() {
+    let _turn = beside();
+    let script = fixtures().join("ruby/states/sleep.rb");
+    if !installed("ruby") {
+        return skip("calls -S of a Ruby", "no ruby");
+    }
+    let mut command = Command::new("ruby");
+    command.arg(script);
+    let guest = Guest::start("sleep", command);
+    guest.expect("ready");
+    let mut watch = Watch::start(calls(guest.pid, ALL));
+    let line = watch.until("lancet: process ");
+    left(watch, "coverage");
+    let (_, rest) = line
+        .split_once("system calls at ")
+        .unwrap_or_else(|| panic!("{line}"));
+    let mut numbers = rest
+        .split(' ')
+        .filter_map(|word| word.parse::<usize>().ok());
+    let (hooked, all) = (numbers.next().expect(rest), numbers.next().expect(rest));
+    assert!(all > 300 && hooked * 100 >= all * 97, "{line}");
+    drop(guest);
+}

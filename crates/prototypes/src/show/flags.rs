@@ -1,0 +1,40 @@
+//! A word by the names of its bits.
+
+use super::number::{self, Base};
+
+/// `O_WRONLY|O_CREAT|0x8`: bits by their names, the rest as a number.
+pub(super) fn flags(word: u64, names: &[(Box<str>, i64)]) -> String {
+    let named = |wanted: u64| names.iter().find(|(_, bits)| *bits as u64 == wanted);
+    if let Some((name, _)) = named(word) {
+        return name.to_string();
+    }
+    let (mut rest, mut parts) = (word, Vec::new());
+    for (name, bits) in names.iter().map(|(name, bits)| (name, *bits as u64)) {
+        if bits != 0 && rest & bits == bits {
+            parts.push(name.to_string());
+            rest &= !bits;
+        }
+    }
+    if rest != 0 || parts.is_empty() {
+        let mut number = String::new();
+        number::integer(rest, 8, false, Base::Guess, &mut number);
+        parts.push(number);
+    }
+    parts.join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_have_names_and_the_rest_is_a_number() {
+        let names = [("O_RDONLY", 0), ("O_WRONLY", 1), ("O_CREAT", 64)];
+        let names = names.map(|(name, bits)| (name.into(), bits));
+        let shown = [0, 1, 65, 64 | 8, 8].map(|word| flags(word, &names));
+        assert_eq!(
+            shown,
+            ["O_RDONLY", "O_WRONLY", "O_WRONLY|O_CREAT", "O_CREAT|8", "8"]
+        );
+    }
+}

@@ -1,0 +1,305 @@
+//! Probes in mid-function: at a nop that was compiled in for them (`usdt`), and around a `syscall` instruction.
+//!
+//! Registers and flags are left alone (`stub.rs`). Which instructions are stolen depends on what the probe is for:
+//!
+//! ```text
+//!   nop      [mov …] nop [mov …]        it and what follows; where somebody jumps to just behind it, what precedes it
+//!   before   [mov $39,%eax] syscall     what precedes it. The instruction stays where it is: what the kernel knows of a thread by
+//!                                       its address (a restart, a cancellation, unwinding rules) stays right
+//!   from     syscall [cmp …; ja …]      the instruction behind the system call and what follows
+//!   way back stub: […] [jmp back]       where a hook has moved what precedes the system call: the jump at its end
+//! ```
+
+use alloc::vec::Vec;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+
+use crate::pads::{Pads, crosses_page, padding};
+use crate::plan::{Function, Options, Patch, ends, movable};
+use crate::refusal::Refusal;
+use crate::relocate::Relocated;
+use crate::stub::{Destination, Stub, long_jump, probe, short_jump};
+use crate::targets::Targets;
+
+/// What the probe's instruction is, and so which others may be stolen. See the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// A nop.
+    Nop,
+    /// It stays where it is, and whoever comes to it passes the probe just before.
+    Before,
+    /// What precedes it stays where it is.
+    From,
+}
+
+/// A probe that can be hooked.
+#[derive(Clone, Debug)]
+pub struct ProbePlan {
+    /// Its instruction.
+    pub site: u64,
+    /// Where the patch begins.
+    pub patch_at: u64,
+    /// Bytes from there on that the stub runs in their place.
+    pub stolen: usize,
+    bytes: Vec<u8>,
+    /// A short jump stands at `patch_at`, and the long one here; and what stood here.
+    pad: Option<(u64, [u8; 5])>,
+    before: Relocated,
+    after: Relocated,
+}
+
+/// Decides how the probe at `site` is hooked, an address within `function` (or behind any place where an instruction is known
+/// to begin: the function is decoded from its entry on).
+///
+/// # Errors
+/// What could not be proven.
+pub fn plan(
+    function: &Function<'_>,
+    site: u64,
+    spot: Spot,
+    targets: &Targets,
+    pads: &mut Pads,
+    options: Options,
+) -> Result<ProbePlan, Refusal> {
+    let decoder = Decoder::with_ip(64, function.code, function.entry, DecoderOptions::NONE);
+    let mut near: Vec<Instruction> = Vec::new();
+    for instruction in decoder {
+        // Five bytes on both sides of it.
+        if instruction.ip() >= site + 6 {
+            break;
+        }
+        if instruction.next_ip() + 5 > site {
+            near.push(instruction);
+        }
+    }
+    let at = near
+        .iter()
+        .position(|instruction| {
+            instruction.ip() == site
+                && (spot != Spot::Nop || instruction.mnemonic() == Mnemonic::Nop)
+        })
+        .ok_or(Refusal::Undecodable)?;
+    let around = Around {
+        function,
+        near: &near,
+        at,
+        targets,
+        options,
+    };
+    let starts = match spot {
+        Spot::Nop => 0..at + 1,
+        Spot::Before => 0..at,
+        Spot::From => at..at + 1,
+    };
+    let nearest = starts.end.saturating_sub(1);
+    let mut first = Refusal::TooShort;
+    for width in [5, 2] {
+        for start in starts.clone().rev() {
+            let stolen = match spot {
+                Spot::Before => around.steal_before(start, width),
+                Spot::Nop | Spot::From => around.steal(start, width),
+            };
+            match stolen.and_then(|plan| plan.take(width, pads)) {
+                Ok(plan) if width == 5 => return Ok(plan),
+                Ok(plan) => {
+                    if let Some(pad) = pads.take_near(plan.patch_at) {
+                        return Ok(ProbePlan {
+                            pad: Some(pad),
+                            ..plan
+                        });
+                    }
+                }
+                // Another says why the first did not do.
+                Err(Refusal::TooShort) if spot == Spot::Before => {}
+                Err(refusal) if width == 5 && (start == nearest || first == Refusal::TooShort) => {
+                    first = refusal;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    Err(first)
+}
+
+/// The instructions around a probe's.
+struct Around<'a> {
+    function: &'a Function<'a>,
+    near: &'a [Instruction],
+    /// Which of them is the probe's.
+    at: usize,
+    targets: &'a Targets,
+    options: Options,
+}
+
+impl Around<'_> {
+    fn code_from(&self, at: u64) -> &[u8] {
+        let offset = (at - self.function.entry) as usize;
+        self.function.code.get(offset..).unwrap_or_default()
+    }
+
+    /// From instruction `start` up to the probe's, which stays.
+    fn steal_before(&self, start: usize, width: usize) -> Result<ProbePlan, Refusal> {
+        let stolen = &self.near[start..self.at];
+        let site = self.near[self.at].ip();
+        let at = stolen.first().ok_or(Refusal::TooShort)?.ip();
+        if stolen.iter().any(Instruction::is_invalid) {
+            return Err(Refusal::Undecodable);
+        }
+        if stolen
+            .iter()
+            .any(|instruction| instruction.flow_control() != FlowControl::Next)
+        {
+            return Err(Refusal::Immovable);
+        }
+        let length = (site - at) as usize;
+        if length < width {
+            return Err(Refusal::TooShort);
+        }
+        // Whoever jumps to the instruction itself would not be seen.
+        if !self.targets.within(at + 1..site + 1).is_empty() {
+            return Err(Refusal::BranchInto);
+        }
+        if crosses_page(at, width as u64) {
+            return Err(Refusal::PageCrossing);
+        }
+        Ok(ProbePlan {
+            site,
+            patch_at: at,
+            stolen: length,
+            bytes: self.code_from(at)[..width].to_vec(),
+            pad: None,
+            before: Relocated::of(stolen, false)?,
+            after: Relocated::way_to(site)?,
+        })
+    }
+
+    /// From instruction `start` on, the probe's included.
+    fn steal(&self, start: usize, width: usize) -> Result<ProbePlan, Refusal> {
+        let (near, nop) = (&self.near[start..], self.at - start);
+        let at = near.first().ok_or(Refusal::TooShort)?.ip();
+        let code = self.code_from(at);
+        let (mut length, mut count, mut ended) = (0, 0, false);
+        while length < width || count <= nop {
+            if ended {
+                let rest = code.get(length..).unwrap_or_default();
+                if count > nop && length + padding(rest, at + length as u64) >= width {
+                    break;
+                }
+                return Err(Refusal::TooShort);
+            }
+            let instruction = near.get(count).ok_or(Refusal::TooShort)?;
+            if instruction.is_invalid() {
+                return Err(Refusal::Undecodable);
+            }
+            if count < nop && instruction.flow_control() != FlowControl::Next {
+                return Err(Refusal::Immovable);
+            }
+            length += instruction.len();
+            movable(instruction, length, width)?;
+            if instruction.mnemonic() == Mnemonic::Call && self.options.shadow_stack {
+                return Err(Refusal::ShadowStack);
+            }
+            ended = ends(instruction);
+            count += 1;
+        }
+        if !self.targets.within(at + 1..at + width as u64).is_empty()
+            || targets_the_nop(self.targets, at, near[nop].ip())
+        {
+            return Err(Refusal::BranchInto);
+        }
+        if crosses_page(at, width as u64) {
+            return Err(Refusal::PageCrossing);
+        }
+        Ok(ProbePlan {
+            site: near[nop].ip(),
+            patch_at: at,
+            stolen: length,
+            bytes: code.get(..width).ok_or(Refusal::TooShort)?.to_vec(),
+            pad: None,
+            before: Relocated::of(&near[..nop], false)?,
+            after: Relocated::of(&near[nop..count], !ended)?,
+        })
+    }
+}
+
+/// Whoever jumps straight to the nop would not be seen, where the patch begins before it and ends before it.
+fn targets_the_nop(targets: &Targets, at: u64, nop: u64) -> bool {
+    nop != at && !targets.within(nop..nop + 1).is_empty()
+}
+
+impl ProbePlan {
+    /// With the padding that it needs, unless another hook has that.
+    fn take(self, width: usize, pads: &mut Pads) -> Result<Self, Refusal> {
+        let end = self.patch_at + width as u64;
+        let stolen = self.patch_at + self.stolen as u64;
+        match stolen >= end || pads.take(stolen..end) {
+            true => Ok(self),
+            false => Err(Refusal::TooShort),
+        }
+    }
+
+    /// The probe of a system call at `site` whose preceding instructions a hook's stub runs: they end at `at` in the stub with the jump
+    /// back to it. `None` if there is no such jump.
+    pub fn on_way_back(stub: &[u8], at: u64, site: u64) -> Option<Self> {
+        let mut decoder = Decoder::with_ip(64, stub, at, DecoderOptions::NONE);
+        let back = decoder.iter().find(|instruction| {
+            instruction.code() == iced_x86::Code::Jmp_rel32_64
+                && instruction.near_branch_target() == site
+        })?;
+        let offset = (back.ip() - at) as usize;
+        if crosses_page(back.ip(), 5) {
+            return None;
+        }
+        Some(ProbePlan {
+            site,
+            patch_at: back.ip(),
+            stolen: back.len(),
+            bytes: stub.get(offset..offset + 5)?.to_vec(),
+            pad: None,
+            before: Relocated::of(&[], false).ok()?,
+            after: Relocated::way_to(site).ok()?,
+        })
+    }
+
+    /// The stub for address `at`; `to.routine` is `trampoline_probe`. It has no `original`: [`Stub::original`] is where it goes on
+    /// behind the probe's routine.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
+    pub fn stub(&self, at: u64, to: Destination) -> Result<Stub, Refusal> {
+        let whole = probe(&self.before, &self.after, to).ok_or(Refusal::Immovable)?;
+        let encoded = whole.encode(at)?;
+        let after = encoded.moves.iter().find(|(from, _)| *from == self.site);
+        Ok(Stub {
+            at,
+            original: after.map_or(at, |(_, to)| *to),
+            bytes: encoded.bytes,
+            moves: encoded.moves,
+        })
+    }
+
+    /// A stub of this plan is never longer.
+    pub fn most(&self) -> usize {
+        self.before.most() + self.after.most() + 6 * 16
+    }
+
+    /// What is written into the module, in this order.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfReach`], if the stub is more than 2 GiB away.
+    pub fn patches(&self, stub: u64) -> Result<Vec<Patch>, Refusal> {
+        let patch = |at, old: &[u8], new| Patch {
+            at,
+            old: old.to_vec(),
+            new,
+        };
+        let at = self.patch_at;
+        Ok(match self.pad {
+            None => alloc::vec![patch(at, &self.bytes, long_jump(at, stub)?)],
+            Some((pad, was)) => alloc::vec![
+                patch(pad, &was, long_jump(pad, stub)?),
+                patch(at, &self.bytes, short_jump(at, pad)),
+            ],
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a function makes system calls, and which.
+//!
+//! The number is in eax (System V ABI, x86-64 supplement, A.2.1), mostly put there by an instruction just before, and then it is
+//! the same at each turn.
+
+use alloc::vec::Vec;
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, OpKind, Register,
+};
+
+/// One `syscall` instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its address; or that of a `call` of a function that makes one ([`Site::called`]).
+    pub at: u64,
+    /// What stands behind it.
+    pub next: u64,
+    /// It calls a function that does nothing else, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on the
+    /// stack: [`Unfit::Cancelled`].
+    pub called: bool,
+    /// Its number, if that is the same at each turn: unless somebody jumps to behind [`Site::set_at`].
+    pub number: Option<u32>,
+    /// The instruction that sets it.
+    pub set_at: u64,
+    /// What stands behind it is never reached with the number that it has: `exit` and `exit_group`.
+    pub ends: bool,
+    /// Why there can be no probe around it.
+    pub refused: Option<Unfit>,
+}
+
+/// Why there can be no probe around a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// `rt_sigreturn`: unwinders and debuggers know it by its bytes.
+    #[error("it is the way back from signal handlers, which unwinders know by its bytes")]
+    SignalReturn,
+    /// musl's `__unmapself`.
+    #[error("it is made on a stack that was just given away")]
+    NoStack,
+    /// glibc's since 2.41.
+    #[error("the C library cancels threads by whether they stand between its instructions")]
+    Cancelled,
+}
+
+const MUNMAP: u32 = 11;
+const RT_SIGRETURN: u32 = 15;
+const EXIT: u32 = 60;
+const EXIT_GROUP: u32 = 231;
+
+/// The system calls of a function with this code, which begins at `at`.
+pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
+    let mut info = InstructionInfoFactory::new();
+    let mut found: Vec<Site> = Vec::new();
+    let (mut number, mut set_at) = (None, at);
+    // Instructions since a flag was looked at; and whether a branch came of it, the last one.
+    let (mut since_flag, mut branched) = (usize::MAX, false);
+    // The last `munmap` with nothing that uses the stack behind it.
+    let mut gave_away: Option<usize> = None;
+    for instruction in Decoder::with_ip(64, code, at, DecoderOptions::NONE) {
+        if instruction.mnemonic() == Mnemonic::Syscall {
+            let refused = match (number, gave_away) {
+                (Some(RT_SIGRETURN), _) => Some(Unfit::SignalReturn),
+                (Some(EXIT), Some(before)) => {
+                    found[before].refused = Some(Unfit::NoStack);
+                    Some(Unfit::NoStack)
+                }
+                (None, _) if branched => Some(Unfit::Cancelled),
+                _ => None,
+            };
+            gave_away = (number == Some(MUNMAP)).then_some(found.len());
+            found.push(Site {
+                at: instruction.ip(),
+                next: instruction.next_ip(),
+                called: false,
+                number,
+                set_at,
+                ends: matches!(number, Some(EXIT | EXIT_GROUP)),
+                refused,
+            });
+            number = None;
+            continue;
+        }
+        if instruction.flow_control() != FlowControl::Next || uses_stack(&instruction) {
+            gave_away = None;
+        }
+        since_flag = match is_cancel_check(&instruction) {
+            true => 0,
+            false => since_flag.saturating_add(1),
+        };
+        if instruction.flow_control() != FlowControl::Next {
+            let conditional = instruction.flow_control() == FlowControl::ConditionalBranch;
+            branched = conditional && since_flag <= 2;
+        }
+        match set(&instruction) {
+            Some(known) => (number, set_at) = (Some(known), instruction.ip()),
+            None if instruction.flow_control() != FlowControl::Next => number = None,
+            None => {
+                let used = info.info(&instruction).used_registers();
+                let writes = used.iter().any(|used| {
+                    used.register().full_register() == Register::RAX
+                        && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
+                });
+                if writes {
+                    number = None;
+                }
+            }
+        }
+    }
+    found
+}
+
+fn uses_stack(instruction: &Instruction) -> bool {
+    instruction.is_stack_instruction() || instruction.memory_base() == Register::RSP
+}
+
+/// The number that an instruction puts into rax.
+fn set(instruction: &Instruction) -> Option<u32> {
+    match instruction.code() {
+        Code::Mov_r32_imm32 if instruction.op0_register() == Register::EAX => {
+            Some(instruction.immediate32())
+        }
+        Code::Mov_rm64_imm32 if instruction.op0_register() == Register::RAX => {
+            Some(instruction.immediate32())
+        }
+        Code::Xor_r32_rm32 | Code::Xor_rm32_r32
+            if instruction.op1_kind() == OpKind::Register
+                && instruction.op0_register() == Register::EAX
+                && instruction.op1_register() == Register::EAX =>
+        {
+            Some(0)
+        }
+        _ => None,
+    }
+}
+
+/// glibc's `__syscall_cancel_arch` (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S, 2.41) and musl's `__syscall_cp_asm` look at a
+/// flag that their first argument points to, and jump away if it is set; a handler counts on that no thread stands between there and
+/// the system call but within these bounds.
+fn is_cancel_check(instruction: &Instruction) -> bool {
+    let by_memory = instruction.op0_kind() == OpKind::Memory
+        && instruction.memory_base() == Register::RDI
+        && instruction.memory_displacement64() == 0
+        && instruction.memory_index() == Register::None;
+    let loads = instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_register() == Register::EAX
+        && instruction.op1_kind() == OpKind::Memory
+        && instruction.memory_base() == Register::RDI
+        && instruction.memory_displacement64() == 0;
+    loads || (by_memory && matches!(instruction.mnemonic(), Mnemonic::Test | Mnemonic::Cmp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: &[u8]) -> Vec<Site> {
+        sites(code, 0x1000)
+    }
+
+    #[test]
+    fn a_number_is_what_was_put_into_eax_last() {
+        // mov $39,%eax; syscall; mov %eax,%edx; syscall; xor %eax,%eax; syscall
+        let code = [
+            0xb8, 39, 0, 0, 0, 0x0f, 5, 0x89, 0xc2, 0x0f, 5, 0x31, 0xc0, 0x0f, 5,
+        ];
+        let numbers: Vec<_> = of(&code)
+            .iter()
+            .map(|site| (site.at, site.number))
+            .collect();
+        assert_eq!(
+            numbers,
+            [(0x1005, Some(39)), (0x1009, None), (0x100d, Some(0))]
+        );
+        // Another path leads there: mov $39,%eax; je +0; mov %rdi,%rax; syscall
+        let code = [0xb8, 39, 0, 0, 0, 0x74, 0, 0x48, 0x89, 0xf8, 0x0f, 5];
+        assert_eq!(of(&code)[0].number, None);
+    }
+
+    #[test]
+    fn those_that_cannot_bear_a_probe_are_known() {
+        // mov $15,%rax; syscall
+        let back = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 5];
+        assert_eq!(of(&back)[0].refused, Some(Unfit::SignalReturn));
+        // musl: mov $11,%eax; syscall; xor %rdi,%rdi; mov $60,%eax; syscall
+        let unmap = [
+            0xb8, 11, 0, 0, 0, 0x0f, 5, 0x48, 0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 5,
+        ];
+        assert!(
+            of(&unmap)
+                .iter()
+                .all(|site| site.refused == Some(Unfit::NoStack))
+        );
+        // glibc 2.41: mov (%rdi),%eax; test $8,%al; jne +0; mov %rsi,%rax; syscall
+        let cancel = [0x8b, 0x07, 0xa8, 8, 0x75, 0, 0x48, 0x89, 0xf0, 0x0f, 5];
+        assert_eq!(of(&cancel)[0].refused, Some(Unfit::Cancelled));
+    }
+}
