@@ -72,7 +72,14 @@ fn asks(language: &'static str, functions: &[Function]) {
                 }
                 let condition = condition.replace('$', function.word);
                 let what = format!("{interpreter}: {} {condition}", function.name);
-                let (table, output) = counted(function.name, &condition, &what);
+                let (mut table, mut output) = counted(function.name, &condition, &what);
+                // What an old frame left on the stack may look like an address in the function; after another round it is
+                // mostly gone.
+                for _ in 0..3 {
+                    if output.stderr.contains("is about to go on in its first") {
+                        (table, output) = counted(function.name, &condition, &what);
+                    }
+                }
                 let expected = of_round * ROUNDS;
                 assert_eq!(calls_that(&table), expected, "{what}: {table}{output:?}");
             }
