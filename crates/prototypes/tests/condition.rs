@@ -434,7 +434,6 @@ impl Values for Vm {
     }
 
     fn fetch(&mut self, text: &mut Text, into: &mut [u8]) -> Option<usize> {
-        // In small pieces.
         let from = text.at as usize;
         let piece = &TEXT[from..TEXT.len().min(from + 3)];
         into[..piece.len()].copy_from_slice(piece);
@@ -488,13 +487,10 @@ fn values_of_a_vm_are_counted_and_compared_as_it_has_them() {
         ("arg1 != 5", of_c, [2, 0, 0], 0, false),
         ("arg1 < 100.5", of_c, [100, 0, 0], 0, true),
         ("arg1 ~ \"CT 1\"", of_c, [3, 0, 0], 0, true),
-        ("arg1 ~* \"select\"", of_c, [3, 0, 0], 0, true),
         ("arg1 == \"SELECT 1\"", of_c, [3, 0, 0], 0, true),
-        ("arg1 == \"SELECT\"", of_c, [3, 0, 0], 0, false),
         ("arg1 !~ \"SELECT\"", of_c, [2, 0, 0], 0, false),
         ("ret == 7 && arg1 ~ \"S\"", of_c, [3, 0, 0], 7, true),
         ("ret == 7 && arg1 ~ \"S\"", of_c, [3, 0, 0], 8, false),
-        // Taken for a word of C where that is said.
         ("arg1:u64 == 3 && arg1 ~ \"S\"", of_c, [3, 0, 0], 0, true),
     ] {
         let held = holds(condition, described, gp, rax);
