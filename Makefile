@@ -19,8 +19,9 @@ FUZZ := 60
 PERLS := 5.32 5.36 5.40
 PHPS := 7.4 8.2 8.4
 SCRIPTS := $(PYTHONS:%=python-%) $(PERLS:%=perl-%) $(PHPS:%=php-%)
-# The tests of `calls` that other versions may fail: libraries loaded late, drivers, coroutines, raises.
-OF_VERSIONS := late:: drivers:: coroutines:: nasty::
+# The tests of `calls` that other versions may fail: libraries loaded late, drivers, coroutines, raises, lines through libraries,
+# values in conditions.
+OF_VERSIONS := late:: drivers:: coroutines:: nasty:: through:: compared::
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/release/lancet
 

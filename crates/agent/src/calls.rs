@@ -14,6 +14,7 @@ mod places;
 mod pool;
 mod probes;
 mod pulse;
+mod scalars;
 mod scripted;
 mod system_calls;
 mod values;
@@ -433,7 +434,7 @@ fn tell_end(
                 _ => places::current(lane, calls, board).1,
             };
             // SAFETY: the command wrote the condition.
-            unsafe { asked::at_return(hook.asks_return, (frame, stack), results, took, bits) }
+            unsafe { asked::at_return(hook.asks_return, (frame, stack), results, took, bits, kept) }
         };
         if took < hook.least_ticks || !meets() {
             return;

@@ -16,8 +16,13 @@
 //! As words: operation in bits 0..8, `a` in 8..16, `b` in 16..32, `c` in 32..64, as an [`Op`]; numbers from
 //! 64 on. What cannot be read fails its test, whatever the test.
 
+mod search;
+
+use crate::describe::What;
 use crate::op::{Op, Source, Width};
 use crate::run::{Registers, Returned};
+use crate::value::{Item, NoValues, Value, Values};
+use search::{InMemory, literal, search};
 
 /// Bytes of a text that are looked at.
 pub const LONGEST_TEXT: u64 = 4096;
@@ -26,8 +31,6 @@ pub const LONGEST_SOUGHT: usize = 64;
 /// Lines that a condition can tell apart.
 pub const MOST_LINES: usize = 32;
 
-/// Read at once.
-const PIECE: usize = 256;
 const PAGE: u64 = 4096;
 
 /// What a number is taken from.
@@ -39,6 +42,8 @@ pub enum Place {
     ReturnedSse,
     /// How long the call took, in cycles.
     Elapsed,
+    /// The value that was looked up last, if it is a whole number.
+    Value,
 }
 
 /// How a word is taken as a number.
@@ -95,6 +100,12 @@ pub enum Step<'a> {
     Text(Source, How, &'a [u8], Length),
     /// The line of the script has this bit.
     Line(u8),
+    /// Looks up a value of a language VM, for the step that follows.
+    Value(Item),
+    /// Looks at the text that this value is: how, for what.
+    ValueText(How, &'a [u8]),
+    /// Whether this value is nothing, or `false`: something.
+    Nothing(bool),
     /// The flag is this.
     Constant(bool),
     /// The flag is turned.
@@ -112,9 +123,31 @@ const CONSTANT: u8 = 67;
 const NOT: u8 = 68;
 const SKIP_UNLESS: u8 = 69;
 const SKIP_IF: u8 = 70;
+const VALUE: u8 = 71;
+const VALUE_TEXT: u8 = 72;
+const NOTHING: u8 = 73;
+
+/// `a` of a number that is no word of the call.
+const RETURNED_SSE: u8 = 0x80;
+const ELAPSED: u8 = 0x81;
+const OF_VALUE: u8 = 0x82;
 
 const fn word(op: u8, a: u8, b: u16, c: u32) -> u64 {
     op as u64 | (a as u64) << 8 | (b as u64) << 16 | (c as u64) << 32
+}
+
+impl How {
+    const fn encode(self) -> u32 {
+        self.within as u32 | (self.folded as u32) << 1 | (self.not as u32) << 2
+    }
+}
+
+fn encode_text(sought: &[u8], mut put: impl FnMut(u64)) {
+    for part in sought.chunks(8) {
+        let mut bytes = [0; 8];
+        bytes[..part.len()].copy_from_slice(part);
+        put(u64::from_le_bytes(bytes));
+    }
 }
 
 impl Step<'_> {
@@ -128,8 +161,9 @@ impl Step<'_> {
                         let word = Op::Value(source).encode();
                         ((word >> 8) as u8, (word >> 16) as u16)
                     }
-                    Place::ReturnedSse => (0x80, 0),
-                    Place::Elapsed => (0x81, 0),
+                    Place::ReturnedSse => (RETURNED_SSE, 0),
+                    Place::Elapsed => (ELAPSED, 0),
+                    Place::Value => (OF_VALUE, 0),
                 };
                 let (kind, width) = match kind {
                     Kind::Integer(width) => (0, width.encode()),
@@ -143,9 +177,8 @@ impl Step<'_> {
             Step::Text(source, how, sought, length) => {
                 let from = Op::Value(source).encode();
                 let sought = &sought[..sought.len().min(LONGEST_SOUGHT)];
-                let how = how.within as u32 | (how.folded as u32) << 1 | (how.not as u32) << 2;
                 let counted = matches!(length, Length::Counted(..));
-                let c = how | (counted as u32) << 3 | (sought.len() as u32) << 8;
+                let c = how.encode() | (counted as u32) << 3 | (sought.len() as u32) << 8;
                 put(word(TEXT, (from >> 8) as u8, (from >> 16) as u16, c));
                 put(match length {
                     Length::Ended => 0,
@@ -153,12 +186,20 @@ impl Step<'_> {
                         Op::Count(source, width).encode()
                     }
                 });
-                for part in sought.chunks(8) {
-                    let mut bytes = [0; 8];
-                    bytes[..part.len()].copy_from_slice(part);
-                    put(u64::from_le_bytes(bytes));
-                }
+                encode_text(sought, put);
             }
+            Step::Value(item) => {
+                let from = Op::Value(item.source).encode();
+                let c = u32::from(item.what.0) | u32::from(item.index) << 8;
+                put(word(VALUE, (from >> 8) as u8, (from >> 16) as u16, c));
+            }
+            Step::ValueText(how, sought) => {
+                let sought = &sought[..sought.len().min(LONGEST_SOUGHT)];
+                let c = how.encode() | (sought.len() as u32) << 8;
+                put(word(VALUE_TEXT, 0, 0, c));
+                encode_text(sought, put);
+            }
+            Step::Nothing(is) => put(word(NOTHING, is as u8, 0, 0)),
             Step::Line(bit) => put(word(LINE, bit, 0, 0)),
             Step::Constant(flag) => put(word(CONSTANT, flag as u8, 0, 0)),
             Step::Not => put(word(NOT, 0, 0, 0)),
@@ -183,16 +224,28 @@ pub struct Facts<'a> {
 
 /// Whether a condition holds. `read` says how many bytes of a piece it could read, from its beginning; it is never asked for a
 /// piece that crosses a page. A word that is no step makes the condition false.
-pub fn holds(words: &[u64], facts: Facts, mut read: impl FnMut(u64, &mut [u8]) -> usize) -> bool {
-    decide(words, facts, &mut read).unwrap_or(false)
+pub fn holds(words: &[u64], facts: Facts, read: impl FnMut(u64, &mut [u8]) -> usize) -> bool {
+    holds_of(words, facts, read, &mut NoValues)
+}
+
+/// The same where somebody knows the values of a VM.
+pub fn holds_of(
+    words: &[u64],
+    facts: Facts,
+    mut read: impl FnMut(u64, &mut [u8]) -> usize,
+    values: &mut impl Values,
+) -> bool {
+    decide(words, facts, &mut read, values).unwrap_or(false)
 }
 
 fn decide(
     words: &[u64],
     facts: Facts,
     read: &mut impl FnMut(u64, &mut [u8]) -> usize,
+    values: &mut impl Values,
 ) -> Option<bool> {
     let mut flag = true;
+    let mut value = None;
     let mut at = 0;
     while let Some(&word) = words.get(at) {
         at += 1;
@@ -201,7 +254,12 @@ fn decide(
             NUMBER => {
                 let with = *words.get(at)?;
                 at += 1;
-                flag = number(a, b, facts, read).is_some_and(|word| compare(word, c, with));
+                let number = match (a, value) {
+                    (OF_VALUE, Some(Value::Integer(number))) => Some(number as u64),
+                    (OF_VALUE, _) => None,
+                    _ => number(a, b, facts, read),
+                };
+                flag = number.is_some_and(|word| compare(word, c, with));
             }
             TEXT => {
                 let source = Source::decode(a, b)?;
@@ -228,6 +286,30 @@ fn decide(
                     search(how(c), &literal(sought, length), |into| text.fetch(into))
                 });
             }
+            VALUE => {
+                let item = Item {
+                    source: Source::decode(a, b)?,
+                    what: What(c as u8),
+                    index: (c >> 8) as u16,
+                };
+                let word = of(item.source, facts, read);
+                value = word.and_then(|word| values.value(item, word));
+            }
+            VALUE_TEXT => {
+                let length = (c >> 8) as usize;
+                let sought = words.get(at..at + length.div_ceil(8))?;
+                at += sought.len();
+                flag = match value {
+                    Some(Value::Text(mut text)) => {
+                        text.left = text.left.min(LONGEST_TEXT);
+                        search(how(c), &literal(sought, length), |into| {
+                            values.fetch(&mut text, into)
+                        })
+                    }
+                    _ => false,
+                };
+            }
+            NOTHING => flag = value.is_some_and(|value| (value == Value::Nothing) == (a != 0)),
             LINE => flag = facts.lines >> (a & 31) & 1 != 0,
             CONSTANT => flag = a != 0,
             NOT => flag = !flag,
@@ -324,8 +406,8 @@ fn number(
     read: &mut impl FnMut(u64, &mut [u8]) -> usize,
 ) -> Option<u64> {
     match a {
-        0x80 => Some(facts.returned?.sse[0]),
-        0x81 => Some(facts.elapsed),
+        RETURNED_SSE => Some(facts.returned?.sse[0]),
+        ELAPSED => Some(facts.elapsed),
         _ => of(Source::decode(a, b)?, facts, read),
     }
 }
@@ -375,112 +457,4 @@ fn how(c: u32) -> How {
         folded: c & 2 != 0,
         not: c & 4 != 0,
     }
-}
-
-/// What is sought, and how long it is.
-struct Literal {
-    bytes: [u8; LONGEST_SOUGHT],
-    length: usize,
-}
-
-fn literal(words: &[u64], length: usize) -> Literal {
-    let mut bytes = [0; LONGEST_SOUGHT];
-    for (into, word) in bytes.chunks_exact_mut(8).zip(words) {
-        into.copy_from_slice(&word.to_le_bytes());
-    }
-    Literal {
-        bytes,
-        length: length.min(LONGEST_SOUGHT),
-    }
-}
-
-/// A text in the guest's memory.
-struct InMemory<R> {
-    at: u64,
-    left: u64,
-    /// It has so many bytes; else a NUL ends it.
-    counted: bool,
-    read: R,
-}
-
-impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
-    /// The next bytes: how many; `None` = they cannot be read.
-    fn fetch(&mut self, into: &mut [u8]) -> Option<usize> {
-        let page = (PAGE - self.at % PAGE) as usize;
-        let length = page.min(into.len()).min(self.left as usize);
-        if length == 0 {
-            return Some(0);
-        }
-        let into = &mut into[..length];
-        // The first page is nobody's.
-        let length = match self.at {
-            ..PAGE => 0,
-            at => (self.read)(at, into).min(length),
-        };
-        if length == 0 {
-            return None;
-        }
-        let into = &into[..length];
-        self.at = self.at.wrapping_add(length as u64);
-        self.left -= length as u64;
-        if !self.counted
-            && let Some(end) = into.iter().position(|byte| *byte == 0)
-        {
-            self.left = 0;
-            return Some(end);
-        }
-        Some(length)
-    }
-}
-
-/// Whether a text that comes in pieces, the last of them empty, is as it is to be. One that cannot be read is not.
-fn search(how: How, sought: &Literal, fetch: impl FnMut(&mut [u8]) -> Option<usize>) -> bool {
-    found(how, sought, fetch).is_some_and(|found| found != how.not)
-}
-
-fn found(
-    how: How,
-    sought: &Literal,
-    mut fetch: impl FnMut(&mut [u8]) -> Option<usize>,
-) -> Option<bool> {
-    let sought = &sought.bytes[..sought.length];
-    let mut buffer = [0; LONGEST_SOUGHT + PIECE];
-    // Bytes that were there before: of what is sought a part may end the piece.
-    let mut kept = 0;
-    let mut seen = 0;
-    loop {
-        let more = fetch(&mut buffer[kept..kept + PIECE])?;
-        if how.folded {
-            buffer[kept..kept + more].make_ascii_lowercase();
-        }
-        let piece = &buffer[..kept + more];
-        if how.within {
-            if contains(piece, sought) {
-                return Some(true);
-            }
-            if more == 0 {
-                return Some(false);
-            }
-            let keep = piece.len().min(sought.len().saturating_sub(1));
-            let from = piece.len() - keep;
-            buffer.copy_within(from..from + keep, 0);
-            kept = keep;
-        } else {
-            if more == 0 {
-                return Some(seen == sought.len());
-            }
-            if !sought[seen..].starts_with(piece) {
-                return Some(false);
-            }
-            seen += more;
-        }
-    }
-}
-
-fn contains(piece: &[u8], sought: &[u8]) -> bool {
-    let Some(first) = sought.first() else {
-        return true;
-    };
-    let last = piece.len().saturating_sub(sought.len() - 1);
-    (0..last).any(|at| piece[at] == *first && piece[at..at + sought.len()] == *sought)
 }

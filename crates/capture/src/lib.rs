@@ -28,6 +28,7 @@ mod format;
 mod op;
 mod range;
 mod run;
+pub mod value;
 
 pub use describe::What;
 pub use format::{Conversion, Conversions, Kind};

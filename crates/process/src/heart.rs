@@ -4,7 +4,7 @@
 //! die, and that is the point.
 
 use crate::memory::GuestMemory;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,7 +24,6 @@ struct Patient {
 
 static PATIENTS: Mutex<Vec<Patient>> = Mutex::new(Vec::new());
 static STARTED: OnceLock<()> = OnceLock::new();
-static COUNT: AtomicU64 = AtomicU64::new(1);
 
 /// A guest's beat; it stops when this is dropped.
 #[derive(Debug)]
@@ -73,12 +72,13 @@ impl Drop for Heart {
 impl Patient {
     /// Whether the guest is still there.
     fn beat(&self) -> bool {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        self.memory.write(self.at, &count.to_le_bytes()).is_ok()
+        // An agent remembers the beat of the command before us: one that began to count anew would seem to have
+        // stood still since then.
+        self.memory.write(self.at, &unique().to_le_bytes()).is_ok()
     }
 }
 
-/// A number no other attach has.
+/// A number no other attach has, and no other beat.
 pub fn unique() -> u64 {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use capture::condition::{Facts, holds, line_bits};
+use capture::condition::{self, Facts, holds, line_bits};
+use capture::value::{Item, Text, Value, Values};
 use capture::{Registers, Returned};
 use proptest::prelude::*;
 use prototypes::{Condition, Library, Prototype, capture};
@@ -388,11 +389,111 @@ fn functions_that_cannot_be_asked_say_why() {
         format!("argument 1 is `double`: {only}")
     );
     assert_eq!(
-        unfit("arg1 ~ \"x\"", "int f(ruby(value));"),
-        format!("argument 1 is `ruby(value)`: {only}")
+        unfit("arg1 ~ \"x\"", "int f(ruby(reason));"),
+        format!("argument 1 is `ruby(reason)`: {only}")
+    );
+    let value = "is a value of the script's language";
+    assert_eq!(
+        unfit("arg1 < nil", "int f(ruby(value));"),
+        format!("argument 1 {value}: null is only equal or not")
+    );
+    assert_eq!(
+        unfit("ret == 0xffffffffffffffff", "perl(sv) f();"),
+        format!("its result {value}: it is compared with numbers of 64 bits with a sign")
+    );
+    assert_eq!(
+        unfit("arg2 == 1", "ruby(value) f(ruby(self), ruby(value));"),
+        "it has no argument 2"
+    );
+    assert!(
+        unfit("arg1 == 1 || ret == 1", "perl(result) f(perl(arguments));")
+            .contains("at the call only")
     );
     assert_eq!(
         unfit("ret == 1", "ldouble f();"),
         format!("its result is `ldouble`: {only}")
     );
+}
+
+/// A VM whose values are what the word and the argument's number say.
+struct Vm;
+
+impl Values for Vm {
+    fn value(&mut self, item: Item, word: u64) -> Option<Value> {
+        Some(match (word, item.index) {
+            (0, _) => return None,
+            (1, _) => Value::Nothing,
+            (2, _) => Value::Other,
+            (3, _) => Value::Text(Text {
+                at: 0,
+                left: TEXT.len() as u64,
+                width: 0,
+            }),
+            (word, index) => Value::Integer(word as i64 + i64::from(index)),
+        })
+    }
+
+    fn fetch(&mut self, text: &mut Text, into: &mut [u8]) -> Option<usize> {
+        let from = text.at as usize;
+        let piece = &TEXT[from..TEXT.len().min(from + 3)];
+        into[..piece.len()].copy_from_slice(piece);
+        text.at += piece.len() as u64;
+        text.left -= piece.len() as u64;
+        Some(piece.len())
+    }
+}
+
+const TEXT: &[u8] = b"SELECT 1";
+
+#[test]
+fn values_of_a_vm_are_counted_and_compared_as_it_has_them() {
+    let holds = |condition: &str, described: &str, gp: [u64; 3], rax: u64| {
+        let condition = Condition::parse(condition).unwrap();
+        let compiled = condition.compile(Some(&prototype(described)), &|nanos| nanos);
+        let compiled = compiled.unwrap();
+        assert!(compiled.values);
+        let mut registers = Registers::default();
+        registers.gp[..3].copy_from_slice(&gp);
+        let returned = Returned {
+            rax,
+            ..Returned::default()
+        };
+        let ask = |words: &[u64], returned| {
+            let facts = Facts {
+                registers: &registers,
+                returned,
+                elapsed: 0,
+                lines: 0,
+            };
+            condition::holds_of(words, facts, |_, _| 0, &mut Vm)
+        };
+        ask(&compiled.call, None) && ask(&compiled.exit, Some(&returned))
+    };
+    let of_c = "ruby(value) f(ruby(value), ruby(value));";
+    let fixed = "ruby(value) f(ruby(self), ruby(value), ruby(value));";
+    let hidden = "ruby(value) f(hide(addr), ruby(value));";
+    let list = "ruby(value) f(ruby(method));";
+    let fast = "python(object) f(python(self), python(fast));";
+    for (condition, described, gp, rax, expected) in [
+        ("arg1 == 10 && arg2 == 20", of_c, [10, 20, 0], 0, true),
+        ("arg1 == 20 && arg2 == 30", fixed, [10, 20, 30], 0, true),
+        ("arg1 == 20", hidden, [10, 20, 30], 0, true),
+        ("arg1 == 10 && arg3 == 12", list, [10, 20, 30], 0, true),
+        ("arg1 == 20 && arg2 == 21", fast, [10, 20, 30], 0, true),
+        ("arg1 == null", of_c, [1, 0, 0], 0, true),
+        ("arg1 != null", of_c, [1, 0, 0], 0, false),
+        ("arg1 != undef", of_c, [2, 0, 0], 0, true),
+        ("arg1 != null || arg1 == null", of_c, [0, 0, 0], 0, false),
+        ("arg1 != 5", of_c, [2, 0, 0], 0, false),
+        ("arg1 < 100.5", of_c, [100, 0, 0], 0, true),
+        ("arg1 ~ \"CT 1\"", of_c, [3, 0, 0], 0, true),
+        ("arg1 == \"SELECT 1\"", of_c, [3, 0, 0], 0, true),
+        ("arg1 !~ \"SELECT\"", of_c, [2, 0, 0], 0, false),
+        ("ret == 7 && arg1 ~ \"S\"", of_c, [3, 0, 0], 7, true),
+        ("ret == 7 && arg1 ~ \"S\"", of_c, [3, 0, 0], 8, false),
+        ("arg1:u64 == 3 && arg1 ~ \"S\"", of_c, [3, 0, 0], 0, true),
+    ] {
+        let held = holds(condition, described, gp, rax);
+        assert_eq!(held, expected, "{condition} of {described}");
+    }
 }

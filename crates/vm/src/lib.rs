@@ -28,6 +28,8 @@ pub mod perl;
 pub mod php;
 pub mod python;
 pub mod ruby;
+mod scalar;
 
 pub use bytes::Text;
 pub use memory::{Fault, Memory};
+pub use scalar::Scalar;

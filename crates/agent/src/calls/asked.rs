@@ -1,9 +1,10 @@
 //! `--where` and `--min-time`: whether a call is to be told. The command wrote the conditions as words of crate `capture`.
 
 use super::captures::registers;
+use super::scalars::Scalars;
 use super::values::Proven;
 use capture::Returned;
-use capture::condition::{Facts, holds};
+use capture::condition::{Facts, holds_of};
 use routine::{Frame, Results};
 use vm::Memory;
 
@@ -14,10 +15,10 @@ use vm::Memory;
 #[inline]
 pub unsafe fn at_call(program: [u64; 2], frame: (&Frame, u64), lines: u32) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { meets(program, frame, None, 0, lines) }
+    unsafe { meets(program, frame, None, 0, lines, 0) }
 }
 
-/// The same for the return of a call that took so many cycles.
+/// The same for the return of a call that took so many cycles. `kept`: see [`Reader::kept`](super::languages::Reader::kept).
 ///
 /// # Safety
 /// As for the call.
@@ -28,6 +29,7 @@ pub unsafe fn at_return(
     results: &Results,
     elapsed: u64,
     lines: u32,
+    kept: u64,
 ) -> bool {
     let returned = Returned {
         rax: results.rax,
@@ -36,7 +38,7 @@ pub unsafe fn at_return(
         x87: [[0; 10]; 2],
     };
     // SAFETY: the caller's promise.
-    unsafe { meets(program, frame, Some(&returned), elapsed, lines) }
+    unsafe { meets(program, frame, Some(&returned), elapsed, lines, kept) }
 }
 
 /// # Safety
@@ -48,6 +50,7 @@ unsafe fn meets(
     returned: Option<&Returned>,
     elapsed: u64,
     lines: u32,
+    kept: u64,
 ) -> bool {
     if count == 0 {
         return true;
@@ -59,11 +62,17 @@ unsafe fn meets(
         Ok(()) => into.len(),
         Err(_) => 0,
     };
+    let registers = registers(frame.0, frame.1);
     let facts = Facts {
-        registers: &registers(frame.0, frame.1),
+        registers: &registers,
         returned,
         elapsed,
         lines,
     };
-    holds(words, facts, read)
+    let mut values = Scalars {
+        proven: &proven,
+        registers: registers.gp,
+        kept,
+    };
+    holds_of(words, facts, read, &mut values)
 }

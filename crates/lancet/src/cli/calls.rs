@@ -69,7 +69,8 @@ pub struct CallsArgs {
     pub only: bool,
 
     /// Only calls that meet EXPR: `arg2 ~ "SELECT" && time > 5ms`. Decided in the process: arg1, arg2 …, ret, time, line;
-    /// == != < <= > >=, ~ (holds), !~, ~* (whatever the case); && || ! ( )
+    /// == != < <= > >=, ~ (holds), !~, ~* (whatever the case), null; && || ! ( ). Values of the script's language are compared as
+    /// it has them
     #[arg(long = "where", value_name = "EXPR", value_parser = condition, help_heading = WHICH)]
     pub condition: Option<Condition>,
 

@@ -1,8 +1,10 @@
 //! Every call is counted, and every call is told: nothing twice, nothing lost, nothing of another.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::harness::{Snapshot, TempDir, beside};
+use crate::interpreters;
 use crate::machine::{program, start};
 use crate::watch::{calls, hooked, left, text_holds};
 
@@ -30,6 +32,32 @@ fn a_million_calls_of_four_threads_are_counted() {
     assert_eq!(count, Some("1000000"), "{row}");
     text_holds(&before, guest.pid, "count", &output);
     guest.ends_with_nothing("count");
+}
+
+/// The beat of a command is never taken for that of the one before, which the agent heard last too long ago.
+#[test]
+fn a_guest_that_is_opened_again_after_a_silence_is_heard() {
+    let _turn = beside();
+    let Some(perl) = interpreters::of("perl", "exact").into_iter().next() else {
+        return;
+    };
+    let mut guest = perl.start("asked", &[]);
+    for round in 0..4 {
+        if round > 0 {
+            // The agent gives up a command that is silent for five seconds; here nobody beats.
+            std::thread::sleep(Duration::from_millis(5500));
+        }
+        let watch = hooked(calls(guest.pid, &["-c", "-x", "Perl_looks_like_number"]));
+        guest.tell("7");
+        guest.expect("end");
+        let output = left(watch, "again");
+        let mut rows = output.stdout.lines();
+        let total = rows.find(|row| row.ends_with(" total"));
+        let calls = total.and_then(|row| row.split_whitespace().rev().nth(1));
+        let calls: u64 = calls.and_then(|calls| calls.parse().ok()).unwrap_or(0);
+        assert!(calls > 0, "round {round}: {output:?}");
+    }
+    guest.ends_with_nothing("again");
 }
 
 /// Each thread's calls come in its own order, each with its arguments and its result.

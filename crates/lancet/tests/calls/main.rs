@@ -16,6 +16,7 @@
 //! | `started` | programs that we start, from before their first instruction |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
+//! | `compared` | `--where` on values of the script's language |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
 //! | `bound` | names that are bound while we watch, and two names of one function |
 //! | `linked` | every way to link and load what is called |
@@ -42,6 +43,7 @@ mod harness;
 mod asked;
 mod bound;
 mod collections;
+mod compared;
 mod coroutines;
 mod coverage;
 mod database;

@@ -9,6 +9,9 @@ use crate::plan::width;
 use crate::types::{Expr, Kind, Lens, Prototype, Type};
 use capture::condition::{self, Length, Step};
 use capture::{Source, Width};
+use std::cell::Cell;
+
+use super::values::number_of_value;
 
 /// The words of a condition for one function. Empty: nothing to ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Compiled {
     pub exit: Vec<u64>,
     /// Lines are asked at the call.
     pub lines: bool,
+    /// Values of a language VM are asked, which only the guest has.
+    pub values: bool,
 }
 
 /// Why a function's calls cannot be asked.
@@ -33,6 +38,9 @@ pub enum Unfit {
     /// Neither number nor text.
     #[error("{0} is `{1}`: only numbers and `char` strings can be asked")]
     Type(String, String),
+    /// A value of a VM is asked for what it cannot be.
+    #[error("{0} is a value of the script's language: {1}")]
+    Value(String, &'static str),
 }
 
 impl Condition {
@@ -46,14 +54,22 @@ impl Condition {
         let compiler = Compiler {
             prototype: prototype.zip(places.as_ref()),
             ticks,
+            values: Cell::new(false),
         };
         let mut parts = Vec::new();
         conjuncts(&self.expression, &mut parts);
         let (late, early): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| is_late(part));
+        if late.iter().any(|part| compiler.comes_late(part)) {
+            return Err(Unfit::Value(
+                "an argument".into(),
+                "Perl's are on its stack, and can be asked at the call only; join the test to those of `ret` and `time` with &&",
+            ));
+        }
         Ok(Compiled {
             call: compiler.all(&early)?,
             exit: compiler.all(&late)?,
             lines: has_lines(&self.expression),
+            values: compiler.values.get(),
         })
     }
 
@@ -82,7 +98,7 @@ fn conjuncts<'e>(expression: &'e Expression, parts: &mut Vec<&'e Expression>) {
     }
 }
 
-fn any(expression: &Expression, wanted: &dyn Fn(&Expression) -> bool) -> bool {
+pub(super) fn any(expression: &Expression, wanted: &dyn Fn(&Expression) -> bool) -> bool {
     wanted(expression)
         || match expression {
             Expression::And(left, right) | Expression::Or(left, right) => {
@@ -107,9 +123,11 @@ fn has_lines(expression: &Expression) -> bool {
     any(expression, &|one| matches!(one, Expression::Line(_)))
 }
 
-struct Compiler<'p> {
-    prototype: Option<(&'p Prototype, &'p Places)>,
+pub(super) struct Compiler<'p> {
+    pub prototype: Option<(&'p Prototype, &'p Places)>,
     ticks: &'p dyn Fn(u64) -> u64,
+    /// Values of a VM are asked.
+    pub values: Cell<bool>,
 }
 
 impl<'p> Compiler<'p> {
@@ -154,13 +172,23 @@ impl<'p> Compiler<'p> {
                 *relation,
                 (self.ticks)(*nanos),
             ),
-            Expression::Number(subject, relation, number) => {
-                self.number(*subject, *relation, *number)?
-            }
-            Expression::Text(subject, sought) => {
-                let (source, length) = self.text(*subject)?;
-                Step::Text(source, sought.how, &sought.bytes, length)
-            }
+            Expression::Number(subject, relation, number) => match self.value(*subject)? {
+                Some(item) => {
+                    Step::Value(item).encode(|word| words.push(word));
+                    number_of_value(*subject, *relation, *number)?
+                }
+                None => self.number(*subject, *relation, *number)?,
+            },
+            Expression::Text(subject, sought) => match self.value(*subject)? {
+                Some(item) => {
+                    Step::Value(item).encode(|word| words.push(word));
+                    Step::ValueText(sought.how, &sought.bytes)
+                }
+                None => {
+                    let (source, length) = self.text(*subject)?;
+                    Step::Text(source, sought.how, &sought.bytes, length)
+                }
+            },
         };
         step.encode(|word| words.push(word));
         Ok(words)
@@ -226,6 +254,7 @@ impl<'p> Compiler<'p> {
             (Some(_), None) => condition::Kind::Integer(width(ty.expect("it has one"), 0)),
         };
         let float = match number {
+            Number::Null => 0.0,
             Number::Whole(number) => number as f64,
             Number::Fraction(number) => number,
         };
@@ -302,7 +331,7 @@ impl<'p> Compiler<'p> {
 }
 
 /// A comparison of whole numbers. Of a number that the type does not have the answer is known.
-fn whole(
+pub(super) fn whole(
     place: condition::Place,
     width: Width,
     relation: Relation,
@@ -318,6 +347,7 @@ fn whole(
         // `arg1 == -1` of an unsigned, `arg1 == 0xffffffff` of a signed: the same bits are meant.
         Number::Whole(number) if equal && number < least => number + (1_i128 << bits),
         Number::Whole(number) if equal && number > most => number - (1_i128 << bits),
+        Number::Null => 0,
         Number::Whole(number) => number,
         Number::Fraction(number) => {
             // Between two whole numbers: below all that is at least the next one.
@@ -354,9 +384,5 @@ fn whole(
 }
 
 fn unfit(subject: Subject, ty: &Type) -> Unfit {
-    let what = match subject.argument {
-        Some(number) => format!("argument {}", number + 1),
-        None => "its result".into(),
-    };
-    Unfit::Type(what, ty.to_string())
+    Unfit::Type(subject.to_string(), ty.to_string())
 }

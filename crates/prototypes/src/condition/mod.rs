@@ -5,16 +5,21 @@
 //!   test    = subject relation value
 //!   subject = ( "arg"N | "ret" ) [ ":" type ] | "time" | "line"      type = i8 u8 i16 u16 i32 u32 i64 u64
 //!   relation= "==" "!=" "<" "<=" ">" ">=" | "~" "!~" "~*"           ~ holds   !~ does not hold   ~* whatever the case
-//!   value   = NUMBER | "null" | DURATION | "TEXT"                   in a text \" \\ \n \t \xNN
+//!   value   = NUMBER | nothing | DURATION | "TEXT"                  in a text \" \\ \n \t \xNN
+//!   nothing = "null" | "nil" | "None" | "undef"
 //! ```
 //!
 //! How an argument is taken is its prototype's business: `arg1 < 0` of an `unsigned` is never true, and `arg2 ~ "x"` of a
 //! string with a length looks at so many bytes. Of a function that nobody described arguments are 64 bits with a sign.
 //!
+//! Values of a language VM are compared as the language has them: its numbers, its texts, its nothing. Arguments of a function
+//! that the VM calls are counted as in the language, without the receiver.
+//!
 //! `read` makes an expression of the text, `compile` words for crate `capture` of an expression and a prototype.
 
 mod compile;
 mod read;
+mod values;
 
 use std::fmt;
 
@@ -108,8 +113,19 @@ struct Subject {
     cast: Option<capture::Width>,
 }
 
+impl fmt::Display for Subject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.argument {
+            Some(number) => write!(out, "argument {}", number + 1),
+            None => out.write_str("its result"),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
+    /// A null pointer; of a VM's values nothing.
+    Null,
     Whole(i128),
     Fraction(f64),
 }

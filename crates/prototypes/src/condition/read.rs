@@ -10,6 +10,9 @@ type Result<T, E = (usize, Flaw)> = std::result::Result<T, E>;
 /// Brackets and `!` within one another.
 const DEEPEST: usize = 50;
 
+/// What languages call nothing.
+const NOTHING: [&str; 4] = ["null", "nil", "None", "undef"];
+
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -234,8 +237,8 @@ impl<'t> Reader<'t> {
         }
         let negative = rest.starts_with('-');
         let mut word = self.word();
-        if word == "null" && from + 4 == self.at {
-            return Ok(Value::Number(Number::Whole(0)));
+        if NOTHING.contains(&word) && from + word.len() == self.at {
+            return Ok(Value::Number(Number::Null));
         }
         if !word.starts_with(|c: char| c.is_ascii_digit()) {
             self.at = from;

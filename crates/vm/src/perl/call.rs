@@ -23,6 +23,26 @@ impl<M: Memory> Perl<'_, M> {
         Ok(self.memory.u32(at)?.into())
     }
 
+    /// What lies above a mark, from 0; `None` if there is not so much.
+    pub fn above(
+        &self,
+        interpreter: &Interpreter,
+        mark: u64,
+        index: u64,
+    ) -> Result<Option<u64>, Error> {
+        let base = self.memory.u64(interpreter.stack_base)?;
+        let top = self.memory.u64(interpreter.stack_sp)?;
+        let count = (top.wrapping_sub(base) / 8).checked_sub(mark);
+        let Some(count) = count.filter(|count| *count < MOST) else {
+            return Err(Error::garbled("mark in the stack", top));
+        };
+        if index >= count {
+            return Ok(None);
+        }
+        let at = base.wrapping_add((mark + 1 + index) * 8);
+        Ok(Some(self.memory.u64(at)?))
+    }
+
     /// Writes what lies above a mark as the items of a list, at most `most` of them and `limit` bytes of each text.
     pub fn write_above(
         &self,

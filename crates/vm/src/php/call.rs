@@ -37,6 +37,13 @@ impl<M: Memory> Php<'_, M> {
         self.memory.u64(execute_data.wrapping_add(FUNC))
     }
 
+    /// Where an argument of a call lies, from 0; `None` if there are not so many.
+    pub fn argument(&self, execute_data: u64, index: u64) -> Result<Option<u64>, Fault> {
+        let count = self.memory.u32(execute_data.wrapping_add(COUNT))?;
+        let at = execute_data.wrapping_add(ARGUMENTS + index * ZVAL);
+        Ok((index < count.into()).then_some(at))
+    }
+
     /// Writes the arguments of a call, at most `most` of them and `limit` bytes of each text; before them the object, if
     /// it is a method's.
     pub fn write_arguments(

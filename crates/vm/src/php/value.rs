@@ -86,6 +86,11 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
+    /// Where the bytes of a `zend_string *` are.
+    pub fn string(&self, at: u64) -> Result<Text, Error> {
+        string(self.memory, at)
+    }
+
     /// Writes a `zend_string *` in quotes.
     pub fn write_string(&self, at: u64, limit: u64, out: &mut dyn Write) -> Result<(), Error> {
         bytes::write_quoted(self.memory, string(self.memory, at)?, limit, out)

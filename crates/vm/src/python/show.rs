@@ -9,8 +9,8 @@ use core::fmt::{self, Write};
 use super::object::{Builtin, DIGIT_BITS, Int, OB_SIZE};
 use super::string::Text;
 use super::{Convention, Error, Python};
-use crate::Memory;
 pub use crate::limits::Limits;
+use crate::{Memory, Scalar};
 
 /// `ob_sval`, `ob_fval`, `ob_item` of a list, `ob_start` of a bytearray.
 const BYTES: u64 = 32;
@@ -100,6 +100,56 @@ impl<M: Memory> Python<'_, M> {
                 Ok(write!(out, " at {object:#x}>")?)
             }
         }
+    }
+
+    /// What an object is: `None`, or no object; an int of 60 bits or less; a str, or bytes (of width 0).
+    pub fn scalar(&self, object: u64) -> Result<Scalar<Text>, Error> {
+        if object == 0 || object == self.facts.none() {
+            return Ok(Scalar::Nothing);
+        }
+        let flags = self.flags_of(object)?;
+        let is = |builtin: Builtin| flags & builtin.flag() != 0;
+        Ok(if object == self.facts.yes() || object == self.facts.no() {
+            Scalar::Other
+        } else if is(Builtin::Int) {
+            self.small_int(object)
+                .map_or(Scalar::Other, Scalar::Integer)
+        } else if is(Builtin::Str) {
+            Scalar::Text(self.text_unchecked(object)?)
+        } else if is(Builtin::Bytes) {
+            Scalar::Text(Text {
+                address: object.wrapping_add(BYTES),
+                len: self.size_of(object)?,
+                width: 0,
+            })
+        } else {
+            Scalar::Other
+        })
+    }
+
+    /// A positional argument of a call, from 0; `None` if there are not so many. `registers`: see
+    /// [`write_arguments`](Self::write_arguments).
+    pub fn argument(
+        &self,
+        convention: Convention,
+        registers: [u64; 5],
+        index: u64,
+    ) -> Result<Option<u64>, Error> {
+        let [_, second, third, fourth, _] = registers;
+        let (items, count) = match convention {
+            Convention::None | Convention::Slot => return Ok(None),
+            Convention::One => return Ok((index == 0).then_some(second)),
+            Convention::Tuple | Convention::TupleKeywords => (
+                second.wrapping_add(self.layout.tuple_items),
+                self.tuple_size(second)?,
+            ),
+            Convention::Fast | Convention::FastKeywords => (second, third),
+            Convention::Method => (third, fourth),
+        };
+        if index >= count & !ARGUMENTS_OFFSET {
+            return Ok(None);
+        }
+        Ok(Some(self.memory.u64(items.wrapping_add(index * 8))?))
     }
 
     /// Writes the arguments of a call as they would stand between its parentheses. `registers` are those

@@ -9,8 +9,9 @@ use core::fmt::Write;
 use super::function::Arguments;
 use super::number::{flonum, write_float};
 use super::object::Type;
+use super::string::Text;
 use super::{Convention, Error, Limits, Ruby, Version};
-use crate::Memory;
+use crate::{Memory, Scalar};
 
 /// `Qfalse`, `Qtrue` (`include/ruby/internal/special_consts.h`; 2.7: `include/ruby/ruby.h`). `Qundef` stands
 /// 0x2c above `Qnil` where that is 8, and 0x20 where it is 4.
@@ -75,6 +76,49 @@ impl<M: Memory> Ruby<'_, M> {
                 Ok(out.write_char('>')?)
             }
         }
+    }
+
+    /// What a value is: `nil`, and what C code hands on for an argument that was not given; a Fixnum; the bytes of a String
+    /// or of a Symbol's name.
+    pub fn scalar(&self, value: u64) -> Result<Scalar<Text>, Error> {
+        if value & 1 == 1 {
+            return Ok(Scalar::Integer(value as i64 >> 1));
+        }
+        if value == self.layout.nil || value == self.undefined() {
+            return Ok(Scalar::Nothing);
+        }
+        if value & 3 == 2 || value == FALSE || value == TRUE {
+            return Ok(Scalar::Other);
+        }
+        if let Some(name) = self.symbol_name(value)? {
+            return self.text(name).map(Scalar::Text);
+        }
+        match self.type_of(value)? {
+            Type::String => self.text(value).map(Scalar::Text),
+            Type::None | Type::Moved | Type::Zombie | Type::Unknown => {
+                Err(Error::garbled("object", value))
+            }
+            _ => Ok(Scalar::Other),
+        }
+    }
+
+    /// An argument of a call, from 0; `None` if there are not so many at hand. `registers`: see
+    /// [`write_arguments`](Self::write_arguments).
+    pub fn argument(
+        &self,
+        convention: Convention,
+        registers: [u64; 6],
+        index: u64,
+    ) -> Result<Option<u64>, Error> {
+        Ok(match self.arguments(convention, registers)? {
+            Arguments::Memory { address, count } if index < count => {
+                Some(self.memory.u64(address.wrapping_add(index * 8))?)
+            }
+            Arguments::Registers { at_hand, .. } if index < at_hand => {
+                registers.get(index as usize + 1).copied()
+            }
+            _ => None,
+        })
     }
 
     /// Writes the arguments of a call as they would stand between its parentheses. `registers` are those at the

@@ -27,6 +27,8 @@ pub struct Asked {
     pub least: u64,
     /// [`want`].
     pub want: u64,
+    /// Values of the script's language are asked, which only the guest has.
+    pub values: bool,
 }
 
 impl Asks {
@@ -62,6 +64,7 @@ impl Asks {
         };
         let mut asked = Asked {
             least: self.least.map_or(0, self.ticks),
+            values: compiled.values,
             ..Asked::default()
         };
         asked.want |= match (compiled.lines, compiled.call.is_empty()) {

@@ -73,6 +73,13 @@ impl<'a> Sieve<'a> {
         }
         let prototype = self.signatures.of(&function.module, &function.name);
         let asked = match self.asks.of(prototype.as_ref()) {
+            Ok(asked) if asked.values => {
+                eprintln!(
+                    "lancet: no call of {} is shown: values of the script's language can be asked in the process, not in a recording; record with the same --where",
+                    function.name
+                );
+                None
+            }
             Ok(asked) => Some(Arc::new(asked)),
             Err(unfit) => {
                 eprintln!("lancet: no call of {} is shown: {unfit}", function.name);

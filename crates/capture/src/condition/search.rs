@@ -1,0 +1,118 @@
+//! Whether a text, which comes in pieces, is or holds what is sought.
+
+use super::{How, LONGEST_SOUGHT, PAGE};
+
+/// Read at once.
+const PIECE: usize = 256;
+
+/// What is sought, and how long it is.
+pub(super) struct Literal {
+    bytes: [u8; LONGEST_SOUGHT],
+    length: usize,
+}
+
+pub(super) fn literal(words: &[u64], length: usize) -> Literal {
+    let mut bytes = [0; LONGEST_SOUGHT];
+    for (into, word) in bytes.chunks_exact_mut(8).zip(words) {
+        into.copy_from_slice(&word.to_le_bytes());
+    }
+    Literal {
+        bytes,
+        length: length.min(LONGEST_SOUGHT),
+    }
+}
+
+/// A text in the guest's memory.
+pub(super) struct InMemory<R> {
+    pub at: u64,
+    pub left: u64,
+    /// It has so many bytes; else a NUL ends it.
+    pub counted: bool,
+    pub read: R,
+}
+
+impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
+    /// The next bytes: how many; `None` = they cannot be read.
+    pub fn fetch(&mut self, into: &mut [u8]) -> Option<usize> {
+        let page = (PAGE - self.at % PAGE) as usize;
+        let length = page.min(into.len()).min(self.left as usize);
+        if length == 0 {
+            return Some(0);
+        }
+        let into = &mut into[..length];
+        // The first page is nobody's.
+        let length = match self.at {
+            ..PAGE => 0,
+            at => (self.read)(at, into).min(length),
+        };
+        if length == 0 {
+            return None;
+        }
+        let into = &into[..length];
+        self.at = self.at.wrapping_add(length as u64);
+        self.left -= length as u64;
+        if !self.counted
+            && let Some(end) = into.iter().position(|byte| *byte == 0)
+        {
+            self.left = 0;
+            return Some(end);
+        }
+        Some(length)
+    }
+}
+
+/// Whether a text that comes in pieces, the last of them empty, is as it is to be. One that cannot be read is not.
+pub(super) fn search(
+    how: How,
+    sought: &Literal,
+    fetch: impl FnMut(&mut [u8]) -> Option<usize>,
+) -> bool {
+    found(how, sought, fetch).is_some_and(|found| found != how.not)
+}
+
+fn found(
+    how: How,
+    sought: &Literal,
+    mut fetch: impl FnMut(&mut [u8]) -> Option<usize>,
+) -> Option<bool> {
+    let sought = &sought.bytes[..sought.length];
+    let mut buffer = [0; LONGEST_SOUGHT + PIECE];
+    // Bytes that were there before: of what is sought a part may end the piece.
+    let mut kept = 0;
+    let mut seen = 0;
+    loop {
+        let more = fetch(&mut buffer[kept..kept + PIECE])?;
+        if how.folded {
+            buffer[kept..kept + more].make_ascii_lowercase();
+        }
+        let piece = &buffer[..kept + more];
+        if how.within {
+            if contains(piece, sought) {
+                return Some(true);
+            }
+            if more == 0 {
+                return Some(false);
+            }
+            let keep = piece.len().min(sought.len().saturating_sub(1));
+            let from = piece.len() - keep;
+            buffer.copy_within(from..from + keep, 0);
+            kept = keep;
+        } else {
+            if more == 0 {
+                return Some(seen == sought.len());
+            }
+            if !sought[seen..].starts_with(piece) {
+                return Some(false);
+            }
+            seen += more;
+        }
+    }
+}
+
+fn contains(piece: &[u8], sought: &[u8]) -> bool {
+    let Some(first) = sought.first() else {
+        return true;
+    };
+    let last = piece.len().saturating_sub(sought.len() - 1);
+    (0..last).any(|at| piece[at] == *first && piece[at..at + sought.len()] == *sought)
+}
