@@ -82,6 +82,7 @@ fn told(file: &[u8]) -> Told {
                 drop(writer.way(way));
             }
             Item::Line(line) => drop(writer.line(line)),
+            Item::Caller(caller) => drop(writer.caller(caller)),
             Item::Call(call) => {
                 show(functions[ways[call.way as usize]].as_ref(), &call);
                 writer.call(&call).expect("memory");

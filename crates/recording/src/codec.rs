@@ -1,9 +1,10 @@
 //! Items as bytes. Calls and returns are written as what differs from the one before.
 //!
 //! ```text
-//!   call      kind|SAME|PIECES|LIBRARY   [context]   time since the item before   way   line+1   [the library's line]
+//!   call      kind|SAME|PIECES|LIBRARY|CALLERS   [context]   time since the item before   way   line+1   [the library's line]
 //!             return address, from the last one of the way   frame, from the last one of the context
 //!             which of 14 registers differ from those of the way's last call   how each differs   [pieces]
+//!             [how many callers, the number of each]
 //!   return    kind|SAME|PIECES|X87   [context]   time   frame   which of 4 registers   how each differs   [x87]   [pieces]
 //!   pieces    how many   for each: where it lay (ARGUMENT n, BEHIND the piece before, or an address), its bytes
 //! ```
@@ -14,10 +15,11 @@ mod parts;
 
 use crate::bytes::{Take, Wrong, put, put_signed, put_step};
 use crate::item::{
-    At, Call, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module, Return, Way,
+    At, Call, Caller, Event, Function, Guest, Head, Item, Line, Losses, Module, Return, Way,
 };
 use parts::{
-    or_zero, put_changed, put_pieces, put_text, put_texts, registers, take_changed, take_pieces,
+    or_zero, put_changed, put_happened, put_numbers, put_pieces, put_text, put_texts, registers,
+    take_changed, take_happened, take_numbers, take_pieces,
 };
 use std::collections::HashMap;
 
@@ -30,6 +32,7 @@ mod kind {
     pub const WAY: u8 = 11;
     pub const EVENT: u8 = 12;
     pub const LINE: u8 = 5;
+    pub const CALLER: u8 = 13;
     pub const CONTEXT: u8 = 6;
     pub const CALL: u8 = 7;
     pub const RETURN: u8 = 8;
@@ -41,8 +44,10 @@ mod kind {
 const SAME: u8 = 0x10;
 /// There are pieces.
 const PIECES: u8 = 0x20;
-/// With st(0) and st(1).
+/// A return with st(0) and st(1).
 const X87: u8 = 0x40;
+/// A call with the frames around it.
+const CALLERS: u8 = 0x40;
 /// With the line of a library.
 const LIBRARY: u8 = 0x80;
 
@@ -75,8 +80,8 @@ struct Before {
 pub struct State {
     contexts: Vec<Context>,
     numbers: HashMap<Context, u32>,
-    /// How many guests, modules, functions, ways and lines there are.
-    counts: [u32; 5],
+    /// How many guests, modules, functions, ways, lines and callers there are.
+    counts: [u32; 6],
     // From here on anew in each segment.
     time: u64,
     context: u32,
@@ -171,7 +176,9 @@ impl State {
     pub fn put_call(&mut self, out: &mut Vec<u8>, call: &Call) {
         let pieces = if call.pieces.is_empty() { 0 } else { PIECES };
         let library = if call.library.is_some() { LIBRARY } else { 0 };
-        let context = self.put_begin(out, kind::CALL | pieces | library, &call.at);
+        let callers = if call.callers.is_empty() { 0 } else { CALLERS };
+        let first = kind::CALL | pieces | library | callers;
+        let context = self.put_begin(out, first, &call.at);
         put(out, call.way.into());
         put(out, or_zero(call.line));
         if let Some(line) = call.library {
@@ -189,12 +196,15 @@ impl State {
         if pieces != 0 {
             put_pieces(out, &call.gp, &call.pieces);
         }
+        if callers != 0 {
+            put_numbers(out, &call.callers);
+        }
     }
 
     fn take_call<'a>(&mut self, take: &mut Take<'a>, first: u8) -> Result<Call<'a>, Wrong> {
         let mut at = self.take_begin(take, first)?;
         let (way, line) = (take.small()?, take.number()?);
-        let [.., ways, lines] = self.counts;
+        let [.., ways, lines, callers] = self.counts;
         let library = match first & LIBRARY {
             0 => None,
             _ => Some(take.small()?),
@@ -222,6 +232,9 @@ impl State {
         call.sse.copy_from_slice(&registers[6..]);
         if first & PIECES != 0 {
             call.pieces = take_pieces(take, &call.gp)?;
+        }
+        if first & CALLERS != 0 {
+            call.callers = take_numbers(take, callers)?;
         }
         Ok(call)
     }
@@ -325,6 +338,14 @@ impl State {
                 put_text(out, &line.name);
                 return self.define(4);
             }
+            Item::Caller(caller) => {
+                out.push(kind::CALLER);
+                put(out, caller.address);
+                put_text(out, &caller.path);
+                put_text(out, &caller.name);
+                put(out, caller.offset);
+                return self.define(5);
+            }
             Item::Call(call) => self.put_call(out, call),
             Item::Return(back) => self.put_return(out, back),
             Item::Event(event) => {
@@ -332,16 +353,7 @@ impl State {
                 put(out, event.guest.into());
                 put(out, event.tid.into());
                 put(out, event.time);
-                let (what, number) = match event.what {
-                    Happened::Signal(number) => (0, number),
-                    Happened::Forked(number) => (1, number),
-                    Happened::Exited(number) => (2, number),
-                    Happened::Killed(number) => (3, number),
-                    Happened::Ended => (4, 0),
-                    Happened::Replaced => (5, 0),
-                };
-                out.push(what);
-                put_signed(out, number.into());
+                put_happened(out, event.what);
             }
             Item::Losses(losses) => {
                 out.push(kind::LOSSES);
@@ -415,6 +427,15 @@ impl State {
                         name: take.text()?,
                     })
                 }
+                kind::CALLER => {
+                    self.define(5);
+                    Item::Caller(Caller {
+                        address: take.number()?,
+                        path: take.text()?,
+                        name: take.text()?,
+                        offset: take.number()?,
+                    })
+                }
                 kind::CONTEXT => {
                     let context = Context {
                         guest: take.small()?,
@@ -443,20 +464,10 @@ impl State {
                 }
                 kind::EVENT => {
                     let (guest, tid, time) = (take.small()?, take.small()?, take.number()?);
-                    let what = take.byte()?;
-                    let number = i32::try_from(take.signed()?).map_err(|_| Wrong)?;
+                    let what = take_happened(take)?;
                     if guest >= self.counts[0] {
                         return Err(Wrong);
                     }
-                    let what = match what {
-                        0 => Happened::Signal(number),
-                        1 => Happened::Forked(number),
-                        2 => Happened::Exited(number),
-                        3 => Happened::Killed(number),
-                        4 => Happened::Ended,
-                        5 => Happened::Replaced,
-                        _ => return Err(Wrong),
-                    };
                     Item::Event(Event {
                         guest,
                         tid,

@@ -11,7 +11,7 @@ pub struct Head {
     pub began: u64,
 }
 
-/// A process. Guests are numbered from 0 in the order of the file, and so are modules, functions, ways and lines.
+/// A process. Guests are numbered from 0 in the order of the file, and so are modules, functions, ways, lines and callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
     /// Its id.
@@ -72,6 +72,19 @@ pub struct Line {
     pub name: String,
 }
 
+/// A frame of native code around calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Where it goes on.
+    pub address: u64,
+    /// The file; empty = code of no file.
+    pub path: String,
+    /// The function; empty = not known.
+    pub name: String,
+    /// How far into it.
+    pub offset: u64,
+}
+
 /// Where and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct At {
@@ -111,6 +124,8 @@ pub struct Call<'a> {
     pub sse: [u64; 8],
     /// What arguments point to.
     pub pieces: Vec<Piece<'a>>,
+    /// Numbers of the frames around it, the caller first.
+    pub callers: Vec<u32>,
 }
 
 /// A return.
@@ -184,6 +199,8 @@ pub enum Item<'a> {
     Way(Way),
     /// See [`Line`].
     Line(Line),
+    /// See [`Caller`].
+    Caller(Caller),
     /// See [`Call`].
     Call(Call<'a>),
     /// See [`Return`].

@@ -25,8 +25,8 @@ mod read;
 mod write;
 
 pub use item::{
-    At, Call, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module, Piece, Return,
-    Way,
+    At, Call, Caller, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module, Piece,
+    Return, Way,
 };
 pub use read::{Error, Reader};
 pub use write::Writer;
@@ -43,8 +43,8 @@ pub fn is_recording(path: &std::path::Path) -> bool {
         && first == MAGIC
 }
 
-/// Of the layout. A reader takes no other.
-pub const VERSION: u32 = 1;
+/// Of the layout that is written. Version 1, which had no callers, is read too.
+pub const VERSION: u32 = 2;
 
 /// A segment is written when it holds so many bytes.
 const SEGMENT: usize = 256 << 10;

@@ -16,7 +16,7 @@ pub enum Error {
     #[error("it is no recording of lancet's")]
     NotOne,
     /// Of another layout.
-    #[error("it is of version {0} and this lancet reads version {VERSION}")]
+    #[error("it is of version {0} and this lancet reads versions 1 to {VERSION}")]
     Version(u32),
     /// It ends in the middle of a segment, or before its end was written: its writer was killed, or found no room.
     #[error("it ends at byte {0} without its end: what was recorded last is missing")]
@@ -50,7 +50,7 @@ impl<R: Read> Reader<R> {
             return Err(Error::NotOne);
         }
         match u32::from_le_bytes(version.try_into().expect("four bytes")) {
-            VERSION => {}
+            1..=VERSION => {}
             other => return Err(Error::Version(other)),
         }
         let at = first.len() as u64;

@@ -1,7 +1,9 @@
 //! Items into a file.
 
 use crate::codec::State;
-use crate::item::{Call, Event, Function, Guest, Head, Item, Line, Losses, Module, Return, Way};
+use crate::item::{
+    Call, Caller, Event, Function, Guest, Head, Item, Line, Losses, Module, Return, Way,
+};
 use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
 
@@ -68,6 +70,11 @@ impl<W: Write> Writer<W> {
     /// A line; its number.
     pub fn line(&mut self, line: Line) -> io::Result<u32> {
         self.put(&Item::Line(line))
+    }
+
+    /// A frame of native code; its number.
+    pub fn caller(&mut self, caller: Caller) -> io::Result<u32> {
+        self.put(&Item::Caller(caller))
     }
 
     /// A call; all that it names was written before.

@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use recording::{
-    At, Call, Error, Function, Guest, Head, Item, Line, Losses, Module, Reader, Return, Way, Writer,
+    At, Call, Caller, Error, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module,
+    Reader, Return, Way, Writer,
 };
 
 /// An item as text, to be compared and kept.
@@ -25,6 +26,7 @@ fn all(file: &[u8]) -> (Vec<String>, Option<Error>) {
 const GUESTS: u32 = 2;
 const FUNCTIONS: u32 = 3;
 const WAYS: u32 = 5;
+const CALLERS: u32 = 200;
 
 fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
     let head = Head {
@@ -78,6 +80,16 @@ fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
     };
     said.push(format!("{:?}", Item::Line(line.clone())));
     assert_eq!(writer.line(line).unwrap(), 0);
+    for number in 0..CALLERS {
+        let caller = Caller {
+            address: u64::MAX - u64::from(number),
+            path: if number == 0 { "" } else { "/lib/libruby.so" }.into(),
+            name: if number < 2 { "" } else { "rb_yield" }.into(),
+            offset: number.into(),
+        };
+        said.push(format!("{:?}", Item::Caller(caller.clone())));
+        assert_eq!(writer.caller(caller).unwrap(), number);
+    }
     (writer, said)
 }
 
@@ -141,6 +153,9 @@ fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
             gp: words[..6].try_into().unwrap(),
             sse: words[6..].try_into().unwrap(),
             pieces,
+            callers: (0..words[3] % 4)
+                .map(|further| ((words[4] ^ further) % u64::from(CALLERS)) as u32)
+                .collect(),
         };
         writer.call(&call).unwrap();
         said.push(format!("{:?}", Item::Call(call)));
@@ -237,8 +252,8 @@ fn refusals_say_what_is_wrong() {
     assert_eq!(refusal(b"#!/bin/sh\nls"), "it is no recording of lancet's");
     assert_eq!(refusal(b""), "it is no recording of lancet's");
     assert_eq!(
-        refusal(b"\x89lancet\n\x02\0\0\0"),
-        "it is of version 2 and this lancet reads version 1"
+        refusal(b"\x89lancet\n\x03\0\0\0"),
+        "it is of version 3 and this lancet reads versions 1 to 2"
     );
     let (mut bytes, _) = file(&[]);
     bytes.pop();
@@ -249,6 +264,79 @@ fn refusals_say_what_is_wrong() {
         refusal(&bytes[..last]),
         "it is damaged at byte 12: what was recorded from there on cannot be read"
     );
+}
+
+/// What the first version wrote is read as it was meant.
+#[test]
+fn a_file_of_version_1_is_read() {
+    // Written by the code of then: one of everything that it had.
+    const FILE: &str = "896c616e6365740a010000000c0000000b0000008893b5efb0010131010563616c6c73018a0000009900000020da6079f462\
+        0207010472756279085275627920332e3103062f6c69622f6d016d01802004000101668120030e696e74206628737472696e\
+        67293b0b0001010504612e7262090473686f77060008018040a70014000100904e3f020406080a0cd08c0101010278005800\
+        000f02048080808080808080030900250401010015020100b00c00080b0206090001020a";
+    let digits: Vec<u32> = FILE
+        .chars()
+        .map(|digit| digit.to_digit(16).unwrap())
+        .collect();
+    let pairs = digits.as_chunks::<2>().0;
+    let file: Vec<u8> = pairs
+        .iter()
+        .map(|[high, low]| (high << 4 | low) as u8)
+        .collect();
+    let (read, error) = all(&file);
+    assert!(error.is_none(), "{error:?}");
+    let at = At {
+        guest: 0,
+        tid: 8,
+        lane: 1,
+        stack: 8192,
+        frame: 9000,
+        time: 10,
+    };
+    let call = Call {
+        at,
+        way: 0,
+        caller: 5000,
+        line: Some(0),
+        library: Some(0),
+        gp: [1, 2, 3, 4, 5, 6],
+        pieces: vec![(1, b"x\0")],
+        ..Call::default()
+    };
+    let back = Return {
+        at,
+        gp: [1, 2],
+        sse: [3, 4],
+        x87: Some([[1; 10], [2; 10]]),
+        ..Return::default()
+    };
+    let event = Event {
+        guest: 0,
+        tid: 8,
+        time: 11,
+        what: Happened::Exited(3),
+    };
+    let last = [Item::Call(call), Item::Return(back), Item::Event(event)];
+    let last = last.map(|item| format!("{item:?}"));
+    assert_eq!(read.len(), 11);
+    assert_eq!(read[6..9], last);
+}
+
+/// A caller that was not defined, and more of them than there are bytes.
+#[test]
+fn callers_that_are_not_there_are_refused() {
+    for callers in [vec![CALLERS], vec![0, u32::MAX]] {
+        let (mut writer, said) = begin();
+        writer.flush().unwrap();
+        let call = Call {
+            callers,
+            ..Call::default()
+        };
+        writer.call(&call).unwrap();
+        let (read, error) = all(&writer.finish().unwrap());
+        assert!(matches!(error, Some(Error::Damaged(_))), "{error:?}");
+        assert_eq!(read, said);
+    }
 }
 
 /// A room of which more is asked than there is: nothing of it is taken.

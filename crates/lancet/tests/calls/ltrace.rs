@@ -8,7 +8,7 @@ use crate::harness::{Guest, LIMIT, TempDir, Watch, beside, fixtures, installed, 
 use crate::watch::calls;
 
 /// `fixtures/c/shape`: the program, beside its library.
-fn shape(folder: &TempDir) -> Option<PathBuf> {
+pub fn shape(folder: &TempDir) -> Option<PathBuf> {
     if !installed("g++") {
         skip("shape", "no g++");
         return None;

@@ -9,6 +9,7 @@ use crate::exact::check_numbered;
 use crate::harness::{
     Guest, LIMIT, Output, Snapshot, TempDir, Watch, beside, lancet, rubies, run, until,
 };
+use crate::ltrace::shape;
 use crate::machine::{program, start};
 use crate::watch::{calls, hooked, left, text_holds};
 
@@ -94,6 +95,89 @@ fn what_was_shown_is_shown_again() {
         );
         assert_eq!(output.stdout, "");
     }
+}
+
+/// Who called whom stands in the file by name: its process and its libraries are gone when it is shown. The piece of the
+/// stack that this was found in is not kept.
+#[test]
+fn who_called_whom_is_in_the_file() {
+    const ON_THE_STACK: &str = "a line that no function was given";
+    let _turn = beside();
+    let folder = TempDir::new("callers recorded");
+    let Some(program) = shape(&folder) else {
+        return;
+    };
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (file, without, out) = (path("calls"), path("without"), path("out"));
+    let mut guest = Guest::start("shape", Command::new(program));
+    guest.expect("ready");
+    let mut shown = String::new();
+    for (file, more) in [(&file, &["-w", "9"][..]), (&without, &[])] {
+        let mut arguments = vec!["-x", "shape_*", "--record", file, "-o", &out];
+        arguments.extend(more);
+        let watch = hooked(calls(guest.pid, &arguments));
+        for _ in 0..3 {
+            guest.tell(ON_THE_STACK);
+            guest.find("answer ");
+        }
+        left(watch, "callers recorded");
+        let told = std::fs::read_to_string(&out).expect("what was shown");
+        assert_eq!(told.matches("shape_hash(").count(), 3, "{told}");
+        if shown.is_empty() {
+            shown = told;
+        }
+    }
+    guest.ends_with_nothing("callers recorded");
+    for name in ["shape", "libshape.so.1", "libshape.so.1.2"] {
+        std::fs::remove_file(folder.join(name)).expect("it was there");
+    }
+    let bytes = std::fs::read(&file).expect("the file");
+    let leaks = bytes
+        .windows(9)
+        .any(|some| some == &ON_THE_STACK.as_bytes()[..9]);
+    assert!(!leaks, "the stack is in the file");
+
+    let of = |arguments: &[&str], file: &str| {
+        let output = replay(Path::new(file), arguments);
+        assert_eq!(output.code(), 0, "{output:?}");
+        (output.stdout, output.stderr)
+    };
+    for caller in ["/libshape.so.1.2(shape_sides+0x", "/shape(main+0x"] {
+        assert!(shown.contains(caller), "{shown}");
+    }
+    let told = (shown.clone(), String::new());
+    assert_eq!(of(&["-w", "9"], &file), told);
+    assert_eq!(of(&["-w", "99"], &file), told, "so many there are not");
+    let (one, _) = of(&["-w", "1"], &file);
+    let frames = one.lines().filter(|line| line.starts_with(" > "));
+    assert_eq!(frames.count(), 6, "one for each call: {one}");
+    let (none, _) = of(&[], &file);
+    assert!(!none.contains(" > "), "{none}");
+    let (json, _) = of(&["--json", "-w", "2"], &file);
+    let inner = json
+        .lines()
+        .find(|line| line.contains("\"shape_hash\""))
+        .expect("a call");
+    assert!(
+        inner.contains("(shape_sides+0x") && inner.contains("(main+0x"),
+        "{inner}"
+    );
+
+    // What is recorded of a recording is as good as it.
+    let again = path("again");
+    of(&["--record", &again], &file);
+    assert_eq!(of(&["-w", "9"], &again), told);
+
+    let (lines, said) = of(&["-w", "9"], &without);
+    assert!(
+        lines.contains("shape_hash(") && !lines.contains(" > "),
+        "{lines}"
+    );
+    assert_eq!(
+        said,
+        format!("lancet: {without} holds no callers: they are recorded with -w\n")
+    );
+    assert_eq!(of(&["-c", "-w", "9"], &without).1, "");
 }
 
 /// `kill -9` of the recorder: what it had written is there, and it is said that the rest is not.

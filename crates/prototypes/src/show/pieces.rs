@@ -45,6 +45,21 @@ impl Pieces {
         }
     }
 
+    /// Takes out the last piece that lies at this address, and what was added behind it.
+    #[must_use]
+    pub fn split_off(&mut self, at: u64) -> Self {
+        let mut behind = Self::new();
+        let Some(first) = self.pieces.iter().rposition(|(lies, _)| *lies == at) else {
+            return behind;
+        };
+        for (at, bytes) in self.iter().skip(first) {
+            behind.add(at, bytes);
+        }
+        self.bytes.truncate(self.pieces[first].1 as usize);
+        self.pieces.truncate(first);
+        behind
+    }
+
     fn piece(&self, index: usize) -> (u64, &[u8]) {
         let (at, from) = self.pieces[index];
         let next = self.pieces.get(index + 1);
@@ -93,5 +108,25 @@ impl Memory for Pieces {
             done += len;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_at_an_address_and_came_behind_it_is_taken_out() {
+        let added: [(u64, &[u8]); 4] = [(8, b"early"), (4, b"four"), (8, b"late"), (12, b"more")];
+        let mut pieces = Pieces::new();
+        for (at, bytes) in added {
+            pieces.add(at, bytes);
+        }
+        assert_eq!(pieces.split_off(5), Pieces::new());
+        let behind = pieces.split_off(8);
+        assert!(pieces.iter().eq(added[..2].iter().copied()));
+        assert!(behind.iter().eq(added[2..].iter().copied()));
+        pieces.add(20, b"new");
+        assert_eq!(pieces.iter().last(), Some((20, &b"new"[..])));
     }
 }

@@ -1,7 +1,7 @@
-//! What items are made of: texts, registers that changed, pieces of memory.
+//! What items are made of: texts, numbers, registers that changed, events, pieces of memory.
 
-use crate::bytes::{Take, Wrong, put, put_bytes, put_step};
-use crate::item::{Call, Piece};
+use crate::bytes::{Take, Wrong, put, put_bytes, put_signed, put_step};
+use crate::item::{Call, Happened, Piece};
 
 /// Where a piece lay: at the address in this register of the call, from 1 on.
 const ARGUMENTS: u64 = 6;
@@ -19,6 +19,26 @@ pub fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
     for text in texts {
         put_text(out, text);
     }
+}
+
+pub fn put_numbers(out: &mut Vec<u8>, numbers: &[u32]) {
+    put(out, numbers.len() as u64);
+    for number in numbers {
+        put(out, (*number).into());
+    }
+}
+
+/// Numbers of what was defined: each is below `defined`.
+pub fn take_numbers(take: &mut Take, defined: u32) -> Result<Vec<u32>, Wrong> {
+    let count = take.number()?;
+    if count > take.0.len() as u64 {
+        return Err(Wrong);
+    }
+    let number = |_| match take.small()? {
+        number if number < defined => Ok(number),
+        _ => Err(Wrong),
+    };
+    (0..count).map(number).collect()
 }
 
 /// A number that may be missing, as one.
@@ -64,6 +84,33 @@ pub fn take_changed(take: &mut Take, values: &mut [u64], floats: usize) -> Resul
         }
     }
     Ok(())
+}
+
+pub fn put_happened(out: &mut Vec<u8>, what: Happened) {
+    let (kind, number) = match what {
+        Happened::Signal(number) => (0, number),
+        Happened::Forked(number) => (1, number),
+        Happened::Exited(number) => (2, number),
+        Happened::Killed(number) => (3, number),
+        Happened::Ended => (4, 0),
+        Happened::Replaced => (5, 0),
+    };
+    out.push(kind);
+    put_signed(out, number.into());
+}
+
+pub fn take_happened(take: &mut Take) -> Result<Happened, Wrong> {
+    let kind = take.byte()?;
+    let number = i32::try_from(take.signed()?).map_err(|_| Wrong)?;
+    Ok(match kind {
+        0 => Happened::Signal(number),
+        1 => Happened::Forked(number),
+        2 => Happened::Exited(number),
+        3 => Happened::Killed(number),
+        4 => Happened::Ended,
+        5 => Happened::Replaced,
+        _ => return Err(Wrong),
+    })
 }
 
 pub fn put_pieces(out: &mut Vec<u8>, arguments: &[u64], pieces: &[Piece]) {

@@ -61,16 +61,21 @@ impl Callers {
         self.known.clear();
     }
 
-    /// Around the call that returns to `caller` with its stack pointer at `frame`.
+    /// Around the call that returns to `caller` with its stack pointer at `frame`. What was copied for that alone is
+    /// taken out of `pieces`.
     pub fn of(
         &mut self,
         tracing: &Tracing,
         caller: u64,
         frame: u64,
-        copied: &Pieces,
+        pieces: &mut Pieces,
     ) -> Vec<Arc<Caller>> {
-        let mut rbp = [0; 8];
-        if self.most == 0 || !copied.read(frame.wrapping_sub(CALLERS), &mut rbp) {
+        let saved = frame.wrapping_sub(CALLERS);
+        if self.most == 0 {
+            return Vec::new();
+        }
+        let (stack, mut rbp) = (pieces.split_off(saved), [0; 8]);
+        if !stack.read(saved, &mut rbp) {
             return Vec::new();
         }
         let memory = &**tracing.memory();
@@ -94,7 +99,7 @@ impl Callers {
             bp: u64::from_le_bytes(rbp),
             thread_area: 0,
         };
-        let (frames, _) = unwinder.walk(modules, place, &Copied(copied), memory, &[]);
+        let (frames, _) = unwinder.walk(modules, place, &Copied(&stack), memory, &[]);
         let ours = tracing.agent();
         let theirs = frames.iter().filter(|frame| !ours.contains(&frame.lookup));
         let callers = theirs.take(self.most).map(|frame| {

@@ -298,7 +298,9 @@ impl Guest {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
-                    let pieces = copied(copies);
+                    let mut pieces = copied(copies);
+                    let callers = &mut self.callers;
+                    let callers = callers.of(&self.tracing, caller, frame, &mut pieces);
                     let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                     let call = Call {
                         function: way.function.clone(),
@@ -313,7 +315,7 @@ impl Guest {
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                         library: library
                             .and_then(|place| self.known.line(&mut self.tracing, place)),
-                        callers: self.callers.of(&self.tracing, caller, frame, &pieces),
+                        callers,
                         pieces,
                     };
                     (frame, What::Call(call))

@@ -178,6 +178,8 @@ impl<'a> Json<'a> {
             pieces.lay(&back.pieces);
         }
         let Registers { gp, sse, .. } = &call.registers;
+        // A recording may have more.
+        let callers = call.callers.iter().take(self.args.frames);
         let took = at.map(|at| nanos(at).saturating_sub(nanos(open.at)));
         let record = Record::Call {
             pid: open.at.pid,
@@ -199,7 +201,7 @@ impl<'a> Json<'a> {
             xmm0: returned.map(|returned| hex(returned.sse[0])),
             line: call.line.as_deref().map(Place::from),
             library: call.library.as_deref().map(Place::from),
-            callers: call.callers.iter().map(ToString::to_string).collect(),
+            callers: callers.map(ToString::to_string).collect(),
         };
         write(&mut self.out, &record)
     }

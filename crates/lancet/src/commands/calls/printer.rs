@@ -98,9 +98,11 @@ impl<'a> Printer<'a> {
             pieces,
             line,
             library,
-            callers,
+            mut callers,
             ..
         } = began;
+        // A recording may have more.
+        callers.truncate(self.args.frames);
         let known = self.signatures.of(&function.module, &function.name);
         let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
         let call = Call {

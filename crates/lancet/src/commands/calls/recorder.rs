@@ -2,7 +2,7 @@
 
 use super::signatures::Signatures;
 use super::sink::{End, Sink};
-use super::told::{Call, End as Ended, Module, Opened, Return, Told, Way, What};
+use super::told::{Call, Caller, End as Ended, Module, Opened, Return, Told, Way, What};
 use process::functions::Function;
 use process::lanes::Line;
 use recording::{At, Event, Happened, Head, Losses, Writer};
@@ -30,6 +30,7 @@ pub struct Recorder<'a> {
     modules: Written<Module>,
     ways: Written<Way>,
     lines: Written<Line>,
+    callers: Written<Caller>,
     flushed: Instant,
     next: Option<Box<dyn Sink + 'a>>,
 }
@@ -60,6 +61,7 @@ impl<'a> Recorder<'a> {
             modules: HashMap::new(),
             ways: HashMap::new(),
             lines: HashMap::new(),
+            callers: HashMap::new(),
             flushed: Instant::now(),
             next,
         })
@@ -145,11 +147,29 @@ impl<'a> Recorder<'a> {
         Ok(number)
     }
 
+    fn caller(&mut self, caller: &Arc<Caller>) -> io::Result<u32> {
+        let key = Arc::as_ptr(caller).addr();
+        if let Some((_, number)) = self.callers.get(&key) {
+            return Ok(*number);
+        }
+        let (name, offset) = caller.function.clone().unwrap_or_default();
+        let number = self.writer()?.caller(recording::Caller {
+            address: caller.address,
+            path: caller.path.clone().unwrap_or_default(),
+            name,
+            offset,
+        })?;
+        self.callers.insert(key, (caller.clone(), number));
+        Ok(number)
+    }
+
     fn call(&mut self, at: At, call: &Call) -> io::Result<()> {
         let way = self.way(&call.way)?;
         let line = call.line.as_ref().map(|line| self.line(line)).transpose()?;
         let library = call.library.as_ref();
         let library = library.map(|line| self.line(line)).transpose()?;
+        let callers = call.callers.iter().map(|caller| self.caller(caller));
+        let callers = callers.collect::<io::Result<_>>()?;
         self.writer()?.call(&recording::Call {
             at,
             way,
@@ -159,6 +179,7 @@ impl<'a> Recorder<'a> {
             gp: call.registers.gp,
             sse: call.registers.sse,
             pieces: call.pieces.iter().collect(),
+            callers,
         })
     }
 

@@ -4,7 +4,7 @@ use super::select::Selection;
 use super::signatures::Signatures;
 use super::sink::Sink;
 use super::source::{Count, Flow, Source};
-use super::told::{At, Call, End as Ended, Module, Opened, Return, Shown, Told, Way, What};
+use super::told::{At, Call, Caller, End as Ended, Module, Opened, Return, Shown, Told, Way, What};
 use crate::cli::CallsArgs;
 use anyhow::Context;
 use process::functions::Function;
@@ -33,6 +33,9 @@ pub struct Replay<'a> {
     /// Each with what its calls are shown as.
     ways: Vec<(Arc<Way>, Option<Arc<Shown>>)>,
     lines: Vec<Arc<Line>>,
+    callers: Vec<Arc<Caller>>,
+    /// They are asked for (`-w`).
+    shows_callers: bool,
     /// Of two lines the library's is told.
     nearest: bool,
     losses: Vec<(i32, Losses)>,
@@ -60,6 +63,8 @@ impl<'a> Replay<'a> {
             functions: Vec::new(),
             ways: Vec::new(),
             lines: Vec::new(),
+            callers: Vec::new(),
+            shows_callers: args.frames != 0 && !args.count,
             nearest: args.nearest,
             losses: Vec::new(),
             whole: false,
@@ -112,7 +117,16 @@ impl<'a> Replay<'a> {
         for name in self.selection.missing(names) {
             eprintln!("lancet: {} holds no call of {name}", self.path.display());
         }
+        if self.shows_callers && self.callers.is_empty() && !self.ways.is_empty() {
+            let path = self.path.display();
+            eprintln!("lancet: {path} holds no callers: they are recorded with -w");
+        }
     }
+}
+
+/// A text; empty = there is none.
+fn filled(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }
 
 fn laid(found: &[recording::Piece]) -> Pieces {
@@ -185,6 +199,11 @@ impl Source for Replay<'_> {
                     line: line.line,
                     name: line.name,
                 })),
+                Item::Caller(caller) => self.callers.push(Arc::new(Caller {
+                    address: caller.address,
+                    path: filled(caller.path),
+                    function: filled(caller.name).map(|name| (name, caller.offset)),
+                })),
                 Item::Call(call) => {
                     let (way, Some(shown)) = &self.ways[call.way as usize] else {
                         continue;
@@ -194,6 +213,8 @@ impl Source for Replay<'_> {
                         Some(library) if self.nearest => (Some(library), None),
                         library => (call.line, library),
                     };
+                    let callers = call.callers.iter();
+                    let callers = callers.map(|caller| self.callers[*caller as usize].clone());
                     let told = Call {
                         function: way.function.clone(),
                         way: way.clone(),
@@ -207,7 +228,7 @@ impl Source for Replay<'_> {
                         pieces: laid(&call.pieces),
                         line: told.map(line),
                         library: library.map(line),
-                        callers: Vec::new(),
+                        callers: callers.collect(),
                     };
                     sink.take(Told {
                         at: place(&self.pids, call.at),
