@@ -222,6 +222,14 @@ impl CallsArgs {
                 "--app and the tests of `line` in --where are {tests} together, and at most {MOST_LINES} can be told apart"
             ));
         }
+        if let [file, _, ..] = &self.program[..]
+            && recording::is_recording(Path::new(file))
+        {
+            return Some(format!(
+                "{} is a recording, no program with arguments: options stand before it",
+                file.display()
+            ));
+        }
         let file = self.recording().filter(|_| !self.app.is_empty())?;
         Some(format!(
             "--app is decided in the process: {} has the lines that were told when it was recorded",

@@ -58,7 +58,7 @@ fn what_was_shown_is_shown_again() {
     for ruby in rubies("calls recorded") {
         let folder = TempDir::new("shown");
         let file = folder.join("calls");
-        for show in [&["-ttT", "-i"][..], &["-c"]] {
+        for show in [&["-ttT", "-i", "-w", "5"][..], &["-c"]] {
             let mut guest = Guest::script(&ruby, "live/churn.rb", &[]);
             guest.expect("ready");
             let out = folder.join("out");
@@ -178,6 +178,14 @@ fn who_called_whom_is_in_the_file() {
         format!("lancet: {without} holds no callers: they are recorded with -w\n")
     );
     assert_eq!(of(&["-c", "-w", "9"], &without).1, "");
+
+    // What stands behind a program is its own, and this is none.
+    let output = run(lancet().args(["calls", &file, "-w", "9"]), LIMIT);
+    let why = "is a recording, no program with arguments: options stand before it";
+    assert_eq!(
+        (output.code(), output.stderr),
+        (1, format!("lancet: {file} {why}\n"))
+    );
 }
 
 /// `kill -9` of the recorder: what it had written is there, and it is said that the rest is not.
