@@ -394,15 +394,17 @@ fn options(args: &CallsArgs) -> Options {
 const MOST_SAID: usize = 20;
 
 fn announce(tracing: &Tracing, asked: usize, refused: &[Refused], took: Duration) {
-    let [hooked, all] = tracing.system_calls();
-    let system_calls = match all {
-        0 => String::new(),
-        _ => format!(" and system calls at {hooked} of {all} places"),
+    let [places, all] = tracing.system_calls();
+    let functions = format!("{} of {asked} functions", tracing.hooked());
+    let system_calls = format!("system calls at {places} of {all} places");
+    let what = match (asked, all) {
+        (_, 0) => functions,
+        (0, _) => system_calls,
+        _ => format!("{functions} and {system_calls}"),
     };
     eprintln!(
-        "lancet: process {}: {} of {asked} functions{system_calls} hooked in {:.1} ms; it stood still for {:.1} ms",
+        "lancet: process {}: {what} hooked in {:.1} ms; it stood still for {:.1} ms",
         tracing.pid(),
-        tracing.hooked(),
         took.as_secs_f64() * 1e3,
         tracing.timing().longest_stop.as_secs_f64() * 1e3,
     );

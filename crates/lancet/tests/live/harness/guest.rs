@@ -138,10 +138,10 @@ impl Guest {
             .unwrap_or_else(|error| panic!("{}: {error}; {}", self.name, self.complaints()));
     }
 
-    /// Tells it a line, if it still listens.
+    /// Tells it a line, in one piece, if it still listens.
     pub fn try_tell(&mut self, line: &str) -> std::io::Result<()> {
         let stdin = self.stdin.as_mut().expect("it is still told things");
-        writeln!(stdin, "{line}").and_then(|()| stdin.flush())
+        stdin.write_all(format!("{line}\n").as_bytes())
     }
 
     /// Sends it a signal.

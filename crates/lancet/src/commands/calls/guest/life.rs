@@ -385,19 +385,29 @@ impl Guest {
 
     /// What was counted, by function and line.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
-        match (self.tracing.lanes().gone(), self.life.counts.take()) {
-            // Lanes went with it after they were read.
-            (1.., Some(counts)) => Ok(counts),
-            _ => self.count(),
+        let counted = self.count();
+        match self
+            .went(&counted)
+            .then(|| self.life.counts.take())
+            .flatten()
+        {
+            Some(before) => Ok(before),
+            None => counted,
         }
     }
 
     /// What got lost.
     pub fn losses(&mut self) -> Result<Losses, Error> {
-        match (self.tracing.lanes().gone(), self.life.losses) {
-            (1.., Some(losses)) => Ok(losses),
-            _ => self.tracing.lanes().losses(),
+        let losses = self.tracing.lanes().losses();
+        match self.went(&losses).then_some(self.life.losses).flatten() {
+            Some(before) => Ok(before),
+            None => losses,
         }
+    }
+
+    /// Lanes went with it after they were read.
+    fn went<T>(&mut self, looked: &Result<T, Error>) -> bool {
+        looked.is_err() || self.tracing.lanes().gone() != 0
     }
 
     /// Takes the hooks out; what was told before can still be read. It goes on alone.
