@@ -81,7 +81,12 @@ fn holds(what: &str, said: &BTreeMap<u64, Said>, told: &[Shown], nearest: bool) 
                 "{about}"
             );
             assert!(through || !call.line.ends_with(')'), "{about}");
-            if !nearest && !matches!(&*said.name, "(eval)" | "(file)" | "eval" | "include") {
+            // So Ruby 3.4's own tables name evaluated text, which a backtrace shows by the method around it.
+            let compiled = call.line.contains(" in '<compiled>'");
+            if !nearest
+                && !compiled
+                && !matches!(&*said.name, "(eval)" | "(file)" | "eval" | "include")
+            {
                 assert!(call.line.contains(&format!("{}'", said.name)), "{about}");
             }
         }
