@@ -8,6 +8,7 @@ mod groups;
 mod guest;
 mod json;
 mod known;
+mod mapped;
 mod names;
 mod pace;
 mod printer;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::harness::{Snapshot, TempDir, beside};
+use crate::harness::{LIMIT, Snapshot, TempDir, beside, until};
 use crate::interpreters;
 use crate::machine::{program, start};
 use crate::watch::{calls, hooked, left, text_holds};
@@ -89,6 +89,32 @@ fn a_million_calls_are_told_each_once_and_in_order() {
     guest.ends_with_nothing("told");
     let text = std::fs::read_to_string(&out).expect("what was told");
     check_numbered(&text, EACH);
+}
+
+/// The mapping of a stack that has grown begins elsewhere; what was called before still returns.
+#[test]
+fn a_call_returns_though_its_stack_has_grown() {
+    let _turn = beside();
+    let Some(path) = program("grows.cpp") else {
+        return;
+    };
+    let folder = TempDir::new("grows");
+    let out = folder.join("out");
+    let mut guest = start(&path, "grows");
+    let out_name = out.display().to_string();
+    let watch = hooked(calls(guest.pid, &["-x", "h_*", "-o", &out_name]));
+    let told = || std::fs::read_to_string(&out).unwrap_or_default();
+    guest.tell("call");
+    until(LIMIT, "the call", || {
+        told().contains("h_outer(").then_some(())
+    });
+    guest.tell("go on");
+    assert_eq!(guest.find("answer "), "10");
+    left(watch, "grows");
+    guest.ends_with_nothing("grows");
+    let told = told();
+    let is_back = |line: &str| line.starts_with("<... h_outer resumed>") && line.ends_with(" = 10");
+    assert!(told.lines().any(is_back), "{told}");
 }
 
 /// These are the calls of `h_numbered` of the mode `many`, with the arguments and results they had.

@@ -1,5 +1,6 @@
 //! What numbers and addresses that a guest's lanes tell mean: functions, lines, ways, stacks. Each is looked up once.
 
+use super::mapped::Mapped;
 use super::select::Selection;
 use super::told::{Module, Shown, Way};
 use process::functions::{Function, Functions, Place, SYSTEM};
@@ -8,7 +9,7 @@ use process::lanes::Line;
 use process::linkage;
 use process::maps::Maps;
 use process::symbols::Kind;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +33,8 @@ pub struct Known {
     calls: HashMap<(u32, u64), Option<Shows>>,
     /// By hook, by the module that holds that address, and by the names it has slots for.
     ways: HashMap<(u32, Option<u64>, u64), Shows>,
-    /// Mappings that were seen to hold stacks: where each ends, by its start.
-    stacks: BTreeMap<u64, u64>,
+    /// Mappings that were seen to hold stacks.
+    stacks: Mapped,
     /// When the mappings were read last, and how long that took.
     looked: Option<(Instant, Duration)>,
 }
@@ -52,7 +53,7 @@ impl Default for Known {
             names: HashMap::new(),
             calls: HashMap::new(),
             ways: HashMap::new(),
-            stacks: BTreeMap::new(),
+            stacks: Mapped::default(),
             looked: None,
         }
     }
@@ -190,26 +191,16 @@ impl Known {
         self.ways.clear();
     }
 
-    /// The stack that holds a frame: the start of its mapping.
+    /// The number of the stack that holds a frame.
     pub fn stack(&mut self, pid: i32, frame: u64) -> u64 {
-        let below = self.stacks.range(..=frame).next_back();
-        if let Some((start, _)) = below.filter(|(_, end)| frame < **end) {
-            return *start;
+        if let Some(known) = self.stacks.find(frame) {
+            return known;
         }
-        // A mapping that grew or came: what is known may be no more.
+        // A mapping that grew or came. Of one that cannot be looked for now its page is known: that is in no other.
         let range = self.mapping(pid, frame);
-        let range = range.unwrap_or(frame & !0xffff..(frame | 0xffff) + 1);
-        let over = self.stacks.range(..range.end);
-        let over: Vec<u64> = over
-            .rev()
-            .take_while(|(_, end)| **end > range.start)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in over {
-            self.stacks.remove(&start);
-        }
-        self.stacks.insert(range.start, range.end);
-        range.start
+        let page = frame & !0xfff..(frame | 0xfff).saturating_add(1);
+        self.stacks.learn(range.unwrap_or(page));
+        self.stacks.find(frame).unwrap_or(frame)
     }
 
     fn mapping(&mut self, pid: i32, at: u64) -> Option<Range<u64>> {

@@ -31,7 +31,7 @@ pub struct At {
     pub tid: u32,
     /// Which lane of that process: one for each thread pointer.
     pub lane: u32,
-    /// The stack it runs on: the start of its mapping.
+    /// The stack it runs on, by number: where its mapping began when it was first seen.
     pub stack: u64,
     /// The stack pointer above the return address. Names a call within its lane until it returns.
     pub frame: u64,

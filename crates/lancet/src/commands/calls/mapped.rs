@@ -1,0 +1,89 @@
+//! Which stack is this address on? A number for each, that an address keeps: calls are open under it.
+//!
+//! The main thread's mapping grows downward, and where the kernel was not asked a page stands for the mapping it is in.
+//! What is learned later is therefore laid around what was known.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Mapped {
+    /// Where each ends, and its number, by its start.
+    ranges: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Mapped {
+    /// The number of the stack that holds an address.
+    pub fn find(&self, at: u64) -> Option<u64> {
+        let (_, (end, number)) = self.ranges.range(..=at).next_back()?;
+        (at < *end).then_some(*number)
+    }
+
+    /// This is one mapping, or lies in one.
+    pub fn learn(&mut self, range: Range<u64>) {
+        let below = self.ranges.range(..range.end).rev();
+        let over: Vec<_> = below
+            .take_while(|(_, (end, _))| *end > range.start)
+            .map(|(start, (end, number))| (*start, *end, *number))
+            .collect();
+        // The outermost of what was known of it gives its number.
+        let all = over.first().map_or(range.start, |(.., number)| *number);
+        let mut end = range.end;
+        for (start, old_end, number) in over {
+            self.ranges.remove(&start);
+            if number == all {
+                continue;
+            }
+            let start = start.max(range.start);
+            if old_end < end {
+                self.ranges.insert(old_end, (end, all));
+            }
+            self.ranges.insert(start, (old_end.min(end), number));
+            end = start;
+        }
+        if range.start < end {
+            self.ranges.insert(range.start, (end, all));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_that_grows_is_the_same() {
+        let mut mapped = Mapped::default();
+        mapped.learn(0x8000..0x9000);
+        mapped.learn(0x2000..0x3000);
+        mapped.learn(0x4000..0x9000);
+        assert_eq!(mapped.find(0x8800), Some(0x8000));
+        assert_eq!(mapped.find(0x4000), Some(0x8000));
+        assert_eq!(mapped.find(0x3fff), None);
+        assert_eq!(mapped.find(0x9000), None);
+        assert_eq!(mapped.find(0x2fff), Some(0x2000));
+        assert_eq!(mapped.ranges.len(), 2);
+    }
+
+    #[test]
+    fn pages_keep_their_numbers_in_what_is_learned_around_them() {
+        let mut mapped = Mapped::default();
+        mapped.learn(0x5000..0x6000);
+        mapped.learn(0x7000..0x8000);
+        mapped.learn(0x4000..0x9000);
+        let numbers = [0x4000, 0x5000, 0x6000, 0x7000, 0x8000].map(|at| mapped.find(at));
+        let [inner, outer] = [Some(0x5000), Some(0x7000)];
+        assert_eq!(numbers, [outer, inner, outer, outer, outer]);
+    }
+
+    #[test]
+    fn a_mapping_that_reached_further_is_gone_there() {
+        let mut mapped = Mapped::default();
+        mapped.learn(0x4000..0x9000);
+        mapped.learn(0x3000..0x6000);
+        assert_eq!(mapped.find(0x5000), Some(0x4000));
+        assert_eq!(mapped.find(0x3000), Some(0x4000));
+        assert_eq!(mapped.find(0x7000), None);
+    }
+}
