@@ -18,12 +18,6 @@ mod arguments;
 
 pub use arguments::{Argument, Found, Place, arguments};
 
-use crate::pads::Pads;
-use crate::plan::{Function, Options};
-use crate::probe::{self, ProbePlan, Spot};
-use crate::refusal::Refusal;
-use crate::targets::Targets;
-
 /// One probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe<'a> {
@@ -37,20 +31,6 @@ pub struct Probe<'a> {
     pub semaphore: u64,
     /// For [`arguments()`].
     pub arguments: &'a str,
-}
-
-/// Decides how the probe whose nop stands at `site` is hooked: [`probe::plan`].
-///
-/// # Errors
-/// What could not be proven.
-pub fn plan(
-    function: &Function<'_>,
-    site: u64,
-    targets: &Targets,
-    pads: &mut Pads,
-    options: Options,
-) -> Result<ProbePlan, Refusal> {
-    probe::plan(function, site, Spot::Nop, targets, pads, options)
 }
 
 /// Type of the notes.

@@ -2,7 +2,8 @@
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use proptest::prelude::*;
-use trampoline::{Destination, Function, Kind, Options, Pads, Targets, plan, usdt};
+use trampoline::probe::{self, Spot};
+use trampoline::{Destination, Function, Kind, Options, Pads, Targets, plan};
 
 /// Random bytes, and bytes of which many are whole instructions.
 fn code() -> impl Strategy<Value = Vec<u8>> {
@@ -42,7 +43,7 @@ proptest! {
         let targets = Targets::of(&code, at, &[entry], Some(&read));
         let mut pads = Pads::of(&code, at, &[entry, entry + size as u64], &targets);
         let function = Function { entry, code: &code[start..], size };
-        if let Ok(plan) = usdt::plan(&function, entry + 5, &targets, &mut pads, Options { shadow_stack }) {
+        if let Ok(plan) = probe::plan(&function, entry + 5, Spot::Nop, &targets, &mut pads, Options { shadow_stack }) {
             let _ = plan.stub(at + (1 << 20), Destination { routine: 1 << 40, descriptor: 0 });
         }
         let Ok(plan) = plan(&function, &targets, &mut pads, Options { shadow_stack }) else { return Ok(()) };

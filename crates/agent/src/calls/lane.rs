@@ -91,7 +91,12 @@ pub fn mine(calls: &Calls, board: &Board) -> Option<&'static Lane> {
 #[inline]
 pub fn known(calls: &Calls) -> Option<&'static Lane> {
     let thread = thread(calls);
-    let first = place(thread);
+    find(calls, thread, place(thread))
+}
+
+/// A thread's lane, if it has one, looked for from `first` on.
+#[inline]
+fn find(calls: &Calls, thread: u64, first: usize) -> Option<&'static Lane> {
     for step in 0..calls::LANES {
         let known = calls.lanes.get((first + step) % calls::LANES)?;
         match known.load(Ordering::Acquire) {
@@ -113,14 +118,22 @@ pub fn known(calls: &Calls) -> Option<&'static Lane> {
 #[cold]
 #[inline(never)]
 pub fn drain(lane: &Lane, board: &Board, most: u64) {
-    let began = sys::ticks();
+    let read = || lane.taken.0.load(Ordering::Acquire) >= lane.reserved.load(Ordering::Relaxed);
     let session = board.calls.load(Ordering::Relaxed);
-    while lane.taken.0.load(Ordering::Acquire) < lane.reserved.load(Ordering::Relaxed)
-        && sys::ticks().wrapping_sub(began) < most
+    pause_until(read, board, session, most);
+}
+
+/// Pauses until `done`, for at most so many cycles, and as long as that session goes on and the command lives.
+fn pause_until(done: impl Fn() -> bool, board: &Board, session: u32, most: u64) {
+    let began = sys::ticks();
+    let mut waited = 0;
+    while !done()
+        && waited < most
         && board.calls.load(Ordering::Relaxed) == session
         && pulse::beats(board)
     {
         sys::pause(PAUSE);
+        waited = sys::ticks().wrapping_sub(began);
     }
 }
 
@@ -190,19 +203,8 @@ fn introduce(lane: &Lane, calls: &Calls, board: &Board, thread: u64, session: u3
 #[inline(never)]
 fn search(calls: &Calls, board: &Board, thread: u64, first: usize) -> Option<&'static Lane> {
     let entries = || (first..first + calls::LANES).map(|at| &calls.lanes[at % calls::LANES]);
-    for entry in entries() {
-        let known = entry.load(Ordering::Acquire);
-        if known == 0 {
-            break;
-        }
-        if known == MOVED {
-            continue;
-        }
-        // SAFETY: lanes are never unmapped.
-        let lane = unsafe { &*(known as *const Lane) };
-        if is_of(lane, thread) {
-            return fresh(lane, calls, board, thread);
-        }
+    if let Some(lane) = find(calls, thread, first) {
+        return fresh(lane, calls, board, thread);
     }
     let found = reclaim(calls, thread).or_else(|| make(calls, board, thread));
     let into = |lane| {
@@ -466,20 +468,14 @@ pub fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
 #[cold]
 #[inline(never)]
 fn wait(lane: &Lane, calls: &Calls, board: &Board, until: u64) -> bool {
-    let began = sys::ticks();
     let session = board.calls.load(Ordering::Relaxed);
     let roomy = || lane.taken.0.load(Ordering::Acquire) >= until;
-    let heard = || board.calls.load(Ordering::Relaxed) == session;
-    let mut waited = 0;
-    while !roomy() && waited < calls.most_wait && heard() && pulse::beats(board) {
-        sys::pause(PAUSE);
-        waited = sys::ticks().wrapping_sub(began);
-    }
+    pause_until(roomy, board, session, calls.most_wait);
     if roomy() {
         return true;
     }
     // Where the gate was closed meanwhile, nobody asks for this any more.
-    if heard() {
+    if board.calls.load(Ordering::Relaxed) == session {
         lane.lost.fetch_add(1, Ordering::Relaxed);
     }
     false

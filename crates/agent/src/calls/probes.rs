@@ -36,27 +36,11 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         return;
     }
     // A probe that is only counted needs none, and to read one may cost a system call.
-    let [rdi, rsi, rdx, rcx, r8, r9] = match wanted & (want::COUNT | want::ASKS | want::ASKS_LINE) {
+    let arguments = match wanted & (want::COUNT | want::ASKS | want::ASKS_LINE) {
         want::COUNT => [0; operand::MOST],
         _ => arguments(hook, frame),
     };
-    let told = Frame {
-        xmm: [[0; 2]; 8],
-        rdi,
-        rsi,
-        rdx,
-        rcx,
-        r8,
-        r9,
-        rax: 0,
-        r10: 0,
-        ticket: [0; 3],
-        original: hook.original,
-        descriptor: frame.descriptor,
-        r11: 0,
-        rbp: 0,
-        return_address: hook.place,
-    };
+    let told = as_call(hook, arguments, 0, hook.place);
     let Some((lane, place)) = asked_for(calls, hook, (&told, stack_of(&told)), wanted) else {
         return;
     };
@@ -73,6 +57,29 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         sys::ticks(),
     );
     tell_return(lane, calls, hook, &told, wanted);
+}
+
+/// What a probe tells as if it were a call of a function, by a caller with that frame pointer and at that place.
+#[inline]
+pub fn as_call(hook: &Hook, arguments: [u64; 6], rbp: u64, return_address: u64) -> Frame {
+    let [rdi, rsi, rdx, rcx, r8, r9] = arguments;
+    Frame {
+        xmm: [[0; 2]; 8],
+        rdi,
+        rsi,
+        rdx,
+        rcx,
+        r8,
+        r9,
+        rax: 0,
+        r10: 0,
+        ticket: [0; 3],
+        original: hook.original,
+        descriptor: core::ptr::from_ref(hook).cast(),
+        r11: 0,
+        rbp,
+        return_address,
+    }
 }
 
 /// `vfork` goes on: first in the child, in its parent's memory and with its thread pointer, then in the parent.

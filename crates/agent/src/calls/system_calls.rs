@@ -9,11 +9,12 @@
 //! and then it runs as the parent's thread until it is another program or gone. The lane is *lent* for so long, and what it does is not
 //! told.
 
+use super::probes::as_call;
 use super::values::Proven;
 use super::{Ended, asked_for, counts, lane, pulse, tell_call, tell_end};
 use crate::sys;
 use core::sync::atomic::Ordering;
-use routine::frame::{Frame, ProbeFrame, Results};
+use routine::frame::{ProbeFrame, Results};
 use vm::Memory;
 use wire::calls::{CALLED, Hook, Lane, OPEN, OpenSystemCall, SYSTEM_CALLS, want};
 
@@ -60,7 +61,7 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
         arguments.rotate_right(1);
         arguments[0] = number;
     }
-    let told = told(hook, place, frame, arguments);
+    let told = as_call(hook, arguments, frame.registers[RBP], place.instruction);
     let asked = match wanted & want::TOLD {
         0 => None,
         _ => asked_for(calls, hook, (&told, stack), wanted),
@@ -145,7 +146,12 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     }
     // SAFETY: hooks are never freed.
     let hook = unsafe { &*(open.hook as *const Hook) };
-    let told = told(hook, place, frame, open.arguments);
+    let told = as_call(
+        hook,
+        open.arguments,
+        frame.registers[RBP],
+        place.instruction,
+    );
     let results = Results {
         xmm: [[0; 2]; 16],
         rax: result,
@@ -209,29 +215,6 @@ fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
     // SAFETY: the caller of a function with eight arguments has put two of them there.
     let [e, f] = unsafe { *(registers[RSP] as *const [u64; 2]) };
     (registers[RSI], [a, b, c, d, e, f])
-}
-
-/// The call as if it were one of a function.
-#[inline]
-fn told(hook: &Hook, place: &Hook, frame: &ProbeFrame, arguments: [u64; 6]) -> Frame {
-    let [rdi, rsi, rdx, rcx, r8, r9] = arguments;
-    Frame {
-        xmm: [[0; 2]; 8],
-        rdi,
-        rsi,
-        rdx,
-        rcx,
-        r8,
-        r9,
-        rax: 0,
-        r10: 0,
-        ticket: [0; 3],
-        original: 0,
-        descriptor: core::ptr::from_ref(hook).cast(),
-        r11: 0,
-        rbp: frame.registers[RBP],
-        return_address: place.instruction,
-    }
 }
 
 /// Notes a call as open. Room first: a handler that comes in between uses what is above.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::harness::{Guest, Snapshot, TempDir, beside, fixtures, installed, skip, soak};
+use crate::harness::{
+    Guest, Output, Snapshot, TempDir, Watch, beside, fixtures, installed, skip, soak,
+};
 use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
 /// A program of `fixtures/c`, compiled once.
@@ -57,24 +59,38 @@ fn holds(mode: &str, rounds: u64, what: &[&str]) {
         "signal_jumps" => left_with_losses,
         _ => left,
     };
+    let ways = [&["-T"][..], &["-c"]].map(|show| {
+        let mut arguments = vec!["-o", "/dev/null", "--max-wait", "30s"];
+        arguments.extend(show);
+        arguments.extend(what);
+        arguments
+    });
+    computes_the_same("calls.cpp", mode, rounds, &ways, leave);
+}
+
+/// A fixture's mode gives the same answer bare, hooked in each of these ways, and opened and left while it works.
+pub fn computes_the_same(
+    fixture: &str,
+    mode: &str,
+    rounds: u64,
+    ways: &[Vec<&str>],
+    leave: fn(Watch, &str) -> Output,
+) {
     let _turn = beside();
-    let Some(path) = program("calls.cpp") else {
+    let Some(path) = program(fixture) else {
         return;
     };
     let rounds = (rounds * if soak() { 10 } else { 1 }).to_string();
     let mut guest = start(&path, mode);
     guest.tell(&rounds);
     let truth = guest.find("answer ");
-    for show in [&["-T"][..], &["-c"]] {
-        let mut arguments = vec!["-o", "/dev/null", "--max-wait", "30s"];
-        arguments.extend(show);
-        arguments.extend(what);
+    for arguments in ways {
         let mut guest = start(&path, mode);
         let before = Snapshot::take(guest.pid);
-        let watch = hooked(calls(guest.pid, &arguments));
+        let watch = hooked(calls(guest.pid, arguments));
         guest.tell(&rounds);
         let answer = guest.find("answer ");
-        assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
+        assert_eq!(answer, truth, "{mode}, hooked, {arguments:?}");
         let output = leave(watch, mode);
         text_holds(&before, guest.pid, mode, &output);
         guest.ends_with_nothing(mode);
@@ -82,11 +98,11 @@ fn holds(mode: &str, rounds: u64, what: &[&str]) {
         let mut guest = start(&path, mode);
         guest.tell(&rounds);
         for _ in 0..3 {
-            let watch = hooked(calls(guest.pid, &arguments));
+            let watch = hooked(calls(guest.pid, arguments));
             leave(watch, mode);
         }
         let answer = guest.find("answer ");
-        assert_eq!(answer, truth, "{mode}, hooked and left, {show:?}");
+        assert_eq!(answer, truth, "{mode}, hooked and left, {arguments:?}");
         guest.ends_with_nothing(mode);
     }
 }

@@ -7,7 +7,7 @@ use crate::harness::{
     Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, beside, fixtures, installed, lancet,
     run, skip, soak, until,
 };
-use crate::machine::{program, start};
+use crate::machine::{computes_the_same, program, start};
 use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
 const FIXTURE: &str = "system_calls.cpp";
@@ -20,36 +20,9 @@ fn holds(mode: &str, rounds: u64) {
         "jumps" => left_with_losses,
         _ => left,
     };
-    let _turn = beside();
-    let Some(path) = program(FIXTURE) else {
-        return;
-    };
-    let rounds = (rounds * if soak() { 10 } else { 1 }).to_string();
-    let mut guest = start(&path, mode);
-    guest.tell(&rounds);
-    let truth = guest.find("answer ");
-    for show in [&["-T"][..], &["-c"], &["-x", "*@libc.so*"]] {
-        let arguments = [ALL, &["-o", "/dev/null"], show].concat();
-        let mut guest = start(&path, mode);
-        let before = Snapshot::take(guest.pid);
-        let watch = hooked(calls(guest.pid, &arguments));
-        guest.tell(&rounds);
-        let answer = guest.find("answer ");
-        assert_eq!(answer, truth, "{mode}, hooked, {show:?}");
-        let output = leave(watch, mode);
-        text_holds(&before, guest.pid, mode, &output);
-        guest.ends_with_nothing(mode);
-
-        let mut guest = start(&path, mode);
-        guest.tell(&rounds);
-        for _ in 0..3 {
-            let watch = hooked(calls(guest.pid, &arguments));
-            leave(watch, mode);
-        }
-        let answer = guest.find("answer ");
-        assert_eq!(answer, truth, "{mode}, hooked and left, {show:?}");
-        guest.ends_with_nothing(mode);
-    }
+    let shows = [&["-T"][..], &["-c"], &["-x", "*@libc.so*"]];
+    let ways = shows.map(|show| [ALL, &["-o", "/dev/null"], show].concat());
+    computes_the_same(FIXTURE, mode, rounds, &ways, leave);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Static probes: read from notes, hooked at their nops.
 
+use trampoline::probe::{self, Spot};
 use trampoline::usdt::{self, Found};
 use trampoline::{Descriptor, Destination, Options, Refusal};
 
@@ -37,9 +38,10 @@ fn a_probe_sees_all_registers_and_disturbs_none() {
             .functions()
             .find(|named| named.name == function)
             .expect(function);
-        let plan = usdt::plan(
+        let plan = probe::plan(
             &named.code,
             probe.pc,
+            Spot::Nop,
             &module.targets(),
             &mut module.pads(),
             Options::default(),
@@ -111,9 +113,10 @@ fn a_probe_that_would_miss_some_is_refused() {
         .functions()
         .find(|named| named.name == "probed_never")
         .expect("in shapes.S");
-    let refused = usdt::plan(
+    let refused = probe::plan(
         &named.code,
         probe.pc,
+        Spot::Nop,
         &module.targets(),
         &mut module.pads(),
         Options::default(),
@@ -147,7 +150,14 @@ fn the_probes_of_ruby_and_python_are_read_and_planned() {
             let Some(function) = module.containing(probe.pc) else {
                 continue;
             };
-            match usdt::plan(&function, probe.pc, &targets, &mut pads, Options::default()) {
+            match probe::plan(
+                &function,
+                probe.pc,
+                Spot::Nop,
+                &targets,
+                &mut pads,
+                Options::default(),
+            ) {
                 Ok(_) => planned += 1,
                 Err(why) => println!("    {name} {}:{} {why}", probe.provider, probe.name),
             }
