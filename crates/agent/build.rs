@@ -7,8 +7,6 @@ fn main() {
         "-static-pie",
         "-Wl,--entry=enter",
         // Entered by address only, so the linker sees no use of it.
-        "-Wl,--undefined=arrive_entry",
-        "-Wl,--undefined=arrive_script",
         "-Wl,--undefined=open_calls",
         "-Wl,--undefined=trampoline_call_through",
         "-Wl,--no-dynamic-linker",

@@ -10,7 +10,10 @@ fuzz_target!(|text: &str| {
         assert!(error.column <= error.text.chars().count() + 1, "{error}");
     }
     for (_, prototype) in library.prototypes() {
-        let _ = prototype.capture(Detail { strings: 32, array: 4 });
+        let _ = prototype.capture(Detail {
+            strings: 32,
+            array: 4,
+        });
     }
     let printed = library.to_string();
     let (again, _) = Library::parse("again.conf", &printed, &mut |_| None);

@@ -16,15 +16,15 @@ struct Echo<'a> {
 impl Guest for Echo<'_> {
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         self.reads += 1;
-        assert!(into.len() <= Limits::PIECE && at % 4096 + into.len() as u64 <= 4096);
+        assert!(into.len() <= Limits::CHUNK && at % 4096 + into.len() as u64 <= 4096);
         for (place, byte) in into.iter_mut().zip(self.bytes.iter().cycle()) {
             *place = *byte;
         }
         !self.bytes.is_empty()
     }
 
-    fn output(&mut self, _: u64, piece: &[u8]) -> bool {
-        self.given += piece.len();
+    fn output(&mut self, _: u64, capture: &[u8]) -> bool {
+        self.given += capture.len();
         true
     }
 
@@ -51,7 +51,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     run(&words, &Registers::default(), None, limits, &mut echo);
     let Echo { given, reads, .. } = echo;
-    assert!(given <= 4096 && reads <= 20_000, "{given} bytes, {reads} reads");
+    assert!(
+        given <= 4096 && reads <= 20_000,
+        "{given} bytes, {reads} reads"
+    );
 
     let facts = Facts {
         registers: &Registers::default(),

@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Call, Library, Pieces, Prototype, Show};
-use recording::{Head, Item, Reader, VERSION, Writer};
+use prototypes::{CallValues, Library, Prototype, Show};
+use recording::{Event, EventKind, Head, Item, Reader, VERSION, Writer};
 
 /// More than that is not kept of one input, to stay quick.
 const MOST: usize = 4096;
@@ -15,14 +15,14 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     if first % 2 == 0 {
-        let _ = told(rest);
+        let _ = read(rest);
         return;
     }
-    let once = told(&file_of(rest));
+    let once = read(&file_of(rest));
     let Some(written) = once.written else {
         return;
     };
-    assert_eq!(told(&written).items, once.items);
+    assert_eq!(read(&written).items, once.items);
 });
 
 /// A recording of these items. The first byte says where a second segment begins, if one does.
@@ -33,7 +33,11 @@ fn file_of(bytes: &[u8]) -> Vec<u8> {
     let (one, other) = items.split_at(items.len().min(*first as usize));
     for items in [one, other].into_iter().filter(|items| !items.is_empty()) {
         let packed = lz4_flex::block::compress(items);
-        for word in [packed.len() as u32, items.len() as u32, crc32fast::hash(&packed)] {
+        for word in [
+            packed.len() as u32,
+            items.len() as u32,
+            crc32fast::hash(&packed),
+        ] {
             file.extend(word.to_le_bytes());
         }
         file.extend(packed);
@@ -42,30 +46,30 @@ fn file_of(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Default)]
-struct Told {
+struct Read {
     items: Vec<String>,
     /// The same as a file of our own; `None` if there was too much.
     written: Option<Vec<u8>>,
 }
 
-fn told(file: &[u8]) -> Told {
-    let mut told = Told::default();
+fn read(file: &[u8]) -> Read {
+    let mut read = Read::default();
     let Ok(mut reader) = Reader::new(file) else {
-        return told;
+        return read;
     };
     let mut writer = Writer::new(Vec::new(), Head::default()).expect("memory");
-    let (mut functions, mut ways): (Vec<Option<Prototype>>, Vec<usize>) = Default::default();
+    let (mut functions, mut edges): (Vec<Option<Prototype>>, Vec<usize>) = Default::default();
     let whole = loop {
         let item = match reader.next() {
             Ok(Some(item)) => item,
             Ok(None) => break true,
             Err(_) => break false,
         };
-        if told.items.len() >= MOST {
+        if read.items.len() >= MOST {
             break false;
         }
         if !matches!(item, Item::Head(_)) {
-            told.items.push(format!("{item:?}"));
+            read.items.push(format!("{item:?}"));
         }
         match item {
             Item::Head(_) | Item::End => {}
@@ -77,49 +81,43 @@ fn told(file: &[u8]) -> Told {
                 functions.push(prototype);
                 drop(writer.function(function));
             }
-            Item::Way(way) => {
-                ways.push(way.function as usize);
-                drop(writer.way(way));
+            Item::CallEdge(edge) => {
+                edges.push(edge.function as usize);
+                drop(writer.edge(edge));
             }
             Item::Line(line) => drop(writer.line(line)),
             Item::Caller(caller) => drop(writer.caller(caller)),
-            Item::Call(call) => {
-                show(functions[ways[call.way as usize]].as_ref(), &call);
-                writer.call(&call).expect("memory");
-            }
-            Item::Return(back) => writer.back(&back).expect("memory"),
-            Item::Event(event) => writer.event(event).expect("memory"),
+            Item::Event(Event { at, kind }) => match &kind {
+                EventKind::Call(call) => {
+                    show(functions[edges[call.edge as usize]].as_ref(), call);
+                    writer.call(&at, call.numbers(), call).expect("memory");
+                }
+                EventKind::Return(back) => writer.back(&at, back).expect("memory"),
+                kind => writer.event(&at, kind).expect("memory"),
+            },
             Item::Losses(losses) => writer.losses(losses).expect("memory"),
         }
     };
     if whole {
-        told.written = writer.finish().ok();
+        read.written = writer.finish().ok();
     }
-    told
+    read
 }
 
 fn show(prototype: Option<&Prototype>, call: &recording::Call) {
     let Some(prototype) = prototype else { return };
-    let mut pieces = Pieces::new();
-    for (at, bytes) in &call.pieces {
-        pieces.add(*at, bytes);
-    }
-    let registers = Registers {
-        gp: call.gp,
-        sse: call.sse,
-        stack: call.at.frame,
-    };
+    let Registers { gp, sse, .. } = &call.registers;
     let returned = Returned {
-        rax: call.gp[0],
-        rdx: call.gp[1],
-        sse: [call.sse[0], call.sse[1]],
+        rax: gp[0],
+        rdx: gp[1],
+        sse: [sse[0], sse[1]],
         ..Returned::default()
     };
-    let call = Call {
+    let values = CallValues {
         prototype,
-        registers: &registers,
+        registers: &call.registers,
         returned: Some(&returned),
     };
-    let text = Show::default().line("f", call, &pieces);
+    let text = Show::default().line("f", values, &call.captures);
     assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
 }

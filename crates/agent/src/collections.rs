@@ -6,13 +6,16 @@
 //! ```
 //!
 //! A minor collection marks in one step, a full one may take many, between which the program runs. Sweeping is not
-//! counted: it is done in small pieces whenever a slot is wanted, and no stack is looked at for it. Events in this order from
-//! Ruby 2.7 to 3.4 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`, `gc/default.c`).
+//! counted: it is done in small pieces whenever a slot is wanted, and no stack is looked at for it. Events in this
+//! order from Ruby 2.7 to 3.4 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`, `gc/default.c`).
 
-use crate::vmcalls::{Calls, collector};
-use crate::{AGENT, BOARD, LEDGER, sys, watch};
+use crate::births::agent::{AGENT, Agent};
+use crate::births::presence::stranger;
+use crate::births::vmcalls::{Vm, collector};
+use crate::memory::sys;
+use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
-use wire::board::{COLLECT_FULL, COLLECT_MINOR};
+use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Reply, State};
 
@@ -43,26 +46,39 @@ static mut CLOCK: Clock = Clock {
 };
 static mut COLLECTIONS: [Collection; KEPT] = [Collection { nanos: 0, full: 0 }; KEPT];
 
+/// Has the collector's steps timed from now on. The VM's lock is held, at a safe point.
+pub fn watch(agent: &mut Agent, ledger: &mut Ledger) -> Reply {
+    // SAFETY: the VM's lock is held.
+    if !unsafe { start(&agent.vm, ledger) } {
+        return Reply::Refused;
+    }
+    agent.farewell = None;
+    agent.heartbeat_seen = 0;
+    agent.look(&CONTROL_PAGE);
+    agent.hook = Some(on_event);
+    Reply::Done
+}
+
 /// Sets the hook; whether the VM let us.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
-pub unsafe fn start(calls: &Calls, ledger: &mut Ledger) -> bool {
+unsafe fn start(vm: &Vm, ledger: &mut Ledger) -> bool {
     // SAFETY: the caller's; nobody else touches the clock before the hook is set.
     unsafe {
-        let Some(major) = calls.evaluate(MAJOR) else {
+        let Some(major) = vm.evaluate(MAJOR) else {
             return false;
         };
         *(&raw mut CLOCK) = Clock {
             major,
-            majors: calls.figure(major),
+            majors: vm.figure(major),
             marking: false,
             since: 0,
             nanos: 0,
         };
         ledger.collections = (&raw const COLLECTIONS) as u64;
         ledger.collected = 0;
-        calls.add_collector_hook(on_event);
+        vm.add_collector_hook(on_event);
     }
     true
 }
@@ -70,13 +86,13 @@ pub unsafe fn start(calls: &Calls, ledger: &mut Ledger) -> bool {
 /// Has the VM collect. The VM's lock is held, at a safe point.
 pub fn collect(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held; a copy, because finalizers may run Ruby code.
-    let calls = unsafe { (*(&raw const AGENT)).calls };
+    let vm = unsafe { (*(&raw const AGENT)).vm };
     // SAFETY: a job runs at a safe point with the VM's lock.
     let done = unsafe {
         match argument {
-            COLLECT_MINOR => calls.evaluate(MINOR).is_some(),
+            COLLECT_MINOR => vm.evaluate(MINOR).is_some(),
             COLLECT_FULL => {
-                calls.collect();
+                vm.collect();
                 true
             }
             _ => false,
@@ -86,9 +102,9 @@ pub fn collect(argument: u64) -> Reply {
 }
 
 /// Called by the VM at every step of its collector, with its lock held.
-pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
-    if BOARD.state.load(Ordering::Relaxed) != State::Open as u32 {
-        return watch::stranger();
+unsafe extern "C" fn on_event(_data: u64, arg: u64) {
+    if CONTROL_PAGE.state.load(Ordering::Relaxed) != State::Open as u32 {
+        return stranger();
     }
     let now = sys::now();
     // SAFETY: the VM's lock admits one thread at a time. The event is the first word of the VM's record.
@@ -112,7 +128,7 @@ pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
         collector::END_MARK if clock.marking => {
             clock.marking = false;
             // SAFETY: the VM's lock is held; the figure is a counter of the VM's.
-            let majors = unsafe { agent.calls.figure(clock.major) };
+            let majors = unsafe { agent.vm.figure(clock.major) };
             let full = u64::from(majors != clock.majors);
             clock.majors = majors;
             let nanos = clock.nanos + step;
@@ -131,7 +147,7 @@ pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
                 clock.nanos += step;
             }
             clock.since = 0;
-            agent.look_round(&BOARD, ledger);
+            agent.look_round(&CONTROL_PAGE, ledger);
         }
         _ => {}
     }

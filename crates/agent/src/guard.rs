@@ -1,30 +1,30 @@
 //! A panic in the agent ends the agent's work, not the guest.
 //!
-//! The agent's slow paths run inside [`guarded`], which notes where the stack stands; the panic
-//! handler goes back there. That skips frames of the agent only, because a guarded function never
-//! calls into the VM except through a callback that is guarded itself, and none of our frames owns
-//! anything that needs dropping. The agent then counts as broken and goes quiet.
+//! The panic handler goes back to whoever called the agent's Rust code ([`routine::escape`]): that costs nothing
+//! while nothing panics, also on the way of every hooked call.
 //!
-//! ```text
-//!   caller's frame
-//!   return address
-//!   rbp rbx r12 r13 r14 r15     callee-saved (SysV ABI figure 3.4)
-//!   the anchor before           guarded calls nest
-//!   ◄── anchor
-//!   function's frames …         a panic here: rsp = anchor, pop everything, return -1
-//! ```
+//! | called by | gets | the session |
+//! |---|---|---|
+//! | [`guarded`] | -1 | `mem`'s agent counts as [`broken`] and leaves |
+//! | the routine | 0: the original runs, with the guest's registers | the gate is closed, `Calls::panics` says so |
+//! | the VM (hook, job, end procedure) | 0 | `mem`'s agent goes quiet at once |
+//!
+//! A guarded function never calls into the VM except through a callback that is guarded itself, and none of the
+//! frames that are left owns anything that needs dropping. A record that was being written is never whole; the reader
+//! goes past it by its length, as past one that a longjmp left.
 
+use crate::calls;
+use crate::memory::sys;
+use crate::shared::CONTROL_PAGE;
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
+use routine::escape::{Registers, escape, leave_image};
+use wire::{Farewell, State};
 
-/// Stack pointer of the innermost guarded call; one is enough, because the VM's lock or the agent's
-/// own admits one thread at a time.
-static ANCHOR: AtomicU64 = AtomicU64::new(0);
-
-/// Set by a panic; nothing is counted any more.
+/// Set by a panic of `mem`'s; nothing is counted any more.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether a panic has happened.
+/// Whether `mem`'s agent has panicked.
 pub fn broken() -> bool {
     BROKEN.load(Ordering::Relaxed)
 }
@@ -36,64 +36,62 @@ pub fn broken() -> bool {
 #[unsafe(naked)]
 pub unsafe extern "C" fn guarded(function: extern "C" fn(u64) -> u64, argument: u64) -> u64 {
     naked_asm!(
-        "push rbp",
-        "mov rbp, rsp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "push [rip + {anchor}]",
-        "mov [rip + {anchor}], rsp",
+        // Aligns the stack to 16.
+        "push rax",
         "mov rax, rdi",
         "mov rdi, rsi",
-        // Return address and seven pushes: the stack is aligned to 16 again.
         "call rax",
-        "pop [rip + {anchor}]",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
+        ".globl guarded_returns",
+        ".hidden guarded_returns",
+        "guarded_returns:",
+        "pop rcx",
         "ret",
-        anchor = sym ANCHOR,
     )
 }
 
-/// Goes back to the innermost [`guarded`] call and makes it return -1.
-///
-/// # Safety
-/// There is one.
-#[unsafe(naked)]
-unsafe extern "C" fn escape() -> ! {
-    naked_asm!(
-        "mov rsp, [rip + {anchor}]",
-        "mov rax, -1",
-        "pop [rip + {anchor}]",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
-        anchor = sym ANCHOR,
-    )
+unsafe extern "C" {
+    /// Where [`guarded`] goes on when its function has returned.
+    static guarded_returns: u8;
+}
+
+/// Chooses where a panic ends, and closes what panicked.
+extern "C" fn land(registers: &mut Registers) -> u64 {
+    let guarded = (&raw const guarded_returns).addr() as u64;
+    if leave_image(registers, |address| address == guarded).is_none() {
+        close_all();
+        // Nowhere to go back to: this thread of the guest is lost. It sleeps, so that the others go on.
+        loop {
+            sys::pause(1_000_000_000);
+        }
+    }
+    if registers.rip == guarded {
+        BROKEN.store(true, Ordering::Relaxed);
+        return u64::MAX;
+    }
+    if calls::is_routine(registers.rip) {
+        calls::session::close_after_panic();
+    } else {
+        close_all();
+    }
+    0
+}
+
+fn close_all() {
+    calls::session::close_after_panic();
+    BROKEN.store(true, Ordering::Relaxed);
+    CONTROL_PAGE
+        .deserted
+        .store(Farewell::Broken as u32, Ordering::Relaxed);
+    CONTROL_PAGE
+        .state
+        .store(State::Quiet as u32, Ordering::Relaxed);
 }
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
-    BROKEN.store(true, Ordering::Relaxed);
-    if ANCHOR.load(Ordering::Relaxed) != 0 {
-        // SAFETY: a non-zero anchor is the stack pointer of a guarded call that has not returned.
-        unsafe { escape() }
-    }
-    // Only the few lines between a hook's entry and its guard are not covered, and none of them can
-    // panic.
-    loop {
-        core::hint::spin_loop();
-    }
+    // SAFETY: `land` leaves the registers of the frame that called the agent's code; the module's text says why those
+    // below may be left.
+    unsafe { escape(land) }
 }
 
 // Rust's prebuilt `core` names the unwinder's entry although nothing here unwinds.

@@ -1,4 +1,4 @@
-//! Which calls are told: a condition (`--where`) as words, and what decides it in the guest.
+//! Which calls are reported: a condition (`--where`) as words, and what decides it in the guest.
 //!
 //! A condition is a row of tests that set a flag, and of skips forward over tests whose result does not matter any more. So
 //! it ends, and soon: no skip leads back, and a test reads at most [`LONGEST_TEXT`] bytes.
@@ -35,7 +35,7 @@ const PAGE: u64 = 4096;
 
 /// What a number is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Operand {
     /// A word of the call.
     Of(Source),
     /// xmm0 at the return.
@@ -95,7 +95,7 @@ pub enum Length {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
     /// Compares a number.
-    Number(Place, Kind, Relation, u64),
+    Number(Operand, Kind, Relation, u64),
     /// Looks at a text: where its address is, how, for what, and how long it is.
     Text(Source, How, &'a [u8], Length),
     /// The line of the script has this bit.
@@ -157,13 +157,13 @@ impl Step<'_> {
             Step::Number(place, kind, relation, with) => {
                 // A source as `Op::Value` has it.
                 let (a, b) = match place {
-                    Place::Of(source) => {
+                    Operand::Of(source) => {
                         let word = Op::Value(source).encode();
                         ((word >> 8) as u8, (word >> 16) as u16)
                     }
-                    Place::ReturnedSse => (RETURNED_SSE, 0),
-                    Place::Elapsed => (ELAPSED, 0),
-                    Place::Value => (OF_VALUE, 0),
+                    Operand::ReturnedSse => (RETURNED_SSE, 0),
+                    Operand::Elapsed => (ELAPSED, 0),
+                    Operand::Value => (OF_VALUE, 0),
                 };
                 let (kind, width) = match kind {
                     Kind::Integer(width) => (0, width.encode()),
@@ -222,8 +222,8 @@ pub struct Facts<'a> {
     pub lines: u32,
 }
 
-/// Whether a condition holds. `read` says how many bytes of a piece it could read, from its beginning; it is never asked for a
-/// piece that crosses a page. A word that is no step makes the condition false.
+/// Whether a condition holds. `read` says how many bytes of a chunk it could read, from its beginning; it is never asked for a
+/// chunk that crosses a page. A word that is no step makes the condition false.
 pub fn holds(words: &[u64], facts: Facts, read: impl FnMut(u64, &mut [u8]) -> usize) -> bool {
     holds_of(words, facts, read, &mut NoValues)
 }

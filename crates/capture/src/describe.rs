@@ -1,42 +1,16 @@
 //! Words that only a language VM explains: a hook hands on their text, because what they lead to may be gone when
 //! the line is printed.
 //!
-//! The text goes the way of copied memory, as a piece at an address that no memory has ([`address`]), so whoever
-//! carries pieces carries texts:
+//! The text is handed on as copied memory is, as a capture at an address that no memory has ([`address`]), so whoever
+//! carries captures carries texts:
 //!
 //! ```text
 //!   address(what, word):   bytes of the text (32 bits)   the text, UTF-8
 //! ```
 
-/// What a word is; the guest's VM is the one that the hook knows.
+/// What a word is: the number of a `vm::Word` of the language that the guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct What(pub u8);
-
-impl What {
-    /// A value: `VALUE`, `PyObject *`, `SV *`, `zval *`.
-    pub const VALUE: Self = Self(1);
-    /// A name: Ruby's `ID`, `zend_string *`.
-    pub const NAME: Self = Self(2);
-    /// The object that a method is called on; nothing where the method's name says as much.
-    pub const RECEIVER: Self = Self(3);
-    /// The arguments of a function that the VM calls, in the first of this many conventions, which each VM numbers
-    /// for itself; the word is whatever the first argument register holds.
-    pub const ARGUMENTS: Self = Self(16);
-    /// The result of a function that the VM calls and that hands it on by another way than by returning it.
-    pub const RESULT: Self = Self(4);
-
-    /// The arguments in one of a VM's conventions.
-    #[must_use]
-    pub const fn arguments(convention: u8) -> Self {
-        Self(Self::ARGUMENTS.0.saturating_add(convention))
-    }
-
-    /// The convention, if these are arguments.
-    #[must_use]
-    pub const fn convention(self) -> Option<u8> {
-        self.0.checked_sub(Self::ARGUMENTS.0)
-    }
-}
 
 /// Bytes before the text: its length.
 pub const HEAD: usize = 4;
@@ -44,8 +18,8 @@ pub const HEAD: usize = 4;
 /// No text is longer.
 pub const LONGEST: usize = (1 << 16) - HEAD;
 
-/// Where the text of a word is laid: bits 47 to 63 differ, which no address of x86-64 has, and the lowest 16 bits are 0,
-/// so that texts do not overlap.
+/// Where the text of a word is laid: bits 47 to 63 differ, which no address of x86-64 has, and the lowest 16 bits are
+/// 0, so that texts do not overlap.
 #[must_use]
 pub const fn address(what: What, word: u64) -> u64 {
     // SplitMix64's mixing: words differ in few bits.
@@ -62,7 +36,7 @@ mod tests {
 
     #[test]
     fn addresses_are_none_of_memory_and_differ() {
-        let words = (0..1000).flat_map(|word| [(What::VALUE, word), (What::NAME, word)]);
+        let words = (0..1000).flat_map(|word| [(What(1), word), (What(2), word)]);
         let mut seen = [0; 2000];
         for (at, (what, word)) in words.enumerate() {
             seen[at] = address(what, word);

@@ -8,7 +8,7 @@
 //! ```text
 //!   prototype ──compile──► [Op] ──to words──► guest: run(ops, registers, read, output)
 //!                                                      │ (address, bytes) …
-//!   text ◄──show── prototype + registers + pieces ◄────┘
+//!   text ◄──show── prototype + registers + captures ◄───┘
 //! ```
 //!
 //! The interpreter allocates nothing, follows no pointer itself (it asks the caller's `read`, which proves

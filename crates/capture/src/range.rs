@@ -67,7 +67,7 @@ impl Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::condition::{Facts, Kind, Place, Step, holds};
+    use crate::condition::{Facts, Kind, Operand, Step, holds};
     use crate::op::{Source, Width};
     use crate::run::Registers;
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn number(register: u8, width: Width, relation: Relation, with: u64) -> Step<'static> {
-        let place = Place::Of(Source::Gp(register));
+        let place = Operand::Of(Source::Gp(register));
         Step::Number(place, Kind::Integer(width), relation, with)
     }
 
@@ -180,7 +180,7 @@ mod tests {
         assert!(!is_asked(&[Step::Line(0), Step::SkipUnless(2), first]));
         assert!(!is_asked(&[]));
         let returned = Step::Number(
-            Place::Of(Source::Rax),
+            Operand::Of(Source::Rax),
             Kind::Integer(Width::WORD),
             Relation::Equal,
             3,

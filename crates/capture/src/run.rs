@@ -33,13 +33,13 @@ pub struct Returned {
 pub struct Limits {
     /// Bytes handed to `output`.
     pub bytes: u32,
-    /// Operations, pieces of at most [`Limits::PIECE`] bytes read, and characters of formats.
+    /// Operations, chunks of at most [`Limits::CHUNK`] bytes read, and characters of formats.
     pub steps: u32,
 }
 
 impl Limits {
     /// The most that is read or handed on at once: what the interpreter keeps on the guest's stack.
-    pub const PIECE: usize = 256;
+    pub const CHUNK: usize = 256;
 
     /// Characters of a format that are looked at.
     pub const FORMAT: u64 = 1024;
@@ -75,7 +75,7 @@ pub const CALLERS: u64 = 16;
 
 /// An address below this is none: `vm.mmap_min_addr` keeps these pages free.
 const FIRST_ADDRESS: u64 = 4096;
-/// No piece crosses a page, so that `read` can prove one page and copy.
+/// No chunk crosses a page, so that `read` can prove one page and copy.
 const PAGE: u64 = 4096;
 
 #[derive(Clone, Copy, Default)]
@@ -88,11 +88,11 @@ struct Block {
 
 /// The guest, as a program sees it.
 pub trait Guest {
-    /// Fills the buffer from memory, or says that it cannot; it is never asked for a piece that crosses a page or is
-    /// longer than [`Limits::PIECE`].
+    /// Fills the buffer from memory, or says that it cannot; it is never asked for a chunk that crosses a page or is
+    /// longer than [`Limits::CHUNK`].
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool;
 
-    /// Takes a piece of at most [`Limits::PIECE`] bytes, or says that it has no more room.
+    /// Takes a chunk of at most [`Limits::CHUNK`] bytes, or says that it has no more room.
     fn output(&mut self, at: u64, bytes: &[u8]) -> bool;
 
     /// Takes the text of a word at [`describe::address`](crate::describe::address), at most so many items of a container
@@ -276,13 +276,13 @@ impl<G: Guest> Machine<'_, G> {
         while done < buffer.len() {
             let from = at.wrapping_add(done as u64);
             let end = done + room(from).min(buffer.len() - done);
-            self.piece(from, &mut buffer[done..end])?;
+            self.chunk(from, &mut buffer[done..end])?;
             done = end;
         }
         Ok(())
     }
 
-    fn piece(&mut self, at: u64, buffer: &mut [u8]) -> Result<(), Stop> {
+    fn chunk(&mut self, at: u64, buffer: &mut [u8]) -> Result<(), Stop> {
         self.step().map_err(Stop::Run)?;
         if at < FIRST_ADDRESS || at.checked_add(buffer.len() as u64).is_none() {
             return Err(Stop::Unreadable);
@@ -303,12 +303,12 @@ impl<G: Guest> Machine<'_, G> {
     }
 
     fn copy(&mut self, at: u64, len: u64) -> Result<(), Ended> {
-        let mut buffer = [0; Limits::PIECE];
+        let mut buffer = [0; Limits::CHUNK];
         let mut done = 0;
         while done < len {
             let from = at.wrapping_add(done);
-            let size = room(from).min((len - done).min(Limits::PIECE as u64) as usize);
-            match self.piece(from, &mut buffer[..size]) {
+            let size = room(from).min((len - done).min(Limits::CHUNK as u64) as usize);
+            match self.chunk(from, &mut buffer[..size]) {
                 Ok(()) => self.emit(from, &buffer[..size])?,
                 Err(Stop::Unreadable) => return Ok(()),
                 Err(Stop::Run(ended)) => return Err(ended),
@@ -318,25 +318,25 @@ impl<G: Guest> Machine<'_, G> {
         Ok(())
     }
 
-    /// Hands on a text up to and with its NUL. Units lie aligned in C, so none crosses a piece; one
-    /// that is misaligned ends the text at the piece's end.
+    /// Hands on a text up to and with its NUL. Units lie aligned in C, so none crosses a chunk; one
+    /// that is misaligned ends the text at the chunk's end.
     fn text(&mut self, at: u64, unit: u8, max: u64) -> Result<(), Ended> {
         let unit = usize::from(unit);
         if !matches!(unit, 1 | 2 | 4 | 8) {
             return Err(Ended::Malformed);
         }
-        let mut buffer = [0; Limits::PIECE];
+        let mut buffer = [0; Limits::CHUNK];
         let len = max.saturating_mul(unit as u64);
         let mut done = 0;
         while done < len {
             let from = at.wrapping_add(done);
-            // Most strings are short: a small first piece spares reading what lies behind them.
-            let most = if done == 0 { 64 } else { Limits::PIECE as u64 };
+            // Most strings are short: a small first chunk spares reading what lies behind them.
+            let most = if done == 0 { 64 } else { Limits::CHUNK as u64 };
             let size = room(from).min((len - done).min(most) as usize) / unit * unit;
             if size == 0 {
                 return Ok(());
             }
-            match self.piece(from, &mut buffer[..size]) {
+            match self.chunk(from, &mut buffer[..size]) {
                 Ok(()) => {}
                 Err(Stop::Unreadable) => return Ok(()),
                 Err(Stop::Run(ended)) => return Err(ended),
@@ -359,10 +359,10 @@ impl<G: Guest> Machine<'_, G> {
 
     fn zero_ended(&mut self, at: u64, unit: u32, most: u64) -> Result<u64, Ended> {
         let unit = usize::try_from(unit).unwrap_or(usize::MAX);
-        if unit == 0 || unit > Limits::PIECE {
+        if unit == 0 || unit > Limits::CHUNK {
             return Err(Ended::Malformed);
         }
-        let mut buffer = [0; Limits::PIECE];
+        let mut buffer = [0; Limits::CHUNK];
         for index in 0..most {
             let from = at.wrapping_add(index.wrapping_mul(unit as u64));
             match self.fill(from, &mut buffer[..unit]) {
@@ -438,9 +438,9 @@ impl<G: Guest> Machine<'_, G> {
     }
 }
 
-/// Bytes from here that lie in the same page, at most a piece.
+/// Bytes from here that lie in the same page, at most a chunk.
 fn room(at: u64) -> usize {
-    ((PAGE - at % PAGE) as usize).min(Limits::PIECE)
+    ((PAGE - at % PAGE) as usize).min(Limits::CHUNK)
 }
 
 fn next(used: &mut u8, all: u8, stack: &mut u16, register: fn(u8) -> Source) -> Source {

@@ -84,7 +84,7 @@ fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64)
             |at: u64, into: &mut [u8]| {
                 reads += 1;
                 assert!(reads <= limits.steps, "more reads than steps");
-                assert!(!into.is_empty() && into.len() <= Limits::PIECE);
+                assert!(!into.is_empty() && into.len() <= Limits::CHUNK);
                 assert_eq!(
                     at / 4096,
                     (at + into.len() as u64 - 1) / 4096,
@@ -99,14 +99,14 @@ fn hold(words: &[u64], registers: &Registers, limits: Limits, byte: impl Fn(u64)
                     .for_each(|(offset, slot)| *slot = byte(at + offset));
                 true
             },
-            |at: u64, piece: &[u8]| {
+            |at: u64, chunk: &[u8]| {
                 assert!(at / 4096 % 3 != 2, "what was not read");
                 assert!(
                     (0..)
-                        .zip(piece)
+                        .zip(chunk)
                         .all(|(offset, slot)| *slot == byte(at + offset))
                 );
-                bytes += piece.len() as u32;
+                bytes += chunk.len() as u32;
                 assert!(bytes <= limits.bytes, "more bytes than allowed");
                 true
             },
@@ -162,7 +162,7 @@ fn output_may_end_a_run() {
         gp: [0x10_0000; 6],
         ..Registers::default()
     };
-    let mut pieces = 0;
+    let mut chunks = 0;
     let ended = run(
         &words,
         &registers,
@@ -171,12 +171,12 @@ fn output_may_end_a_run() {
         &mut (
             |_: u64, _: &mut [u8]| true,
             |_: u64, _: &[u8]| {
-                pieces += 1;
-                pieces < 2
+                chunks += 1;
+                chunks < 2
             },
         ),
     );
-    assert_eq!((ended, pieces), (Ended::Full, 2));
+    assert_eq!((ended, chunks), (Ended::Full, 2));
 }
 
 #[test]

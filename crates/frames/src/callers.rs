@@ -1,8 +1,8 @@
 //! Who calls a function that calls nothing itself and says nothing: its nearest caller with a name.
 //!
 //! To decode all code for that would take longer than everything else. A direct call or jump is one byte and a distance
-//! (E8, E9 rel32), so all bytes are looked at that lead to the beginning of a function, and only the functions that hold
-//! such bytes are decoded, to see whether they are an instruction.
+//! (E8, E9 rel32), so all bytes are looked at that lead to the beginning of a function, and only the functions that
+//! hold such bytes are decoded, to see whether they are an instruction.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};

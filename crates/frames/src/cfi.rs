@@ -29,35 +29,35 @@ use crate::image::Image;
 /// One row of a function's table that decoding starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The first address it holds for.
+    /// The first address for which the row holds.
     pub start: u64,
-    /// The register the CFA is told by.
+    /// The register from which the CFA is computed.
     pub base: Base,
-    /// What is added to it.
+    /// What is added to that register, in bytes.
     pub offset: i64,
 }
 
-/// What the CFA is told by.
+/// What the CFA is computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
     /// rsp
     Stack,
     /// rbp
     Frame,
-    /// Another register.
+    /// A register other than rsp and rbp.
     Other,
-    /// An expression.
+    /// A DWARF expression.
     Expression,
 }
 
-/// What one entry says.
+/// What one entry (FDE) says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// The code it covers.
+    /// The addresses of the code it covers.
     pub range: Range<u64>,
-    /// The largest offset of the CFA from rsp, and the address where it is first reached.
+    /// The largest offset of the CFA from rsp, in bytes.
     pub deepest: u64,
-    /// See there.
+    /// The address where `deepest` is first reached.
     pub deepest_at: u64,
     /// Some rows tell the CFA otherwise than by rsp: `deepest` is not the whole truth.
     pub partial: bool,
@@ -67,14 +67,14 @@ pub struct Described {
 }
 
 impl Described {
-    /// Whether this is entered by a call.
+    /// Returns whether the code is entered by a call, and not jumped into.
     pub fn is_entry(&self) -> bool {
         self.rows
             .first()
             .is_some_and(|first| first.base == Base::Stack && first.offset == 8)
     }
 
-    /// What holds at an address.
+    /// Returns the row that holds at an address.
     pub fn row(&self, at: u64) -> Option<Row> {
         let after = self.rows.partition_point(|row| row.start <= at);
         self.rows.get(after.checked_sub(1)?).copied()

@@ -37,22 +37,22 @@ const LONGEST: u64 = 32 << 20;
 /// once, so this is never reached; it makes the bound plain.
 const MOST_VISITS: u8 = 24;
 
-/// What was found.
+/// How deep a function takes the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Depth {
     /// The furthest below the CFA that rsp comes, the return address included.
     pub bytes: u64,
-    /// The instruction after which it is there.
+    /// The address of the instruction after which rsp is there.
     pub at: u64,
-    /// Some amount is decided at run time and not counted.
+    /// An amount is decided at run time, and not counted in `bytes`.
     pub dynamic: bool,
     /// The frame is aligned to more than 16 bytes: as many of `bytes` as may be padding.
     pub padding: u64,
-    /// It keeps a frame pointer.
+    /// The function keeps a frame pointer in rbp.
     pub frame_pointer: bool,
-    /// The stack is walked down page by page.
+    /// The stack is touched page by page on the way down (stack clash protection).
     pub probed: bool,
-    /// Bytes that were no instruction: data between code, or damage.
+    /// Some bytes were no instruction: data between code, or damage.
     pub unclear: bool,
 }
 
@@ -63,13 +63,13 @@ pub fn depth(code: &[u8], range: &Range<u64>, described: Option<&Described>) -> 
     }
     let mut walk = Walk::new(code, range);
     // A part that lies elsewhere is jumped into with the frame already made, and only its CFI knows how big.
-    let entry = told(described, range.start, State::at_entry());
+    let entry = with_cfi(described, range.start, State::at_entry());
     walk.run(&entry, described);
     Some(walk.result(&entry))
 }
 
 /// A state with what CFI says of an address put in.
-fn told(described: Option<&Described>, at: u64, mut state: State) -> State {
+fn with_cfi(described: Option<&Described>, at: u64, mut state: State) -> State {
     if let Some(row) = described.and_then(|described| described.row(at)) {
         match row.base {
             Base::Stack => state.set(Register::RSP, Value::Cfa(row.offset.wrapping_neg())),
@@ -183,7 +183,7 @@ impl Walk {
             next_gap = gap + 1;
             let table = self.tables.range(..gap).next_back().map(|(_, state)| state);
             let state = table.or(self.call.as_ref()).unwrap_or(entry).clone();
-            let state = told(described, self.instructions[gap].ip(), state);
+            let state = with_cfi(described, self.instructions[gap].ip(), state);
             self.reach(gap, &state, None);
         }
     }

@@ -1,8 +1,8 @@
-//! Why a file's frames cannot be told.
+//! Why the frames of a file or a process cannot be told.
 
 use std::path::PathBuf;
 
-/// What went wrong.
+/// Why frames cannot be told. The text names the file or the process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened, or is no ELF file for x86-64.
@@ -16,7 +16,13 @@ pub enum Error {
         "{0}: holds no code (a separate debug file, or data only); name the program or library itself"
     )]
     NoCode(PathBuf),
+    /// No compiled extension of this gem is installed where gems are looked for.
+    #[error(
+        "gem {0}: no compiled extension found in GEM_PATH, GEM_HOME, the usual folders or Debian's packages; \
+         name the .so files themselves"
+    )]
+    NoExtensions(String),
 }
 
-/// Or what was asked for.
+/// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;

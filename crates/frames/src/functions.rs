@@ -18,14 +18,14 @@ const SHORTEST: u64 = 16;
 /// The linker's stubs are no functions of the program.
 const STUBS: [&str; 4] = [".plt", ".plt.got", ".plt.sec", ".iplt"];
 
-/// One function, or one part of one.
+/// A function, or a part of one that stands elsewhere in the text.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) range: Range<u64>,
     pub(crate) described: Option<Described>,
 }
 
-/// All of them, by rising address.
+/// Finds all functions of a file, by rising address.
 pub(crate) fn all(
     image: &Image,
     described: Vec<Described>,
@@ -102,7 +102,7 @@ fn named(image: &Image, symbols: Option<&Symbols>, covered: &Covered) -> Vec<Ran
     ranges
 }
 
-/// Functions in code that nothing describes.
+/// Finds functions in code that neither symbols nor call frame information describe.
 fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
     let Some(code) = image.code_of(gap) else {
         return Vec::new();
@@ -166,8 +166,8 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// Begins as functions do: saves a register that is its caller's, takes room, realigns, or is marked as a place that may
-/// be called.
+/// Begins as functions do: saves a register that is its caller's, takes room, realigns, or is marked as a place that
+/// may be called.
 fn opens(code: &[u8], at: usize) -> bool {
     let Some(code) = code.get(at..) else {
         return false;

@@ -9,10 +9,10 @@ use crate::image::Image;
 use crate::imports::Imports;
 use crate::names::readable;
 
-/// As many calls and texts as fit a line.
+/// The most calls and the most texts that are kept: as many as fit a line.
 const MOST_CALLS: usize = 3;
 const MOST_TEXTS: usize = 2;
-/// Shorter texts are formats and separators.
+/// Texts shorter than this, in bytes, are formats and separators and say nothing.
 const SHORTEST_TEXT: usize = 5;
 const LONGEST_TEXT: usize = 40;
 
@@ -33,7 +33,7 @@ const COMMON: [&str; 11] = [
     "__errno_location",
 ];
 
-/// What was found.
+/// What the code of a function says of its purpose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
     /// Functions of other libraries, those that say most first.
@@ -45,13 +45,13 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.texts.is_empty()
     }
 }
 
-/// Reads the code of one function.
+/// Reads the code of one function for hints.
 pub(crate) fn of(image: &Image, imports: &Imports, range: &Range<u64>) -> Hints {
     let mut hints = Hints::default();
     let Some(code) = image.code_of(range) else {
@@ -67,9 +67,10 @@ pub(crate) fn of(image: &Image, imports: &Imports, range: &Range<u64>) -> Hints 
         };
         if let Some(name) = target.filter(|name| *name != OF_THE_COMPILER) {
             let name = readable(name);
-            let list = match COMMON.contains(&name.as_str()) {
-                true => &mut common,
-                false => &mut hints.calls,
+            let list = if COMMON.contains(&name.as_str()) {
+                &mut common
+            } else {
+                &mut hints.calls
             };
             if !list.contains(&name) {
                 list.push(name);

@@ -13,7 +13,7 @@ use process::modules::open_regular;
 
 use crate::{Error, Result};
 
-/// One loaded segment.
+/// A segment that is loaded into memory.
 #[derive(Debug)]
 struct Piece {
     start: u64,
@@ -21,7 +21,7 @@ struct Piece {
     executable: bool,
 }
 
-/// A file's segments.
+/// An ELF file, opened, with its loaded segments.
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
@@ -34,9 +34,9 @@ pub struct Image {
 /// A stretch of bytes and the address of its first.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
-    /// The address.
+    /// The virtual address of its first byte, as in the file.
     pub address: u64,
-    /// The bytes.
+    /// Its bytes in the file.
     pub bytes: &'a [u8],
 }
 
@@ -84,22 +84,22 @@ impl Image {
         })
     }
 
-    /// The path it was opened by.
+    /// Returns the path by which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// What its headers say.
+    /// Returns what its headers say.
     pub fn headers(&self) -> &Headers {
         &self.headers
     }
 
-    /// Its segments with code.
+    /// Returns its executable segments.
     pub fn code(&self) -> impl Iterator<Item = At<'_>> {
         let code = self.pieces.iter().filter(|piece| piece.executable);
         code.map(|piece| At {
@@ -121,7 +121,7 @@ impl Image {
         })
     }
 
-    /// Whether `address` is code.
+    /// Returns whether `address` is in an executable segment.
     pub fn is_code(&self, address: u64) -> bool {
         self.code()
             .any(|code| address.wrapping_sub(code.address) < code.bytes.len() as u64)
@@ -138,7 +138,7 @@ impl Image {
             })
     }
 
-    /// A section's bytes and address.
+    /// Returns the bytes and the address of a section.
     pub fn section(&self, name: &str) -> Option<(u64, Vec<u8>)> {
         let section = self
             .headers
@@ -149,8 +149,8 @@ impl Image {
         ))
     }
 
-    /// Where sections begin and end: between two of them in one segment there may be a few bytes of no meaning. None in a
-    /// file without sections.
+    /// Where sections begin and end: between two of them in one segment there may be a few bytes of no meaning. None in
+    /// a file without sections.
     pub fn edges(&self) -> Vec<u64> {
         let mut edges: Vec<u64> = self
             .sections

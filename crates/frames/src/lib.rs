@@ -7,6 +7,8 @@
 //! | `decode` | how deep does the code itself take the stack? |
 //! | `functions`, `parts` | which functions are there, and which pieces belong together? |
 //! | `scan` | all of it, for one file |
+//! | `ranking` | which frames of several files are the biggest? |
+//! | `gem` | which files are the compiled extensions of a gem? |
 //! | `names`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
 //! | `live` | what is on the stacks of a process, native and script frames together? |
 //! | `variables` | which variable is it that is big? |
@@ -21,12 +23,14 @@ pub mod cfi;
 pub mod decode;
 mod error;
 mod functions;
+pub mod gem;
 pub mod hints;
 pub mod image;
 mod imports;
 pub mod live;
 pub mod names;
 mod parts;
+pub mod ranking;
 pub mod scan;
 pub mod variables;
 

@@ -8,6 +8,7 @@
 //! | `pages` | memory read by whole pages, for readers that follow pointers |
 //! | `merge` | which native frame runs which script frames? |
 //! | `stack` | both together, with bytes |
+//! | `repeats` | which rows of a stack come again and again? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
@@ -17,7 +18,7 @@ pub mod core;
 pub mod loaded;
 mod merge;
 pub mod open;
-mod pages;
+pub mod repeats;
 pub mod scripts;
 pub mod stack;
 pub mod unwind;

@@ -23,7 +23,7 @@ use crate::names::readable;
 use crate::parts;
 use crate::variables::{Variable, Variables};
 
-/// What is decoded.
+/// Which functions are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decode {
     /// What call frame information leaves open.
@@ -38,18 +38,18 @@ pub enum Decode {
 pub enum How {
     /// From call frame information.
     Cfi,
-    /// From the code.
+    /// From the code itself.
     Code,
 }
 
 /// The frame of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its code.
+    /// The addresses of its code.
     pub range: Range<u64>,
-    /// Its size, the return address included; of a dynamic one the part that the code tells.
+    /// Its size in bytes, the return address included; of a dynamic one the part that the code tells.
     pub bytes: u64,
-    /// Where it is reached.
+    /// The address of the instruction after which it is that big.
     pub deepest_at: u64,
     /// Where the size comes from.
     pub how: How,
@@ -111,7 +111,7 @@ impl Scan {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn image(&self) -> &Image {
         &self.image
     }
@@ -219,7 +219,7 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
     } else {
         None
     };
-    let told = described.map_or((0, function.range.start), |described| {
+    let described_depth = described.map_or((0, function.range.start), |described| {
         (described.deepest, described.deepest_at)
     });
     let seen = depth.unwrap_or_default();
@@ -227,11 +227,11 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
     // Exact information is believed where it tells of a frame at all; else the deeper answer counts.
     let how = match described {
         Some(described) if whole_truth && described.deepest > 8 => How::Cfi,
-        Some(_) if told.0 >= seen.bytes => How::Cfi,
+        Some(_) if described_depth.0 >= seen.bytes => How::Cfi,
         _ => How::Code,
     };
     let ((bytes, deepest_at), other) = match how {
-        How::Cfi => (told, depth.map(|depth| depth.bytes)),
+        How::Cfi => (described_depth, depth.map(|depth| depth.bytes)),
         How::Code => (
             (seen.bytes, seen.at),
             described.map(|described| described.deepest),

@@ -1,8 +1,9 @@
 //! Which variable makes a frame big, where DWARF tells.
 //!
-//! A function is a `DW_TAG_subprogram` with `DW_AT_low_pc`; its variables and parameters, those of the blocks in it and of
-//! what was inlined into it, are `DW_TAG_variable` and `DW_TAG_formal_parameter` below. One lies in the frame if its location
-//! is an address (DWARF 5 §2.6.1.1: an expression that begins with `DW_OP_fbreg` or `DW_OP_breg*`); the size is its type's (§5).
+//! A function is a `DW_TAG_subprogram` with `DW_AT_low_pc`; its variables and parameters, those of the blocks in it and
+//! of what was inlined into it, are `DW_TAG_variable` and `DW_TAG_formal_parameter` below. One lies in the frame if its
+//! location is an address (DWARF 5 §2.6.1.1: an expression that begins with `DW_OP_fbreg` or `DW_OP_breg*`); the size
+//! is its type's (§5).
 
 mod types;
 
@@ -22,18 +23,18 @@ type Bytes = EndianArcSlice<LittleEndian>;
 /// No larger section is read. Those of the largest programs have some hundred MiB.
 const LARGEST_SECTION: u64 = 1 << 30;
 
-/// A variable.
+/// A variable that lies in a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
+    /// Its name in the source.
     pub name: String,
-    /// Its type, as C writes it.
+    /// Its type, written as in C.
     pub kind: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The source file, without its folder.
+    /// The name of the source file, without its folder.
     pub file: Option<String>,
-    /// The line it is declared in.
+    /// The line of its declaration, from 1.
     pub line: Option<u64>,
 }
 

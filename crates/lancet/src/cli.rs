@@ -1,23 +1,15 @@
-//! The command line: every flag is declared once, here or in a file below, and help, man pages and
-//! completions are made from the declaration.
+//! The top of the command line, and what the flags of several commands share.
 //!
-//! What a flag *means* is settled here too, so that a command gets answers, not flags: a
-//! [`MemArgs`] hands out the [`analysis::View`], the format and the interval, defaults included.
+//! Every flag is declared once, in `commands/NAME/args.rs`; help, man pages and completions are made from the
+//! declarations. What a flag means is settled there too, defaults included, so that the code which runs a command gets
+//! answers and not flags.
 
-pub mod calls;
 pub mod duration;
-pub mod mem;
-pub mod stack;
-pub mod tune;
+pub mod format;
 
 use clap::Parser;
 
 use crate::commands::Command;
-
-pub use calls::CallsArgs;
-pub use mem::{Format, MemArgs};
-pub use stack::StackArgs;
-pub use tune::TuneArgs;
 
 /// Opens a running process that nobody prepared, and says what its lines do.
 ///
@@ -25,8 +17,8 @@ pub use tune::TuneArgs;
 #[derive(Debug, Parser)]
 #[command(name = "lancet", version, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
+    #[allow(missing_docs)] // A doc comment would be shown in the help.
     pub command: Command,
 }
 

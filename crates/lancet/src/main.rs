@@ -1,10 +1,16 @@
 //! `lancet`: opens a running, unprepared process and says which line holds its memory.
 
-mod census;
+/// Writes a line to standard error, formatted as by `format!`. `eprintln!` panics where standard error cannot be written,
+/// which would leave guests with our hooks in them; this goes on.
+macro_rules! tell {
+    ($($text:tt)*) => { crate::ui::terminal::tell(format_args!($($text)*)) };
+}
+
+mod agent;
 mod cli;
 mod commands;
+mod exit;
 mod guests;
-mod preset;
 mod started;
 mod ui;
 
@@ -15,10 +21,10 @@ use clap::Parser;
 fn main() -> ExitCode {
     match cli::Cli::parse().command.run() {
         Ok(code) => ExitCode::from(code),
-        // Whoever read the output has seen enough: `lancet mem -p 1 | head`.
+        // The reader of the output has ended, as in `lancet mem -p 1 | head`: that is no failure.
         Err(error) if ui::sink::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lancet: {error:#}");
+            tell!("{error:#}");
             ExitCode::from(1)
         }
     }

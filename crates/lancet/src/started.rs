@@ -2,26 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use analysis::Census;
-use process::program::{News, Program};
-use process::session::Last;
-use process::{Image, Options};
+use births::Options;
+use births::analysis::Census;
+use births::census::{Frames, Source, census_of};
+use births::program::{News, Program};
+use births::session::{Event, Last, Shared};
+use inject::Image;
+use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
+use report::mem::Reporter;
 
-use crate::census::{Frames, Source, census_of};
-use crate::cli::MemArgs;
-use crate::guests::AGENT;
+use crate::agent::AGENT;
+use crate::commands::mem::{MemArgs, reporter};
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
-use crate::ui::report::Reporter;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
 /// Longest wait for a process to stand at something.
 const LOOK: Duration = Duration::from_millis(50);
-/// Ctrl-C reaches the program too; it has this long to end by it.
-const GRACE: Duration = Duration::from_secs(2);
-/// As shells say "ended by SIGINT".
-const INTERRUPTED: u8 = 130;
 
 /// Starts the program and reports; its exit code, or one of ours if it is 0.
 pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
@@ -30,11 +28,15 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
         depth: args.stacks.unwrap_or(1),
         follow: args.children,
     };
-    let program =
-        Program::start(&args.program, Image::parse(AGENT)?, options, args.gc()).map_err(explain)?;
+    let shared = Shared {
+        image: Image::parse(AGENT)?,
+        options,
+        collect_at_end: args.gc(),
+    };
+    let program = Program::start(&args.program, shared).map_err(explain)?;
     let mut run = Run {
         program,
-        reporter: Reporter::new(args, sink),
+        reporter: reporter(args, sink),
         frames: Frames::default(),
         started: Instant::now(),
         collect: args.gc(),
@@ -44,8 +46,8 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     };
     let (exceeded, code) = run.watch(args)?;
     Ok(match (code, exceeded, run.lost) {
-        (0, true, _) => crate::commands::EXCEEDED,
-        (0, _, true) => crate::commands::LOST,
+        (0, true, _) => crate::exit::EXCEEDED,
+        (0, _, true) => crate::exit::LOST,
         (code, _, _) => code,
     })
 }
@@ -68,14 +70,14 @@ impl Run {
         let mut exceeded = false;
         let mut due = args.every.map(|every| self.started + every);
         let end = args.watch_for.map(|length| self.started + length);
-        let mut interrupted: Option<Instant> = None;
+        let mut interruption = Interruption::default();
         loop {
-            let news = self.program.tend();
+            let news = self.program.poll();
             if news.is_empty() {
                 self.program.wait(LOOK);
             }
             for news in news {
-                if let Some(code) = self.hear(news) {
+                if let Some(code) = self.handle_notices(news) {
                     // Children that outlive the program are counted as they are.
                     let living = self.census();
                     self.last.extend(living);
@@ -84,17 +86,15 @@ impl Run {
                     return Ok((exceeded, code as u8));
                 }
             }
-            let now = Instant::now();
-            if interrupt::asked() {
-                let since = *interrupted.get_or_insert(now);
-                if now > since + GRACE {
-                    exceeded |= self.part()?;
-                    return Ok((exceeded, INTERRUPTED));
-                }
+            if interruption.is_over(interrupt::asked(), true) {
+                exceeded |= self.part()?;
+                return Ok((exceeded, INTERRUPTED));
             }
+            let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
                 exceeded |= self.part()?;
-                return Ok((exceeded, self.await_end() as u8));
+                let code = await_end(interrupt::asked, || self.program.code());
+                return Ok((exceeded, code));
             }
             if let (Some(at), Some(every)) = (due, args.every)
                 && now >= at
@@ -109,16 +109,16 @@ impl Run {
     }
 
     /// What one piece of news means; the exit code when the program has ended.
-    fn hear(&mut self, news: News) -> Option<i32> {
+    fn handle_notices(&mut self, news: News) -> Option<i32> {
         match news {
-            News::Watching(_) => self.watched = true,
-            News::Final {
+            News::Event(Event::Watching(_)) => self.watched = true,
+            News::Event(Event::Final {
                 pid,
                 command,
                 ruby,
                 tally,
                 how,
-            } => {
+            }) => {
                 let source = Source {
                     pid,
                     command: &command,
@@ -135,12 +135,12 @@ impl Run {
                 self.last.push(census);
             }
             News::Replaced(pid) => {
-                eprintln!(
-                    "lancet: process {pid} runs another program now; what the last one held is not known"
+                tell!(
+                    "process {pid} runs another program now; what the last one held is not known"
                 );
             }
             News::Unwatched(_, error) => {
-                eprintln!("lancet: {:#}", explain(error));
+                tell!("{:#}", explain(error));
                 self.lost = true;
             }
             News::Ended(code) => return Some(code),
@@ -151,14 +151,12 @@ impl Run {
     /// The report of processes that have ended.
     fn report_last(&mut self) -> anyhow::Result<bool> {
         if !self.watched {
-            eprintln!(
-                "lancet: the program started no Ruby of its own; if its children do, add --children"
-            );
+            tell!("the program started no Ruby of its own; if its children do, add --children");
             self.lost = true;
         }
         match std::mem::take(&mut self.last) {
             last if last.is_empty() => Ok(false),
-            last => self.reporter.report(last),
+            last => Ok(self.reporter.report(last)?),
         }
     }
 
@@ -169,28 +167,14 @@ impl Run {
         self.leave();
         match censuses.is_empty() {
             true => Ok(false),
-            false => self.reporter.report(censuses),
+            false => Ok(self.reporter.report(censuses)?),
         }
     }
 
     fn leave(&mut self) {
         for error in self.program.leave() {
-            eprintln!("lancet: leaving: {:#}", explain(error));
+            tell!("leaving: {:#}", explain(error));
             self.lost = true;
-        }
-    }
-
-    fn await_end(&mut self) -> i32 {
-        loop {
-            if interrupt::asked() {
-                return i32::from(INTERRUPTED);
-            }
-            for news in self.program.tend() {
-                if let Some(code) = self.hear(news) {
-                    return code;
-                }
-            }
-            self.program.wait(LOOK);
         }
     }
 
@@ -216,7 +200,7 @@ impl Run {
                     | process::Error::Stopped(_),
                 ) => {}
                 Err(error) => {
-                    eprintln!("lancet: {:#}", explain(error));
+                    tell!("{:#}", explain(error));
                     self.lost = true;
                 }
             }

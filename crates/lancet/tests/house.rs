@@ -3,6 +3,9 @@
 //!
 //! ARCHITECTURE.md says why each rule is there. A rule is changed here and there together.
 
+#[path = "house/circles.rs"]
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,15 +26,45 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("vm", &[]),
     ("syscalls", &[]),
     ("capture", &[]),
-    ("prototypes", &["capture"]),
+    ("prototypes", &["capture", "vm"]),
     ("switch", &[]),
     ("tune", &[]),
     ("agent", &["wire", "routine", "vm", "capture"]),
-    ("process", &["wire", "routine", "trampoline", "vm"]),
-    ("frames", &["trampoline", "process", "vm"]),
-    ("recording", &[]),
-    ("analysis", &[]),
-    ("export", &["analysis"]),
+    ("process", &["vm"]),
+    ("inject", &["wire", "process"]),
+    (
+        "hooks",
+        &["wire", "routine", "trampoline", "vm", "process", "inject"],
+    ),
+    ("births", &["wire", "vm", "process", "inject", "hooks"]),
+    ("frames", &["process", "vm"]),
+    ("recording", &["prototypes"]),
+    (
+        "calls",
+        &[
+            "wire",
+            "routine",
+            "vm",
+            "process",
+            "inject",
+            "hooks",
+            "frames",
+            "prototypes",
+            "recording",
+        ],
+    ),
+    (
+        "report",
+        &[
+            "vm",
+            "process",
+            "frames",
+            "tune",
+            "prototypes",
+            "births",
+            "calls",
+        ],
+    ),
 ];
 
 /// The binary may know all of them but this one, which its build script builds and embeds as bytes.
@@ -45,13 +78,66 @@ const NO_UNSAFE: [&str; 8] = [
     "prototypes",
     "frames",
     "recording",
-    "analysis",
-    "export",
+    "births",
+    "report",
 ];
 /// No standard library: they run inside guests.
 const NO_STD: [&str; 6] = ["wire", "routine", "trampoline", "vm", "capture", "agent"];
 /// Longer files are split by meaning.
 const LONGEST: usize = 500;
+/// Words by which a language is named.
+const LANGUAGES: [&str; 4] = ["ruby", "python", "perl", "php"];
+/// The files outside `vm` that may name a language. Everything else asks `vm::Language` and `vm::Reader`. A crate that
+/// must has one file, or one for each language beside the list of them.
+const NAMING: &[&str] = &[
+    // Script frames beside native ones.
+    "frames/src/live/scripts.rs",
+    "frames/src/live/scripts/perl.rs",
+    "frames/src/live/scripts/php.rs",
+    "frames/src/live/scripts/python.rs",
+    "frames/src/live/scripts/ruby.rs",
+    // Functions of C by the names that scripts have for them.
+    "hooks/src/scripted.rs",
+    "hooks/src/scripted/perl.rs",
+    "hooks/src/scripted/php.rs",
+    "hooks/src/scripted/python.rs",
+    "hooks/src/scripted/ruby.rs",
+    // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
+    // is written of its answers.
+    "wire/src/control_page.rs",
+    "wire/src/lib.rs",
+    "wire/src/ruby.rs",
+    "agent/src/births/names.rs",
+    "agent/src/births/vmcalls.rs",
+    "births/src/analysis/census.rs",
+    "births/src/analysis/merge.rs",
+    "births/src/analysis/owner.rs",
+    "births/src/attached.rs",
+    "births/src/census.rs",
+    "births/src/lib.rs",
+    "births/src/postmortem.rs",
+    "births/src/ruby.rs",
+    "births/src/session.rs",
+    "births/src/session/vm_entry.rs",
+    "births/src/session/watched.rs",
+    "process/src/error.rs",
+    "report/src/mem/json.rs",
+    "report/src/mem/table.rs",
+    "lancet/src/commands/mem/args.rs",
+    "lancet/src/guests.rs",
+    "lancet/src/started.rs",
+    "lancet/src/ui/advice.rs",
+    // Prototypes of the VMs' own functions: which file serves which library.
+    "prototypes/src/bundle.rs",
+    "prototypes/src/condition/compile.rs",
+    // Gems, and advice that holds for one language.
+    "frames/src/gem.rs",
+    "lancet/src/commands/stack/live.rs",
+    "lancet/src/commands/tune/run.rs",
+    "tune/src/guest.rs",
+    "tune/src/rules/memory.rs",
+    "tune/src/rules/process.rs",
+];
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "misc", "common", "helper", "helpers"];
 
@@ -113,8 +199,8 @@ fn arrows_between_crates_go_down_only() {
     }
     refuse(wrong);
     // A test that sees no arrows holds nothing.
-    let export = &found["export"];
-    assert!(export.iter().any(|(to, _)| to == "analysis"), "{export:?}");
+    let export = &found["report"];
+    assert!(export.iter().any(|(to, _)| to == "births"), "{export:?}");
 }
 
 #[test]
@@ -242,6 +328,46 @@ fn files_are_short_and_say_first_what_they_are() {
     refuse(wrong);
 }
 
+/// Crates that print: the formats, the binary, and `switch`, which stands alone.
+const PRINTS: [&str; 3] = ["report", "lancet", "switch"];
+
+#[test]
+fn only_what_formats_and_what_is_run_prints() {
+    let may = |path: &Path| {
+        let mut parts = path.iter().map(|part| part.to_string_lossy());
+        let name = parts.next().unwrap_or_default();
+        // Build scripts talk to Cargo, tests and examples to whoever runs them.
+        PRINTS.contains(&&*name) || parts.next().is_none_or(|folder| folder != "src")
+    };
+    let prints = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        let macros = ["println!", "eprintln!", "print!", "eprint!", "dbg!"];
+        // A name that ends so is another macro: `debug_print!`.
+        macros.iter().any(|name| {
+            code.match_indices(name).any(|(at, _)| {
+                let before = code[..at].chars().next_back();
+                before.is_none_or(|before| !before.is_alphanumeric() && before != '_')
+            })
+        })
+    };
+    assert!(
+        prints("    eprintln!(\"lancet: no\");") && !prints("    writeln!(out)?; // not print!")
+    );
+    let mut wrong = Vec::new();
+    for (path, text) in sources().iter().filter(|(path, _)| !may(path)) {
+        // Unit tests stand at the end of a file, or in a file of their own.
+        let tests = path.file_name().is_some_and(|name| name == "tests.rs");
+        let code = text
+            .lines()
+            .take_while(|line| !tests && *line != "#[cfg(test)]");
+        let lines = code.enumerate().filter(|(_, line)| prints(line));
+        wrong.extend(
+            lines.map(|(number, line)| format!("{}:{}: {line}", path.display(), number + 1)),
+        );
+    }
+    refuse(wrong);
+}
+
 #[test]
 fn modules_are_named_after_what_they_hold() {
     let says_nothing = |part: &std::ffi::OsStr| {
@@ -292,6 +418,41 @@ fn every_crate_obeys_the_lints_and_says_what_it_is() {
         }
         if !text.contains("\ndescription = ") {
             wrong.push(format!("{}: no description", path.display()));
+        }
+    }
+    refuse(wrong);
+}
+
+/// A file's code up to its tests, without comments.
+fn code(text: &str) -> String {
+    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
+    let lines = code
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n").to_lowercase()
+}
+
+#[test]
+fn languages_are_named_in_vm_and_in_listed_files_only() {
+    let names = |text: &str| {
+        let code = code(text);
+        let mut words = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.any(|word| LANGUAGES.contains(&word))
+    };
+    let crates = workspace().join("crates");
+    let gone = NAMING.iter().filter(|path| !crates.join(path).exists());
+    let mut wrong: Vec<String> = gone.map(|path| format!("{path} is not there")).collect();
+    for (path, text) in sources() {
+        let shown = path.display().to_string();
+        let parts: Vec<&str> = shown.split('/').collect();
+        let is_test = parts.iter().any(|part| part.starts_with("tests"));
+        if parts[0] == "vm" || parts.get(1) != Some(&"src") || is_test {
+            continue;
+        }
+        match (names(&text), NAMING.contains(&shown.as_str())) {
+            (true, false) => wrong.push(format!("{shown} names a language: ask vm::Language")),
+            (false, true) => wrong.push(format!("{shown} names none: take it from the list")),
+            _ => {}
         }
     }
     refuse(wrong);

@@ -1,14 +1,15 @@
-//! The time-stamp counter as time: hooks note cycles, people read seconds.
+//! Conversion of the time-stamp counter, which hooks record, to nanoseconds and to the time of day.
 //!
-//! The counter runs at one speed on every processor (`constant_tsc nonstop_tsc`); which, is measured against the
-//! monotonic clock over the whole time since [`Clock::start`], so that it gets better while one waits.
+//! The counter runs at one constant speed on all processors (flags `constant_tsc nonstop_tsc` of `/proc/cpuinfo`). The
+//! speed is measured against the monotonic clock over the whole time since [`Clock::start`], so it becomes more exact
+//! with time.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Measured over less than this, the speed is too coarse.
+/// The shortest time over which the speed is measured.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// See the module's text.
+/// A point in time, by all clocks; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ticks: u64,
@@ -17,7 +18,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Notes where all clocks stand.
+    /// Reads all clocks.
     pub fn start() -> Self {
         Clock {
             ticks: now(),
@@ -26,7 +27,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds of one cycle.
+    /// The length of one cycle in nanoseconds. Waits until `LEAST` has passed since [`Clock::start`].
     pub fn period(&self) -> f64 {
         let missing = LEAST.saturating_sub(self.instant.elapsed());
         if !missing.is_zero() {
@@ -36,7 +37,7 @@ impl Clock {
         self.instant.elapsed().as_nanos() as f64 / ticks as f64
     }
 
-    /// The time of day at `ticks`, from 1970 on, with cycles of so many nanoseconds.
+    /// The time of day at counter value `ticks`, since 1970; `period` is the length of a cycle, from [`Clock::period`].
     pub fn wall(&self, ticks: u64, period: f64) -> Duration {
         let since = (ticks.wrapping_sub(self.ticks) as i64) as f64 * period;
         let start = self
@@ -44,14 +45,15 @@ impl Clock {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         let shift = Duration::from_nanos(since.abs() as u64);
-        match since >= 0.0 {
-            true => start + shift,
-            false => start.saturating_sub(shift),
+        if since >= 0.0 {
+            start + shift
+        } else {
+            start.saturating_sub(shift)
         }
     }
 }
 
-/// The counter.
+/// The time-stamp counter now.
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }

@@ -1,7 +1,6 @@
 //! What can go wrong with somebody else's process, in plain words.
 
-use crate::guest::Status;
-use std::io;
+use std::{fmt, io};
 
 /// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
 /// do about it is added by the command line.
@@ -40,8 +39,8 @@ pub enum Error {
     NotAllowed {
         /// The guest.
         pid: i32,
-        /// `: why`, where we know.
-        reason: String,
+        /// What stands in the way.
+        reason: Denial,
     },
     /// A kernel thread, or ourselves.
     #[error("process {pid} cannot be opened: {reason}")]
@@ -148,12 +147,12 @@ pub enum Error {
         reason: String,
     },
     /// The agent has left by itself.
-    #[error("the agent left process {pid} by itself: {}", because(*why))]
+    #[error("the agent left process {pid} by itself: {why}")]
     Left {
         /// The guest.
         pid: i32,
         /// Why.
-        why: wire::Farewell,
+        why: &'static str,
     },
     /// The agent said no.
     #[error("the agent in process {pid} could not {what}: {reason}")]
@@ -230,9 +229,59 @@ pub enum Error {
     },
 }
 
+/// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the kernel
+/// does not allow us to trace process 42".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The reason was not looked for.
+    Unknown,
+    /// It belongs to another user, and we lack CAP_SYS_PTRACE.
+    OtherUser {
+        /// Its real user.
+        owner: u32,
+        /// Our real user.
+        us: u32,
+    },
+    /// The security module Yama forbids it: the value of `kernel.yama.ptrace_scope`, 1 to 3.
+    PtraceScope(u8),
+    /// We are root and lack CAP_SYS_PTRACE, or a security module forbids it.
+    NoCapability,
+    /// The kernel keeps its memory from its own user: it changed its user, or its program file is not readable for us.
+    NotDumpable,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self {
+            Denial::Unknown => return Ok(()),
+            Denial::OtherUser { owner, us } => {
+                return write!(
+                    f,
+                    ": it belongs to user {owner}, we are user {us} without CAP_SYS_PTRACE"
+                );
+            }
+            Denial::PtraceScope(scope) => {
+                let who = match scope {
+                    1 => "only a parent or root may trace",
+                    2 => "only root may trace",
+                    _ => "nobody may trace until the next boot",
+                };
+                return write!(f, ": kernel.yama.ptrace_scope is {scope}, so {who}");
+            }
+            Denial::NoCapability => {
+                "we are root without CAP_SYS_PTRACE (a container?), or a security module forbids it"
+            }
+            Denial::NotDumpable => {
+                "it is not dumpable (it changed its user, or its program file is not readable for us)"
+            }
+        };
+        write!(f, ": {reason}")
+    }
+}
+
 impl Error {
     /// Whether trying again in a moment may help: a thread stands badly, or another lancet looks in.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub fn may_pass(&self) -> bool {
         match self {
             Error::NothingToBorrow { .. } | Error::WouldNotStop { .. } | Error::Stirred(_) => true,
             Error::Traced { name, .. } => name.contains("lancet"),
@@ -240,17 +289,8 @@ impl Error {
         }
     }
 
-    /// A thread of it is not there for us: because it has ended, or why else.
-    pub(crate) fn missing(pid: i32) -> Self {
-        let alive = Status::read(pid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
-        match alive {
-            true => Error::Stirred(pid),
-            false => Error::Gone(pid),
-        }
-    }
-
     /// A file of `/proc/PID` that could not be read.
-    pub(crate) fn of_proc(pid: i32, file: &str, error: io::Error) -> Self {
+    pub fn of_proc(pid: i32, file: &str, error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
             _ => Error::system(format!("/proc/{pid}/{file}"), error),
@@ -263,16 +303,6 @@ impl Error {
             what: what.into(),
             error: error.into(),
         }
-    }
-}
-
-fn because(why: wire::Farewell) -> &'static str {
-    match why {
-        wire::Farewell::Alone => "it heard nothing from us for 5 s",
-        wire::Farewell::Ractor => {
-            "the program makes a Ractor, and this Ruby crashes or loses births when one is made while births are watched (Ruby bugs 18464, 19112)"
-        }
-        wire::Farewell::Broken => "it found a fault of its own",
     }
 }
 

@@ -1,4 +1,5 @@
-//! The functions of a guest: every module's symbols, by name and by address.
+//! The functions of a process: the symbols of all its modules, by name and by address, with the choices of IFUNCs
+//! (`crate::indirect`) followed.
 
 use crate::error::{Error, Result};
 use crate::indirect::picked;
@@ -10,23 +11,23 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use trampoline::exempt::{Treatment, is_part, treatment};
 
-/// What stands for the kernel where a module's name is asked for, as ltrace has it.
+/// The name that stands for the kernel in place of a module's, as in ltrace's `name@SYS`.
 pub const SYSTEM: &str = "SYS";
 
-/// A function in a guest.
+/// A function of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, without a version.
+    /// Its name, without a symbol version.
     pub name: String,
-    /// The module it is in, by its SONAME or the file's name.
+    /// The module that it is in: its SONAME, or else the name of its file.
     pub module: Arc<str>,
-    /// Its address in the guest.
+    /// Its address in the process.
     pub address: u64,
-    /// Its bytes; 0 = not known.
+    /// Its size in bytes; 0 = not known.
     pub size: u64,
-    /// An IFUNC of which is not known what it picked: what stands there is not what is called (`indirect`).
+    /// It is an IFUNC that has not picked yet, as far as is known: callers will not come to this address, but to what
+    /// it picks.
     pub picks: bool,
 }
 
@@ -36,33 +37,13 @@ impl Function {
         &*self.module == SYSTEM
     }
 
-    /// Its name as it is shown: that of a system call says so, because a function may have the same.
+    /// Its name as users see it. That of a system call has `@SYS` behind it, because a function may have the same name.
     pub fn shown(&self) -> Cow<'_, str> {
-        match self.is_system_call() {
-            true => format!("{}@{SYSTEM}", self.name).into(),
-            false => self.name.as_str().into(),
-        }
-    }
-
-    /// Whether its returns cannot be seen (`trampoline::exempt`).
-    pub fn is_told_at_entry_only(&self) -> bool {
         if self.is_system_call() {
-            return matches!(self.name.as_str(), "exit" | "exit_group");
+            format!("{}@{SYSTEM}", self.name).into()
+        } else {
+            self.name.as_str().into()
         }
-        matches!(treatment(&self.name), Treatment::EntryOnly(_))
-    }
-
-    /// Whether it can be given no frame of ours.
-    pub(crate) fn gets_no_frame(&self) -> bool {
-        matches!(
-            treatment(&self.name),
-            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_)
-        )
-    }
-
-    /// Whether its returns are seen by a probe.
-    pub(crate) fn returns_at_probe(&self) -> bool {
-        matches!(treatment(&self.name), Treatment::EntryAndProbe(_))
     }
 }
 
@@ -82,16 +63,17 @@ pub struct Place {
 pub struct Functions {
     pid: i32,
     places: Vec<Arc<Place>>,
-    /// The kernel's vDSO, which IFUNCs pick functions of. Nothing else of it is looked for: libc has a function of each name.
+    /// The kernel's vDSO, which IFUNCs pick functions of. Nothing else of it is looked for: libc has a function of each
+    /// name.
     kernel: Option<Arc<Place>>,
-    /// What IFUNCs picked.
+    /// What IFUNCs picked, by their own address, read when it is first asked for.
     picked: OnceLock<HashMap<u64, u64>>,
-    /// What they said when they picked.
+    /// The same as notices of the agent have told it ([`Functions::note_pick`]).
     said: HashMap<u64, u64>,
 }
 
 impl Functions {
-    /// Reads the modules; those without readable symbols are left out.
+    /// Reads the modules of a process; those without readable symbols are left out.
     pub fn read(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
         let mut functions = Functions {
             pid,
@@ -104,7 +86,7 @@ impl Functions {
         Ok(functions)
     }
 
-    /// Reads those that came, forgets those that went.
+    /// Reads modules that were loaded since, and forgets those that were unloaded.
     pub fn refresh(&mut self, pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<()> {
         let files = Arc::new(GuestFiles::of(pid));
         let modules = modules(&files, maps, memory).map_err(|error| Error::Elf { pid, error })?;
@@ -157,24 +139,25 @@ impl Functions {
         places.find(|place| place.module.contains(address))
     }
 
-    /// Whether what stands at an address is the kernel's.
+    /// Whether an address is in the kernel's vDSO.
     pub fn is_kernels(&self, address: u64) -> bool {
         let mut kernel = self.kernel.iter();
         kernel.any(|kernel| kernel.module.contains(address))
     }
 
-    /// The module that a function is known to be of: what an IFUNC picked may lie in another (the vDSO).
+    /// The module by whose name a function is known. What an IFUNC picked may lie in another one, the vDSO.
     pub fn home_of(&self, function: &Function) -> Option<&Place> {
         let place = self.module_of(function.address)?;
         let mut places = self.places.iter().map(Arc::as_ref);
         let mut home = || places.find(|place| place.name == function.module);
-        match place.name == function.module {
-            true => Some(place),
-            false => home().or(Some(place)),
+        if place.name == function.module {
+            Some(place)
+        } else {
+            home().or(Some(place))
         }
     }
 
-    /// The address of a symbol that any module shows to others.
+    /// The address of an exported symbol, in whichever module; not of IFUNCs.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let places = self.places.iter();
         let found = places.filter_map(|place| place.symbols.exported(name));
@@ -197,7 +180,8 @@ impl Functions {
             })
     }
 
-    /// An IFUNC says that it picked what stands at `target`; whether that is news, and code that is known.
+    /// Notes that the IFUNC at `picker` has picked the function at `target`. False if that was known, or `target` is in
+    /// no module.
     pub fn note_pick(&mut self, picker: u64, target: u64) -> bool {
         let known = self.picked().get(&picker) == Some(&target);
         if known || self.module_of(target).is_none() {
@@ -208,12 +192,12 @@ impl Functions {
         true
     }
 
-    /// What the IFUNC at an address picked, if that is known.
+    /// The address of what an IFUNC picked, if that is known.
     pub fn pick_of(&self, picker: u64) -> Option<u64> {
         self.picked().get(&picker).copied()
     }
 
-    /// Where functions begin that were picked, as far as anybody asked.
+    /// Addresses of functions that were picked; none before [`Functions::find`] has come across an IFUNC.
     pub fn picks(&self) -> impl Iterator<Item = u64> {
         self.picked
             .get()
@@ -221,7 +205,7 @@ impl Functions {
             .flat_map(|picked| picked.values().copied())
     }
 
-    /// Puts what was picked in the place of those that picked it.
+    /// Replaces the address of each IFUNC by that of what it picked.
     fn follow_picks(&self, found: &mut [Function]) {
         let picked = self.picked();
         let targets: HashSet<u64> = picked.values().copied().collect();
@@ -240,12 +224,13 @@ impl Functions {
         }
     }
 
-    /// Functions for which `wanted` says yes (name, module); `all` = not only those that are exported.
+    /// The functions for which `wanted` says yes, given name and module. `all` = also those that are not exported. One
+    /// that has several names comes once, with the shortest.
     pub fn find(&self, all: bool, wanted: impl Fn(&str, &Place) -> bool) -> Vec<Function> {
         self.find_in(|_| true, all, wanted)
     }
 
-    /// The same in some of the modules.
+    /// The same in those modules for which `those` says yes.
     pub fn find_in(
         &self,
         those: impl Fn(&Place) -> bool,
@@ -269,19 +254,28 @@ impl Functions {
                 }
             };
             let mut each = |named: crate::symbols::Named| take(&named.name, named.symbol);
-            match all {
-                true => place.symbols.every().for_each(&mut each),
-                false => place.symbols.exports().for_each(&mut each),
+            if all {
+                place.symbols.every().for_each(&mut each)
+            } else {
+                place.symbols.exports().for_each(&mut each)
             }
         }
         if found.iter().any(|function| function.picks) {
             self.follow_picks(&mut found);
         }
-        // Several names of one function: the shortest, which the others are made from.
+        // Other names are mostly made of the shortest: `__libc_malloc` of `malloc`.
         found.sort_by(|a, b| {
             (a.address, a.name.len(), &a.name).cmp(&(b.address, b.name.len(), &b.name))
         });
         found.dedup_by_key(|function| function.address);
         found
     }
+}
+
+/// Whether a symbol names only a part of a function: gcc's `-freorder-blocks-and-partition` moves the unlikely blocks
+/// away, gives them a symbol with `.cold` in its name, and marks that as a function. Nothing calls it, so it is none
+/// here.
+fn is_part(symbol: &str) -> bool {
+    let name = symbol.split('@').next().unwrap_or(symbol);
+    name.ends_with(".cold") || name.contains(".cold.")
 }

@@ -1,9 +1,8 @@
-//! Finding pieces of machine code in a guest by their bytes.
+//! Finding instructions in a process by their bytes.
 //!
-//! A remote call needs two sequences of instructions that nearly every process has somewhere: a
-//! system call followed by a return, and the way back from a signal handler. No symbol leads to them
-//! reliably (`__restore_rt` is local, libc is often stripped), but their bytes are fixed. Any place
-//! will do, also one in the middle of another instruction: the processor knows no better.
+//! A remote call (`inject`) needs two sequences of instructions that nearly every process has somewhere: a system call
+//! followed by a return, and the return from a signal handler. No symbol leads to them reliably (`__restore_rt` is
+//! local, libc is often stripped), but their bytes are fixed. Any place will do, also one within a longer instruction.
 
 use memchr::memmem;
 use std::ops::Range;
@@ -24,7 +23,7 @@ pub fn within(memory: &dyn vm::Memory, range: Range<u64>) -> Option<u64> {
     Some(range.start + found as u64)
 }
 
-/// How much is read at once.
+/// How many bytes are read by one system call.
 const PIECE: u64 = 256 << 10;
 
 /// The addresses of `bytes` in the executable mappings of a guest, found as the iterator is asked:
@@ -41,16 +40,17 @@ pub fn find<'a>(
     from_files.chain(others).flat_map(move |mapping| {
         let pieces = (mapping.start..mapping.end).step_by(PIECE as usize);
         pieces.flat_map(move |start| {
-            // What begins at a piece's last byte ends in the next one.
+            // A match may begin in this piece and end in the next one.
             let overlap = bytes.len().saturating_sub(1) as u64;
             let end = start.saturating_add(PIECE + overlap).min(mapping.end);
             let mut piece = vec![0; (end - start) as usize];
             let readable = !bytes.is_empty() && memory.read(start, &mut piece).is_ok();
-            let found: Vec<u64> = match readable {
-                true => memmem::find_iter(&piece, bytes)
+            let found: Vec<u64> = if readable {
+                memmem::find_iter(&piece, bytes)
                     .map(|at| start + at as u64)
-                    .collect(),
-                false => Vec::new(),
+                    .collect()
+            } else {
+                Vec::new()
             };
             found
         })

@@ -3,7 +3,7 @@
 //! Everything here only reads `/proc/PID`; it is asked before the first ptrace request, so that a
 //! guest which cannot be opened is not even stopped.
 
-use crate::error::{Error, Result};
+use crate::error::{Denial, Error, Result};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use std::fs;
@@ -12,12 +12,12 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tries to find a guest's threads where they can be borrowed and stopped.
-pub(crate) const TRIES: u32 = 60;
-/// Between two.
-pub(crate) const PAUSE: Duration = Duration::from_millis(5);
+/// How often stopping a process and borrowing a thread of it is tried, if its threads stand badly.
+pub const TRIES: u32 = 60;
+/// The pause between two tries.
+pub const PAUSE: Duration = Duration::from_millis(5);
 
-/// What `/proc/PID` says about a process.
+/// What `/proc/PID` says about a process, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The process.
@@ -30,18 +30,18 @@ pub struct Status {
     pub parent: i32,
     /// Start time in clock ticks since boot: with the id, this names one process for ever.
     pub start: u64,
-    /// Who traces it, 0 = nobody.
+    /// The process that traces it; 0 = none.
     pub tracer: i32,
-    /// Its real user.
+    /// The id of its real user.
     pub user: u32,
-    /// 0 = none, 1 = strict, 2 = filter.
+    /// Its seccomp mode: 0 = none, 1 = strict, 2 = filter.
     pub seccomp: u32,
-    /// The processor keeps a second stack of return addresses (CET, Linux 6.6).
+    /// It has a shadow stack (CET, since Linux 6.6).
     pub shadow_stack: bool,
 }
 
 impl Status {
-    /// Reads it now.
+    /// Reads the status of a process.
     pub fn read(pid: i32) -> Result<Self> {
         let stat = read_proc(pid, "stat")?;
         // The name is in parentheses and may hold any character, also `) `: the last one ends it.
@@ -81,7 +81,7 @@ impl Status {
         })
     }
 
-    /// Refuses what cannot be opened, by name.
+    /// Refuses a process that cannot be opened, and says why.
     pub fn check(&self) -> Result<()> {
         self.check_to_look()?;
         let pid = self.pid;
@@ -103,7 +103,7 @@ impl Status {
         Ok(())
     }
 
-    /// Refuses what cannot even be looked at, where nothing of ours runs.
+    /// The same for a process that is only read, and in which no code of ours will run.
     pub fn check_to_look(&self) -> Result<()> {
         let pid = self.pid;
         if pid == std::process::id() as i32 {
@@ -155,15 +155,15 @@ fn threads_live_on(pid: i32) -> bool {
     fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1)
 }
 
-/// What opening a process begins with: who it is, its memory, its mappings; or what stands against it, before it is
-/// stopped for the first time.
-pub(crate) fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
+/// The status, memory and mappings of a process that is to be opened; or why it cannot be. The process is not stopped
+/// for this.
+pub fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let status = openable(pid)?;
     reach_memory(status)
 }
 
-/// The same for a process that is traced by us already.
-pub(crate) fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
+/// The same for a process that we trace already.
+pub fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let mut status = Status::read(pid)?;
     status.tracer = 0;
     status.check()?;
@@ -181,8 +181,8 @@ fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     Ok((status, Arc::new(memory), maps))
 }
 
-/// The process, if it can be opened. Another lancet may be about to say that it is occupied, which is
-/// the better answer than that it is traced.
+/// The status of a process, if it can be opened. While another lancet traces it for a moment this waits: that one will
+/// leave a note in the process that it is occupied, which says more than that somebody traces it.
 fn openable(pid: i32) -> Result<Status> {
     let mut tries = 0;
     loop {
@@ -197,7 +197,7 @@ fn openable(pid: i32) -> Result<Status> {
     }
 }
 
-/// Its command line, words joined by blanks; for a process without one its name.
+/// The command line of a process, its words joined by blanks; of a process without one, its name.
 pub fn command_line(pid: i32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line: Vec<String> = words
@@ -214,7 +214,7 @@ pub fn command_line(pid: i32) -> String {
     }
 }
 
-/// Its living children.
+/// The living children of a process.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
@@ -231,12 +231,12 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// The inode of a process's PID namespace; ids mean something only within one.
+/// The inode of the PID namespace of a process: equal for two processes that are in the same one.
 pub fn pid_namespace(pid: i32) -> u64 {
     fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino())
 }
 
-/// Turns "permission denied" into what stands in the way.
+/// Finds the reason for a "permission denied": another user, Yama, a container.
 pub fn why_not_allowed(pid: i32) -> Error {
     let reason = match Status::read(pid) {
         Err(error) => return error,
@@ -248,30 +248,22 @@ pub fn why_not_allowed(pid: i32) -> Error {
     Error::NotAllowed { pid, reason }
 }
 
-fn reason_for(status: &Status) -> String {
+fn reason_for(status: &Status) -> Denial {
     // SAFETY: getuid has no preconditions and cannot fail.
     let us = unsafe { libc::getuid() };
     if us != 0 && us != status.user {
-        return format!(
-            ": it belongs to user {}, we are user {us} without CAP_SYS_PTRACE",
-            status.user
-        );
+        return Denial::OtherUser {
+            owner: status.user,
+            us,
+        };
     }
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match (scope.trim(), us) {
-        ("1", 1..) => ": kernel.yama.ptrace_scope is 1, so only a parent or root may trace".into(),
-        ("2", 1..) => ": kernel.yama.ptrace_scope is 2, so only root may trace".into(),
-        ("3", _) => {
-            ": kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot".into()
-        }
-        (_, 0) => {
-            ": we are root without CAP_SYS_PTRACE (a container?), or a security module forbids it"
-                .into()
-        }
-        _ => {
-            ": it is not dumpable (it changed its user, or its program file is not readable for us)"
-                .into()
-        }
+        ("1", 1..) => Denial::PtraceScope(1),
+        ("2", 1..) => Denial::PtraceScope(2),
+        ("3", _) => Denial::PtraceScope(3),
+        (_, 0) => Denial::NoCapability,
+        _ => Denial::NotDumpable,
     }
 }
 
@@ -285,4 +277,15 @@ fn read_proc(pid: i32, file: &str) -> Result<String> {
             _ => Error::system(format!("/proc/{pid}/{file}"), error),
         })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The error for a thread of `pid` that ptrace does not find: the process has ended, or only this thread has, and
+/// another try may find the others.
+pub(crate) fn missing_thread(pid: i32) -> Error {
+    let alive = Status::read(pid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
+    if alive {
+        Error::Stirred(pid)
+    } else {
+        Error::Gone(pid)
+    }
 }

@@ -1,9 +1,10 @@
-//! IFUNCs: functions that pick the one that is called, once, when the loader asks (`STT_GNU_IFUNC`; gABI supplement "GNU
-//! indirect functions").
+//! IFUNCs: functions that pick the one that is called, once, when the loader asks (`STT_GNU_IFUNC`; gABI supplement
+//! "GNU indirect functions").
 //!
-//! `memcpy` is one: what bears the name looks at the processor and returns the address of a `memcpy` for it. Nothing calls
-//! the picker again, so a hook on it sees nothing. What it picked stands where the loader put it: in the slots of the modules
-//! that import it by name, and in those of its own module (`R_X86_64_IRELATIVE`). They are read; the picker is never run.
+//! `memcpy` is one: what bears the name looks at the processor and returns the address of a `memcpy` for it. Nothing
+//! calls the picker again, so a hook on it sees nothing. What it picked stands where the loader put it: in the slots of
+//! the modules that import it by name, and in those of its own module (`R_X86_64_IRELATIVE`). They are read; the picker
+//! is never run.
 //!
 //! ```text
 //!   libruby  .got  slot "memcpy" ──────────────┐
@@ -11,8 +12,9 @@
 //! ```
 //!
 //! One that nobody has asked yet is hooked itself, and waits with its answer until the command has heard of it
-//! (`wire::notices`): the function that it picks is hooked before it is called. Some pick a function of the kernel's vDSO (`time`,
-//! `gettimeofday`), whose text is the process's own as soon as it is written to (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
+//! (`wire::notices`): the function that it picks is hooked before it is called. Some pick a function of the kernel's
+//! vDSO (`time`, `gettimeofday`), whose text is the process's own as soon as it is written to
+//! (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
 
 use crate::functions::Place;
 use crate::memory::GuestMemory;
@@ -57,8 +59,8 @@ pub fn picked(
     found
 }
 
-/// Whether a slot's word leads to code of the module that has the picker, or of the kernel's: a slot that is not bound yet
-/// leads back into the linkage table of its own.
+/// Whether a slot's word leads to code of the module that has the picker, or of the kernel's: a slot that is not bound
+/// yet leads back into the linkage table of its own.
 fn is_function(
     places: &[Arc<Place>],
     kernel: Option<&Place>,

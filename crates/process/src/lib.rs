@@ -1,58 +1,45 @@
-//! A process from outside: who it is, what is mapped and loaded in it, how it is stopped, how one of
-//! its threads works for us, how the agent comes into it and is spoken to.
+//! A process read from outside: which one it is, what is mapped and loaded in it, its memory, its functions, and how
+//! all of its threads are stopped for a moment.
+//!
+//! Nothing here runs code in the process, and nothing changes it but [`memory::GuestMemory::write`]. Running code in it
+//! is crate `inject`, hooking its functions crate `hooks`; this crate knows neither, nor the layouts that they share
+//! with the agent. Of our crates it knows only `vm`, for `trait Memory`, through which VMs are read.
 //!
 //! | file | question |
 //! |---|---|
-//! | `guest` | which process is it, can it be opened? |
-//! | `maps`, `modules`, `elf`, `symbols`, `linkmap`, `gadgets` | what is where in it? |
-//! | `memory` | reading and writing it |
-//! | `ptrace`, `stop`, `borrow` | standing still; a thread that finds its way home |
-//! | `seccomp` | would a call of ours be the guest's death? |
-//! | `image`, `resident` | the agent's file as memory, in the guest |
-//! | `ruby` | a Ruby in it, as the agent needs it |
-//! | `session`, `heart` | an open guest: ask, be answered, leave |
-//! | `functions`, `indirect`, `linkage`, `probes`, `hooks`, `lanes`, `clock` | its functions by name; hooked, and what the hooks say |
-//! | `pool` | memory for lanes that we share with it, and that outlives it |
-//! | `scripted` | functions by the names of the script's language |
-//! | `ledger`, `postmortem` | what the agent has counted; the same from a guest that is ending |
-//! | `snapshot` | all threads' registers and stacks, copied while it stands still for microseconds |
-//! | `program`, `tracee` | a program we start, there from its first instruction |
-//! | `seized` | a thread on its way to another program |
+//! | `guest` | Which process is it, is it still the same one, may it be opened? |
+//! | `maps` | What is mapped where (`/proc/PID/maps`)? |
+//! | `memory`, `pages` | Reading and writing its memory; a cache of whole pages for readers that follow pointers |
+//! | `elf` | What does an ELF file say, on disk or in memory? |
+//! | `modules`, `linkmap` | Which ELF files are loaded, where, and what does the loader's own list say? |
+//! | `symbols`, `linkage` | Names and addresses in one module; the name by which a call went through the PLT |
+//! | `functions`, `indirect` | Functions of all modules by name; what IFUNCs (`STT_GNU_IFUNC`) resolved to |
+//! | `gadgets` | Where are instructions that a remote call can use? |
+//! | `ptrace`, `stop` | Registers of a thread; stopping all threads |
+//! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
+//! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
+//! | `snapshot` | Registers and stacks of all threads, at one instant |
+//! | `clock` | Time-stamp counter to time of day |
+//! | `error` | What can go wrong, for all crates that work on a process |
 
-pub mod borrow;
+pub mod asleep;
 pub mod clock;
 pub mod elf;
 pub mod error;
 pub mod functions;
 pub mod gadgets;
 pub mod guest;
-pub mod heart;
-pub mod hooks;
-pub mod image;
-mod indirect;
-pub mod lanes;
-pub mod ledger;
+pub mod indirect;
+pub mod interrupted;
 pub mod linkage;
 pub mod linkmap;
 pub mod maps;
 pub mod memory;
 pub mod modules;
-mod pool;
-mod postmortem;
-pub mod probes;
-pub mod program;
-mod ptrace;
-pub mod resident;
-pub mod ruby;
-pub mod scripted;
-mod seccomp;
-pub mod seized;
-pub mod session;
+pub mod pages;
+pub mod ptrace;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;
-pub mod tracee;
 
-pub use error::{Error, Result};
-pub use image::Image;
-pub use session::{Options, Session};
+pub use error::{Denial, Error, Result};

@@ -1,18 +1,18 @@
-//! Through which slot of its module a call went: where one function has several names (`fgetwc` and `getwc`), the slot
-//! tells which of them stands in the source.
+//! The name by which a function was called: where one function has several (`fgetwc` and `getwc`), the slot of the
+//! calling module through which the call went tells which of them the source has.
 //!
 //! ```text
 //!   call plt      ─►  plt: [endbr64] [bnd] jmp *slot(%rip)      psABI x86-64 5.2, and .plt.sec
 //!   call *slot(%rip)                                            -fno-plt
-//!   ▲ what stands before the return address
+//!   ▲ the instruction before the return address
 //! ```
 
 use crate::functions::Place;
 use crate::memory::GuestMemory;
 use crate::symbols::Slot;
 
-/// The name by which the call that returns to `caller` was made from `place`; `None` if no slot of its own was called
-/// through, or that cannot be told.
+/// The name in the call that returns to `caller`, an address in `place`; `None` if it went through no slot of that
+/// module.
 pub fn called_as(place: &Place, memory: &GuestMemory, caller: u64) -> Option<String> {
     let mut before = [0; 6];
     memory

@@ -41,7 +41,7 @@ pub struct Module {
     /// The file as the guest sees it, below its own root.
     pub path: PathBuf,
     /// The path as the maps show it: below our root, or that of the guest's mount namespace.
-    pub(crate) shown_path: Arc<Path>,
+    pub shown_path: Arc<Path>,
     /// The device the file lies on, as the maps say.
     pub device: Device,
     /// The inode of the file, as the maps say.

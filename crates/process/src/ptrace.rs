@@ -4,7 +4,6 @@
 //! whatever was caught must be handed on unchanged. All requests about a thread must come from the
 //! OS thread that seized it.
 
-use crate::seccomp::Instruction;
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::io;
@@ -189,6 +188,20 @@ pub fn restartable_sequences(tid: i32) -> Option<u64> {
 
 const PTRACE_SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
 
+/// One instruction: `struct sock_filter`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Instruction {
+    /// Operation.
+    pub code: u16,
+    /// Jump if true.
+    pub yes: u8,
+    /// Jump if false.
+    pub no: u8,
+    /// Operand.
+    pub operand: u32,
+}
+
 /// A seccomp filter of a stopped thread, the last one set first; ENOENT after the first one set.
 pub fn seccomp_filter(tid: i32, index: usize) -> Result<Vec<Instruction>, Errno> {
     let count = request(PTRACE_SECCOMP_GET_FILTER, tid, index, 0)?;
@@ -217,7 +230,9 @@ pub enum Event {
     Signal(i32),
 }
 
-/// Looks at one thread (or with -1 at any) without waiting.
+/// Looks at one thread (or with -1 at any) without waiting. One that stands because of us, or before a signal, has been told
+/// by then to make its system call again where its program would otherwise see EINTR ([`crate::interrupted`]): every
+/// stop comes through here, so none can forget it.
 pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     let mut status = 0;
     // SAFETY: `status` is a live integer.
@@ -227,8 +242,15 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
         0 => Ok((tid, Event::Nothing)),
         found => {
             let event = decode(status);
-            if matches!(event, Event::Exited(_) | Event::Killed(_)) {
-                ENDS.with_borrow_mut(|ends| ends.push((found, event)));
+            match event {
+                Event::Exited(_) | Event::Killed(_) => {
+                    ENDS.with_borrow_mut(|ends| ends.push((found, event)));
+                }
+                // Not in a group stop: SIGSTOP ends those calls with EINTR without us too.
+                Event::Interrupted(libc::SIGTRAP) | Event::Signal(_) => {
+                    crate::interrupted::restart_call(found);
+                }
+                _ => {}
             }
             Ok((found, event))
         }
@@ -267,11 +289,11 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// The error of a ptrace request as one of ours. ESRCH says three things: there is no such thread, it is not ours, it does not
-/// stand still (`ptrace_check_attach`, kernel/ptrace.c).
+/// The error of a ptrace request as one of ours. ESRCH says three things: there is no such thread, it is not ours, it
+/// does not stand still (`ptrace_check_attach`, kernel/ptrace.c).
 pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
     match errno {
-        Errno::ESRCH => crate::Error::missing(pid),
+        Errno::ESRCH => crate::guest::missing_thread(pid),
         errno => crate::Error::system(
             format!("{what} of process {pid}"),
             io::Error::from_raw_os_error(errno as i32),

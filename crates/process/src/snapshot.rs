@@ -1,20 +1,22 @@
-//! A guest's stacks at one instant: every thread is stopped, its registers and its whole stack are copied,
-//! and it goes on; whatever takes time is done afterwards, on the copy.
+//! The stacks of a process at one instant: all threads that run are stopped, registers and whole stacks of all are copied,
+//! and they go on. A thread that sleeps in the kernel all the while is not stopped ([`crate::asleep`]). Unwinding, names and everything else that takes time is done afterwards, on the copy.
 //!
 //! ```text
-//!   before   maps, room for the copies, touched so that no page of it is missing;
-//!            where what is wanted beside the stack lies now; the main thread's stack, once, for nothing:
-//!            what has not changed by the stop is then near us, and so is the kernel's path to it
-//!   stop     seize, interrupt, wait          ─┐
-//!            process_vm_readv, registers      │ `stopped`
-//!   go       detach                          ─┘
+//!   before   read the maps; make room for the copies and touch it, so that no page fault comes in the stop;
+//!            find what is wanted beside the stacks; copy the main thread's stack once and drop the copy:
+//!            it is then in the processor's caches, and so is the kernel's code for it
+//!            find who sleeps
+//!   stop     seize, interrupt, wait: the rest ─┐
+//!            process_vm_readv, registers       │ `stopped`
+//!            who slept sleeps still            │ else once more, with those stopped
+//!   go       detach                           ─┘
 //!   after    unwinding, names, script frames
 //! ```
 //!
 //! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
 //! written into the guest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::slice;
 use std::time::Duration;
@@ -22,30 +24,31 @@ use std::time::Duration;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
+use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::maps::{Maps, PAGE};
 use crate::ptrace;
-use crate::stop::Stop;
+use crate::stop::{Stop, thread_ids};
 
 /// The bytes below rsp that a function may use without moving it.
 const RED_ZONE: u64 = 128;
-/// No more of one mapping is taken for a stack: a thread's may be merged with what lies above it.
+/// The most bytes of one mapping that are taken for a stack. The kernel may have merged it with the mapping above.
 const LARGEST_STACK: u64 = 64 << 20;
-/// Room that is touched before the stop. What does not fit is still copied, only slower.
+/// Bytes of room that are touched before the stop. What does not fit is copied too, only slower.
 const ROOM: usize = 1 << 20;
-/// A stack of which no more has ever been in use is copied before its registers are known.
+/// A main stack of which at most so many bytes have ever been in use is copied whole, before its registers are known.
 const SMALL_STACK: u64 = 192 << 10;
 
 /// The registers that unwinding begins with, and where thread-local data are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Where it executes.
+    /// Its instruction pointer.
     pub ip: u64,
-    /// Where its stack ends.
+    /// Its stack pointer.
     pub sp: u64,
-    /// The frame pointer, if it is one.
+    /// rbp: the frame pointer, where code is compiled with one.
     pub bp: u64,
-    /// The thread's own area: what `pthread_self` gives.
+    /// The fs base: what `pthread_self` returns.
     pub thread_area: u64,
 }
 
@@ -56,9 +59,9 @@ pub struct Thread {
     pub tid: i32,
     /// Its name, from `comm`.
     pub name: String,
-    /// It is the process's first, whose stack the kernel made.
+    /// It is the first thread of the process, whose stack the kernel made.
     pub main: bool,
-    /// Where it stood.
+    /// Its registers.
     pub place: Place,
     /// The mapping its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
@@ -69,7 +72,7 @@ pub struct Thread {
 pub struct Copies {
     bytes: Vec<u8>,
     used: usize,
-    /// From where each piece was copied, to where that ends and where it is in `bytes`.
+    /// By the address that a piece was copied from: the end of the piece, and its index in `bytes`.
     pieces: BTreeMap<u64, (u64, usize)>,
     longest: u64,
 }
@@ -84,7 +87,7 @@ impl Copies {
         self.note(at..at.saturating_add(bytes.len() as u64), start);
     }
 
-    /// A piece that is there now. Of two that begin at one place the longer is kept.
+    /// Notes a piece that was copied. Of two that begin at the same address the longer is kept.
     fn note(&mut self, piece: Range<u64>, start: usize) {
         self.longest = self.longest.max(piece.end - piece.start);
         let known = self.pieces.entry(piece.start).or_insert((piece.end, start));
@@ -104,7 +107,7 @@ impl Copies {
             .get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
     }
 
-    /// How many bytes.
+    /// The number of bytes that were copied.
     pub fn size(&self) -> u64 {
         self.used as u64
     }
@@ -118,7 +121,7 @@ impl vm::Memory for Copies {
     }
 }
 
-/// The copies first, then whatever is behind them.
+/// Memory that is read from copies, and where these have nothing, from another memory.
 pub struct Overlay<'a> {
     /// What was copied.
     pub copies: &'a Copies,
@@ -134,60 +137,91 @@ impl vm::Memory for Overlay<'_> {
     }
 }
 
-/// See the module's text.
+/// The threads of a process and their stacks; see the module's documentation.
 #[derive(Debug)]
 pub struct Snapshot {
     /// The threads, the main one first.
     pub threads: Vec<Thread>,
     /// Their stacks, and what else was asked for.
     pub copies: Copies,
-    /// How long the guest stood.
+    /// The threads that slept and were not stopped. Their rbp is not known: it is [`crate::asleep::UNKNOWN`].
+    pub asleep: Vec<i32>,
+    /// How long those that were stopped stood still.
     pub stopped: Duration,
 }
 
+/// A snapshot is begun again so often because a thread woke; then every thread is stopped.
+const TRIES: u32 = 2;
+
 impl Snapshot {
-    /// Takes one. While the guest stands, `more` is asked once per thread what else is to be copied with it,
-    /// and gets what has been copied by then. It must be quick. What it will `likely` ask for with the main thread is copied
-    /// by the same call as that thread's stack.
+    /// Takes one. A sleeping thread is stopped too if `must_stop` says so of it. While the guest stands, `more` is asked once per thread what else is to be copied with it,
+    /// and gets what has been copied by then. It must be quick. What it will `likely` ask for with the main thread is
+    /// copied by the same call as that thread's stack.
     pub fn take(
         pid: i32,
         maps: &Maps,
         likely: &[Range<u64>],
+        must_stop: &dyn Fn(&Asleep) -> bool,
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<Snapshot> {
+        let mut woke = HashSet::new();
+        for _ in 0..TRIES {
+            let found = thread_ids(pid)?.into_iter();
+            let found = found.filter(|tid| !woke.contains(tid));
+            let mut asleep: Vec<_> = found.filter_map(|tid| Asleep::of(pid, tid)).collect();
+            asleep.retain(|thread| !must_stop(thread));
+            match Self::take_once(pid, maps, likely, &asleep, more)? {
+                Ok(snapshot) => return Ok(snapshot),
+                Err(tids) => woke.extend(tids),
+            }
+        }
+        Self::take_once(pid, maps, likely, &[], more)?.map_err(|_| Error::Gone(pid))
+    }
+
+    /// Takes one while those that are `asleep` sleep; those of them that woke, if any.
+    fn take_once(
+        pid: i32,
+        maps: &Maps,
+        likely: &[Range<u64>],
+        asleep: &[Asleep],
+        more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
+    ) -> Result<std::result::Result<Snapshot, Vec<i32>>> {
         let mut copies = Copies {
-            // Ones, because zeros come as pages that are not there yet.
+            // Not zeros, because the allocator gives those as pages that are not there yet.
             bytes: vec![1; ROOM],
             used: 0,
             ..Copies::default()
         };
         let mut threads = Vec::with_capacity(64);
         let used = warm(pid, maps, likely, &mut copies);
-        let mut stop = Stop::as_it_is(pid, pid, false)?;
-        stop.rest()?;
+        let left = asleep.iter().map(Asleep::tid).collect();
+        let stop = Stop::all_but(pid, &left)?;
+        let stopped = stop.threads().map(|tid| (tid, None));
+        let sleeping = asleep.iter().map(|thread| (thread.tid(), Some(thread)));
+        let mut all: Vec<(i32, Option<&Asleep>)> = stopped.chain(sleeping).collect();
+        all.sort_by_key(|(tid, _)| *tid != pid);
         let mut later = None;
-        for tid in stop.threads() {
-            // A thread that has just stopped leaves its processor, and the kernel gives no register before it has.
+        for (tid, sleeping) in all {
+            // The kernel gives no registers of a thread before it has left its processor. Until then the stack is
+            // copied.
             if tid == pid && used.end - used.start <= SMALL_STACK {
                 copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
             }
-            let registers = match ptrace::registers(tid) {
-                Ok(registers) => registers,
-                // It was killed while it stood.
-                Err(nix::errno::Errno::ESRCH) => continue,
-                Err(errno) => {
-                    return Err(ptrace::explain(pid, "reading a thread's registers", errno));
-                }
-            };
-            let place = Place {
-                ip: registers.rip,
-                sp: registers.rsp,
-                bp: registers.rbp,
-                thread_area: registers.fs_base,
+            let place = match sleeping {
+                Some(thread) => Place {
+                    ip: thread.call().pc,
+                    sp: thread.call().sp,
+                    bp: UNKNOWN,
+                    thread_area: thread.thread_area(),
+                },
+                None => match place_of(pid, tid)? {
+                    Some(place) => place,
+                    None => continue,
+                },
             };
             let mapping = match maps.find(place.sp) {
                 Some(mapping) => mapping.start..mapping.end,
-                // Made, or grown, since the maps were read.
+                // The mapping was made or has grown since the maps were read.
                 None => later
                     .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
                     .find(place.sp)
@@ -213,7 +247,12 @@ impl Snapshot {
             copy_new(pid, wanted, &mut copies);
             threads.push(thread);
         }
+        let woke = asleep.iter().filter(|thread| !thread.sleeps_on());
+        let woke: Vec<i32> = woke.map(Asleep::tid).collect();
         let stopped = stop.release();
+        if !woke.is_empty() {
+            return Ok(Err(woke));
+        }
         if threads.is_empty() {
             return Err(Error::Gone(pid));
         }
@@ -225,16 +264,31 @@ impl Snapshot {
                 .to_owned();
         }
         threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
-        Ok(Snapshot {
+        Ok(Ok(Snapshot {
             threads,
             copies,
+            asleep: asleep.iter().map(Asleep::tid).collect(),
             stopped,
-        })
+        }))
     }
 }
 
-/// Copies what will probably be copied in the stop, while the guest runs, and forgets it. See the module's text. Gives
-/// what of the main thread's stack has been in use.
+/// Where a thread stands that is stopped; `None` if it was killed meanwhile.
+fn place_of(pid: i32, tid: i32) -> Result<Option<Place>> {
+    match ptrace::registers(tid) {
+        Ok(registers) => Ok(Some(Place {
+            ip: registers.rip,
+            sp: registers.rsp,
+            bp: registers.rbp,
+            thread_area: registers.fs_base,
+        })),
+        Err(nix::errno::Errno::ESRCH) => Ok(None),
+        Err(errno) => Err(ptrace::explain(pid, "reading a thread's registers", errno)),
+    }
+}
+
+/// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's
+/// documentation. Gives the part of the main thread's stack that has ever been in use.
 fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Range<u64> {
     let stack = maps.iter().find(|mapping| mapping.is_named("[stack]"));
     let used = stack.map_or(0..0, |stack| {
@@ -255,7 +309,7 @@ fn copy_new(pid: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
     copy_all(pid, &ranges, copies);
 }
 
-/// Copies several ranges by one call, or one by one if not all of them are there.
+/// Copies several ranges by one system call, or one by one if not all of them can be read.
 fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
     let sizes = ranges
         .iter()
@@ -322,7 +376,8 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
 pub struct Room {
     /// The size of the mapping.
     pub mapped: u64,
-    /// Unreadable addresses right below it, which a deeper stack would run into; 0 for a stack that the kernel lets grow.
+    /// Unreadable addresses right below it, which a deeper stack would run into; 0 for a stack that the kernel lets
+    /// grow.
     pub guard: u64,
     /// From the outer end to the furthest page that has ever been touched (and not been given back).
     pub high_water: u64,

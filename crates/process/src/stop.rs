@@ -1,4 +1,4 @@
-//! The stop: threads of a guest stand still, for as short as we can.
+//! Stopping threads of a process, for as short a time as possible.
 //!
 //! Usually one thread is enough, the one that will be borrowed. Where all must stand still, each is
 //! seized and interrupted, and the thread list is read again until it holds nothing new, because a
@@ -12,28 +12,33 @@
 //! If we die the kernel detaches every thread and lets it run.
 
 use crate::error::{Error, Result};
+use crate::guest::missing_thread;
+use crate::interrupted::Waiting;
 use crate::ptrace::{self, Event};
 use nix::errno::Errno;
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A thread that is not stopped after this time keeps the others waiting no longer.
+/// How long a thread is waited for that does not stop, while the others stand still.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Looks without sleeping: most threads stop within tens of microseconds.
+/// How often a thread is looked at without sleeping in between: most stop within tens of microseconds.
 const EAGER_LOOKS: u32 = 400;
 
 /// Options for every thread we seize. No `EXITKILL`: our death must not be the guest's.
 const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD;
 
-/// Threads of a guest, standing still until this is dropped.
+/// Threads of a process that stand still until this is dropped.
 #[derive(Debug)]
 pub struct Stop {
     pid: i32,
     threads: Vec<Thread>,
     since: Instant,
+    /// Threads that slept with a timeout before the stop.
+    waiting: Vec<Waiting>,
 }
 
 #[derive(Debug)]
@@ -48,14 +53,14 @@ struct Thread {
     stays: bool,
 }
 
-/// How a guest's main thread is tied to us beside a stop.
+/// How the main thread of a process is traced by us while no stop is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// Nobody traces it.
+    /// Not at all.
     None,
-    /// We trace it: a program we started.
+    /// It is traced and runs: a program that we started.
     Kept,
-    /// We trace it, and it stands still: at its exec.
+    /// It is traced and stands still, at its exec.
     Standing,
 }
 
@@ -64,28 +69,53 @@ impl Stop {
     /// going, not let go, at the end.
     pub fn one(pid: i32, tid: i32, kept: bool) -> Result<Self> {
         let stop = Self::as_it_is(pid, tid, kept)?;
-        match stop.threads.iter().any(|thread| thread.grouped) {
-            true => Err(Error::Stopped(pid)),
-            false => Ok(stop),
+        if stop.threads.iter().any(|thread| thread.grouped) {
+            Err(Error::Stopped(pid))
+        } else {
+            Ok(stop)
         }
     }
 
     /// The same of a guest that may stand already (SIGSTOP) and then stands on afterwards: enough to look at it.
     pub fn as_it_is(pid: i32, tid: i32, kept: bool) -> Result<Self> {
-        tend_stragglers();
+        poll_stragglers();
         let mut stop = Stop {
             pid,
             threads: Vec::new(),
+            waiting: waiting(pid, &HashSet::new()),
             since: Instant::now(),
         };
         if !stop.seize(tid, kept)? {
-            return Err(Error::missing(pid));
+            return Err(missing_thread(pid));
         }
         stop.wait_for_all(Instant::now() + PATIENCE)?;
-        match stop.threads.is_empty() {
-            true => Err(Error::missing(pid)),
-            false => Ok(stop),
+        if stop.threads.is_empty() {
+            Err(missing_thread(pid))
+        } else {
+            Ok(stop)
         }
+    }
+
+    /// Stops all threads of `pid` but those that are `left` to sleep.
+    pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
+        poll_stragglers();
+        let mut stop = Stop {
+            pid,
+            threads: Vec::new(),
+            waiting: waiting(pid, left),
+            since: Instant::now(),
+        };
+        if !left.contains(&pid) {
+            if !stop.seize(pid, false)? {
+                return Err(missing_thread(pid));
+            }
+            stop.wait_for_all(Instant::now() + PATIENCE)?;
+            if stop.threads.is_empty() {
+                return Err(missing_thread(pid));
+            }
+        }
+        stop.rest_but(left)?;
+        Ok(stop)
     }
 
     /// The same for a main thread that is tied to us.
@@ -102,6 +132,7 @@ impl Stop {
                 kept: true,
                 stays: true,
             }],
+            waiting: Vec::new(),
             since: Instant::now(),
         })
     }
@@ -111,19 +142,24 @@ impl Stop {
         if self.threads.iter().any(|thread| thread.tid == tid) {
             return Ok(());
         }
-        match self.seize(tid, false)? {
-            true => self.wait_for_all(Instant::now() + PATIENCE),
-            false => Err(Error::missing(self.pid)),
+        if self.seize(tid, false)? {
+            self.wait_for_all(Instant::now() + PATIENCE)
+        } else {
+            Err(missing_thread(self.pid))
         }
     }
 
     /// Stops every other thread too.
     pub fn rest(&mut self) -> Result<()> {
+        self.rest_but(&HashSet::new())
+    }
+
+    fn rest_but(&mut self, left: &HashSet<i32>) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while thread_count(self.pid) != Some(self.threads.len()) {
+        while thread_count(self.pid) != Some(self.threads.len() + left.len()) {
             let mut found = false;
             for tid in thread_ids(self.pid)? {
-                if !self.threads.iter().any(|thread| thread.tid == tid) {
+                if !left.contains(&tid) && !self.threads.iter().any(|thread| thread.tid == tid) {
                     found |= self.seize(tid, false)?;
                 }
             }
@@ -135,7 +171,7 @@ impl Stop {
         Ok(())
     }
 
-    /// Seizes and interrupts a thread; whether it is there.
+    /// Seizes and interrupts a thread; false if it has ended.
     fn seize(&mut self, tid: i32, kept: bool) -> Result<bool> {
         if !kept && !was_straggler(tid) {
             match ptrace::seize(tid, OPTIONS) {
@@ -180,6 +216,8 @@ impl Stop {
                 Waited::Stopped(signal) => {
                     self.threads[at].stopped = true;
                     self.threads[at].grouped = signal != libc::SIGTRAP;
+                    let slept = self.waiting.iter_mut().find(|one| one.tid() == tid);
+                    slept.into_iter().for_each(Waiting::confirm);
                 }
                 Waited::Gone => {}
                 Waited::At(event) => {
@@ -199,32 +237,44 @@ impl Stop {
         Ok(())
     }
 
-    /// Those that stand.
+    /// The ids of the threads that stand still.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.threads.iter().map(|thread| thread.tid)
     }
 
-    /// How long it has been standing.
+    /// How long the process has been standing still.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Its thread has run in between: it has been standing since now.
+    /// The thread has run in between: counts the time of the stop from now on.
     pub fn restart_clock(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Lets the guest go on; how long it stood.
+    /// Lets the threads go on; how long they stood still.
     pub fn release(self) -> Duration {
-        let since = self.since;
+        let (since, nobody) = (self.since, self.threads.is_empty());
         drop(self);
+        if nobody {
+            return Duration::ZERO;
+        }
         since.elapsed()
     }
 }
 
 impl Drop for Stop {
     fn drop(&mut self) {
-        // Those that stand first: they wait for us, the others do not.
+        for waiting in &self.waiting {
+            if self
+                .threads
+                .iter()
+                .any(|thread| thread.tid == waiting.tid() && thread.stopped && !thread.stays)
+            {
+                waiting.shorten();
+            }
+        }
+        // First those that stand still: they wait for us.
         self.threads.sort_by_key(|thread| !thread.stopped);
         for thread in self.threads.drain(..) {
             thread.let_go();
@@ -248,7 +298,7 @@ impl Thread {
         if self.stopped && freed(&self).is_ok() {
             return;
         }
-        // It is gone, or it runs.
+        // It has ended, or it runs.
         if ptrace::interrupt(self.tid).is_err() {
             return;
         }
@@ -262,8 +312,8 @@ impl Thread {
 }
 
 thread_local! {
-    /// Threads that are ours but did not stand still in time (uninterruptible waits, no processor).
-    /// Per thread, as tracing is.
+    /// Threads that we have seized and that did not stop in time (uninterruptible waits, no processor). A list for each
+    /// thread of ours, because only the thread that seized may let go.
     static STRAGGLERS: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
 
     /// Signals that came for a thread of a program we started while it was being stopped. Nobody else hears of them.
@@ -271,7 +321,7 @@ thread_local! {
 }
 
 /// Lets go of threads that have come to stand still since we gave up on them. To be called often.
-pub fn tend_stragglers() {
+pub fn poll_stragglers() {
     STRAGGLERS.with_borrow_mut(|all| {
         all.retain(
             |tid| match wait_until_interrupted(*tid, Instant::now(), &mut Vec::new()) {
@@ -287,7 +337,7 @@ pub fn tend_stragglers() {
 }
 
 /// Signals that thread `tid` got on its way to a stop since this was last asked.
-pub(crate) fn handed_on(tid: i32) -> Vec<i32> {
+pub fn handed_on(tid: i32) -> Vec<i32> {
     HANDED_ON.with_borrow_mut(|all| {
         let own = all.extract_if(.., |(of, _)| *of == tid);
         own.map(|(_, signal)| signal).collect()
@@ -352,9 +402,16 @@ fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>)
     }
 }
 
+/// Those threads of a process, but for those that are not stopped, that sleep with a timeout in a call that has to be made again when they are stopped.
+fn waiting(pid: i32, left: &HashSet<i32>) -> Vec<Waiting> {
+    let threads = thread_ids(pid).unwrap_or_default();
+    let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
+    stopped.filter_map(|tid| Waiting::of(pid, tid)).collect()
+}
+
 /// How many threads there are, dying ones too: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
-/// fs/proc/base.c). If all of those that we hold are alive and no more are, none is left that could start another; to ask
-/// takes one call where the list takes five.
+/// fs/proc/base.c). If all of those that we hold are alive and no more are, none is left that could start another; to
+/// ask takes one call where the list takes five.
 fn thread_count(pid: i32) -> Option<usize> {
     let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
     usize::try_from(links.checked_sub(2)?).ok()
@@ -379,13 +436,13 @@ pub fn is_running(pid: i32, tid: i32) -> bool {
 }
 
 /// The letter of its state; `None` = it is gone.
-pub(crate) fn thread_state(pid: i32, tid: i32) -> Option<char> {
+pub fn thread_state(pid: i32, tid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
 /// Where a thread is, for a message: its state and what it waits for in the kernel.
-pub(crate) fn place(pid: i32, tid: i32) -> String {
+pub fn place(pid: i32, tid: i32) -> String {
     let state =
         thread_state(pid, tid).map_or_else(|| "gone".into(), |state| format!("state {state}"));
     state + &wait_channel(pid, tid)

@@ -307,15 +307,16 @@ impl Symbols {
             };
             let name = |named: Named| named.name.into_owned();
             let names: HashSet<String> = self.exports().filter(is_picker).map(name).collect();
-            match pickers.is_empty() || !names.is_empty() {
-                true => OwnPicks {
+            if pickers.is_empty() || !names.is_empty() {
+                OwnPicks {
                     names,
                     local: false,
-                },
-                false => OwnPicks {
+                }
+            } else {
+                OwnPicks {
                     names: self.all().filter(is_picker).map(name).collect(),
                     local: true,
-                },
+                }
             }
         };
         self.own_picks.get_or_init(find)
@@ -337,8 +338,8 @@ impl Symbols {
         Some((String::from_utf8_lossy(table.name(name)?), offset))
     }
 
-    /// The words that the loader fills with functions' addresses: where each is in the guest, and which function, by name or by
-    /// the address of the one that picks it.
+    /// The words that the loader fills with functions' addresses: where each is in the guest, and which function, by
+    /// name or by the address of the one that picks it.
     pub fn slots(&self) -> Vec<(u64, Slot<'_>)> {
         let guest = |address: u64| address.wrapping_add(self.bias);
         let of = |of: Of| match of {

@@ -22,6 +22,7 @@ mod glob;
 use std::fmt;
 
 use regex::bytes::{Regex, RegexBuilder};
+use vm::Language;
 
 /// What is wrong with a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,9 +43,7 @@ pub enum Wrong {
     #[error("an empty filter: SYMBOL, @LIBRARY or SYMBOL@LIBRARY")]
     Empty,
     /// A language, and nothing after it.
-    #[error(
-        "no name follows: ruby:Class#method, ruby:Module.method, python:module.Class.method, perl:Package::sub, php:function, php:Class::method"
-    )]
+    #[error("no name follows: {}", examples())]
     Nameless,
     /// A sign, and no rule after it.
     #[error("nothing follows the sign")]
@@ -122,12 +121,16 @@ pub struct Filter {
 /// The VM's garbage collection, whatever its functions are called.
 const COLLECTION: &str = "gc";
 
-/// Languages whose functions have names of their own.
-const LANGUAGES: [&str; 4] = ["ruby", "python", "perl", "php"];
+/// How functions are named in each language.
+fn examples() -> String {
+    let all = Language::ALL.iter();
+    let examples: Vec<&str> = all.map(|one| one.description().examples).collect();
+    examples.join(", ")
+}
 
 /// A pattern as it stands in the expression.
 #[derive(Clone, Copy)]
-struct Piece<'t> {
+struct Capture<'t> {
     text: &'t str,
     at: usize,
     regex: bool,
@@ -138,10 +141,11 @@ type Result<T, E = (usize, Wrong)> = std::result::Result<T, E>;
 impl Filter {
     /// Reads the argument of `-e` or `-x`.
     pub fn parse(text: &str) -> std::result::Result<Self, FilterError> {
-        match text.split_once(':') {
-            Some((language, name)) if LANGUAGES.contains(&language) => scripted(text, name),
-            None if text == COLLECTION => scripted(text, text),
-            _ => parse(text),
+        let of_language = |(prefix, name)| Some((Language::of_prefix(prefix)?, name));
+        match text.split_once(':').and_then(of_language) {
+            Some((language, name)) => scripted(text, name, Some(language)),
+            None if text == COLLECTION => scripted(text, text, None),
+            None => parse(text),
         }
         .map_err(|wrong| located(text, wrong))
     }
@@ -163,7 +167,7 @@ impl Filter {
             if text.is_empty() {
                 return Err((0, Wrong::Empty));
             }
-            let piece = Piece {
+            let capture = Capture {
                 text: inner,
                 at,
                 regex,
@@ -171,7 +175,7 @@ impl Filter {
             Ok(Rule {
                 add: true,
                 symbol: None,
-                from: library(Some(piece))?,
+                from: library(Some(capture))?,
                 literal: None,
             })
         };
@@ -230,16 +234,16 @@ fn located(text: &str, (at, wrong): (usize, Wrong)) -> FilterError {
     }
 }
 
-/// One name, in which `*` stands for any characters. PHP does not mind upper and lower case.
-fn scripted(text: &str, name: &str) -> Result<Filter> {
+/// One name, in which `*` stands for any characters; of a language, or of all.
+fn scripted(text: &str, name: &str, language: Option<Language>) -> Result<Filter> {
     if name.is_empty() {
         return Err((text.len(), Wrong::Nameless));
     }
-    let pieces: Vec<String> = name.split('*').map(regex::escape).collect();
-    let symbol = RegexBuilder::new(&format!("^(?:{})$", pieces.join(".*")))
+    let captures: Vec<String> = name.split('*').map(regex::escape).collect();
+    let symbol = RegexBuilder::new(&format!("^(?:{})$", captures.join(".*")))
         .unicode(false)
         .dot_matches_new_line(true)
-        .case_insensitive(text.starts_with("php:"))
+        .case_insensitive(language.is_some_and(|one| one.description().ignores_case))
         .build()
         .map_err(|error| (0, Wrong::Regex(error.to_string())))?;
     Ok(Filter {
@@ -294,7 +298,7 @@ fn rule(text: &str, at: usize, add: bool) -> Result<(Rule, usize)> {
     let (of, end) = match (joined, text.as_bytes().get(end)) {
         (Some(of), _) => (Some(of), end),
         (None, Some(b'@')) => {
-            let (of, end) = piece(text, end + 1, false)?;
+            let (of, end) = capture(text, end + 1, false)?;
             (Some(of), end)
         }
         _ => (None, end),
@@ -316,20 +320,20 @@ fn rule(text: &str, at: usize, add: bool) -> Result<(Rule, usize)> {
 }
 
 /// The symbol's pattern, and the library's too if both stand between one pair of slashes.
-fn symbol(text: &str, at: usize) -> Result<(Piece<'_>, usize, Option<Piece<'_>>)> {
-    let (whole, end) = piece(text, at, true)?;
+fn symbol(text: &str, at: usize) -> Result<(Capture<'_>, usize, Option<Capture<'_>>)> {
+    let (whole, end) = capture(text, at, true)?;
     if !whole.regex {
         return Ok((whole, end, None));
     }
     let Some(middle) = whole.text.find('@') else {
         return Ok((whole, end, None));
     };
-    let of = Piece {
+    let of = Capture {
         text: &whole.text[middle + 1..],
         at: whole.at + middle + 1,
         regex: true,
     };
-    let symbol = Piece {
+    let symbol = Capture {
         text: &whole.text[..middle],
         ..whole
     };
@@ -337,7 +341,7 @@ fn symbol(text: &str, at: usize) -> Result<(Piece<'_>, usize, Option<Piece<'_>>)
 }
 
 /// A pattern from here to a sign, to `@` in a symbol, or to its closing slash.
-fn piece(text: &str, at: usize, symbol: bool) -> Result<(Piece<'_>, usize)> {
+fn capture(text: &str, at: usize, symbol: bool) -> Result<(Capture<'_>, usize)> {
     let bytes = text.as_bytes();
     let is_end = |at: usize| match bytes.get(at) {
         None | Some(b'+' | b'-') => true,
@@ -350,12 +354,12 @@ fn piece(text: &str, at: usize, symbol: bool) -> Result<(Piece<'_>, usize)> {
             match byte {
                 b'\\' => end += 1,
                 b'/' if is_end(end + 1) => {
-                    let piece = Piece {
+                    let capture = Capture {
                         text: &text[at + 1..end],
                         at: at + 1,
                         regex: true,
                     };
-                    return Ok((piece, end + 1));
+                    return Ok((capture, end + 1));
                 }
                 _ => {}
             }
@@ -386,31 +390,31 @@ fn piece(text: &str, at: usize, symbol: bool) -> Result<(Piece<'_>, usize)> {
             return Err((bytes.len() - 1, Wrong::Backslash));
         }
     }
-    let piece = Piece {
+    let capture = Capture {
         text: text.get(at..end).ok_or((at, Wrong::Backslash))?,
         at,
         regex: false,
     };
-    Ok((piece, end))
+    Ok((capture, end))
 }
 
-fn library(piece: Option<Piece>) -> Result<From> {
-    let Some(piece) = piece else {
+fn library(capture: Option<Capture>) -> Result<From> {
+    let Some(capture) = capture else {
         return Ok(From::Any);
     };
-    Ok(match piece.text {
-        "" | "*" if !piece.regex => From::Any,
+    Ok(match capture.text {
+        "" | "*" if !capture.regex => From::Any,
         "" => From::Any,
-        "MAIN" if !piece.regex => From::Main,
-        path if path.starts_with('/') => From::Path(compile(piece)?),
-        _ => From::Soname(compile(piece)?),
+        "MAIN" if !capture.regex => From::Main,
+        path if path.starts_with('/') => From::Path(compile(capture)?),
+        _ => From::Soname(compile(capture)?),
     })
 }
 
-fn compile(piece: Piece) -> Result<Regex> {
-    let pattern = match piece.regex {
-        true => piece.text.to_owned(),
-        false => glob::to_regex(piece.text).map_err(|(at, wrong)| (piece.at + at, wrong))?,
+fn compile(capture: Capture) -> Result<Regex> {
+    let pattern = match capture.regex {
+        true => capture.text.to_owned(),
+        false => glob::to_regex(capture.text).map_err(|(at, wrong)| (capture.at + at, wrong))?,
     };
     RegexBuilder::new(&format!("^(?:{pattern})$"))
         .unicode(false)
@@ -420,6 +424,6 @@ fn compile(piece: Piece) -> Result<Regex> {
             let message = error.to_string();
             let last = message.lines().last().unwrap_or_default();
             let last = last.strip_prefix("error: ").unwrap_or(last);
-            (piece.at, Wrong::Regex(last.to_owned()))
+            (capture.at, Wrong::Regex(last.to_owned()))
         })
 }

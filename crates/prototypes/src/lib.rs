@@ -1,7 +1,7 @@
 //! C function signatures.
 //!
 //! What ltrace knows from its `.conf` files, from a debugger's DWARF, and from a bundle of our own: which arguments a
-//! function takes, where they lie when it is called ([`Places`]), which bytes a hook has to copy to show them
+//! function takes, where they lie when it is called ([`Locations`]), which bytes a hook has to copy to show them
 //! ([`Prototype::capture`]), and how the call then reads ([`Show`]).
 //!
 //! | module | what |
@@ -25,8 +25,8 @@ mod error;
 pub mod filter;
 mod layout;
 mod library;
+mod location;
 mod parse;
-mod place;
 mod plan;
 mod print;
 mod search;
@@ -39,9 +39,10 @@ pub use condition::{Condition, ConditionError};
 pub use error::{Error, Problem};
 pub use filter::{Filter, FilterError, Where};
 pub use library::Library;
-pub use place::{Half, Place, Places, Used};
+pub use location::{Half, Location, Locations, Used};
 pub use plan::{Detail, Programs};
 pub use print::Named;
 pub use search::Search;
-pub use show::{Call, Decode, Memory, Pieces, Show};
-pub use types::{Array, Expr, Kind, Lens, Parameter, Prototype, Struct, Type, Word};
+pub use show::{CallValues, Captures, Decode, Memory, Show};
+pub use types::{Array, Expr, Kind, Lens, Parameter, Prototype, Struct, Type};
+pub use vm::Word;

@@ -4,10 +4,11 @@
 //! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on
 //! and the returned value are copied at the return, with the pointers as they were at the call.
 
-use capture::{Limits, Op, Source, Width};
+use capture::{Limits, Op, Source, What, Width};
+use vm::Word;
 
-use crate::place::{Half, Place, Places};
-use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type, Word};
+use crate::location::{Half, Location, Locations};
+use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type};
 
 /// How much of strings and arrays is shown, and so copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +45,16 @@ impl Prototype {
     /// What a hook has to copy to show calls of it in this detail.
     #[must_use]
     pub fn capture(&self, detail: Detail) -> Programs {
-        let places = self.places();
+        let locations = self.locations();
         let late = self.late_from.unwrap_or(self.parameters.len());
-        let mut call = Plan::new(self, &places, detail, false);
-        if let Ok(stack @ 1..) = u16::try_from(places.used.stack) {
+        let mut call = Plan::new(self, &locations, detail, false);
+        if let Ok(stack @ 1..) = u16::try_from(locations.used.stack) {
             call.push(Op::Value(Source::StackAddress(0)));
             call.push(Op::Bytes(stack.into()));
         }
-        let mut exit = Plan::new(self, &places, detail, true);
-        for (index, (parameter, place)) in self.parameters.iter().zip(&places.arguments).enumerate()
+        let mut exit = Plan::new(self, &locations, detail, true);
+        for (index, (parameter, place)) in
+            self.parameters.iter().zip(&locations.arguments).enumerate()
         {
             let plan = if index < late { &mut call } else { &mut exit };
             if let Some(spot) = Spot::of_argument(*place) {
@@ -61,10 +63,10 @@ impl Prototype {
             if parameter.format
                 && let Some(spot) = Spot::of_argument(*place)
             {
-                call.format(&parameter.ty, spot, &places);
+                call.format(&parameter.ty, spot, &locations);
             }
         }
-        exit.returned(&self.returns, places.returned);
+        exit.returned(&self.returns, locations.returned);
         Programs {
             call: call.finish(),
             exit: exit.finish(),
@@ -84,17 +86,17 @@ enum Spot {
 }
 
 impl Spot {
-    fn of_argument(place: Place) -> Option<Self> {
+    fn of_argument(place: Location) -> Option<Self> {
         let half = |half| match half {
             Half::Gp(n) => Source::Gp(n),
             Half::Sse(n) => Source::Sse(n),
         };
         Some(match place {
-            Place::Gp(n) => Self::Registers([Some(Source::Gp(n)), None], 0),
-            Place::Sse(n) => Self::Registers([Some(Source::Sse(n)), None], 0),
-            Place::Split(a, b) => Self::Registers([Some(half(a)), Some(half(b))], 0),
-            Place::Stack(offset) => Self::Stack(offset),
-            Place::Nowhere | Place::X87 | Place::ComplexX87 => return None,
+            Location::Gp(n) => Self::Registers([Some(Source::Gp(n)), None], 0),
+            Location::Sse(n) => Self::Registers([Some(Source::Sse(n)), None], 0),
+            Location::Split(a, b) => Self::Registers([Some(half(a)), Some(half(b))], 0),
+            Location::Stack(offset) => Self::Stack(offset),
+            Location::Nowhere | Location::X87 | Location::ComplexX87 => return None,
         })
     }
 
@@ -125,7 +127,7 @@ struct Around<'p>(&'p Struct, Spot);
 
 struct Plan<'p> {
     prototype: &'p Prototype,
-    places: &'p Places,
+    locations: &'p Locations,
     detail: Detail,
     exit: bool,
     ops: Vec<Op>,
@@ -137,10 +139,10 @@ struct Plan<'p> {
 }
 
 impl<'p> Plan<'p> {
-    fn new(prototype: &'p Prototype, places: &'p Places, detail: Detail, exit: bool) -> Self {
+    fn new(prototype: &'p Prototype, locations: &'p Locations, detail: Detail, exit: bool) -> Self {
         Self {
             prototype,
-            places,
+            locations,
             detail,
             exit,
             ops: Vec::new(),
@@ -174,7 +176,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    fn returned(&mut self, ty: &'p Type, place: Place) {
+    fn returned(&mut self, ty: &'p Type, place: Location) {
         let half = |half| match half {
             Half::Gp(0) => Some(Source::Rax),
             Half::Gp(_) => Some(Source::Rdx),
@@ -182,13 +184,13 @@ impl<'p> Plan<'p> {
             Half::Sse(_) => None,
         };
         let sources = match place {
-            Place::Gp(_) if matches!(ty.kind, Kind::Array(_)) => {
+            Location::Gp(_) if matches!(ty.kind, Kind::Array(_)) => {
                 self.push(Op::Value(Source::Rax));
                 return self.pointee(ty, ty.lens.as_ref(), None);
             }
-            Place::Gp(_) => [Some(Source::Rax), None],
-            Place::Split(a, b) => [half(a), half(b)],
-            Place::Stack(_) if !is_hidden(ty) => {
+            Location::Gp(_) => [Some(Source::Rax), None],
+            Location::Split(a, b) => [half(a), half(b)],
+            Location::Stack(_) if !is_hidden(ty) => {
                 self.push(Op::Value(Source::Rax));
                 return self.pointee(ty, ty.lens.as_ref(), None);
             }
@@ -329,7 +331,7 @@ impl<'p> Plan<'p> {
     fn describe(&mut self, word: Word, spot: Spot) {
         if self.load(spot) {
             self.push(Op::Describe {
-                what: word.what(),
+                what: What(word.number()),
                 items: self.detail.array.min(u16::MAX.into()) as u16,
                 text: self.detail.strings,
             });
@@ -380,7 +382,7 @@ impl<'p> Plan<'p> {
             Some(_) => self.push(Op::AtMost(most)),
             None => self.push(Op::Constant(most)),
         }
-        let zero = stride > 0 && stride as usize <= Limits::PIECE;
+        let zero = stride > 0 && stride as usize <= Limits::CHUNK;
         if zero {
             self.push(Op::ZeroEnded(stride));
         }
@@ -393,13 +395,13 @@ impl<'p> Plan<'p> {
             Expr::Number(number) => Some(Op::Constant(*number)),
             Expr::Argument(index) => {
                 let index = usize::from(*index);
-                let place = self.places.arguments.get(index).copied();
+                let place = self.locations.arguments.get(index).copied();
                 let spot = place.and_then(Spot::of_argument).and_then(Spot::source);
                 let parameter = self.prototype.parameters.get(index);
                 spot.zip(parameter)
                     .map(|((source, skip), of)| Op::Count(source, width(&of.ty, skip)))
             }
-            Expr::Returned if self.exit && matches!(self.places.returned, Place::Gp(_)) => {
+            Expr::Returned if self.exit && matches!(self.locations.returned, Location::Gp(_)) => {
                 Some(Op::Count(Source::Rax, width(&self.prototype.returns, 0)))
             }
             Expr::Member(index) => around.and_then(|Around(of, spot)| {
@@ -417,7 +419,7 @@ impl<'p> Plan<'p> {
         op.is_some()
     }
 
-    fn format(&mut self, ty: &Type, spot: Spot, places: &Places) {
+    fn format(&mut self, ty: &Type, spot: Spot, locations: &Locations) {
         let unit = match &ty.kind {
             Kind::Pointer(to) => match &to.kind {
                 Kind::Array(array) => array.element.size(),
@@ -425,7 +427,7 @@ impl<'p> Plan<'p> {
             },
             _ => return,
         };
-        let used = places.used;
+        let used = locations.used;
         if let (true, Ok(stack)) = (self.load(spot), u16::try_from(used.stack)) {
             self.push(Op::Format {
                 gp: used.gp,

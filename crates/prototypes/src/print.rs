@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::types::{Expr, Kind, Lens, Prototype, Type, Word};
+use crate::types::{Expr, Kind, Lens, Prototype, Type};
 
 impl fmt::Display for Expr {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -14,16 +14,6 @@ impl fmt::Display for Expr {
             Self::Zero(None) => out.write_str("zero"),
             Self::Zero(Some(most)) => write!(out, "zero({most})"),
         }
-    }
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, language, word) = Self::ALL
-            .into_iter()
-            .find(|(known, ..)| known == self)
-            .expect("every word is in the list");
-        write!(out, "{language}({word})")
     }
 }
 

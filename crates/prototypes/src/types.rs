@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use capture::What;
+use vm::Word;
 
 use crate::layout::Layout;
 
@@ -137,101 +137,6 @@ pub enum Lens {
     Flags(Words),
     /// As a value of a language VM, which the caller decodes.
     Vm(Word),
-}
-
-/// A word that only a language VM can explain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Word {
-    /// Ruby's `VALUE`: `ruby(value)`.
-    RubyValue,
-    /// Ruby's `ID`, the number of a symbol: `ruby(id)`.
-    RubyId,
-    /// The receiver of a method, shown where its name does not say it: `ruby(self)`.
-    RubySelf,
-    /// Number, address, receiver: a method of any arguments (`argc` -1): `ruby(method)`.
-    RubyMethod,
-    /// The same without the receiver: `ruby(function)`.
-    RubyFunction,
-    /// An Array of the arguments (`argc` -2): `ruby(splat)`.
-    RubySplat,
-    /// Why a collection begins: `ruby(reason)`.
-    RubyReason,
-    /// How many collections there were: `ruby(collections)`.
-    RubyCollections,
-    /// `PyObject *`: `python(object)`.
-    PythonObject,
-    /// The receiver of a method; nothing for a function's module: `python(self)`.
-    PythonSelf,
-    /// A tuple of the arguments (`METH_VARARGS`): `python(tuple)`.
-    PythonTuple,
-    /// And a dict (`METH_KEYWORDS`): `python(keywords)`.
-    PythonKeywords,
-    /// Address and number (`METH_FASTCALL`): `python(fast)`.
-    PythonFast,
-    /// And names: `python(fast_keywords)`.
-    PythonFastKeywords,
-    /// The same one register later (`METH_METHOD`): `python(method)`.
-    PythonMethod,
-    /// `SV *` and its kin: `perl(sv)`.
-    PerlSv,
-    /// What lies on Perl's stack for an XSUB: `perl(arguments)`.
-    PerlArguments,
-    /// What it leaves there: `perl(result)`.
-    PerlResult,
-    /// `zval *`: `php(zval)`.
-    PhpZval,
-    /// `zend_string *`: `php(string)`.
-    PhpString,
-    /// The arguments in a `zend_execute_data`: `php(arguments)`.
-    PhpArguments,
-    /// The `zval` that a function was given for its result: `php(result)`.
-    PhpResult,
-}
-
-impl Word {
-    /// Every one, with its language and word as the grammar has them.
-    pub const ALL: [(Self, &'static str, &'static str); 22] = [
-        (Self::RubyValue, "ruby", "value"),
-        (Self::RubyId, "ruby", "id"),
-        (Self::RubySelf, "ruby", "self"),
-        (Self::RubyMethod, "ruby", "method"),
-        (Self::RubyFunction, "ruby", "function"),
-        (Self::RubySplat, "ruby", "splat"),
-        (Self::RubyReason, "ruby", "reason"),
-        (Self::RubyCollections, "ruby", "collections"),
-        (Self::PythonObject, "python", "object"),
-        (Self::PythonSelf, "python", "self"),
-        (Self::PythonTuple, "python", "tuple"),
-        (Self::PythonKeywords, "python", "keywords"),
-        (Self::PythonFast, "python", "fast"),
-        (Self::PythonFastKeywords, "python", "fast_keywords"),
-        (Self::PythonMethod, "python", "method"),
-        (Self::PerlSv, "perl", "sv"),
-        (Self::PerlArguments, "perl", "arguments"),
-        (Self::PerlResult, "perl", "result"),
-        (Self::PhpZval, "php", "zval"),
-        (Self::PhpString, "php", "string"),
-        (Self::PhpArguments, "php", "arguments"),
-        (Self::PhpResult, "php", "result"),
-    ];
-
-    /// What a hook is asked to describe.
-    #[must_use]
-    pub const fn what(self) -> What {
-        match self {
-            Self::RubyValue | Self::PythonObject | Self::PerlSv | Self::PhpZval => What::VALUE,
-            Self::RubyId | Self::PhpString => What::NAME,
-            Self::RubySelf | Self::PythonSelf => What::RECEIVER,
-            Self::RubyCollections | Self::PerlResult | Self::PhpResult => What::RESULT,
-            Self::RubyMethod | Self::PythonTuple | Self::PerlArguments | Self::PhpArguments => {
-                What::arguments(0)
-            }
-            Self::RubyFunction | Self::PythonKeywords => What::arguments(1),
-            Self::RubySplat | Self::PythonFast => What::arguments(2),
-            Self::RubyReason | Self::PythonFastKeywords => What::arguments(3),
-            Self::PythonMethod => What::arguments(4),
-        }
-    }
 }
 
 /// A number that is known when the call is seen.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use prototypes::capture::{Registers, Returned};
-use prototypes::{Call, Show};
+use prototypes::{CallValues, Show};
 
 /// The type's name, its definition in C, ours, a value in C and as it is shown.
 const TYPES: &[(&str, &str, &str, &str, &str)] = &[
@@ -326,7 +326,7 @@ fn arguments_lie_where_gcc_puts_them() {
             };
             let conf = format!("{returned} f({})", ours.join(", "));
             let library = guest::library(&conf);
-            let call_shown = Call {
+            let call_shown = CallValues {
                 prototype: library.prototype("f").expect("f"),
                 registers: &registers,
                 returned: None,
@@ -388,7 +388,7 @@ fn values_are_returned_where_gcc_returns_them() {
             true
         };
         let library = guest::library(&format!("{ours} f()"));
-        let call = Call {
+        let call = CallValues {
             prototype: library.prototype("f").expect("f"),
             registers: &Registers::default(),
             returned: Some(&returned),

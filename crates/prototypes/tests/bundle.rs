@@ -88,7 +88,7 @@ fn a_library_is_found_by_its_soname() {
     ] {
         assert_eq!(name(soname), expected, "{soname}");
     }
-    let query = Bundle::prototype("libmariadb.so.3", "mysql_send_query").expect("mysql2's way");
+    let query = Bundle::prototype("libmariadb.so.3", "mysql_send_query").expect("mysql2's edge");
     assert_eq!(
         query.named("f").to_string(),
         "int f(addr, string[arg3], ulong)"

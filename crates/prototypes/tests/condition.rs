@@ -435,11 +435,11 @@ impl Values for Vm {
 
     fn fetch(&mut self, text: &mut Text, into: &mut [u8]) -> Option<usize> {
         let from = text.at as usize;
-        let piece = &TEXT[from..TEXT.len().min(from + 3)];
-        into[..piece.len()].copy_from_slice(piece);
-        text.at += piece.len() as u64;
-        text.left -= piece.len() as u64;
-        Some(piece.len())
+        let capture = &TEXT[from..TEXT.len().min(from + 3)];
+        into[..capture.len()].copy_from_slice(capture);
+        text.at += capture.len() as u64;
+        text.left -= capture.len() as u64;
+        Some(capture.len())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use prototypes::dwarf::{self, Found, Options};
-use prototypes::{Place, Type};
+use prototypes::{Location, Type};
 
 const SOURCE: &str = r#"
 #include <stddef.h>
@@ -98,14 +98,14 @@ fn functions_are_read_as_they_were_compiled() {
 #[test]
 fn overlaid_types_are_passed_as_gcc_passes_them() {
     let found = compiled("classes", &[], Options::default());
-    let places = found.functions["unions"].prototype.places();
+    let locations = found.functions["unions"].prototype.locations();
     // A union of floating point, one with a pointer, bit-fields with a double, a big struct.
-    let [floats, mixed, bits, big] = places.arguments[..] else {
-        panic!("{places:?}");
+    let [floats, mixed, bits, big] = locations.arguments[..] else {
+        panic!("{locations:?}");
     };
-    assert_eq!((floats, mixed), (Place::Sse(0), Place::Gp(0)));
-    assert!(matches!(bits, Place::Split(..)), "{bits:?}");
-    assert!(matches!(big, Place::Stack(_)), "{big:?}");
+    assert_eq!((floats, mixed), (Location::Sse(0), Location::Gp(0)));
+    assert!(matches!(bits, Location::Split(..)), "{bits:?}");
+    assert!(matches!(big, Location::Stack(_)), "{big:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod guest;
 use std::sync::Arc;
 
 use guest::library;
-use prototypes::{Error, Library, Place, Problem};
+use prototypes::{Error, Library, Location, Problem};
 
 /// The one function of a text, printed.
 fn printed(text: &str) -> String {
@@ -26,10 +26,10 @@ fn a_double_in_the_place_of_a_long_double_is_not_taken_at_its_word() {
     let text = "typedef ldouble = double;\ntypedef ldouble_complex = struct(ldouble, ldouble);\nldouble a(ldouble);\nldouble_complex b();\ntypedef mine = double;\nmine c();\n";
     let (library, errors) = Library::parse("test", text, &mut |_| None);
     assert!(errors.is_empty(), "{errors:?}");
-    let returned = |name: &str| library.prototype(name).expect("there").places().returned;
-    assert_eq!(returned("a"), Place::X87);
-    assert_eq!(returned("b"), Place::ComplexX87);
-    assert_eq!(returned("c"), Place::Sse(0));
+    let returned = |name: &str| library.prototype(name).expect("there").locations().returned;
+    assert_eq!(returned("a"), Location::X87);
+    assert_eq!(returned("b"), Location::ComplexX87);
+    assert_eq!(returned("c"), Location::Sse(0));
 }
 
 #[test]

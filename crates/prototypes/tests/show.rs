@@ -380,10 +380,10 @@ fn what_is_late_waits_for_the_return() {
     let guest = guest.int(7).int(x).int(y);
     let library = guest::library("int f(int, +string, string)");
     let prototype = library.prototype("f").expect("f");
-    let pieces = guest.capture(prototype, PLAIN.detail);
-    assert_eq!(PLAIN.left(guest.call(prototype), &pieces), "7");
+    let captures = guest.capture(prototype, PLAIN.detail);
+    assert_eq!(PLAIN.left(guest.call(prototype), &captures), "7");
     assert_eq!(
-        PLAIN.right(guest.call(prototype), &pieces),
+        PLAIN.right(guest.call(prototype), &captures),
         ", \"x\", \"y\""
     );
     assert!(

@@ -1,27 +1,28 @@
 //! Items as bytes. Calls and returns are written as what differs from the one before.
 //!
 //! ```text
-//!   call      kind|SAME|PIECES|LIBRARY|CALLERS   [context]   time since the item before   way   line+1   [the library's line]
-//!             return address, from the last one of the way   frame, from the last one of the context
-//!             which of 14 registers differ from those of the way's last call   how each differs   [pieces]
+//!   call      kind|SAME|CAPTURES|LIBRARY|CALLERS   [context]   time since the item before   call edge   line+1   [the library's line]
+//!             return address, from the last one of the edge   frame, from the last one of the context
+//!             which of 14 registers differ from those of the edge's last call   how each differs   [captures]
 //!             [how many callers, the number of each]
-//!   return    kind|SAME|PIECES|X87   [context]   time   frame   which of 4 registers   how each differs   [x87]   [pieces]
-//!   pieces    how many   for each: where it lay (ARGUMENT n, BEHIND the piece before, or an address), its bytes
+//!   return    kind|SAME|CAPTURES|X87   [context]   time   frame   which of 4 registers   how each differs   [x87]   [captures]
+//!   captures  how many   for each: where it lay (ARGUMENT n, BEHIND the capture before, or an address), its bytes
 //! ```
 //!
-//! A context is a guest, a thread, a lane and a stack. It is defined, as a kind of item of its own, before its first use.
+//! A context is a guest, a thread, a ring and a stack. It is defined, as a kind of item of its own, before its first use.
 
+mod items;
 mod parts;
 
 use crate::bytes::{Take, Wrong, put, put_signed, put_step};
-use crate::item::{
-    At, Call, Caller, Event, Function, Guest, Head, Item, Line, Losses, Module, Return, Way,
-};
+use crate::event::{At, Call, Event, EventKind, Numbers, Return};
+use crate::item::{CallEdge, Caller, Function, Guest, Head, Item, Line, Losses, Module};
 use parts::{
-    or_zero, put_changed, put_happened, put_numbers, put_pieces, put_text, put_texts, registers,
-    take_changed, take_happened, take_numbers, take_pieces,
+    or_zero, put_captures, put_changed, put_kind, put_numbers, put_text, put_texts, take_captures,
+    take_changed, take_kind, take_numbers, words,
 };
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// What an item is: the low four bits of its first byte.
 mod kind {
@@ -29,7 +30,7 @@ mod kind {
     pub const GUEST: u8 = 2;
     pub const MODULE: u8 = 3;
     pub const FUNCTION: u8 = 4;
-    pub const WAY: u8 = 11;
+    pub const CALL_EDGE: u8 = 11;
     pub const EVENT: u8 = 12;
     pub const LINE: u8 = 5;
     pub const CALLER: u8 = 13;
@@ -42,8 +43,8 @@ mod kind {
 
 /// The context is that of the item before.
 const SAME: u8 = 0x10;
-/// There are pieces.
-const PIECES: u8 = 0x20;
+/// There are captures.
+const CAPTURES: u8 = 0x20;
 /// A return with st(0) and st(1).
 const X87: u8 = 0x40;
 /// A call with the frames around it.
@@ -51,12 +52,15 @@ const CALLERS: u8 = 0x40;
 /// With the line of a library.
 const LIBRARY: u8 = 0x80;
 
-/// A guest, a thread, a lane and a stack.
+/// st(0) and st(1) of a return that was not asked for them.
+const NO_X87: [[u8; 10]; 2] = [[0; 10]; 2];
+
+/// A guest, a thread, a ring and a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Context {
     guest: u32,
     tid: u32,
-    lane: u32,
+    ring: u32,
     stack: u64,
 }
 
@@ -68,7 +72,7 @@ struct Last {
     returned: [u64; 4],
 }
 
-/// The same for a way.
+/// The same for a call edge.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     caller: u64,
@@ -80,7 +84,7 @@ struct Before {
 pub struct State {
     contexts: Vec<Context>,
     numbers: HashMap<Context, u32>,
-    /// How many guests, modules, functions, ways, lines and callers there are.
+    /// How many guests, modules, functions, call edges, lines and callers there are.
     counts: [u32; 6],
     // From here on anew in each segment.
     time: u64,
@@ -106,8 +110,8 @@ impl State {
         &mut self.last[at]
     }
 
-    fn before(&mut self, way: u32) -> &mut Before {
-        let at = way as usize;
+    fn before(&mut self, edge: u32) -> &mut Before {
+        let at = edge as usize;
         if self.before.len() <= at {
             let all = (self.counts[3] as usize).max(at + 1);
             self.before.resize(all, Before::default());
@@ -119,9 +123,9 @@ impl State {
     #[inline]
     fn context(&mut self, out: &mut Vec<u8>, at: &At) -> u32 {
         let context = Context {
-            guest: at.guest,
+            guest: at.process,
             tid: at.tid,
-            lane: at.lane,
+            ring: at.ring,
             stack: at.stack,
         };
         if self.contexts.get(self.context as usize) == Some(&context) {
@@ -134,7 +138,7 @@ impl State {
         self.contexts.push(context);
         self.numbers.insert(context, number);
         out.push(kind::CONTEXT);
-        for word in [at.guest, at.tid, at.lane] {
+        for word in [at.process, at.tid, at.ring] {
             put(out, word.into());
         }
         put(out, at.stack);
@@ -150,8 +154,9 @@ impl State {
         if !same {
             put(out, context.into());
         }
-        put_signed(out, at.time.wrapping_sub(self.time) as i64);
-        (self.time, self.context) = (at.time, context);
+        let time = at.nanos();
+        put_signed(out, time.wrapping_sub(self.time) as i64);
+        (self.time, self.context) = (time, context);
         context
     }
 
@@ -160,59 +165,77 @@ impl State {
             self.context = take.small()?;
         }
         let context = self.contexts.get(self.context as usize).ok_or(Wrong)?;
-        let at = At {
-            guest: context.guest,
+        let context = *context;
+        self.time = take.step(self.time)?;
+        Ok(At {
+            process: context.guest,
             tid: context.tid,
-            lane: context.lane,
+            ring: context.ring,
             stack: context.stack,
             frame: 0,
-            time: take.step(self.time)?,
-        };
-        self.time = at.time;
-        Ok(at)
+            time: Duration::from_nanos(self.time),
+        })
     }
 
-    /// Puts a call.
-    pub fn put_call(&mut self, out: &mut Vec<u8>, call: &Call) {
-        let pieces = if call.pieces.is_empty() { 0 } else { PIECES };
-        let library = if call.library.is_some() { LIBRARY } else { 0 };
-        let callers = if call.callers.is_empty() { 0 } else { CALLERS };
-        let first = kind::CALL | pieces | library | callers;
-        let context = self.put_begin(out, first, &call.at);
-        put(out, call.way.into());
-        put(out, or_zero(call.line));
-        if let Some(line) = call.library {
+    /// Puts a call, by the numbers of what it names.
+    pub fn put_call<E, L, F>(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: &At,
+        numbers: Numbers,
+        call: &Call<E, L, F>,
+    ) {
+        let captures = if call.captures.is_empty() {
+            0
+        } else {
+            CAPTURES
+        };
+        let library = if numbers.library.is_some() {
+            LIBRARY
+        } else {
+            0
+        };
+        let callers = if numbers.callers.is_empty() {
+            0
+        } else {
+            CALLERS
+        };
+        let first = kind::CALL | captures | library | callers;
+        let context = self.put_begin(out, first, at);
+        put(out, numbers.edge.into());
+        put(out, or_zero(numbers.line));
+        if let Some(line) = numbers.library {
             put(out, line.into());
         }
-        let before = self.before(call.way);
+        let before = self.before(numbers.edge);
         put_step(out, before.caller, call.caller);
         before.caller = call.caller;
-        let now = registers(call);
+        let now = words(&call.registers);
         put_changed(out, &before.registers, &now, 6);
         before.registers = now;
         let last = self.last(context);
-        put_step(out, last.frame, call.at.frame);
-        last.frame = call.at.frame;
-        if pieces != 0 {
-            put_pieces(out, &call.gp, &call.pieces);
+        put_step(out, last.frame, at.frame);
+        last.frame = at.frame;
+        if captures != 0 {
+            put_captures(out, &call.registers.gp, &call.captures);
         }
         if callers != 0 {
-            put_numbers(out, &call.callers);
+            put_numbers(out, numbers.callers);
         }
     }
 
-    fn take_call<'a>(&mut self, take: &mut Take<'a>, first: u8) -> Result<Call<'a>, Wrong> {
+    fn take_call(&mut self, take: &mut Take, first: u8) -> Result<Event, Wrong> {
         let mut at = self.take_begin(take, first)?;
-        let (way, line) = (take.small()?, take.number()?);
-        let [.., ways, lines, callers] = self.counts;
+        let (edge, line) = (take.small()?, take.number()?);
+        let [.., edges, lines, callers] = self.counts;
         let library = match first & LIBRARY {
             0 => None,
             _ => Some(take.small()?),
         };
-        if way >= ways || line > lines.into() || library.is_some_and(|line| line >= lines) {
+        if edge >= edges || line > lines.into() || library.is_some_and(|line| line >= lines) {
             return Err(Wrong);
         }
-        let before = self.before(way);
+        let before = self.before(edge);
         before.caller = take.step(before.caller)?;
         take_changed(take, &mut before.registers, 6)?;
         let Before { caller, registers } = *before;
@@ -221,45 +244,53 @@ impl State {
         last.frame = take.step(last.frame)?;
         at.frame = last.frame;
         let mut call = Call {
-            at,
-            way,
+            edge,
             caller,
             line: line.checked_sub(1).map(|number| number as u32),
             library,
             ..Call::default()
         };
-        call.gp.copy_from_slice(&registers[..6]);
-        call.sse.copy_from_slice(&registers[6..]);
-        if first & PIECES != 0 {
-            call.pieces = take_pieces(take, &call.gp)?;
+        call.registers.gp.copy_from_slice(&registers[..6]);
+        call.registers.sse.copy_from_slice(&registers[6..]);
+        call.registers.stack = at.frame;
+        if first & CAPTURES != 0 {
+            call.captures = take_captures(take, &call.registers.gp)?;
         }
         if first & CALLERS != 0 {
             call.callers = take_numbers(take, callers)?;
         }
-        Ok(call)
+        Ok(Event {
+            at,
+            kind: EventKind::Call(call),
+        })
     }
 
     /// Puts a return.
-    pub fn put_return(&mut self, out: &mut Vec<u8>, back: &Return) {
-        let pieces = if back.pieces.is_empty() { 0 } else { PIECES };
-        let x87 = if back.x87.is_some() { X87 } else { 0 };
-        let context = self.put_begin(out, kind::RETURN | pieces | x87, &back.at);
+    pub fn put_return(&mut self, out: &mut Vec<u8>, at: &At, back: &Return) {
+        let returned = &back.returned;
+        let captures = if back.captures.is_empty() {
+            0
+        } else {
+            CAPTURES
+        };
+        let x87 = if returned.x87 == NO_X87 { 0 } else { X87 };
+        let context = self.put_begin(out, kind::RETURN | captures | x87, at);
         let last = self.last(context);
-        put_step(out, last.frame, back.at.frame);
-        last.frame = back.at.frame;
-        let ([rax, rdx], [xmm0, xmm1]) = (back.gp, back.sse);
-        let now = [rax, rdx, xmm0, xmm1];
+        put_step(out, last.frame, at.frame);
+        last.frame = at.frame;
+        let [xmm0, xmm1] = returned.sse;
+        let now = [returned.rax, returned.rdx, xmm0, xmm1];
         put_changed(out, &last.returned, &now, 2);
         last.returned = now;
-        for st in back.x87.iter().flatten() {
-            out.extend_from_slice(st);
+        if x87 != 0 {
+            returned.x87.iter().for_each(|st| out.extend_from_slice(st));
         }
-        if pieces != 0 {
-            put_pieces(out, &[], &back.pieces);
+        if captures != 0 {
+            put_captures(out, &[], &back.captures);
         }
     }
 
-    fn take_return<'a>(&mut self, take: &mut Take<'a>, first: u8) -> Result<Return<'a>, Wrong> {
+    fn take_return(&mut self, take: &mut Take, first: u8) -> Result<Event, Wrong> {
         let mut at = self.take_begin(take, first)?;
         let context = self.context;
         let last = self.last(context);
@@ -267,217 +298,29 @@ impl State {
         at.frame = last.frame;
         take_changed(take, &mut last.returned, 2)?;
         let [rax, rdx, xmm0, xmm1] = last.returned;
-        let mut back = Return {
-            at,
-            gp: [rax, rdx],
-            sse: [xmm0, xmm1],
-            ..Return::default()
-        };
+        let mut back = Return::default();
+        let returned = &mut back.returned;
+        (returned.rax, returned.rdx, returned.sse) = (rax, rdx, [xmm0, xmm1]);
         if first & X87 != 0 {
-            let mut both = [[0; 10]; 2];
-            for st in &mut both {
+            for st in &mut returned.x87 {
                 st.copy_from_slice(take.exactly(10)?);
             }
-            back.x87 = Some(both);
         }
-        if first & PIECES != 0 {
-            back.pieces = take_pieces(take, &[])?;
+        if first & CAPTURES != 0 {
+            back.captures = take_captures(take, &[])?;
         }
-        Ok(back)
+        Ok(Event {
+            at,
+            kind: EventKind::Return(back),
+        })
     }
 
-    fn define(&mut self, which: usize) -> u32 {
-        self.counts[which] += 1;
-        self.counts[which] - 1
-    }
-
-    /// Puts any item; the number of what it defines.
-    pub fn put(&mut self, out: &mut Vec<u8>, item: &Item) -> u32 {
-        match item {
-            Item::Head(head) => {
-                out.push(kind::HEAD);
-                put_text(out, &head.lancet);
-                put_texts(out, &head.command);
-                put(out, head.began);
-            }
-            Item::Guest(guest) => {
-                out.push(kind::GUEST);
-                put(out, u64::from(guest.pid as u32));
-                put_texts(out, &guest.command);
-                put_text(out, &guest.vm);
-                return self.define(0);
-            }
-            Item::Module(module) => {
-                out.push(kind::MODULE);
-                put_text(out, &module.path);
-                put_text(out, &module.name);
-                out.push(module.main.into());
-                put(out, module.bias);
-                return self.define(1);
-            }
-            Item::Function(function) => {
-                out.push(kind::FUNCTION);
-                put(out, function.module.into());
-                put_texts(out, &function.names);
-                put(out, function.address);
-                put(out, function.size);
-                put_text(out, &function.prototype);
-                return self.define(2);
-            }
-            Item::Way(way) => {
-                out.push(kind::WAY);
-                put(out, way.function.into());
-                put(out, or_zero(way.from));
-                put(out, way.slots);
-                return self.define(3);
-            }
-            Item::Line(line) => {
-                out.push(kind::LINE);
-                put_text(out, &line.path);
-                put(out, line.line.into());
-                put_text(out, &line.name);
-                return self.define(4);
-            }
-            Item::Caller(caller) => {
-                out.push(kind::CALLER);
-                put(out, caller.address);
-                put_text(out, &caller.path);
-                put_text(out, &caller.name);
-                put(out, caller.offset);
-                return self.define(5);
-            }
-            Item::Call(call) => self.put_call(out, call),
-            Item::Return(back) => self.put_return(out, back),
-            Item::Event(event) => {
-                out.push(kind::EVENT);
-                put(out, event.guest.into());
-                put(out, event.tid.into());
-                put(out, event.time);
-                put_happened(out, event.what);
-            }
-            Item::Losses(losses) => {
-                out.push(kind::LOSSES);
-                put(out, losses.guest.into());
-                put(out, losses.records);
-                put(out, losses.unlaned);
-            }
-            Item::End => out.push(kind::END),
-        }
-        0
-    }
-
-    /// Takes the next item.
-    pub fn take<'a>(&mut self, take: &mut Take<'a>) -> Result<Item<'a>, Wrong> {
-        loop {
-            let first = take.byte()?;
-            return Ok(match first & 0xf {
-                kind::HEAD => Item::Head(Head {
-                    lancet: take.text()?,
-                    command: take.texts()?,
-                    began: take.number()?,
-                }),
-                kind::GUEST => {
-                    self.define(0);
-                    Item::Guest(Guest {
-                        pid: take.small()? as i32,
-                        command: take.texts()?,
-                        vm: take.text()?,
-                    })
-                }
-                kind::MODULE => {
-                    self.define(1);
-                    Item::Module(Module {
-                        path: take.text()?,
-                        name: take.text()?,
-                        main: take.byte()? != 0,
-                        bias: take.number()?,
-                    })
-                }
-                kind::FUNCTION => {
-                    let module = take.small()?;
-                    if module >= self.counts[1] {
-                        return Err(Wrong);
-                    }
-                    self.define(2);
-                    Item::Function(Function {
-                        module,
-                        names: take.texts()?,
-                        address: take.number()?,
-                        size: take.number()?,
-                        prototype: take.text()?,
-                    })
-                }
-                kind::WAY => {
-                    let (function, from) = (take.small()?, take.number()?);
-                    if function >= self.counts[2] || from > self.counts[1].into() {
-                        return Err(Wrong);
-                    }
-                    self.define(3);
-                    Item::Way(Way {
-                        function,
-                        from: from.checked_sub(1).map(|number| number as u32),
-                        slots: take.number()?,
-                    })
-                }
-                kind::LINE => {
-                    self.define(4);
-                    Item::Line(Line {
-                        path: take.text()?,
-                        line: take.small()?,
-                        name: take.text()?,
-                    })
-                }
-                kind::CALLER => {
-                    self.define(5);
-                    Item::Caller(Caller {
-                        address: take.number()?,
-                        path: take.text()?,
-                        name: take.text()?,
-                        offset: take.number()?,
-                    })
-                }
-                kind::CONTEXT => {
-                    let context = Context {
-                        guest: take.small()?,
-                        tid: take.small()?,
-                        lane: take.small()?,
-                        stack: take.number()?,
-                    };
-                    if context.guest >= self.counts[0] {
-                        return Err(Wrong);
-                    }
-                    self.contexts.push(context);
-                    continue;
-                }
-                kind::CALL => Item::Call(self.take_call(take, first)?),
-                kind::RETURN => Item::Return(self.take_return(take, first)?),
-                kind::LOSSES => {
-                    let losses = Losses {
-                        guest: take.small()?,
-                        records: take.number()?,
-                        unlaned: take.number()?,
-                    };
-                    if losses.guest >= self.counts[0] {
-                        return Err(Wrong);
-                    }
-                    Item::Losses(losses)
-                }
-                kind::EVENT => {
-                    let (guest, tid, time) = (take.small()?, take.small()?, take.number()?);
-                    let what = take_happened(take)?;
-                    if guest >= self.counts[0] {
-                        return Err(Wrong);
-                    }
-                    Item::Event(Event {
-                        guest,
-                        tid,
-                        time,
-                        what,
-                    })
-                }
-                kind::END => Item::End,
-                _ => return Err(Wrong),
-            });
-        }
+    /// Puts what else happened.
+    pub fn put_event<C>(&mut self, out: &mut Vec<u8>, at: &At, kind: &EventKind<C>) {
+        out.push(kind::EVENT);
+        put(out, at.process.into());
+        put(out, at.tid.into());
+        put(out, at.nanos());
+        put_kind(out, kind);
     }
 }

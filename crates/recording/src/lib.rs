@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All numbers of the frame are little-endian. LZ4's block format: `lz4_Block_format.md` of lz4 1.9. A call refers to its
-//! way, line and thread by number; an item that defines a number comes before the first that uses it.
-//! Calls are written as what differs from the call before ([`codec`](self)): time since then, the stack pointer's way, the
+//! call edge, line and thread by number; an item that defines a number comes before the first that uses it.
+//! Calls are written as what differs from the call before ([`codec`](self)): time since then, the distance of the stack pointer, the
 //! registers that changed. What differs is counted anew in each segment.
 //!
 //! A reader believes nothing: lengths are held against what is there, numbers against what was defined, and a
@@ -20,14 +20,13 @@
 
 mod bytes;
 mod codec;
+mod event;
 mod item;
 mod read;
 mod write;
 
-pub use item::{
-    At, Call, Caller, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module, Piece,
-    Return, Way,
-};
+pub use event::{At, Call, End, Event, EventKind, Numbers, Opened, Return};
+pub use item::{CallEdge, Caller, Function, Guest, Head, Item, Line, Losses, Module};
 pub use read::{Error, Reader};
 pub use write::Writer;
 

@@ -69,9 +69,9 @@ impl<R: Read> Reader<R> {
     /// The next item; `None` behind [`Item::End`]. An error is final.
     #[expect(
         clippy::should_implement_trait,
-        reason = "items borrow from the reader"
+        reason = "an iterator would hide that an error is final"
     )]
-    pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
+    pub fn next(&mut self) -> Result<Option<Item>, Error> {
         if self.over {
             return Ok(None);
         }
@@ -87,7 +87,7 @@ impl<R: Read> Reader<R> {
             return Err(Error::Damaged(self.segment));
         };
         self.read += rest.len() - take.0.len();
-        self.over = item == Item::End;
+        self.over = matches!(item, Item::End);
         Ok(Some(item))
     }
 

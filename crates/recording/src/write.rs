@@ -1,9 +1,8 @@
 //! Items into a file.
 
 use crate::codec::State;
-use crate::item::{
-    Call, Caller, Event, Function, Guest, Head, Item, Line, Losses, Module, Return, Way,
-};
+use crate::event::{At, Call, EventKind, Numbers, Return};
+use crate::item::{CallEdge, Caller, Function, Guest, Head, Item, Line, Losses, Module};
 use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
 
@@ -62,9 +61,9 @@ impl<W: Write> Writer<W> {
         self.put(&Item::Function(function))
     }
 
-    /// A way between what was written; its number.
-    pub fn way(&mut self, way: Way) -> io::Result<u32> {
-        self.put(&Item::Way(way))
+    /// A call edge between what was written; its number.
+    pub fn edge(&mut self, edge: CallEdge) -> io::Result<u32> {
+        self.put(&Item::CallEdge(edge))
     }
 
     /// A line; its number.
@@ -77,23 +76,32 @@ impl<W: Write> Writer<W> {
         self.put(&Item::Caller(caller))
     }
 
-    /// A call; all that it names was written before.
+    /// A call, with the numbers of what it names, all of which was written before; how `call` itself names it is not read.
     #[inline]
-    pub fn call(&mut self, call: &Call) -> io::Result<()> {
-        self.state.put_call(&mut self.items, call);
+    pub fn call<E, L, F>(
+        &mut self,
+        at: &At,
+        numbers: Numbers,
+        call: &Call<E, L, F>,
+    ) -> io::Result<()> {
+        self.state.put_call(&mut self.items, at, numbers, call);
         self.spill()
     }
 
     /// A return.
     #[inline]
-    pub fn back(&mut self, back: &Return) -> io::Result<()> {
-        self.state.put_return(&mut self.items, back);
+    pub fn back(&mut self, at: &At, back: &Return) -> io::Result<()> {
+        self.state.put_return(&mut self.items, at, back);
         self.spill()
     }
 
-    /// What else happened.
-    pub fn event(&mut self, event: Event) -> io::Result<()> {
-        self.put(&Item::Event(event)).map(drop)
+    /// What else happened: a signal, a child, an end. All else is ignored.
+    pub fn event<C>(&mut self, at: &At, kind: &EventKind<C>) -> io::Result<()> {
+        if let EventKind::Signal(_) | EventKind::Forked(_) | EventKind::Ended(_) = kind {
+            self.state.put_event(&mut self.items, at, kind);
+            self.spill()?;
+        }
+        Ok(())
     }
 
     /// What a guest lost.

@@ -2,10 +2,13 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use prototypes::Captures;
+use prototypes::capture::{Registers, Returned};
 use recording::{
-    At, Call, Caller, Error, Event, Function, Guest, Happened, Head, Item, Line, Losses, Module,
-    Reader, Return, Way, Writer,
+    At, Call, CallEdge, Caller, End, Error, Event, EventKind, Function, Guest, Head, Item, Line,
+    Losses, Module, Reader, Return, Writer,
 };
+use std::time::Duration;
 
 /// An item as text, to be compared and kept.
 fn all(file: &[u8]) -> (Vec<String>, Option<Error>) {
@@ -25,7 +28,7 @@ fn all(file: &[u8]) -> (Vec<String>, Option<Error>) {
 
 const GUESTS: u32 = 2;
 const FUNCTIONS: u32 = 3;
-const WAYS: u32 = 5;
+const EDGES: u32 = 5;
 const CALLERS: u32 = 200;
 
 fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
@@ -64,14 +67,14 @@ fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
         said.push(format!("{:?}", Item::Function(function.clone())));
         assert_eq!(writer.function(function).unwrap(), number);
     }
-    for number in 0..WAYS {
-        let way = Way {
+    for number in 0..EDGES {
+        let edge = CallEdge {
             function: number % FUNCTIONS,
             from: number.checked_sub(3),
             slots: u64::MAX,
         };
-        said.push(format!("{:?}", Item::Way(way)));
-        assert_eq!(writer.way(way).unwrap(), number);
+        said.push(format!("{:?}", Item::CallEdge(edge)));
+        assert_eq!(writer.edge(edge).unwrap(), number);
     }
     let line = Line {
         path: "a.rb".into(),
@@ -117,23 +120,31 @@ fn parts() -> impl Strategy<Value = Parts> {
         any::<bool>(),
         (0..GUESTS, 0..4_u32, 0..3_u64, word(), word()),
         proptest::array::uniform14(word()),
-        (0..WAYS, any::<bool>()),
+        (0..EDGES, any::<bool>()),
         vec((0..8_usize, word(), vec(any::<u8>(), 0..9)), 0..3),
     )
 }
 
+fn captures(all: &[(u64, &[u8])]) -> Captures {
+    let mut captures = Captures::new();
+    for (at, bytes) in all {
+        captures.add(*at, bytes);
+    }
+    captures
+}
+
 fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
-    let (is_call, (guest, tid, stack, frame, time), words, (way, line), pieces) = parts;
+    let (is_call, (guest, tid, stack, frame, time), words, (edge, line), copies) = parts;
     let at = At {
-        guest: *guest,
+        process: *guest,
         tid: *tid,
-        lane: tid / 2,
+        ring: tid / 2,
         stack: *stack,
         frame: *frame,
-        time: *time,
+        time: Duration::from_nanos(*time),
     };
     let mut behind = 0_u64;
-    let pieces = pieces.iter().map(|(of, at, bytes)| {
+    let copies = copies.iter().map(|(of, at, bytes)| {
         let at = match of {
             0..6 => words[*of],
             6 => behind,
@@ -142,33 +153,41 @@ fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
         behind = at.wrapping_add(bytes.len() as u64);
         (at, &bytes[..])
     });
-    let pieces = pieces.collect();
+    let copies: Vec<_> = copies.collect();
+    let captures = captures(&copies);
     if *is_call {
         let call = Call {
-            at,
-            way: *way,
+            edge: *edge,
             caller: words[0] ^ words[1],
             line: line.then_some(0),
             library: (words[2] % 3 == 0).then_some(0),
-            gp: words[..6].try_into().unwrap(),
-            sse: words[6..].try_into().unwrap(),
-            pieces,
+            registers: Registers {
+                gp: words[..6].try_into().unwrap(),
+                sse: words[6..].try_into().unwrap(),
+                stack: *frame,
+            },
+            captures,
             callers: (0..words[3] % 4)
                 .map(|further| ((words[4] ^ further) % u64::from(CALLERS)) as u32)
                 .collect(),
         };
-        writer.call(&call).unwrap();
-        said.push(format!("{:?}", Item::Call(call)));
+        writer.call(&at, call.numbers(), &call).unwrap();
+        let kind = EventKind::Call(call);
+        said.push(format!("{:?}", Item::Event(Event { at, kind })));
     } else {
+        let x87 = line.then_some([[1; 10], [2; 10]]);
         let back = Return {
-            at,
-            gp: words[..2].try_into().unwrap(),
-            sse: words[2..4].try_into().unwrap(),
-            x87: line.then_some([[1; 10], [2; 10]]),
-            pieces,
+            returned: Returned {
+                rax: words[0],
+                rdx: words[1],
+                sse: words[2..4].try_into().unwrap(),
+                x87: x87.unwrap_or_default(),
+            },
+            captures,
         };
-        writer.back(&back).unwrap();
-        said.push(format!("{:?}", Item::Return(back)));
+        writer.back(&at, &back).unwrap();
+        let kind = EventKind::Return(back);
+        said.push(format!("{:?}", Item::Event(Event { at, kind })));
     }
 }
 
@@ -183,7 +202,7 @@ fn file(calls: &[(Parts, bool)]) -> (Vec<u8>, Vec<String>) {
     let losses = Losses {
         guest: 1,
         records: 5,
-        unlaned: u64::MAX,
+        without_ring: u64::MAX,
     };
     writer.losses(losses).unwrap();
     said.push(format!("{:?}", Item::Losses(losses)));
@@ -286,38 +305,48 @@ fn a_file_of_version_1_is_read() {
     let (read, error) = all(&file);
     assert!(error.is_none(), "{error:?}");
     let at = At {
-        guest: 0,
+        process: 0,
         tid: 8,
-        lane: 1,
+        ring: 1,
         stack: 8192,
         frame: 9000,
-        time: 10,
+        time: Duration::from_nanos(10),
     };
     let call = Call {
-        at,
-        way: 0,
+        edge: 0,
         caller: 5000,
         line: Some(0),
         library: Some(0),
-        gp: [1, 2, 3, 4, 5, 6],
-        pieces: vec![(1, b"x\0")],
+        registers: Registers {
+            gp: [1, 2, 3, 4, 5, 6],
+            stack: at.frame,
+            ..Registers::default()
+        },
+        captures: captures(&[(1, b"x\0")]),
         ..Call::default()
     };
-    let back = Return {
-        at,
-        gp: [1, 2],
+    let returned = Returned {
+        rax: 1,
+        rdx: 2,
         sse: [3, 4],
-        x87: Some([[1; 10], [2; 10]]),
+        x87: [[1; 10], [2; 10]],
+    };
+    let back = Return {
+        returned,
         ..Return::default()
     };
-    let event = Event {
-        guest: 0,
+    let end = At {
+        process: 0,
         tid: 8,
-        time: 11,
-        what: Happened::Exited(3),
+        time: Duration::from_nanos(11),
+        ..At::default()
     };
-    let last = [Item::Call(call), Item::Return(back), Item::Event(event)];
-    let last = last.map(|item| format!("{item:?}"));
+    let last = [
+        (at, EventKind::Call(call)),
+        (at, EventKind::Return(back)),
+        (end, EventKind::Ended(End::Exited(3))),
+    ];
+    let last = last.map(|(at, kind)| format!("{:?}", Item::Event(Event { at, kind })));
     assert_eq!(read.len(), 11);
     assert_eq!(read[6..9], last);
 }
@@ -332,7 +361,7 @@ fn callers_that_are_not_there_are_refused() {
             callers,
             ..Call::default()
         };
-        writer.call(&call).unwrap();
+        writer.call(&At::default(), call.numbers(), &call).unwrap();
         let (read, error) = all(&writer.finish().unwrap());
         assert!(matches!(error, Some(Error::Damaged(_))), "{error:?}");
         assert_eq!(read, said);
@@ -356,31 +385,37 @@ fn a_call_like_the_one_before_takes_few_bytes() {
     for number in 0..calls {
         let text = format!("hello {number}\n\0");
         let at = At {
-            guest: 0,
+            process: 0,
             tid: 1,
-            lane: 0,
+            ring: 0,
             stack: 4096,
             frame: 0x7ffd_0000_1000,
-            time: 1_700_000_000_000_000_000 + number * 1000,
+            time: Duration::from_nanos(1_700_000_000_000_000_000 + number * 1000),
         };
         let call = Call {
-            at,
             caller: 0x5555_5555_1234,
-            gp: [1, 0x7f00_0000_0000 + number % 3 * 64, 9, 1, 2, 3],
-            pieces: vec![(0x7f00_0000_0000 + number % 3 * 64, text.as_bytes())],
+            registers: Registers {
+                gp: [1, 0x7f00_0000_0000 + number % 3 * 64, 9, 1, 2, 3],
+                ..Registers::default()
+            },
+            captures: captures(&[(0x7f00_0000_0000 + number % 3 * 64, text.as_bytes())]),
             line: Some(0),
             ..Call::default()
         };
-        writer.call(&call).unwrap();
+        writer.call(&at, call.numbers(), &call).unwrap();
+        let later = At {
+            time: at.time + Duration::from_nanos(200 + number % 50),
+            ..at
+        };
+        let returned = Returned {
+            rax: 9,
+            ..Returned::default()
+        };
         let back = Return {
-            at: At {
-                time: at.time + 200 + number % 50,
-                ..at
-            },
-            gp: [9, 0],
+            returned,
             ..Return::default()
         };
-        writer.back(&back).unwrap();
+        writer.back(&later, &back).unwrap();
     }
     let bytes = writer.finish().unwrap().len() as f64 / calls as f64;
     assert!(bytes < 40.0, "{bytes:.1} bytes");

@@ -1,9 +1,17 @@
 //! The code that runs in the guest between a stub and the function it hooks.
 //!
-//! [`routines!`](crate::routines) puts it into the image that calls it: the agent, or a test. It is a macro, so that `enter`
-//! and `leave` are called directly, without a table that could be found empty, and so that a build without
-//! an agent holds none of it. The code is position-independent, uses no thread-local data and imports nothing.
-//! Where everything lies: `frame.rs`.
+//! [`routines!`](crate::routines) puts it into the image that calls it: the agent, or a test. It is a macro, so that
+//! `enter` and `leave` are called directly, without a table that could be found empty, and so that a build without an
+//! agent holds none of it. The code is position-independent, uses no thread-local data and imports nothing. What lies
+//! where: `frame.rs`, and the drawings in the files below.
+//!
+//! | file | what |
+//! |---|---|
+//! | `call_through` | functions: the guest's call goes through us |
+//! | `rules` | its unwinding rules |
+//! | `probe` | points in mid-function |
+//! | `find_fde` | the answer to `_Unwind_Find_FDE` |
+//! | `sets` | the sets of registers that are saved and restored |
 //!
 //! ```text
 //!   caller ─call─► function: jmp stub ─► stub: r11 → descriptor ─► trampoline_call_through
@@ -22,23 +30,32 @@
 //! - Every general register a call may change is kept on both ways, r11 too. The ABI would allow less. But with
 //!   `-fno-semantic-interposition` (Debian's Python) and `-fipa-ra` (gcc -O2) a caller in the same file knows what its
 //!   callee leaves alone and counts on it.
-//! - Of the vector registers xmm0–15 are kept by the old SSE moves, which leave the upper parts of YMM and ZMM as they are
-//!   (Intel SDM volume 1, 14.1.2). Nothing else can change them: `enter` and `leave` must be compiled for plain x86-64, which has SSE2 and
-//!   no AVX. XSAVE would cost more than the rest of the routine together; see `examples/cost.rs`.
-//! - The x87 stack (results of type long double), MXCSR, the direction flag and errno are not touched, as long as `enter` and
-//!   `leave` do not compute with floating point.
+//! - Of the vector registers xmm0–15 are kept by the old SSE moves, which leave the upper parts of YMM and ZMM as
+//!   they are (Intel SDM volume 1, 14.1.2). Nothing else can change them: `enter` and `leave` must be compiled for
+//!   plain x86-64, which has SSE2 and no AVX. XSAVE would cost more than the rest of the routine together; see
+//!   `examples/cost.rs`.
+//! - The x87 stack (results of type long double), MXCSR, the direction flag and errno are not touched, as long as
+//!   `enter` and `leave` do not compute with floating point.
 //!
 //! # Guards
 //!
-//! Most of what a condition refuses, one integer argument decides ([`Guard`](crate::frame::Guard)): before any vector register is kept,
-//! without `enter`, and without a frame (so the unwinding rules are those of the function's first instruction).
+//! Most of what a condition refuses, one integer argument decides ([`Guard`](crate::frame::Guard)): before any vector
+//! register is kept, without `enter`, and without a frame (so the unwinding rules are those of the function's first
+//! instruction).
 //!
 //! # Stack arguments
 //!
-//! How many a function has is not in its code, so [`Descriptor::copied`](crate::frame::Descriptor) bytes are copied. Near the upper end of a
-//! stack (a fibre's first functions) these may not exist. Where the copy would leave the page of the return address,
-//! rt_sigprocmask with a `how` that does not exist is asked: it answers EFAULT for memory that is not there and
-//! EINVAL otherwise (kernel/signal.c, SYSCALL_DEFINE4(rt_sigprocmask): the copy comes before the look at `how`).
+//! How many a function has is not in its code, so [`Descriptor::copied`](crate::frame::Descriptor) bytes are copied.
+//! Near the upper end of a stack (a fibre's first functions) these may not exist. Where the copy would leave the page
+//! of the return address, rt_sigprocmask with a `how` that does not exist is asked: it answers EFAULT for memory that
+//! is not there and EINVAL otherwise (kernel/signal.c, SYSCALL_DEFINE4(rt_sigprocmask): the copy comes before the
+//! look at `how`).
+
+mod call_through;
+mod find_fde;
+mod probe;
+mod rules;
+mod sets;
 
 /// Defines `trampoline_call_through`, `trampoline_probe` and `trampoline_find_fde` in the calling image, once.
 ///
@@ -47,420 +64,18 @@
 ///     enter = enter,              // unsafe extern "C" fn(*mut Frame) -> u64: 0 = not wanted, no leave
 ///     leave = leave,              // unsafe extern "C" fn(*mut Frame, *mut Results)
 ///     probe = probe,              // unsafe extern "C" fn(*mut ProbeFrame)
-///     gate = BOARD, offset = 8,   // a static with a u32 there: 0 = closed, every hook falls through
+///     gate = CONTROL_PAGE, offset = 8,   // a static with a u32 there: 0 = closed, every hook falls through
 /// }
 /// ```
 ///
-/// `enter`, `leave` and `probe` run anywhere in the guest, as a signal handler does: no lock, no allocation, no floating
-/// point, no AVX, no unwinding, `errno` untouched.
+/// `enter`, `leave` and `probe` run anywhere in the guest, as a signal handler does: no lock, no allocation, no
+/// floating point, no AVX, no unwinding, `errno` untouched.
 #[macro_export]
 macro_rules! routines {
     (enter = $enter:path, leave = $leave:path, probe = $probe:path, gate = $gate:path, offset = $offset:expr $(,)?) => {
-        ::core::arch::global_asm!(
-            ".pushsection .text.trampoline,\"ax\",@progbits",
-            ".balign 64",
-            ".globl trampoline_call_through",
-            ".hidden trampoline_call_through",
-            ".type trampoline_call_through, @function",
-            "trampoline_call_through:",
-            "endbr64",
-            "cmp dword ptr [rip + {gate} + {offset}], 0",
-            "je 3f",
-            "test dword ptr [r11 + 8], 17",
-            "jnz 39f",
-            "38:",
-            "push rbp",
-            "32:",
-            "mov rbp, rsp",
-            "33:",
-            "lea rsp, [rbp - 368]",
-            "and rsp, -16",
-            "mov [rbp - 16], r11",
-            // Arguments, and xmm8–15 below them for as long as `enter` runs.
-            "movups [rbp - 240], xmm0",
-            "movups [rbp - 224], xmm1",
-            "movups [rbp - 208], xmm2",
-            "movups [rbp - 192], xmm3",
-            "movups [rbp - 176], xmm4",
-            "movups [rbp - 160], xmm5",
-            "movups [rbp - 144], xmm6",
-            "movups [rbp - 128], xmm7",
-            "mov [rbp - 112], rdi",
-            "mov [rbp - 104], rsi",
-            "mov [rbp - 96], rdx",
-            "mov [rbp - 88], rcx",
-            "mov [rbp - 80], r8",
-            "mov [rbp - 72], r9",
-            "mov [rbp - 64], rax",
-            "mov [rbp - 56], r10",
-            "movups [rsp + 0], xmm8",
-            "movups [rsp + 16], xmm9",
-            "movups [rsp + 32], xmm10",
-            "movups [rsp + 48], xmm11",
-            "movups [rsp + 64], xmm12",
-            "movups [rsp + 80], xmm13",
-            "movups [rsp + 96], xmm14",
-            "movups [rsp + 112], xmm15",
-            "lea rdi, [rbp - 240]",
-            "call {enter}",
-            "movups xmm8, [rsp + 0]",
-            "movups xmm9, [rsp + 16]",
-            "movups xmm10, [rsp + 32]",
-            "movups xmm11, [rsp + 48]",
-            "movups xmm12, [rsp + 64]",
-            "movups xmm13, [rsp + 80]",
-            "movups xmm14, [rsp + 96]",
-            "movups xmm15, [rsp + 112]",
-            "mov r11, [rbp - 16]",
-            "test eax, eax",
-            "jz 2f",
-            "test dword ptr [r11 + 8], 2",
-            "jnz 2f",
-            // The original gets a copy of the stack arguments.
-            "mov rax, [r11]",
-            "mov [rbp - 24], rax",
-            "lea rsp, [rbp - 240]",
-            "and rsp, -16",
-            "mov ecx, [r11 + 12]",
-            "test ecx, ecx",
-            "jz 6f",
-            "test dword ptr [r11 + 8], 4",
-            "jnz 4f",
-            // What is left of the return address's page: 0, if the arguments begin with the next one.
-            "lea eax, [rbp + 16]",
-            "neg eax",
-            "and eax, 4095",
-            "cmp ecx, eax",
-            "ja 7f",
-            "4:",
-            "sub rsp, rcx",
-            "5:",
-            "movups xmm0, [rbp + rcx]",
-            "sub rcx, 16",
-            "movups [rsp + rcx], xmm0",
-            "jnz 5b",
-            "6:",
-            "movups xmm0, [rbp - 240]",
-            "movups xmm1, [rbp - 224]",
-            "movups xmm2, [rbp - 208]",
-            "movups xmm3, [rbp - 192]",
-            "movups xmm4, [rbp - 176]",
-            "movups xmm5, [rbp - 160]",
-            "movups xmm6, [rbp - 144]",
-            "movups xmm7, [rbp - 128]",
-            "mov rdi, [rbp - 112]",
-            "mov rsi, [rbp - 104]",
-            "mov rdx, [rbp - 96]",
-            "mov rcx, [rbp - 88]",
-            "mov r8, [rbp - 80]",
-            "mov r9, [rbp - 72]",
-            "mov rax, [rbp - 64]",
-            "mov r10, [rbp - 56]",
-            "mov r11, [rbp - 8]",
-            "call [rbp - 24]",
-            // Closed meanwhile, or this is a child that came out of fork below: nothing to note any more.
-            "cmp dword ptr [rip + {gate} + {offset}], 0",
-            "jne 36f",
-            // But a child's own way to us is this one.
-            "push r11",
-            "mov r11, [rbp - 16]",
-            "test dword ptr [r11 + 8], 8",
-            "pop r11",
-            "jz 37f",
-            "36:",
-            // What it left, whole, below the frame.
-            "lea rsp, [rbp - 576]",
-            "and rsp, -16",
-            "movups [rsp + 0], xmm0",
-            "movups [rsp + 16], xmm1",
-            "movups [rsp + 32], xmm2",
-            "movups [rsp + 48], xmm3",
-            "movups [rsp + 64], xmm4",
-            "movups [rsp + 80], xmm5",
-            "movups [rsp + 96], xmm6",
-            "movups [rsp + 112], xmm7",
-            "movups [rsp + 128], xmm8",
-            "movups [rsp + 144], xmm9",
-            "movups [rsp + 160], xmm10",
-            "movups [rsp + 176], xmm11",
-            "movups [rsp + 192], xmm12",
-            "movups [rsp + 208], xmm13",
-            "movups [rsp + 224], xmm14",
-            "movups [rsp + 240], xmm15",
-            "mov [rsp + 256], rax",
-            "mov [rsp + 264], rdx",
-            "mov [rsp + 272], rcx",
-            "mov [rsp + 280], rsi",
-            "mov [rsp + 288], rdi",
-            "mov [rsp + 296], r8",
-            "mov [rsp + 304], r9",
-            "mov [rsp + 312], r10",
-            "mov [rsp + 320], r11",
-            "lea rdi, [rbp - 240]",
-            "mov rsi, rsp",
-            "call {leave}",
-            "movups xmm0, [rsp + 0]",
-            "movups xmm1, [rsp + 16]",
-            "movups xmm2, [rsp + 32]",
-            "movups xmm3, [rsp + 48]",
-            "movups xmm4, [rsp + 64]",
-            "movups xmm5, [rsp + 80]",
-            "movups xmm6, [rsp + 96]",
-            "movups xmm7, [rsp + 112]",
-            "movups xmm8, [rsp + 128]",
-            "movups xmm9, [rsp + 144]",
-            "movups xmm10, [rsp + 160]",
-            "movups xmm11, [rsp + 176]",
-            "movups xmm12, [rsp + 192]",
-            "movups xmm13, [rsp + 208]",
-            "movups xmm14, [rsp + 224]",
-            "movups xmm15, [rsp + 240]",
-            "mov rax, [rsp + 256]",
-            "mov rdx, [rsp + 264]",
-            "mov rcx, [rsp + 272]",
-            "mov rsi, [rsp + 280]",
-            "mov rdi, [rsp + 288]",
-            "mov r8, [rsp + 296]",
-            "mov r9, [rsp + 304]",
-            "mov r10, [rsp + 312]",
-            "mov r11, [rsp + 320]",
-            "37:",
-            "leave",
-            "34:",
-            "ret",
-            "35:",
-            // The copy would reach into the next page: is that one there? r8 is free until it is restored.
-            "7:",
-            "mov r8d, ecx",
-            "lea rsi, [rbp + rcx + 8]",
-            "mov eax, 14",
-            "mov edi, 0x7fffffff",
-            "xor edx, edx",
-            "mov r10d, 8",
-            "syscall",
-            "mov ecx, r8d",
-            "cmp eax, -14",
-            "jne 4b",
-            "lea ecx, [rbp + 16]",
-            "neg ecx",
-            "and ecx, 4080",
-            "jz 6b",
-            "jmp 4b",
-            // Not wanted, or nothing but the entry: as if we had not been here.
-            "2:",
-            "movups xmm0, [rbp - 240]",
-            "movups xmm1, [rbp - 224]",
-            "movups xmm2, [rbp - 208]",
-            "movups xmm3, [rbp - 192]",
-            "movups xmm4, [rbp - 176]",
-            "movups xmm5, [rbp - 160]",
-            "movups xmm6, [rbp - 144]",
-            "movups xmm7, [rbp - 128]",
-            "mov rdi, [rbp - 112]",
-            "mov rsi, [rbp - 104]",
-            "mov rdx, [rbp - 96]",
-            "mov rcx, [rbp - 88]",
-            "mov r8, [rbp - 80]",
-            "mov r9, [rbp - 72]",
-            "mov rax, [rbp - 64]",
-            "mov r10, [rbp - 56]",
-            "mov r11, [rbp - 16]",
-            "leave",
-            "36:",
-            "3:",
-            "mov r11, [r11]",
-            "mov [rsp - 8], r11",
-            "mov r11, [rsp - 16]",
-            "jmp [rsp - 8]",
-            // Quiet, or guarded: one of the arguments, which are kept below the stack pointer for so long, decides.
-            "39:",
-            "test dword ptr [r11 + 8], 1",
-            "jnz 3b",
-            "mov [rsp - 80], rdi",
-            "mov [rsp - 72], rsi",
-            "mov [rsp - 64], rdx",
-            "mov [rsp - 56], rcx",
-            "mov [rsp - 48], r8",
-            "mov [rsp - 40], r9",
-            "mov [rsp - 32], rax",
-            "movzx eax, byte ptr [r11 + 48]",
-            "movzx ecx, byte ptr [r11 + 49]",
-            "mov rax, [rsp + rax*8 - 80]",
-            "shl rax, cl",
-            "sub rax, [r11 + 32]",
-            "cmp rax, [r11 + 40]",
-            "setbe al",
-            "cmp al, [r11 + 50]",
-            "mov rcx, [rsp - 56]",
-            "mov rax, [rsp - 32]",
-            "jne 38b",
-            "jmp 3b",
-            "trampoline_call_through_end:",
-            ".size trampoline_call_through, . - trampoline_call_through",
-            // From a stub in mid-function, by call; the stub has stepped over the red zone and pushed r11.
-            ".balign 64",
-            ".globl trampoline_probe",
-            ".hidden trampoline_probe",
-            "trampoline_probe:",
-            "endbr64",
-            "pushfq",
-            "cmp dword ptr [rip + {gate} + {offset}], 0",
-            "je 9f",
-            "test dword ptr [r11 + 8], 1",
-            "jnz 9f",
-            "cld",
-            "push rbp",
-            "mov rbp, rsp",
-            "sub rsp, 400",
-            "and rsp, -16",
-            "movups [rsp + 0], xmm0",
-            "movups [rsp + 16], xmm1",
-            "movups [rsp + 32], xmm2",
-            "movups [rsp + 48], xmm3",
-            "movups [rsp + 64], xmm4",
-            "movups [rsp + 80], xmm5",
-            "movups [rsp + 96], xmm6",
-            "movups [rsp + 112], xmm7",
-            "movups [rsp + 128], xmm8",
-            "movups [rsp + 144], xmm9",
-            "movups [rsp + 160], xmm10",
-            "movups [rsp + 176], xmm11",
-            "movups [rsp + 192], xmm12",
-            "movups [rsp + 208], xmm13",
-            "movups [rsp + 224], xmm14",
-            "movups [rsp + 240], xmm15",
-            "mov [rsp + 256], rax",
-            "mov [rsp + 264], rcx",
-            "mov [rsp + 272], rdx",
-            "mov [rsp + 280], rbx",
-            "mov [rsp + 304], rsi",
-            "mov [rsp + 312], rdi",
-            "mov [rsp + 320], r8",
-            "mov [rsp + 328], r9",
-            "mov [rsp + 336], r10",
-            "mov [rsp + 352], r12",
-            "mov [rsp + 360], r13",
-            "mov [rsp + 368], r14",
-            "mov [rsp + 376], r15",
-            "lea rax, [rbp + 32 + 128]",
-            "mov [rsp + 288], rax",
-            "mov rax, [rbp]",
-            "mov [rsp + 296], rax",
-            "mov rax, [rbp + 24]",
-            "mov [rsp + 344], rax",
-            "mov rax, [rbp + 8]",
-            "mov [rsp + 384], rax",
-            "mov [rsp + 392], r11",
-            "mov rdi, rsp",
-            "call {probe}",
-            "movups xmm0, [rsp + 0]",
-            "movups xmm1, [rsp + 16]",
-            "movups xmm2, [rsp + 32]",
-            "movups xmm3, [rsp + 48]",
-            "movups xmm4, [rsp + 64]",
-            "movups xmm5, [rsp + 80]",
-            "movups xmm6, [rsp + 96]",
-            "movups xmm7, [rsp + 112]",
-            "movups xmm8, [rsp + 128]",
-            "movups xmm9, [rsp + 144]",
-            "movups xmm10, [rsp + 160]",
-            "movups xmm11, [rsp + 176]",
-            "movups xmm12, [rsp + 192]",
-            "movups xmm13, [rsp + 208]",
-            "movups xmm14, [rsp + 224]",
-            "movups xmm15, [rsp + 240]",
-            "mov rax, [rsp + 256]",
-            "mov rcx, [rsp + 264]",
-            "mov rdx, [rsp + 272]",
-            "mov rbx, [rsp + 280]",
-            "mov rsi, [rsp + 304]",
-            "mov rdi, [rsp + 312]",
-            "mov r8, [rsp + 320]",
-            "mov r9, [rsp + 328]",
-            "mov r10, [rsp + 336]",
-            "mov r12, [rsp + 352]",
-            "mov r13, [rsp + 360]",
-            "mov r14, [rsp + 368]",
-            "mov r15, [rsp + 376]",
-            "mov rsp, rbp",
-            "pop rbp",
-            "9:",
-            "popfq",
-            "ret",
-            // unwind.rs
-            ".balign 64",
-            ".globl trampoline_find_fde",
-            ".hidden trampoline_find_fde",
-            "trampoline_find_fde:",
-            "endbr64",
-            "lea rax, [rip + trampoline_call_through_end]",
-            "cmp rdi, rax",
-            "jae 8f",
-            "lea rax, [rip + trampoline_call_through]",
-            "cmp rdi, rax",
-            "jb 8f",
-            "mov qword ptr [rsi], 0",
-            "mov qword ptr [rsi + 8], 0",
-            "mov [rsi + 16], rax",
-            "lea rax, [rip + trampoline_fde]",
-            "ret",
-            "8:",
-            "mov r11, [r11]",
-            "mov [rsp - 8], r11",
-            "mov r11, [rsp - 16]",
-            "jmp [rsp - 8]",
-            // For remote calls: the program's own may be hooked.
-            "syscall",
-            "ret",
-            ".popsection",
-            // DWARF 5 section 6.4, in the form of .eh_frame (LSB core, 10.6.1). 0x0c, 7, 8: CFA = rsp + 8; 0x0c, 6, 16: CFA = rbp + 16;
-            // 0x86, 2: rbp at CFA - 16; 0xc6: rbp unchanged; 4: advance.
-            ".pushsection .rodata.trampoline,\"a\",@progbits",
-            ".balign 8",
-            "20:",
-            ".long 22f - 21f",
-            "21:",
-            ".long 0",
-            ".byte 1",
-            ".asciz \"zR\"",
-            ".byte 1, 0x78, 16, 1, 0x1b",
-            ".byte 0x0c, 7, 8, 0x90, 1",
-            ".balign 4",
-            "22:",
-            ".globl trampoline_fde",
-            ".hidden trampoline_fde",
-            "trampoline_fde:",
-            ".long 24f - 23f",
-            "23:",
-            ".long 23b - 20b",
-            ".long trampoline_call_through - .",
-            ".long trampoline_call_through_end - trampoline_call_through",
-            ".byte 0",
-            ".byte 4",
-            ".long 32b - trampoline_call_through",
-            ".byte 0x0e, 16, 0x86, 2",
-            ".byte 4",
-            ".long 33b - 32b",
-            ".byte 0x0d, 6",
-            ".byte 4",
-            ".long 34b - 33b",
-            ".byte 0x0c, 7, 8, 0xc6",
-            ".byte 4",
-            ".long 35b - 34b",
-            ".byte 0x0c, 6, 16, 0x86, 2",
-            ".byte 4",
-            ".long 36b - 35b",
-            ".byte 0x0c, 7, 8, 0xc6",
-            ".balign 4",
-            "24:",
-            ".long 0",
-            ".popsection",
-            enter = sym $enter,
-            leave = sym $leave,
-            probe = sym $probe,
-            gate = sym $gate,
-            offset = const $offset,
-        );
+        $crate::__call_through!($enter, $leave, $gate, $offset);
+        $crate::__probe!($probe, $gate, $offset);
+        $crate::__find_fde!();
 
         unsafe extern "C" {
             /// The routine of call-through and entry-only hooks: stubs jump here, nobody calls it.

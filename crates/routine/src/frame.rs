@@ -1,6 +1,6 @@
 //! What the stub, the routine and the agent's `enter` and `leave` agree on.
 //!
-//! The routine (`routine.rs`) puts this onto the guest's own stack, above the copy of the stack
+//! The routine (`code`) puts this onto the guest's own stack, above the copy of the stack
 //! arguments. `rbp` is the frame pointer of an ordinary C function, so frame-pointer walkers pass too.
 //!
 //! ```text
@@ -41,8 +41,8 @@ pub struct Descriptor {
     pub guard: Guard,
 }
 
-/// Where the number in an argument's register must lie for `enter` to be called: its bits `left` to the left, less `low`, as
-/// an unsigned number at most `span`; or, if `outside`, more.
+/// Where the number in an argument's register must lie for `enter` to be called: its bits `left` to the left, less
+/// `low`, as an unsigned number at most `span`; or, if `outside`, more.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
@@ -69,7 +69,8 @@ pub mod flags {
     /// [`Descriptor::copied`](super::Descriptor) comes from the prototype, so all of it is there to read. Without
     /// it, and where the copy would reach into another page, the routine asks the kernel first.
     pub const EXACT: u32 = 4;
-    /// `leave` is called though the gate is closed by then: the function may return in a child, whose gate a fork wipes.
+    /// `leave` is called though the gate is closed by then: the function may return in a child, whose gate a fork
+    /// wipes.
     pub const FORKS: u32 = 8;
     /// Calls whose argument is not where [`Descriptor::guard`](super::Descriptor) says go straight to the original.
     pub const GUARDED: u32 = 16;
@@ -139,7 +140,7 @@ pub struct Frame {
     pub rax: u64,
     /// Static chain of nested functions.
     pub r10: u64,
-    /// Whatever `enter` wants `leave` to know: a place in a lane, the time.
+    /// Whatever `enter` wants `leave` to know: a place in a ring, the time.
     pub ticket: [u64; 3],
     /// The routine's own.
     pub original: u64,
@@ -188,24 +189,14 @@ pub struct ProbeFrame {
     pub descriptor: *const Descriptor,
 }
 
-// The offsets that are written as numbers in routine.rs.
+// What the routine counts on beside the offsets, which it is given: movups of xmm0 at the begin of each record, a
+// frame that ends with the return address, results that keep the stack aligned.
 const _: () = {
-    assert!(size_of::<Frame>() == 240 + 16);
-    assert!(core::mem::offset_of!(Frame, rdi) == 240 - 112);
-    assert!(core::mem::offset_of!(Frame, r10) == 240 - 56);
-    assert!(core::mem::offset_of!(Frame, original) == 240 - 24);
-    assert!(core::mem::offset_of!(Frame, descriptor) == 240 - 16);
-    assert!(core::mem::offset_of!(Frame, r11) == 240 - 8);
-    assert!(core::mem::offset_of!(Descriptor, original) == 0);
-    assert!(core::mem::offset_of!(Descriptor, flags) == 8);
-    assert!(core::mem::offset_of!(Descriptor, copied) == 12);
-    assert!(core::mem::offset_of!(Descriptor, guard) == 32);
-    assert!(core::mem::offset_of!(Guard, register) == 16);
-    assert!(core::mem::offset_of!(Guard, left) == 17);
-    assert!(core::mem::offset_of!(Guard, outside) == 18);
-    assert!(size_of::<Results>() == 336);
-    assert!(core::mem::offset_of!(Results, rax) == 256);
-    assert!(core::mem::offset_of!(ProbeFrame, registers) == 256);
-    assert!(core::mem::offset_of!(ProbeFrame, flags) == 384);
-    assert!(size_of::<ProbeFrame>() == 400);
+    assert!(core::mem::offset_of!(Frame, xmm) == 0);
+    assert!(core::mem::offset_of!(Frame, return_address) + 8 == size_of::<Frame>());
+    assert!(core::mem::offset_of!(Frame, rbp) + 8 == core::mem::offset_of!(Frame, return_address));
+    // Where the stub puts it, below the return address.
+    assert!(core::mem::offset_of!(Frame, return_address) - core::mem::offset_of!(Frame, r11) == 16);
+    assert!(core::mem::offset_of!(Results, xmm) == 0 && size_of::<Results>().is_multiple_of(16));
+    assert!(core::mem::offset_of!(ProbeFrame, xmm) == 0);
 };

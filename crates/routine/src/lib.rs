@@ -5,6 +5,7 @@
 //! | `frame` | what the stub, the routine and the agent's `enter` and `leave` agree on |
 //! | `code` | the routine itself, as a macro that puts it into the image that calls it |
 //! | `unwind` | how exceptions and backtraces pass through it |
+//! | `escape` | how a panic of `enter`, `leave` or `probe` gets back to it |
 //!
 //! A crate of its own beside `trampoline`, because the agent embeds it: Cargo builds a crate once with the union of the
 //! features asked for in a workspace, and would link the decoder's `std` into the agent.
@@ -12,6 +13,7 @@
 #![no_std]
 
 mod code;
+pub mod escape;
 pub mod frame;
 pub mod unwind;
 

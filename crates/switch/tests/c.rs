@@ -136,14 +136,15 @@ fn overflows_of_c_code_are_reported_with_the_function() {
 }
 
 #[test]
-fn the_example_of_the_readme_runs() {
-    let readme = std::fs::read_to_string(format!("{CRATE}/../../README.md")).expect("the README");
-    let example = readme
+fn the_c_example_of_the_page_runs() {
+    let page =
+        std::fs::read_to_string(format!("{CRATE}/../../docs/switch.md")).expect("docs/switch.md");
+    let example = page
         .split("```c\n")
         .nth(1)
         .and_then(|rest| rest.split("```").next())
         .expect("an example");
-    let source = installed().join("readme.c");
+    let source = installed().join("page.c");
     std::fs::write(&source, example).expect("a file");
     let program = compile(&source.display().to_string(), &[], true);
     let output = run(&mut Command::new(program));

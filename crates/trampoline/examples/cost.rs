@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p lancet-trampoline --example cost`
 //!
-//! `enter` and `leave` do what an agent's would: place in a lane by one atomic addition, 128 bytes of record, the time
+//! `enter` and `leave` do what an agent's would: place in a ring by one atomic addition, 128 bytes of record, the time
 //! stamp counter at entry and at return. The last lines compare ways to keep the vector registers.
 
 use std::arch::x86_64::_rdtsc;
@@ -38,10 +38,10 @@ struct Record {
 }
 
 const PLACES: usize = 1 << 12;
-struct Lane(UnsafeCell<[Record; PLACES]>);
+struct Ring(UnsafeCell<[Record; PLACES]>);
 // SAFETY: one thread.
-unsafe impl Sync for Lane {}
-static LANE: Lane = Lane(UnsafeCell::new([const { zero() }; PLACES]));
+unsafe impl Sync for Ring {}
+static RING: Ring = Ring(UnsafeCell::new([const { zero() }; PLACES]));
 
 const fn zero() -> Record {
     Record {
@@ -63,8 +63,8 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         return 0;
     }
     let place = NEXT.fetch_add(1, Ordering::Relaxed) % PLACES;
-    // SAFETY: within the lane.
-    let record = unsafe { &mut (*LANE.0.get())[place] };
+    // SAFETY: within the ring.
+    let record = unsafe { &mut (*RING.0.get())[place] };
     // SAFETY: the stub's descriptor.
     record.payload = unsafe { (*frame.descriptor).payload };
     record.caller = frame.return_address;

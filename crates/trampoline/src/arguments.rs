@@ -12,6 +12,10 @@
 //!   lea rax, [rbp+16]    the address of the first: `va_start`, a structure that is passed on → all of them may be read
 //! ```
 //!
+//! On the way is seen whether it works on its return address itself ([`Stack::OwnReturn`]): `setjmp` keeps it, a context switch goes
+//! there from another stack, a thunk replaces it. A frame of ours would be in between. Only what comes before the function's
+//! first call counts: behind a call that does not return other code begins, with another stack than is thought here.
+//!
 //! A direct jump out of the function is followed: a tail call reads the same arguments, a cold part is the same function.
 //! What cannot be followed (a jump through a pointer on the entry's stack) is [`Stack::Unproven`].
 
@@ -35,6 +39,8 @@ pub enum Stack {
     Unproven,
     /// It takes their address, and may read any number.
     All,
+    /// It reads or changes its own return address.
+    OwnReturn,
 }
 
 /// Instructions followed outside of a function that jumps there with a frame of its own: its cold part, and what stands behind
@@ -48,36 +54,44 @@ const REGISTERS: usize = 16;
 /// What is known at an instruction: for each general register how far above the return address it points. Small, because it is
 /// copied at every instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Known([i32; REGISTERS]);
+struct Known {
+    registers: [i32; REGISTERS],
+    /// Something was called before.
+    called: bool,
+}
 
 impl Known {
     const NOTHING: i32 = i32::MIN;
 
     /// As a function begins.
     fn at_entry() -> Self {
-        let mut known = Known([Self::NOTHING; REGISTERS]);
+        let mut known = Known {
+            registers: [Self::NOTHING; REGISTERS],
+            called: false,
+        };
         known.set(Register::RSP.number(), Some(0));
         known
     }
 
     fn get(&self, register: usize) -> Option<i64> {
-        let at = *self.0.get(register)?;
+        let at = *self.registers.get(register)?;
         (at != Self::NOTHING).then_some(at.into())
     }
 
     /// What is further away than 2 GiB is on no stack.
     fn set(&mut self, register: usize, to: Option<i64>) {
         let to = to.and_then(|to| i32::try_from(to).ok());
-        if let Some(known) = self.0.get_mut(register) {
+        if let Some(known) = self.registers.get_mut(register) {
             *known = to.unwrap_or(Self::NOTHING);
         }
     }
 
-    /// rsp and rbp.
-    fn pointers(&self) -> (i32, i32) {
+    /// rsp and rbp, and whether something was called.
+    fn pointers(&self) -> (i32, i32, bool) {
         (
-            self.0[Register::RSP.number()],
-            self.0[Register::RBP.number()],
+            self.registers[Register::RSP.number()],
+            self.registers[Register::RBP.number()],
+            self.called,
         )
     }
 }
@@ -102,7 +116,10 @@ impl Stacks {
             let entry = self.followed.entry(function.start);
             let (own, tails) = entry.or_insert_with(|| follow(code, at, function, starts));
             most = most.max(*own);
-            if most == Stack::All || seen.len() > MOST_TAILS {
+            if most == Stack::OwnReturn {
+                return most;
+            }
+            if seen.len() > MOST_TAILS {
                 return Stack::All;
             }
             pending.extend(tails.iter().map(|tail| {
@@ -135,9 +152,10 @@ fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack,
         while let Some((ip, known)) = walk.pending.pop() {
             walk.block(ip, known, &mut steps, most_steps);
             if steps > most_steps {
-                walk.most = Stack::All;
+                walk.most = walk.most.max(Stack::All);
+                return (walk.most, Vec::new());
             }
-            if walk.most == Stack::All {
+            if walk.most == Stack::OwnReturn {
                 return (walk.most, Vec::new());
             }
         }
@@ -159,7 +177,7 @@ struct Walk<'a> {
     factory: InstructionInfoFactory,
     /// Instructions, each with where rsp and rbp pointed: code behind a call that does not return seems to be reached
     /// with another stack, and is followed for both.
-    seen: HashSet<(u64, (i32, i32))>,
+    seen: HashSet<(u64, (i32, i32, bool))>,
     pending: Vec<(u64, Known)>,
     most: Stack,
     tables: Vec<(u64, Known)>,
@@ -190,7 +208,7 @@ impl Walk<'_> {
                 return;
             };
             let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
-            if instruction.is_invalid() || *steps > most || self.most == Stack::All {
+            if instruction.is_invalid() || *steps > most || self.most == Stack::OwnReturn {
                 return;
             }
             self.reads(&instruction, &known);
@@ -232,7 +250,12 @@ impl Walk<'_> {
     }
 
     fn jump(&mut self, to: u64, known: Known) {
-        match known == Known::at_entry() && !self.own.contains(&to) {
+        // Behind calls the stack may be as it was at the entry.
+        let stack = Known {
+            called: false,
+            ..known
+        };
+        match stack == Known::at_entry() && !self.own.contains(&to) {
             true => self.tails.push(to),
             false => self.pending.push((to, known)),
         }
@@ -240,6 +263,11 @@ impl Walk<'_> {
 
     /// Notes what an instruction reads above the return address.
     fn reads(&mut self, instruction: &Instruction, known: &Known) {
+        let at_return = !known.called && known.get(Register::RSP.number()) == Some(0);
+        if at_return && instruction.mnemonic() == Mnemonic::Pop {
+            self.most = Stack::OwnReturn;
+            return;
+        }
         let memory = (0..instruction.op_count())
             .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
         let Some(base) = number(instruction.memory_base()).filter(|_| memory) else {
@@ -247,17 +275,26 @@ impl Walk<'_> {
         };
         let Some(from) = known.get(base) else { return };
         let place = from.wrapping_add(instruction.memory_displacement64() as i64);
-        if place < 8 {
+        if instruction.mnemonic() == Mnemonic::Nop {
             return;
         }
-        if instruction.mnemonic() == Mnemonic::Nop {
+        if (0..8).contains(&place) {
+            let exact = instruction.memory_index() == Register::None;
+            // `or $0,(%rsp)` touches the stack's next page.
+            let touches = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Lea);
+            if exact && !touches && !known.called {
+                self.most = Stack::OwnReturn;
+            }
+            return;
+        }
+        if place < 8 {
             return;
         }
         if instruction.mnemonic() == Mnemonic::Lea || instruction.memory_index() != Register::None {
             // rsp and rbp are set right by it when a frame is taken down.
             let own = matches!(instruction.op0_register(), Register::RSP);
             if !(own && instruction.mnemonic() == Mnemonic::Lea) {
-                self.most = Stack::All;
+                self.most = self.most.max(Stack::All);
             }
             return;
         }
@@ -295,6 +332,7 @@ impl Walk<'_> {
             }
         }
         if calls {
+            after.called = true;
             // What the ABI lets a call change.
             for register in [
                 Register::RAX,
@@ -367,6 +405,11 @@ impl Walk<'_> {
                 break;
             }
             if !falls && ip != jump {
+                // Some of it is reached otherwise, with another stack.
+                let known = Known {
+                    called: true,
+                    ..known
+                };
                 reached.push((ip, known));
             }
             falls = !crate::plan::ends(&instruction);
@@ -376,72 +419,4 @@ impl Walk<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(code: &[u8]) -> Stack {
-        let function = 0x1000..0x1000 + code.len() as u64;
-        Stacks::default().of(code, 0x1000, function, &[])
-    }
-
-    #[test]
-    fn a_function_without_stack_arguments_reads_none() {
-        // push rbp; mov rbp,rsp; sub rsp,32; mov [rbp-8],rdi; lea rax,[rbp-8]; leave; ret
-        let code = [
-            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20, 0x48, 0x89, 0x7d, 0xf8, 0x48, 0x8d,
-            0x45, 0xf8, 0xc9, 0xc3,
-        ];
-        assert_eq!(of(&code), Stack::Reads(0));
-    }
-
-    #[test]
-    fn words_behind_the_return_address_are_counted() {
-        // mov rax,[rsp+8]; ret
-        assert_eq!(of(&[0x48, 0x8b, 0x44, 0x24, 0x08, 0xc3]), Stack::Reads(8));
-        // push rbp; mov rbp,rsp; sub rsp,64; mov rax,[rbp+24]; leave; ret
-        let framed = [
-            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x40, 0x48, 0x8b, 0x45, 0x18, 0xc9, 0xc3,
-        ];
-        assert_eq!(of(&framed), Stack::Reads(16));
-        // sub rsp,24; movups xmm0,[rsp+40]; add rsp,24; ret
-        let wide = [
-            0x48, 0x83, 0xec, 0x18, 0x0f, 0x10, 0x44, 0x24, 0x28, 0x48, 0x83, 0xc4, 0x18, 0xc3,
-        ];
-        assert_eq!(of(&wide), Stack::Reads(24));
-    }
-
-    #[test]
-    fn a_branch_and_a_tail_call_are_followed() {
-        // test edi,edi; je +1; ret; mov rax,[rsp+16]; ret
-        let branch = [
-            0x85, 0xff, 0x74, 0x01, 0xc3, 0x48, 0x8b, 0x44, 0x24, 0x10, 0xc3,
-        ];
-        assert_eq!(of(&branch), Stack::Reads(16));
-        // jmp +1; int3; mov rax,[rsp+24]; ret, the second being another function
-        let tail = [0xeb, 0x01, 0xcc, 0x48, 0x8b, 0x44, 0x24, 0x18, 0xc3];
-        assert_eq!(
-            Stacks::default().of(&tail, 0x1000, 0x1000..0x1002, &[]),
-            Stack::Reads(24)
-        );
-        // jmp [rip+0]
-        assert_eq!(of(&[0xff, 0x25, 0, 0, 0, 0]), Stack::Unproven);
-    }
-
-    #[test]
-    fn an_address_of_arguments_may_be_used_for_all_of_them() {
-        // lea rax,[rsp+8]; ret
-        assert_eq!(of(&[0x48, 0x8d, 0x44, 0x24, 0x08, 0xc3]), Stack::All);
-        // movsx eax,byte [rsp+rdi+8]; ret
-        assert_eq!(of(&[0x0f, 0xbe, 0x44, 0x3c, 0x08, 0xc3]), Stack::All);
-    }
-
-    #[test]
-    fn code_behind_a_jump_by_table_is_followed() {
-        // sub rsp,8; jmp rax; mov rax,[rsp+16]; add rsp,8; ret
-        let code = [
-            0x48, 0x83, 0xec, 0x08, 0xff, 0xe0, 0x48, 0x8b, 0x44, 0x24, 0x10, 0x48, 0x83, 0xc4,
-            0x08, 0xc3,
-        ];
-        assert_eq!(of(&code), Stack::Reads(8));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Machine code for hooks: what to steal at a function's entry, the stub, the routine that calls through.
 //!
-//! Nothing here reads or writes another process, and nothing is recorded: crate `process` writes what is planned here, crate
+//! Nothing here reads or writes another process, and nothing is recorded: crate `hooks` writes what is planned here, crate
 //! `agent` says what happens at a call. Three steps:
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!             plan(function) ──► Plan                           or a Refusal, with the reason in words
 //!             plan.stub(at, destination) ──► Stub               written into an island first
 //!             plan.patches(stub.at) ──► [Patch]                 written last, while all threads are stopped;
-//!                                                               a thread at a pc that stub.moved() knows is moved
+//!                                                               a thread at a pc in stub.moves is moved
 //!   inside    crate `routine`                      the code between a stub and the function
 //! ```
 //!
@@ -18,19 +18,19 @@
 //! | `targets`, `pads` | what a module's code jumps to; padding between functions |
 //! | `relocate`, `stub` | the stolen instructions at their new address |
 //! | `arguments` | how many bytes of stack arguments a function may read |
-//! | `exempt` | functions that get no frame, or no hook |
+//! | `hook_policy` | functions that get no frame, or no hook |
 //! | `probe`, `usdt` | probes in mid-function; static ones |
 //! | `system_call` | where a function makes system calls |
 //! | `vfork` | where its two returns pass |
-//! | `mentions` | functions without a symbol, by the memory they work on |
+//! | `code_references` | functions without a symbol, by the memory they work on |
 
 #![no_std]
 
 extern crate alloc;
 
 mod arguments;
-pub mod exempt;
-pub mod mentions;
+pub mod code_references;
+pub mod hook_policy;
 mod pads;
 mod plan;
 pub mod probe;

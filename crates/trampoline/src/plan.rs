@@ -33,7 +33,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use crate::pads::{Pads, crosses_page, padding};
 use crate::refusal::Refusal;
 use crate::relocate::Relocated;
-use crate::targets::Targets;
+use crate::targets::{Branch, Targets};
 
 /// A function as it stands in memory.
 #[derive(Clone, Copy, Debug)]
@@ -98,24 +98,6 @@ pub struct Patch {
     pub old: Vec<u8>,
     /// What is written.
     pub new: Vec<u8>,
-}
-
-impl Patch {
-    /// The aligned eight bytes that hold all of the patch, as (address, before, after); `None` if it lies in two words.
-    /// `surrounding` are these eight bytes now.
-    pub fn word(&self, surrounding: [u8; 8]) -> Option<(u64, u64, u64)> {
-        let at = self.at & !7;
-        let offset = (self.at - at) as usize;
-        let mut after = surrounding;
-        after
-            .get_mut(offset..offset + self.new.len())?
-            .copy_from_slice(&self.new);
-        Some((
-            at,
-            u64::from_le_bytes(surrounding),
-            u64::from_le_bytes(after),
-        ))
-    }
 }
 
 /// Longest function that is copied whole.
@@ -232,6 +214,7 @@ impl Place<'_> {
         if self.jumped_into(width, length) {
             return Err(Refusal::BranchInto);
         }
+        self.is_code_only(width)?;
         if crosses_page(self.at, width as u64) {
             return Err(Refusal::PageCrossing);
         }
@@ -260,12 +243,31 @@ impl Place<'_> {
         self.targets
             .within(self.entry..self.at + width as u64)
             .iter()
-            .filter(|branch| !stolen.contains(&branch.source))
             .any(|branch| {
+                if stolen.contains(&branch.source) {
+                    // Branches follow to the copies; calls do not, nor do they reach an `endbr64`, which stays.
+                    return match branch.call {
+                        true => branch.target > self.at,
+                        false => branch.target < self.at,
+                    };
+                }
                 let inside = branch.target > self.at
                     || (branch.target > self.entry && branch.target < self.at);
                 inside || (!branch.call && own.contains(&branch.source))
             })
+    }
+
+    /// Nobody takes an address within the patch, but its first, or uses its bytes as data: these are others once it is written, and
+    /// the copies stand elsewhere.
+    fn is_code_only(&self, width: usize) -> Result<(), Refusal> {
+        let patch = self.at..self.at + width as u64;
+        if self.targets.is_taken(patch.start + 1..patch.end) {
+            return Err(Refusal::AddressTaken);
+        }
+        match self.targets.is_data(patch) {
+            true => Err(Refusal::ReadAsData),
+            false => Ok(()),
+        }
     }
 
     /// The function as a whole, if it is a leaf and nobody else jumps into it.
@@ -300,6 +302,13 @@ impl Place<'_> {
             .iter()
             .all(|branch| own.contains(&branch.source));
         let last = all.last()?;
+        self.is_code_only(5).ok()?;
+        // Every turn of a loop to an `endbr64`, which stays, would be a call.
+        let restarts = |branch: &Branch| !branch.call && own.contains(&branch.source);
+        let before = self.targets.within(self.entry..self.at);
+        if before.iter().any(restarts) {
+            return None;
+        }
         if !alone || !(ends(last) || last.mnemonic() == Mnemonic::Nop) {
             return None;
         }

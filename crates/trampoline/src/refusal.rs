@@ -17,6 +17,16 @@ pub enum Refusal {
     /// The body jumps to where the patch would be, and is too long or too entangled to be copied whole.
     #[error("code jumps back into its first bytes")]
     BranchInto,
+    /// Code of the module takes the address of one of the instructions that the patch would overwrite, behind the first: whoever jumps there
+    /// would find the middle of the patch.
+    #[error("code takes the address of an instruction in its first bytes")]
+    AddressTaken,
+    /// Code of the module reads or writes the bytes that the patch would overwrite, and would find the patch.
+    #[error("code reads its first bytes as data")]
+    ReadAsData,
+    /// It reads or changes its own return address, as `setjmp` and context switches do, and would find that of a hook's frame.
+    #[error("it works on its own return address, which a hook would change")]
+    ReturnAddress,
     /// A call would return into the patch.
     #[error("a call in its first bytes would return into the patch")]
     CallWithin,

@@ -1,7 +1,17 @@
 //! Instructions that run at another address and do what they did at theirs.
 //!
-//! iced-x86's `BlockEncoder` does the encoding: it widens short branches, `loop` and `jrcxz`, and corrects operands relative to RIP. A
-//! branch to an instruction of the same block stays within the block. Here calls are taken apart first (see `plan.rs`).
+//! iced-x86's `BlockEncoder` does the encoding: it widens short branches, `loop` and `jrcxz`, and corrects operands relative to RIP.
+//! Here calls are taken apart first (see `plan.rs`).
+//!
+//! # What follows the instructions, and what stays
+//!
+//! A *control transfer* between two stolen instructions (a loop) stays among the copies. An *address* that is taken of a stolen
+//! instruction is the original's: the function's own entry is compared with pointers that others have of it (CPython's
+//! `subtype_traverse` looks for itself in `tp_traverse`), is put into tables and is what offsets in a table are counted from.
+//! `BlockEncoder` knows no difference: it leads every operand relative to RIP that names an instruction of the block to the copy. So
+//! the copies get addresses of their own here ([`COPY`]), which no operand names, and only branches are led there.
+//! A call is no such branch: one of the function's own entry is a call like any other, and passes the hook. The return address that it
+//! leaves is the original's too, so `call next; pop` gets the address that it got without us.
 
 use alloc::vec::Vec;
 
@@ -11,6 +21,9 @@ use iced_x86::{
 };
 
 use crate::refusal::Refusal;
+
+/// Added to the addresses of stolen instructions while they are encoded: no operand names these, because they are not canonical.
+const COPY: u64 = 1 << 62;
 
 /// Instructions ready to be encoded anywhere.
 #[derive(Clone, Debug)]
@@ -132,8 +145,27 @@ impl Relocated {
         self.instructions.len() * 16
     }
 
+    /// The instructions, of which branches to one another name the copies, and nothing else does.
+    fn as_copies(&self) -> Vec<Instruction> {
+        let stolen = |ip: u64| ip != 0 && self.instructions.iter().any(|known| known.ip() == ip);
+        let copies = self.instructions.iter().map(|instruction| {
+            let mut copy = *instruction;
+            // What we have added stands nowhere, and leads back into the original.
+            if copy.ip() == 0 {
+                return copy;
+            }
+            if copy.op0_kind() == OpKind::NearBranch64 && stolen(copy.near_branch_target()) {
+                copy.set_near_branch64(copy.near_branch_target() | COPY);
+            }
+            copy.set_ip(copy.ip() | COPY);
+            copy
+        });
+        copies.collect()
+    }
+
     pub(crate) fn encode(&self, at: u64) -> Result<Encoded, Refusal> {
-        let block = InstructionBlock::new(&self.instructions, at);
+        let instructions = self.as_copies();
+        let block = InstructionBlock::new(&instructions, at);
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let encoded = BlockEncoder::encode(64, block, options).map_err(|_| Refusal::OutOfReach)?;
         let moves = self

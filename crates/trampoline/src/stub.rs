@@ -59,14 +59,6 @@ pub struct Stub {
     pub moves: Vec<(u64, u64)>,
 }
 
-impl Stub {
-    /// Where a thread goes on that stands at `pc`, if it cannot stay there.
-    pub fn moved(&self, pc: u64) -> Option<u64> {
-        let found = self.moves.iter().find(|(from, _)| *from == pc);
-        found.map(|(_, to)| *to)
-    }
-}
-
 /// Longest part of an entry stub before `original`, and its `endbr64`.
 const HEAD: usize = 5 + 10 + 6 + 8 + 4;
 

@@ -38,6 +38,10 @@ pub struct Branch {
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     sorted: Vec<Branch>,
+    /// Places in the text whose address is taken, sorted.
+    taken: Vec<u64>,
+    /// Places in the text that are read or written as data: address and bytes, sorted.
+    data: Vec<(u64, u64)>,
     /// Jump tables read.
     pub tables: usize,
     /// Indirect jumps for which none was found (tail calls by pointer among them), by address.
@@ -46,6 +50,8 @@ pub struct Targets {
 
 /// Entries of a table that is longer are not looked at.
 const LONGEST_TABLE: u64 = 4096;
+/// Bytes of an operand in memory, at most (`xsave` has more, and is not meant for text).
+const LONGEST_OPERAND: u64 = 64;
 /// How many instructions before an indirect jump its table is loaded.
 const NEAR: usize = 16;
 
@@ -60,13 +66,21 @@ impl Targets {
             recent: [(Register::None, 0); NEAR],
             turn: 0,
             blind: Vec::new(),
+            taken: Vec::new(),
+            data: Vec::new(),
         };
         decode(code, at, starts, |instruction| sweep.look(instruction));
         let mut targets = Self {
             tables: 0,
             blind: core::mem::take(&mut sweep.blind),
+            taken: core::mem::take(&mut sweep.taken),
+            data: core::mem::take(&mut sweep.data),
             sorted: Vec::new(),
         };
+        targets.taken.sort_unstable();
+        targets.taken.dedup();
+        targets.data.sort_unstable();
+        targets.data.dedup();
         if let Some(read) = read {
             targets.tables = sweep.read_tables(read);
         }
@@ -76,20 +90,25 @@ impl Targets {
         targets
     }
 
-    /// Of branches that somebody else knows.
-    pub fn from_branches(mut branches: Vec<Branch>) -> Self {
-        branches.sort_unstable();
-        branches.dedup();
-        Self {
-            sorted: branches,
-            ..Self::default()
-        }
-    }
-
     /// Whether code in `range` jumps to where is not known.
     pub fn is_blind(&self, range: core::ops::Range<u64>) -> bool {
         let from = self.blind.partition_point(|at| *at < range.start);
         self.blind.get(from).is_some_and(|at| *at < range.end)
+    }
+
+    /// Whether code takes an address in `range`.
+    pub fn is_taken(&self, range: core::ops::Range<u64>) -> bool {
+        let from = self.taken.partition_point(|at| *at < range.start);
+        self.taken.get(from).is_some_and(|at| *at < range.end)
+    }
+
+    /// Whether code reads or writes any of `range` by an address of its own.
+    pub fn is_data(&self, range: core::ops::Range<u64>) -> bool {
+        let first = range.start.saturating_sub(LONGEST_OPERAND);
+        let from = self.data.partition_point(|(at, _)| *at < first);
+        let near = self.data[from..].iter();
+        near.take_while(|(at, _)| *at < range.end)
+            .any(|(at, length)| at + length > range.start)
     }
 
     /// Those with targets in `range`.
@@ -124,17 +143,30 @@ pub(crate) fn decode(code: &[u8], at: u64, starts: &[u64], mut each: impl FnMut(
     }
 }
 
+/// A jump table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Table {
+    at: u64,
+    /// Bytes of an entry.
+    size: u64,
+    /// The jump.
+    source: u64,
+    /// What entries of four bytes are counted from: the table itself, or code (`&&label - &&first` of GNU C).
+    base: u64,
+}
+
 struct Sweep {
     text: core::ops::Range<u64>,
     found: Vec<Branch>,
     /// One bit per byte of the text: an instruction begins here.
     boundaries: Vec<u64>,
-    /// Address, size of an entry, the jump.
-    tables: Vec<(u64, u64, u64)>,
+    tables: Vec<Table>,
     /// The last places loaded by `lea`, as a ring.
     recent: [(Register, u64); NEAR],
     turn: usize,
     blind: Vec<u64>,
+    taken: Vec<u64>,
+    data: Vec<(u64, u64)>,
 }
 
 impl Sweep {
@@ -143,6 +175,7 @@ impl Sweep {
         self.boundaries[offset as usize / 64] |= 1 << (offset % 64);
         self.turn = (self.turn + 1) % NEAR;
         self.recent[self.turn] = (Register::None, 0);
+        self.note_use(instruction);
         match instruction.flow_control() {
             FlowControl::UnconditionalBranch
             | FlowControl::ConditionalBranch
@@ -167,23 +200,64 @@ impl Sweep {
         }
     }
 
+    /// Notes what an instruction does to the text by an address that it holds.
+    fn note_use(&mut self, instruction: &Instruction) {
+        if instruction.is_ip_rel_memory_operand() {
+            let at = instruction.ip_rel_memory_address();
+            if !self.text.contains(&at) {
+                return;
+            }
+            match instruction.mnemonic() {
+                iced_x86::Mnemonic::Lea => self.taken.push(at),
+                iced_x86::Mnemonic::Nop => {}
+                _ => {
+                    let size = instruction.memory_size().size() as u64;
+                    self.data.push((at, size.clamp(1, LONGEST_OPERAND)));
+                }
+            }
+        } else if self.text.end <= u64::from(u32::MAX)
+            && instruction.mnemonic() == iced_x86::Mnemonic::Mov
+            && let Ok(value) = instruction.try_immediate(1)
+            && self.text.contains(&value)
+        {
+            // A program that is not PIE.
+            self.taken.push(value);
+        }
+    }
+
     fn table_of(&mut self, jump: &Instruction) {
         let by_memory = jump.op0_kind() == OpKind::Memory;
         if by_memory && jump.is_ip_rel_memory_operand() {
             return; // through one slot: a tail call by the GOT
         }
         if by_memory && jump.memory_base() == Register::None && jump.memory_index_scale() == 8 {
-            self.tables
-                .push((jump.memory_displacement64(), 8, jump.ip()));
+            let at = jump.memory_displacement64();
+            self.tables.push(Table {
+                at,
+                size: 8,
+                source: jump.ip(),
+                base: at,
+            });
             return;
         }
         let entry = if by_memory { 8 } else { 4 };
         let before = self.tables.len();
+        let in_code = self.recent.map(|(register, at)| {
+            let is_code = register != Register::None && self.text.contains(&at);
+            is_code.then_some(at)
+        });
         for &(register, address) in &self.recent {
             let wanted =
                 !by_memory || register == jump.memory_base() || register == jump.memory_index();
             if register != Register::None && wanted && !self.text.contains(&address) {
-                self.tables.push((address, entry, jump.ip()));
+                let code = in_code.iter().flatten().filter(|_| entry == 4);
+                self.tables
+                    .extend([address].iter().chain(code).map(|base| Table {
+                        at: address,
+                        size: entry,
+                        source: jump.ip(),
+                        base: *base,
+                    }));
             }
         }
         if self.tables.len() == before {
@@ -205,14 +279,20 @@ impl Sweep {
         tables.sort_unstable();
         tables.dedup();
         let mut good = 0;
-        for (index, &(table, size, source)) in tables.iter().enumerate() {
+        for (index, table) in tables.iter().enumerate() {
+            let Table {
+                at,
+                size,
+                source,
+                base,
+            } = *table;
             let end = tables[index + 1..]
                 .iter()
-                .map(|next| next.0)
-                .find(|next| *next > table);
+                .map(|next| next.at)
+                .find(|next| *next > at);
             let before = self.found.len();
             for entry in 0..LONGEST_TABLE {
-                let place = table.wrapping_add(entry * size);
+                let place = at.wrapping_add(entry * size);
                 if end.is_some_and(|end| place >= end) {
                     break;
                 }
@@ -223,7 +303,7 @@ impl Sweep {
                 let target = match size {
                     4 => {
                         let offset = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                        table.wrapping_add_signed(i64::from(offset))
+                        base.wrapping_add_signed(i64::from(offset))
                     }
                     _ => u64::from_le_bytes(bytes),
                 };

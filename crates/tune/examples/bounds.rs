@@ -1,4 +1,5 @@
-//! Where bounds of the checks come from that nobody else has measured: `cargo run --release -p lancet-tune --example bounds`.
+//! Where bounds of the checks come from that nobody else has measured: `cargo run --release -p lancet-tune --example
+//! bounds`.
 //!
 //! - T13: what poll costs with so many idle descriptors, beside epoll_wait.
 //! - T18: how many packets one CPU takes a second.

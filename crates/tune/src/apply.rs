@@ -13,83 +13,84 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::journal::{self, Intent, Journal, JournalError, Journals, Place, Step};
+use crate::journal::{self, Intent, Journal, JournalError, Journals, Origin, Step};
 use crate::machine::Machine;
 use crate::net::namespace;
 use crate::owners::{self, Owner};
 use crate::setting::Setting;
 use crate::tree::{Cannot, Tree};
 
-/// How often undo goes over all steps.
+/// How many times undo goes over all steps: writing one setting may change another, which the
+/// next pass puts back.
 const PASSES: usize = 3;
 
 /// Why something was not changed or not taken back.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Somebody else sets it.
+    /// Another program sets it, and would set it again.
     #[error("{setting} belongs to {}", owner.who)]
     Owned {
-        /// What.
+        /// The setting.
         setting: Setting,
-        /// To whom.
+        /// The program it belongs to, and where its value should be changed instead.
         owner: Owner,
     },
-    /// It could not be read or written.
+    /// A setting could not be read or written.
     #[error(transparent)]
     Cannot(#[from] Cannot),
-    /// The kernel took the value and has another.
+    /// The kernel accepted the write, and the setting reads another value than was written.
     #[error("{setting} was given `{wanted}` and reads `{reads}`")]
     NotTaken {
-        /// What.
+        /// The setting.
         setting: Setting,
-        /// What was written.
+        /// The value that was written.
         wanted: String,
-        /// What came of it.
+        /// The value that was read afterwards.
         reads: String,
     },
-    /// Somebody wants us to stop.
+    /// The caller wants no more changes to be made.
     #[error("interrupted")]
     Interrupted,
     /// The journal failed; nothing was written that is not in it.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// It was written before the last boot, whose settings are gone.
+    /// The journal was written in an earlier boot, whose settings are gone.
     #[error("{0} is of an earlier boot, which took its changes along")]
     OtherBoot(String),
-    /// It was written in another network namespace.
+    /// The journal was written in another network namespace.
     #[error("{journal} is of network namespace {theirs}, this is {ours}")]
     OtherNetwork {
-        /// The file.
+        /// The path of the journal.
         journal: String,
-        /// Where it was written.
+        /// The namespace it was written in.
         theirs: String,
-        /// Where we are.
+        /// The namespace lancet looks at.
         ours: String,
     },
 }
 
-/// A change somebody asked for.
+/// A change that the user wants made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// On whose behalf.
+    /// The id of the rule that proposes it, or the key that the user named.
     pub rule: String,
-    /// What.
+    /// The setting to write.
     pub setting: Setting,
-    /// To what.
+    /// The value to write.
     pub value: String,
 }
 
-/// What `apply` did about a wish.
+/// What [`apply`] did about a wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// It had the value already.
+    /// Nothing: the setting had the value already.
     Already,
-    /// It has it now; the text is what it read before.
+    /// It wrote the value; the text is what the setting read before.
     From(String),
 }
 
-/// Which machine, boot and network this is.
-pub fn place(tree: &Tree) -> Place {
+/// Returns the boot and the network namespace of a tree.
+pub fn origin(tree: &Tree) -> Origin {
     let boot = tree
         .word("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default();
@@ -97,10 +98,10 @@ pub fn place(tree: &Tree) -> Place {
         None => namespace::current().unwrap_or_default(),
         Some(root) => root.display().to_string(),
     };
-    Place { boot, network }
+    Origin { boot, network }
 }
 
-/// Refuses what belongs to others: the first such wish, before anything is written.
+/// Returns an error if a wish is about a setting that another program owns; nothing is written.
 pub fn check_owners(machine: &Machine, wishes: &[Wish]) -> Result<(), ApplyError> {
     for wish in wishes {
         if let Some(owner) = owners::of(machine, &wish.setting, &wish.value) {
@@ -111,7 +112,7 @@ pub fn check_owners(machine: &Machine, wishes: &[Wish]) -> Result<(), ApplyError
     Ok(())
 }
 
-/// Refuses what cannot even be read: the first such wish, before anything is written.
+/// Returns an error if a wish is about a setting that cannot be read; nothing is written.
 pub fn check_readable(tree: &Tree, wishes: &[Wish]) -> Result<(), ApplyError> {
     for wish in wishes {
         wish.setting.read(tree)?;
@@ -119,13 +120,13 @@ pub fn check_readable(tree: &Tree, wishes: &[Wish]) -> Result<(), ApplyError> {
     Ok(())
 }
 
-/// Whether anything that the journal names reads other than before.
+/// Returns whether any setting that the journal names reads another value than before.
 pub fn left_changes(tree: &Tree, path: &Path) -> Result<bool, ApplyError> {
     let (_, steps) = journal::read(path)?;
     Ok(!steps.iter().all(|step| reads_as_before(tree, step)))
 }
 
-/// Grants the wishes in their order, each journalled first. Stops at the first that fails; what was done until
+/// Makes the changes in their order, each journalled first. Stops at the first that fails; what was done until
 /// then is in the journal. Between two of them it asks whether to go on.
 pub fn apply(
     tree: &Tree,
@@ -187,23 +188,23 @@ pub fn apply(
 /// What became of one step of an undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// It reads as before.
+    /// The value was written back, and the setting reads as before.
     Restored,
-    /// It read as before already.
+    /// Nothing was written: the setting read as before already.
     Untouched,
     /// Somebody else changed it since; it was left alone.
     Foreign {
-        /// What it reads now.
+        /// The value it reads now.
         reads: String,
     },
-    /// It is gone: the device or process.
+    /// The device or process it was of is gone; the text says which.
     Gone(String),
-    /// It could not be put back.
+    /// It could not be put back; the text says why.
     Failed(String),
 }
 
 impl Undone {
-    /// Whether nothing is left to do about it.
+    /// Returns whether nothing is left to do about the step.
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Restored | Self::Untouched | Self::Gone(_))
     }
@@ -218,7 +219,7 @@ pub fn undo(
 ) -> Result<Vec<(Step, Undone)>, ApplyError> {
     let (written_in, all) = journal::read(path)?;
     if let Some(theirs) = written_in.filter(|_| !force) {
-        same_place(tree, path, theirs)?;
+        same_origin(tree, path, theirs)?;
     }
     // Of a setting that was changed several times the first step has what it was before.
     let mut known = HashSet::new();
@@ -291,8 +292,8 @@ pub fn undo(
     Ok(results)
 }
 
-fn same_place(tree: &Tree, path: &Path, theirs: Place) -> Result<(), ApplyError> {
-    let ours = place(tree);
+fn same_origin(tree: &Tree, path: &Path, theirs: Origin) -> Result<(), ApplyError> {
+    let ours = origin(tree);
     let journal = path.display().to_string();
     if theirs.boot != ours.boot {
         return Err(ApplyError::OtherBoot(journal));
@@ -314,7 +315,7 @@ fn reads_as_before(tree: &Tree, step: &Step) -> bool {
     setting.read(tree).is_ok_and(|now| now == *before)
 }
 
-/// Whether what the step was about is gone: the device was removed, or another has its name now.
+/// Returns whether what the step was about is gone: the device was removed, or another has its name now.
 fn gone(tree: &Tree, step: &Step) -> Option<String> {
     let Intent {
         setting, identity, ..
@@ -328,8 +329,8 @@ fn gone(tree: &Tree, step: &Step) -> Option<String> {
     }
 }
 
-/// Whether a value is neither ours nor the one before. Of a step without its `done` nobody knows what the kernel made
-/// of the write, so it counts as ours; so does what any of several changes of it left.
+/// Returns whether a value is neither ours nor the one before. Of a step without its `done` nobody knows what the
+/// kernel made of the write, so it counts as ours; so does what any of several changes of it left.
 fn is_foreign(tree: &Tree, step: &Step, all: &[Step]) -> bool {
     let Intent {
         setting, before, ..

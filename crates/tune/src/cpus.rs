@@ -51,7 +51,7 @@ pub fn mask(text: &str) -> Option<Cpus> {
     Some(cpus)
 }
 
-/// Writes `0-3,8`.
+/// Writes a list of CPUs as the kernel does, `0-3,8`.
 pub fn to_list(cpus: &Cpus) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &cpu in cpus {
@@ -62,9 +62,12 @@ pub fn to_list(cpus: &Cpus) -> String {
     }
     let written: Vec<String> = runs
         .into_iter()
-        .map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
         })
         .collect();
     written.join(",")
@@ -88,7 +91,7 @@ pub fn to_mask(cpus: &Cpus) -> String {
 /// Which CPUs there are, and how they share cores, caches and memory.
 #[derive(Debug, Default)]
 pub struct Topology {
-    /// The CPUs that run.
+    /// The CPUs that are online.
     pub online: Cpus,
     /// One set per physical core; empty if the machine does not say.
     pub cores: BTreeSet<Cpus>,

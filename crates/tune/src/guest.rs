@@ -16,13 +16,13 @@ const ARENA: u64 = 64 << 20;
 /// A process, read once.
 #[derive(Debug)]
 pub struct Guest {
-    /// Its number.
+    /// The id of the process.
     pub pid: i32,
-    /// Its name.
+    /// The name of the process (`comm`).
     pub comm: String,
     /// When it started, in clock ticks after boot: with the PID it names the process for good.
     pub started: u64,
-    /// Its threads.
+    /// The ids of its threads.
     pub threads: Vec<String>,
     /// The CPUs it may run on.
     pub allowed: Cpus,
@@ -36,7 +36,7 @@ pub struct Guest {
 /// What a process has open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors {
-    /// How many.
+    /// How many there are.
     pub count: usize,
     /// Numbers and inodes of sockets.
     pub sockets: Vec<(i32, u32)>,
@@ -44,7 +44,7 @@ pub struct Descriptors {
     pub epolls: Vec<i32>,
 }
 
-/// Who answers malloc.
+/// The library that answers malloc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allocator {
     /// glibc's own.
@@ -59,12 +59,13 @@ impl Guest {
     /// Opens it.
     pub fn open(tree: &Tree, pid: i32) -> Result<Self, Cannot> {
         let base = format!("/proc/{pid}");
-        let status =
-            tree.read(&format!("{base}/status"))
-                .map_err(|cannot| match cannot.is_missing() {
-                    true => Cannot::Missing(format!("process {pid}")),
-                    false => cannot,
-                })?;
+        let status = tree.read(&format!("{base}/status")).map_err(|cannot| {
+            if cannot.is_missing() {
+                Cannot::Missing(format!("process {pid}"))
+            } else {
+                cannot
+            }
+        })?;
         let stat = tree.read(&format!("{base}/stat"))?;
         let threads = tree.list(&format!("{base}/task"))?;
         let last_cpus = threads
@@ -111,7 +112,7 @@ impl Guest {
             .map(str::trim)
     }
 
-    /// What it has open.
+    /// Returns what it has open.
     pub fn descriptors(&self, tree: &Tree) -> Result<&Descriptors, Cannot> {
         let read = || {
             let numbers = tree.list(&self.file("fd"))?;
@@ -164,7 +165,7 @@ impl Guest {
         maps.map(String::as_str).map_err(Clone::clone)
     }
 
-    /// Who answers malloc.
+    /// Returns the library that answers malloc.
     pub fn allocator(&self, tree: &Tree) -> Result<Allocator, Cannot> {
         let maps = self.maps(tree)?;
         let files: BTreeSet<&str> = maps

@@ -26,7 +26,7 @@ pub struct Interrupt {
 /// All numbered interrupts.
 pub type Interrupts = BTreeMap<u32, Interrupt>;
 
-/// Reads them.
+/// Reads the interrupts of a machine.
 pub fn read(tree: &Tree) -> Result<Interrupts, Cannot> {
     Ok(parse(&tree.read("/proc/interrupts")?))
 }

@@ -26,29 +26,29 @@ use crate::setting::Setting;
 /// The format's version.
 const VERSION: u32 = 1;
 const ENDING: &str = "journal";
-/// No journal of ours is longer; what is, was not written by us.
+/// The longest journal that is read, in bytes. lancet writes none that is longer.
 const LONGEST: u64 = 64 << 20;
 
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file system said no.
+    /// A file could not be read or written.
     #[error("{}: {error}", path.display())]
     Io {
-        /// On which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the system call.
         error: io::Error,
     },
-    /// Another lancet is at work.
+    /// Another lancet holds the lock of the directory, whose path this is.
     #[error("another lancet tune is changing settings (it holds {})", .0.display())]
     Busy(PathBuf),
-    /// It is no journal, or a damaged one.
+    /// A line of the file is not one of a journal.
     #[error("{}:{line}: not a line of a lancet journal", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The line.
+        /// The number of the line, from 1.
         line: usize,
     },
 }
@@ -58,12 +58,12 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> JournalError {
     move |error| JournalError::Io { path, error }
 }
 
-/// What must be the same for the saved values to mean anything.
+/// Where values were saved. They mean something only in the same boot and the same network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The boot's random id.
+pub struct Origin {
+    /// The id of the boot, /proc/sys/kernel/random/boot_id.
     pub boot: String,
-    /// The network namespace.
+    /// The name of the network namespace, or with `--root` the path of the tree.
     pub network: String,
 }
 
@@ -71,23 +71,23 @@ pub struct Place {
 struct Head {
     journal: u32,
     #[serde(flatten)]
-    place: Place,
+    origin: Origin,
 }
 
 /// A setting, what it was, and what it is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// Its number in the journal.
+    /// The number of the step in the journal.
     pub intent: usize,
-    /// On whose behalf: a rule's id, or the key the user named.
+    /// The id of the rule that proposed it, or the key that the user named.
     pub rule: String,
-    /// What is written to.
+    /// The setting that is written.
     pub setting: Setting,
-    /// Which thing of that name, where names are used again.
+    /// Tells the device or process from a later one of the same name.
     pub identity: Option<String>,
-    /// What it read before, to the byte.
+    /// The text that the setting read before, to the byte.
     pub before: String,
-    /// What is written; nothing for the other half of a pair, which is only remembered.
+    /// The value that is written; none for the other half of a pair, of which only the value before is kept.
     pub wanted: Option<String>,
 }
 
@@ -100,7 +100,7 @@ struct Done {
 /// An intent, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The intent.
+    #[allow(missing_docs)] // The name says it.
     pub intent: Intent,
     /// What was read after the write; `None` if lancet died in between.
     pub after: Option<String>,
@@ -114,7 +114,7 @@ pub struct Journals {
 }
 
 impl Journals {
-    /// Opens it, making it if it is not there.
+    /// Opens and locks the directory, making it if it is not there.
     pub fn open(directory: &Path) -> Result<Self, JournalError> {
         DirBuilder::new()
             .recursive(true)
@@ -150,8 +150,8 @@ impl Journals {
         Ok(found.into_iter().rfind(has_steps))
     }
 
-    /// Begins one.
-    pub fn begin(&self, place: Place) -> Result<Journal, JournalError> {
+    /// Begins a journal, and puts its head on disk.
+    pub fn begin(&self, origin: Origin) -> Result<Journal, JournalError> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -166,7 +166,7 @@ impl Journals {
         let mut journal = Journal { path, file };
         let head = Head {
             journal: VERSION,
-            place,
+            origin,
         };
         if let Err(error) = journal.append(&head) {
             // Nothing has been done that it would be needed for.
@@ -188,7 +188,7 @@ impl Journals {
 /// A journal that is being written.
 #[derive(Debug)]
 pub struct Journal {
-    /// Where.
+    /// The path of its file.
     pub path: PathBuf,
     file: File,
 }
@@ -204,12 +204,13 @@ impl Journal {
         self.file.sync_data().map_err(failed(&self.path))
     }
 
-    /// Puts an intent on disk. When this returns, the write may be made.
+    /// Puts an intent on disk. Only when this has returned may the setting be written, so that lancet's death at any
+    /// moment leaves a journal that can be taken back.
     pub fn intend(&mut self, intent: &Intent) -> Result<(), JournalError> {
         self.append(intent)
     }
 
-    /// Puts down what came of it.
+    /// Notes what was read after the write.
     pub fn done(&mut self, intent: usize, after: String) -> Result<(), JournalError> {
         self.append(&Done {
             done: intent,
@@ -219,7 +220,7 @@ impl Journal {
 }
 
 /// Reads a journal: where it holds (`None` if lancet died before that was on disk) and its steps.
-pub fn read(path: &Path) -> Result<(Option<Place>, Vec<Step>), JournalError> {
+pub fn read(path: &Path) -> Result<(Option<Origin>, Vec<Step>), JournalError> {
     let length = fs::metadata(path).map_err(failed(path))?;
     if !length.is_file() || length.len() > LONGEST {
         return Err(JournalError::Damaged {
@@ -229,7 +230,7 @@ pub fn read(path: &Path) -> Result<(Option<Place>, Vec<Step>), JournalError> {
     }
     let text = fs::read(path).map_err(failed(path))?;
     let text = String::from_utf8_lossy(&text);
-    let mut place = None;
+    let mut origin = None;
     let mut steps: Vec<Step> = Vec::new();
     for (at, line) in text.split_inclusive('\n').enumerate() {
         let Some(whole) = line.strip_suffix('\n') else {
@@ -245,7 +246,7 @@ pub fn read(path: &Path) -> Result<(Option<Place>, Vec<Step>), JournalError> {
             if head.journal != VERSION {
                 return Err(damaged());
             }
-            place = Some(head.place);
+            origin = Some(head.origin);
         } else if let Ok(intent) = serde_json::from_str::<Intent>(whole) {
             steps.push(Step {
                 intent,
@@ -259,7 +260,7 @@ pub fn read(path: &Path) -> Result<(Option<Place>, Vec<Step>), JournalError> {
             step.ok_or_else(damaged)?.after = Some(done.after);
         }
     }
-    Ok((place, steps))
+    Ok((origin, steps))
 }
 
 #[cfg(test)]
@@ -288,18 +289,18 @@ mod tests {
     fn cut_anywhere_it_is_still_read() {
         let directory = scratch("cut");
         let journals = Journals::open(&directory).unwrap();
-        let place = Place {
+        let origin = Origin {
             boot: "b".into(),
             network: "n".into(),
         };
-        let mut journal = journals.begin(place.clone()).unwrap();
+        let mut journal = journals.begin(origin.clone()).unwrap();
         for number in 0..2 {
             journal.intend(&intent(number)).unwrap();
             journal.done(number, "4096\n".into()).unwrap();
         }
         let whole = fs::read(&journal.path).unwrap();
         let (read_place, steps) = read(&journal.path).unwrap();
-        assert_eq!(read_place, Some(place));
+        assert_eq!(read_place, Some(origin));
         assert_eq!(steps.len(), 2);
         assert!(
             steps
@@ -334,18 +335,18 @@ mod tests {
             Err(JournalError::Busy(_))
         ));
         assert_eq!(journals.last().unwrap(), None);
-        let place = Place {
+        let origin = Origin {
             boot: String::new(),
             network: String::new(),
         };
-        let mut journal = journals.begin(place.clone()).unwrap();
+        let mut journal = journals.begin(origin.clone()).unwrap();
         let path = journal.path.clone();
         assert_eq!(journals.last().unwrap(), None, "nothing was changed");
         journal.intend(&intent(0)).unwrap();
         assert_eq!(journals.last().unwrap(), Some(path.clone()));
         // A later one that did nothing does not hide it.
         // (Its name is another as soon as the clock is.)
-        let later = || journals.begin(place.clone()).ok();
+        let later = || journals.begin(origin.clone()).ok();
         drop(std::iter::repeat_with(later).find_map(|begun| begun));
         assert_eq!(journals.last().unwrap(), Some(path.clone()));
         journals.retire(&path).unwrap();

@@ -1,8 +1,8 @@
 //! What the kernel said: the one place where some faults are told at all.
 //!
-//! It is the ring that `/dev/kmsg` and dmesg(1) show, read whole with one system call (syslog(2), SYSLOG_ACTION_READ_ALL), which
-//! works without a device file too. Below a root it is the copy that the boot or the log daemon left in `/var/log`. Each line
-//! begins with the seconds since boot; what it tells of is as old as that.
+//! It is the ring that `/dev/kmsg` and dmesg(1) show, read whole with one system call (syslog(2),
+//! SYSLOG_ACTION_READ_ALL), which works without a device file too. Below a root it is the copy that the boot or the log
+//! daemon left in `/var/log`. Each line begins with the seconds since boot; what it tells of is as old as that.
 
 use std::io;
 

@@ -27,7 +27,7 @@ use crate::sample::{Counters, Samples};
 use crate::tree::{Cannot, Tree};
 use crate::verdict::{Goal, Outcome};
 
-/// What to look at.
+/// What to look at, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// A directory that holds `/proc`, `/sys` and so on, in the place of the live machine.
@@ -44,12 +44,12 @@ pub struct Options {
     pub stop: Option<fn() -> bool>,
 }
 
-/// A machine, opened.
+/// A machine, with everything that several checks look at.
 #[derive(Debug)]
 pub struct Machine {
     /// Its files.
     pub tree: Tree,
-    /// What it is for.
+    /// What the machine is for, where the user said so.
     pub goal: Option<Goal>,
     /// The process it is about.
     pub guest: Option<Guest>,
@@ -57,9 +57,9 @@ pub struct Machine {
     pub release: String,
     /// Network devices that are up.
     pub nics: Vec<Nic>,
-    /// Counters.
+    /// Counters, read once or twice.
     pub samples: Samples,
-    /// CPUs, caches, nodes.
+    /// The CPUs with their caches and memory nodes.
     pub topology: Topology,
     /// What became of the attempt to hear process events.
     pub events: Result<Listening, Cannot>,
@@ -91,17 +91,18 @@ impl Machine {
         };
         let guest = options.pid.map(|pid| Guest::open(&tree, pid)).transpose()?;
         // Events are heard only in the first network namespace, so this comes before we leave it.
-        let events = match tree.is_live() && options.try_events {
-            true => Connector::try_out(),
-            false => Err(Cannot::NeedsLive("process events")),
+        let events = if tree.is_live() && options.try_events {
+            Connector::try_out()
+        } else {
+            Err(Cannot::NeedsLive("process events"))
         };
         let guest_files = match options.pid.filter(|_| tree.is_live()) {
             Some(pid) => mounts::of(pid),
             None => Ok(None),
         };
         let (tree, entered) = match in_network(tree, options.pid) {
-            // Of another user's process the rest can be told all the same. What is asked of its network must not be answered
-            // with ours.
+            // Of another user's process the rest can be told all the same. What is asked of its network must not be
+            // answered with ours.
             Err(why @ Cannot::Denied { .. }) => (Tree::without_network(why), None),
             other => other?,
         };
@@ -188,9 +189,10 @@ impl Machine {
 
     /// The kernel's version for a sentence.
     pub fn kernel(&self) -> String {
-        match self.release.is_empty() {
-            true => "a kernel of unknown version".into(),
-            false => format!("Linux {}", self.release),
+        if self.release.is_empty() {
+            "a kernel of unknown version".into()
+        } else {
+            format!("Linux {}", self.release)
         }
     }
 
@@ -289,9 +291,10 @@ impl Machine {
 
 /// Whether the kernel can be asked about the network it is about.
 fn live_network(tree: &Tree, what: &'static str) -> Result<(), Cannot> {
-    match tree.is_live() {
-        true => tree.network(),
-        false => Err(Cannot::NeedsLive(what)),
+    if tree.is_live() {
+        tree.network()
+    } else {
+        Err(Cannot::NeedsLive(what))
     }
 }
 

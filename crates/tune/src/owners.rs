@@ -12,9 +12,9 @@ use crate::setting::{Setting, sysctl_path};
 /// Somebody who sets it too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Who.
+    /// The program, in words.
     pub who: String,
-    /// Where the value belongs then.
+    /// Where the value is to be changed instead.
     pub instead: String,
 }
 
@@ -55,9 +55,10 @@ pub fn of(machine: &Machine, setting: &Setting, wanted: &str) -> Option<Owner> {
         return owner(format!("Kubernetes ({comm}, PID {pid})"), instead);
     }
     // The machine's files are about the machine's network; a container that has its own sets it from its own files.
-    let files = match path.starts_with("/proc/sys/net/") && machine.entered.is_some() {
-        true => machine.files().ok()?,
-        false => &machine.tree,
+    let files = if path.starts_with("/proc/sys/net/") && machine.entered.is_some() {
+        machine.files().ok()?
+    } else {
+        &machine.tree
     };
     // The last line that names the key wins at boot.
     let lines = sysctl_lines(files);
@@ -65,11 +66,12 @@ pub fn of(machine: &Machine, setting: &Setting, wanted: &str) -> Option<Owner> {
         .iter()
         .rev()
         .find(|line| sysctl_path(&line.key) == path)?;
-    match setting.same(&line.value, wanted) {
-        true => None,
-        false => owner(
+    if setting.same(&line.value, wanted) {
+        None
+    } else {
+        owner(
             format!("systemd-sysctl ({} sets it to {})", line.place, line.value),
             "change that line as well",
-        ),
+        )
     }
 }

@@ -12,7 +12,7 @@ use crate::tree::{Cannot, Tree};
 /// `/proc/net/softnet_stat` of one CPU: columns 1 to 3, hexadecimal (net/core/net-procfs.c).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Softnet {
-    /// Packets taken.
+    /// Packets that were taken.
     pub processed: u64,
     /// Packets dropped because the backlog was full.
     pub dropped: u64,
@@ -23,11 +23,11 @@ pub struct Softnet {
 /// One look at all counters that are judged.
 #[derive(Clone, Debug)]
 pub struct Counters {
-    /// Per CPU.
+    /// The counters of each CPU.
     pub softnet: Result<Vec<Softnet>, Cannot>,
     /// `TcpExt` of `/proc/net/netstat`.
     pub tcp: Result<BTreeMap<String, u64>, Cannot>,
-    /// Per interrupt.
+    /// The counters of each interrupt.
     pub interrupts: Interrupts,
     /// `statistics/NAME` per device, and the driver's own counters as `NAME`.
     pub devices: BTreeMap<(String, String), u64>,
@@ -109,32 +109,32 @@ fn ticks(text: &str) -> Option<(u64, u64)> {
     Some((after("jiffies: ")?.trim().parse().ok()?, nanos))
 }
 
-/// What a counter did.
+/// What a counter did between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It is 0: it never counted anything since boot.
     Never,
     /// It counted before, but not while we looked.
     Still {
-        /// What it stands at.
+        /// The value of the counter.
         total: u64,
     },
     /// It rose while we looked.
     By {
-        /// By so much.
+        /// The difference between the two looks.
         more: u64,
     },
     /// It is not 0, and there was no second look.
     Unwatched {
-        /// What it stands at.
+        /// The value of the counter.
         total: u64,
     },
 }
 
-/// Two looks, or one.
+/// The counters at two looks, or at one.
 #[derive(Debug)]
 pub struct Samples {
-    /// The first.
+    /// The first look.
     pub first: Counters,
     /// The second, and how long after the first.
     pub second: Option<(Counters, Duration)>,

@@ -12,74 +12,74 @@ use crate::net::qdisc::{self, Qdisc};
 use crate::process::{self, bind, limit, same_process};
 use crate::tree::{Cannot, Tree};
 
-/// Where files are that hold settings. A journal is only a file: it must not make us write anywhere else.
+/// The directories whose files are settings. A journal is only a file: it must not make us write anywhere else.
 const WRITABLE: [&str; 3] = ["/proc/sys/", "/proc/irq/", "/sys/"];
 
-/// Something the kernel lets one read and write.
+/// A setting of the kernel that can be read and written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "interface", rename_all = "kebab-case")]
 pub enum Setting {
     /// A file in /proc/sys, /proc/irq or /sys.
     File {
-        /// Which.
+        /// The path of the file on the live machine.
         path: String,
     },
     /// An offload of a network device.
     Feature {
-        /// Of which device.
+        /// The name of the device.
         device: String,
-        /// The kernel's name of it.
+        /// The kernel's name of the offload.
         name: String,
     },
     /// Interrupt moderation of a network device.
     Coalesce {
-        /// Of which device.
+        /// The name of the device.
         device: String,
-        /// Which number.
+        /// The name of the figure, as ethtool(8) writes it.
         field: String,
     },
     /// The length of a ring.
     Ring {
-        /// Of which device.
+        /// The name of the device.
         device: String,
-        /// Which number.
+        /// The name of the figure, as ethtool(8) writes it.
         field: String,
     },
     /// The number of queues.
     Channels {
-        /// Of which device.
+        /// The name of the device.
         device: String,
-        /// Which number.
+        /// The name of the figure, as ethtool(8) writes it.
         field: String,
     },
     /// The root queueing discipline.
     Qdisc {
-        /// Of which device.
+        /// The name of the device.
         device: String,
     },
     /// The soft limit of descriptors of a process.
     Descriptors {
-        /// Which.
+        /// The id of the process.
         pid: i32,
-        /// When it started, so that a later one of the same number is not meant.
+        /// When the process started, in clock ticks since boot, so that a later one of the same id is not meant.
         started: u64,
     },
     /// The CPUs the threads of a process may run on.
     Affinity {
-        /// Which.
+        /// The id of the process.
         pid: i32,
-        /// When it started.
+        /// When the process started, in clock ticks since boot.
         started: u64,
     },
 }
 
 impl Setting {
-    /// The file at a path.
+    /// Returns the setting that is the file at a path.
     pub fn file(path: impl Into<String>) -> Self {
         Self::File { path: path.into() }
     }
 
-    /// The file of a sysctl key, `net.core.somaxconn`.
+    /// Returns the setting of a sysctl key, `net.core.somaxconn`.
     pub fn sysctl(key: &str) -> Self {
         Self::file(sysctl_path(key))
     }
@@ -93,7 +93,7 @@ impl Setting {
         }
     }
 
-    /// The network device it belongs to.
+    /// Returns the network device it belongs to.
     pub fn device(&self) -> Option<&str> {
         match self {
             Self::Feature { device, .. } | Self::Qdisc { device } => Some(device),
@@ -102,13 +102,14 @@ impl Setting {
         }
     }
 
-    /// Whether each network namespace has one of its own.
+    /// Returns whether each network namespace has a value of its own.
     pub fn is_of_network(&self) -> bool {
         let sysctl = matches!(self, Self::File { path } if path.starts_with("/proc/sys/net/"));
         sysctl || self.device().is_some()
     }
 
-    /// Which thing of that name it is: interface numbers and addresses are not given out twice, names are.
+    /// Returns what tells its device or process from a later one of the same name: the number and address of an
+    /// interface are not given out twice, while its name may be.
     pub fn identity(&self, tree: &Tree) -> Option<String> {
         let base = format!("/sys/class/net/{}", self.device()?);
         let number = tree.word(&format!("{base}/ifindex")).ok()?;
@@ -116,7 +117,7 @@ impl Setting {
         Some(format!("{number} {address}"))
     }
 
-    /// The value now.
+    /// Reads the value it has now.
     pub fn read(&self, tree: &Tree) -> Result<String, Cannot> {
         if let Self::File { path } = self {
             return tree.read(path);
@@ -148,16 +149,16 @@ impl Setting {
         }
     }
 
-    /// Gives it a value, one that was read before or one of ours.
+    /// Writes a value: one that was read before, or one that a rule or the user wants.
     pub fn write(&self, tree: &Tree, value: &str) -> Result<(), Cannot> {
         if let Self::File { path } = self {
-            return match is_setting(path) {
-                true => tree.write(path, value),
-                false => Err(Cannot::Unsupported {
+            if !is_setting(path) {
+                return Err(Cannot::Unsupported {
                     what: path.clone(),
                     why: "it is no setting: they are in /proc/sys, /proc/irq and /sys".into(),
-                }),
-            };
+                });
+            }
+            return tree.write(path, value);
         }
         live(tree)?;
         let value = value.trim();
@@ -188,7 +189,7 @@ impl Setting {
         }
     }
 
-    /// Whether two values of it mean the same: the kernel writes masks in its own width, marks the chosen
+    /// Returns whether two values of it mean the same: the kernel writes masks in its own width, marks the chosen
     /// word of several, and separates numbers by tabs.
     pub fn same(&self, one: &str, other: &str) -> bool {
         let words = |text: &str| {
@@ -218,7 +219,7 @@ impl Setting {
         }
     }
 
-    /// The other half of a pair in which writing the one sets the other to 0, and 0 cannot be written:
+    /// Returns the other half of a pair in which writing the one sets the other to 0, and 0 cannot be written:
     /// `vm.dirty_bytes` and `vm.dirty_ratio` (mm/page-writeback.c).
     pub fn other_half(&self) -> Option<Self> {
         let Self::File { path } = self else {
@@ -235,13 +236,13 @@ impl Setting {
         }
     }
 
-    /// Whether the value can be written at all. The 0 of a pair's idle half cannot; it comes back when the
+    /// Returns whether the value can be written at all. The 0 of a pair's idle half cannot; it comes back when the
     /// other half is written.
     pub fn can_take(&self, value: &str) -> bool {
         self.other_half().is_none() || value.trim() != "0"
     }
 
-    /// What a person would type for it in the network of a process.
+    /// Returns the shell command that writes a value in the network of a process.
     pub fn command_in(&self, network_of: Option<i32>, value: &str) -> String {
         let command = self.command(value);
         match (network_of.filter(|_| self.is_of_network()), self) {
@@ -254,7 +255,7 @@ impl Setting {
         }
     }
 
-    /// What a person would type for it.
+    /// Returns the shell command that writes a value.
     pub fn command(&self, value: &str) -> String {
         let value = value.trim();
         match self {
@@ -299,7 +300,7 @@ impl std::fmt::Display for Setting {
     }
 }
 
-/// Whether a path is one of a setting, without steps that lead elsewhere.
+/// Returns whether a path is below one of the directories of settings, without `..` in it.
 pub fn is_setting(path: &str) -> bool {
     let inside = WRITABLE.iter().find_map(|start| path.strip_prefix(start));
     inside.is_some_and(|rest| !rest.split('/').any(|part| matches!(part, "" | "." | "..")))
@@ -331,9 +332,10 @@ pub fn chosen(text: &str) -> &str {
 }
 
 fn live(tree: &Tree) -> Result<(), Cannot> {
-    match tree.is_live() {
-        true => Ok(()),
-        false => Err(Cannot::NeedsLive("what is no file")),
+    if tree.is_live() {
+        Ok(())
+    } else {
+        Err(Cannot::NeedsLive("what is no file"))
     }
 }
 

@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use crate::descriptor::owned;
 
-/// No file we read is longer: `/proc/interrupts` of 2,000 interrupts on 256 CPUs is 6 MiB.
+/// The longest file that is read, in bytes: `/proc/interrupts` of 2,000 interrupts on 256 CPUs is 6 MiB.
 const LONGEST: u64 = 16 << 20;
 
 /// Why something could not be read, in words that can stand behind "cannot tell: ".
@@ -25,54 +25,55 @@ pub enum Cannot {
     /// The file or directory is not there.
     #[error("{0} is not there")]
     Missing(String),
-    /// We may not.
+    /// The user may not read it.
     #[error("{what} needs {right}")]
     Denied {
         /// The file or request.
         what: String,
-        /// The right it takes.
+        /// The right that is missing, in words.
         right: &'static str,
     },
-    /// What is there makes no sense.
+    /// The text is not what the file should hold.
     #[error("{what} reads `{text}`, which makes no sense")]
     Odd {
-        /// The file.
+        /// The path of the file.
         what: String,
-        /// Its beginning.
+        /// The beginning of its text.
         text: String,
     },
-    /// It asks a running kernel, and there is only a tree of files.
+    /// The question is for a running kernel, and there is only a tree of files.
     #[error("{0} can only be asked on the live machine, not below --root")]
     NeedsLive(&'static str),
-    /// The kernel or driver does not do that.
+    /// The kernel or the driver does not offer it.
     #[error("{what} is not supported ({why})")]
     Unsupported {
-        /// What was asked.
+        /// The file or request.
         what: String,
-        /// By whom it is refused.
+        /// Why it is not offered.
         why: String,
     },
-    /// Anything else.
+    /// Another error of the system.
     #[error("{what}: {why}")]
     Failed {
-        /// What was tried.
+        /// The file or request.
         what: String,
-        /// What came of it.
+        /// The text of the error.
         why: String,
     },
 }
 
 impl Cannot {
-    /// From an I/O error on `what`.
+    /// Returns the error for an I/O error on `what`.
     pub fn from_io(what: &str, error: &io::Error) -> Self {
         let what = what.to_owned();
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR | libc::ESRCH) => Self::Missing(what),
             Some(libc::EACCES | libc::EPERM) => {
                 let of_process = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-                let right = match what.strip_prefix("/proc/").is_some_and(of_process) {
-                    true => "root or the user it runs as",
-                    false => "root",
+                let right = if what.strip_prefix("/proc/").is_some_and(of_process) {
+                    "root or the user it runs as"
+                } else {
+                    "root"
                 };
                 Self::Denied { what, right }
             }
@@ -87,7 +88,7 @@ impl Cannot {
         }
     }
 
-    /// The same, but where a right is missing, which one it is.
+    /// Returns the same error, and where a right is missing, with the right that it takes.
     pub(crate) fn needing(self, right: &'static str) -> Self {
         match self {
             Self::Denied { what, .. } => Self::Denied { what, right },
@@ -95,7 +96,7 @@ impl Cannot {
         }
     }
 
-    /// For text that is not what its file should hold.
+    /// Returns the error for a text that is not what its file should hold.
     pub fn odd(what: &str, text: &str) -> Self {
         Self::Odd {
             what: what.to_owned(),
@@ -103,7 +104,7 @@ impl Cannot {
         }
     }
 
-    /// Whether the thing does not exist, as opposed to being out of reach.
+    /// Returns whether the thing does not exist, as opposed to being out of reach.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing(_))
     }
@@ -112,9 +113,9 @@ impl Cannot {
 /// The files of one machine.
 #[derive(Debug)]
 pub struct Tree {
-    /// The directory everything is below; `None` on the live machine.
+    /// The directory that stands for `/`; `None` on the live machine.
     root: Option<(PathBuf, OwnedFd)>,
-    /// A sysfs of another network namespace, in the place of `/sys`.
+    /// The sysfs of another network namespace, read in place of `/sys`.
     sys: Option<OwnedFd>,
     /// Why the network it should be about cannot be looked at.
     no_network: Option<Cannot>,
@@ -128,7 +129,7 @@ fn is_of_network(path: &str) -> bool {
 }
 
 impl Tree {
-    /// The running machine.
+    /// Returns the files of the running machine.
     pub fn live() -> Self {
         Self {
             root: None,
@@ -150,7 +151,7 @@ impl Tree {
         self.no_network.clone().map_or(Ok(()), Err)
     }
 
-    /// A tree of files.
+    /// Returns the files below a directory, which is a copy of a machine's.
     pub fn below(root: &Path) -> Result<Self, Cannot> {
         let what = root.display().to_string();
         let directory = File::open(root).map_err(|error| Cannot::from_io(&what, &error))?;
@@ -166,17 +167,17 @@ impl Tree {
         }
     }
 
-    /// From now on `/sys` is this one.
+    /// Reads this sysfs in place of `/sys` from now on.
     pub fn use_sysfs(&mut self, sys: OwnedFd) {
         self.sys = Some(sys);
     }
 
-    /// Whether this is the running machine.
+    /// Returns whether this is the running machine.
     pub fn is_live(&self) -> bool {
         self.root.is_none()
     }
 
-    /// The directory of `--root`.
+    /// Returns the directory of `--root`.
     pub fn root(&self) -> Option<&Path> {
         self.root.as_ref().map(|(path, _)| path.as_path())
     }
@@ -223,7 +224,7 @@ impl Tree {
         }
     }
 
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Cannot> {
         let failed = |error: io::Error| Cannot::from_io(path, &error);
         let file = File::from(self.open(path, libc::O_RDONLY)?);

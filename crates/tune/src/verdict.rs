@@ -19,7 +19,7 @@ pub enum Verdict {
     Obsolete,
     /// It could not be found out; the text says what it takes.
     CannotTell,
-    /// As it should be.
+    /// The setting is as it should be.
     Good,
     /// There is nothing here it could be about.
     NotApplicable,
@@ -55,9 +55,9 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
-    /// Answers soon.
+    /// Short times to answer.
     Latency,
-    /// Much per second.
+    /// Much work per second.
     Throughput,
 }
 
@@ -73,20 +73,20 @@ pub struct Evidence {
 /// One write that would change the verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What is written to.
+    /// The setting to write.
     pub setting: Setting,
-    /// What is written.
+    /// The value to write.
     pub value: String,
 }
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// The answer.
+    /// How bad it is.
     pub verdict: Verdict,
     /// The one line that says it.
     pub says: String,
-    /// What it rests on.
+    /// The values the verdict rests on, each with where it was read.
     pub evidence: Vec<Evidence>,
     /// What `--apply` would write, in this order.
     pub changes: Vec<Change>,
@@ -106,37 +106,37 @@ impl Outcome {
         }
     }
 
-    /// As it should be.
+    /// Returns the outcome that a setting is as it should be.
     pub fn good(says: impl Into<String>) -> Self {
         Self::new(Verdict::Good, says)
     }
 
-    /// Worth a thought.
+    /// Returns the outcome that a change is worth a thought.
     pub fn consider(says: impl Into<String>) -> Self {
         Self::new(Verdict::Consider, says)
     }
 
-    /// Costly.
+    /// Returns the outcome that a setting costs.
     pub fn bad(says: impl Into<String>) -> Self {
         Self::new(Verdict::Bad, says)
     }
 
-    /// Damaging.
+    /// Returns the outcome that a setting does damage.
     pub fn harmful(says: impl Into<String>) -> Self {
         Self::new(Verdict::Harmful, says)
     }
 
-    /// Of another time.
+    /// Returns the outcome that the advice is of another time.
     pub fn obsolete(says: impl Into<String>) -> Self {
         Self::new(Verdict::Obsolete, says)
     }
 
-    /// Not found out.
+    /// Returns the outcome that the verdict could not be found.
     pub fn cannot_tell(says: impl Into<String>) -> Self {
         Self::new(Verdict::CannotTell, says)
     }
 
-    /// Without an object.
+    /// Returns the outcome that the machine has nothing that the check is about.
     pub fn not_applicable(says: impl Into<String>) -> Self {
         Self::new(Verdict::NotApplicable, says)
     }

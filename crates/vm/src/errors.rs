@@ -1,32 +1,70 @@
-//! What the readers' errors have in common, whatever language they are about.
+//! What the errors of the readers have in common, whatever language they are about.
 
-/// Gives an `Error` with `Memory`, `Garbled`, `Unsupported` and `Write` its ways in.
+/// Defines the `Error` of a language: what any reader may meet, and what only this one does, which follows with the
+/// text of each. `$name` is the language as messages call it.
 macro_rules! reading_error {
-    ($error:ident, $unsupported:ident) => {
-        impl $error {
-            pub(super) fn garbled(what: &'static str, at: u64) -> $error {
-                $error::Garbled { what, at }
+    (
+        $name:literal, $unsupported:ident;
+        $($(#[$doc:meta])+ $own:ident $(($of:ty))? $({ $($(#[$field_doc:meta])+ $field:ident: $ty:ty,)+ })?,)+
+    ) => {
+        /// Why something could not be read or found.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Error {
+            /// An address is not readable.
+            Memory(crate::Fault),
+            /// What is there is not what should be there.
+            Garbled {
+                /// What should be there.
+                what: &'static str,
+                /// Its address.
+                at: u64,
+            },
+            /// Neither the program nor the library with the VM exports this symbol.
+            Symbol(&'static str),
+            /// A version or build whose memory is not known.
+            Unsupported($unsupported),
+            /// The writer that was handed in refused.
+            Write,
+            $($(#[$doc])+ $own $(($of))? $({ $($(#[$field_doc])+ $field: $ty,)+ })?,)+
+        }
+
+        impl Error {
+            pub(super) fn garbled(what: &'static str, at: u64) -> Error {
+                Error::Garbled { what, at }
             }
         }
 
-        impl core::error::Error for $error {}
+        impl core::fmt::Display for Error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self {
+                    Error::Memory(fault) => fault.fmt(f),
+                    Error::Garbled { what, at } => write!(f, "no {what} at {at:#x}"),
+                    Error::Symbol(symbol) => write!(f, "this {} does not export {symbol}", $name),
+                    Error::Unsupported(why) => why.fmt(f),
+                    Error::Write => f.write_str("the text could not be written"),
+                    own => own.explain(f),
+                }
+            }
+        }
 
-        impl From<crate::Fault> for $error {
+        impl core::error::Error for Error {}
+
+        impl From<crate::Fault> for Error {
             #[inline]
-            fn from(fault: crate::Fault) -> $error {
-                $error::Memory(fault)
+            fn from(fault: crate::Fault) -> Error {
+                Error::Memory(fault)
             }
         }
 
-        impl From<$unsupported> for $error {
-            fn from(why: $unsupported) -> $error {
-                $error::Unsupported(why)
+        impl From<$unsupported> for Error {
+            fn from(why: $unsupported) -> Error {
+                Error::Unsupported(why)
             }
         }
 
-        impl From<core::fmt::Error> for $error {
-            fn from(_: core::fmt::Error) -> $error {
-                $error::Write
+        impl From<core::fmt::Error> for Error {
+            fn from(_: core::fmt::Error) -> Error {
+                Error::Write
             }
         }
     };

@@ -20,16 +20,27 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod cut;
 mod errors;
+mod language;
 pub mod library;
 mod limits;
 mod memory;
 pub mod perl;
 pub mod php;
+mod process;
 pub mod python;
+pub mod reader;
 pub mod ruby;
 mod scalar;
+mod versions;
+mod word;
 
 pub use bytes::Text;
+pub use cut::Cut;
+pub use language::{Definer, Description, Language};
+pub use limits::Limits;
 pub use memory::{Fault, Memory};
+pub use reader::{Error, Found, Reader};
 pub use scalar::Scalar;
+pub use word::{Role, Word};

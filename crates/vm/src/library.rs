@@ -4,15 +4,7 @@
 //! name does not matter: `lib/python#` finds `/usr/lib/python3.11/json/decoder.py`, not `/srv/mylib/python3/app.py`.
 //! The marks of a VM stand in its folder.
 
-use crate::{perl, php, python, ruby};
-
-/// Of all VMs.
-const ALL: [&[&str]; 4] = [
-    ruby::LIBRARIES,
-    python::LIBRARIES,
-    perl::LIBRARIES,
-    php::LIBRARIES,
-];
+use crate::Language;
 
 /// How many bytes of `path` a mark takes, if it begins so.
 fn taken(path: &[u8], mark: &str) -> Option<usize> {
@@ -34,10 +26,14 @@ pub fn is_library(path: &[u8], marks: &[&str]) -> bool {
     names(path).any(|at| marks.iter().any(|mark| taken(&path[at..], mark).is_some()))
 }
 
-/// A library's path without the folder that libraries are in: `json/decoder.py`; whole where no mark of any VM is in it.
+/// A library's path without the folder that libraries are in: `json/decoder.py`; whole where no mark of any VM is in
+/// it.
 pub fn within(path: &str) -> &str {
     let bytes = path.as_bytes();
-    let marks = || ALL.iter().copied().flatten();
+    let marks = || {
+        let all = Language::ALL.iter();
+        all.flat_map(|language| language.description().libraries)
+    };
     let behind = |at: usize| {
         let ends = marks().filter_map(|mark| Some((taken(&bytes[at..], mark)?, mark)));
         let (length, mark) = ends.max_by_key(|(length, _)| *length)?;
@@ -56,6 +52,7 @@ pub fn within(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{perl, php, python, ruby};
 
     #[test]
     fn libraries_are_known_by_where_they_are() {

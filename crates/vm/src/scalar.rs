@@ -12,3 +12,15 @@ pub enum Scalar<T> {
     /// Something else.
     Other,
 }
+
+impl<T> Scalar<T> {
+    /// The same with its text told in another way.
+    pub(crate) fn map<U>(self, text: impl FnOnce(T) -> U) -> Scalar<U> {
+        match self {
+            Scalar::Nothing => Scalar::Nothing,
+            Scalar::Integer(number) => Scalar::Integer(number),
+            Scalar::Text(of) => Scalar::Text(text(of)),
+            Scalar::Other => Scalar::Other,
+        }
+    }
+}

@@ -1,10 +1,10 @@
-//! Hooks and lanes: what is hooked in a guest, and what the hooks say.
+//! Hooks and rings: what is hooked in a guest, and what the hooks say.
 //!
 //! ```text
 //!   guest code ─► stub ─► routine ─► enter ─► the function itself ─► leave
 //!                   │                  │                              │
 //!                   ▼                  ▼                              ▼
-//!                 Hook               Lane: a ring of records, one writer (its thread), one reader (us)
+//!                 Hook               Ring: a ring of records, one writer (its thread), one reader (us)
 //! ```
 //!
 //! Hooks and stubs stay for good: a frame of a parked fiber may return into them hours later, and what
@@ -15,7 +15,7 @@
 //! ```text
 //!   word 0   bits 0..16   length in words, this one included
 //!            bits 16..24  what it is, a [`kind`]; [`kind::BEGUN`] until it is whole
-//!            bits 32..64  where it stands in the lane, in words, cut to 32 bits: what is left there from
+//!            bits 32..64  where it stands in the ring, in words, cut to 32 bits: what is left there from
 //!                         the lap before has another number
 //! ```
 //!
@@ -25,12 +25,13 @@ mod hook;
 mod place;
 mod pool;
 mod system_call;
+pub mod ticket;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use hook::{Hook, Name, Patched, fingerprint, operand, want};
 pub use place::{
-    LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, library_line, lines, teller, told_line,
+    LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, event_line, library_line, line_policy, lines,
 };
 pub use pool::{POOL_NAME, Pool, slot};
 pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
@@ -39,31 +40,32 @@ pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Calls {
-    /// Address of the lane of each thread, by hash of its thread pointer; open addressing. 0 = none yet, [`MOVED`] = it
+    /// Address of the ring of each thread, by hash of its thread pointer; open addressing. 0 = none yet, [`MOVED`] = it
     /// stands elsewhere now.
-    pub lanes: [AtomicU64; LANES],
-    /// How many lanes were ever made: the table need not be looked through while this stands.
+    pub rings: [AtomicU64; RINGS],
+    /// How many rings were ever made: the table need not be looked through while this stands.
     pub made: AtomicU64,
-    /// Calls of threads that got no lane.
-    pub unlaned: AtomicU64,
-    /// Where in the table lanes of dead threads are looked for next.
+    /// Calls of threads that got no ring.
+    pub without_ring: AtomicU64,
+    /// Where in the table rings of dead threads are looked for next.
     pub sweep: AtomicU64,
-    /// Where lanes are made that the command shares.
+    /// Where rings are made that the command shares.
     pub pool: Pool,
-    /// The child of fork, as it is numbered in its own namespace, that has its lanes for itself now: it can be followed.
+    /// The child of fork, as it is numbered in its own namespace, that has its rings for itself now: it can be
+    /// followed.
     pub apart: AtomicU64,
-    /// Bytes of a lane's ring, a power of two.
-    pub ring: u64,
-    /// Cycles that a hook waits at most for room in its lane.
+    /// Bytes of a ring's ring, a power of two.
+    pub ring_size: u64,
+    /// Cycles that a hook waits at most for room in its ring.
     pub most_wait: u64,
     /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
     pub tid_offset: u64,
     /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
     pub tells_pointer: u64,
-    /// Ruby: where a thread's own pointer to its VM state stands from the thread pointer. PHP: the thread pointer of
-    /// the thread that runs it.
+    /// How a thread comes to its own state in the VM, where the reader's facts do not say it. If each thread keeps a
+    /// pointer to it: how far that lies from the thread pointer. If one thread alone runs scripts: its thread pointer.
     pub state_offset: u64,
-    /// A [`language`].
+    /// The number of the script's language in crate `vm`; 0 = there is no VM, or none whose lines can be told.
     pub language: u64,
     /// The facts of its reader.
     pub facts: [u64; FACTS],
@@ -73,8 +75,8 @@ pub struct Calls {
     pub r_debug: u64,
     /// What lines are looked through for: address of the words, and how many.
     pub line_tests: [u64; 2],
-    /// Which line is told, where libraries stand between it and the call: a [`teller`].
-    pub teller: u64,
+    /// Which line is told, where libraries stand between it and the call: a [`line_policy`].
+    pub line_policy: u64,
     /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
     /// (greenlet). Nothing is followed then that was not proven readable.
     pub wary: AtomicU64,
@@ -92,6 +94,13 @@ pub struct Calls {
     pub late: AtomicU64,
     /// 1 = this child is not followed: it need not wait.
     pub refused: AtomicU64,
+    /// Hooks that have panicked, ever. The first one closes the gate
+    /// ([`ControlPage::calls`](crate::ControlPage::calls)), so nothing more is recorded in its session. Written by
+    /// the agent.
+    pub panics: AtomicU64,
+    /// Not 0: time-stamp counter when a hook closed the gate, because the command had been silent for too long. The
+    /// command opens it again when it is back, and writes 0.
+    pub silenced: AtomicU64,
     /// Islands of stubs and tables of hooks, for the next attach.
     pub areas: [Area; AREAS],
 }
@@ -99,15 +108,15 @@ pub struct Calls {
 /// Words for the facts of a VM's reader.
 pub const FACTS: usize = 24;
 
-/// Threads that can have a lane.
-pub const LANES: usize = 4096;
+/// Threads that can have a ring.
+pub const RINGS: usize = 4096;
 
-/// In [`Calls::lanes`]: the lane that was here serves another thread.
+/// In [`Calls::rings`]: the ring that was here serves another thread.
 pub const MOVED: u64 = 1;
 
-/// In [`Lane::tid`]: whoever has the lane is to say who it is.
+/// In [`Ring::tid`]: whoever has the ring is to say who it is.
 pub const UNKNOWN: u32 = u32::MAX;
-/// In [`Lane::tid`]: it is being taken from a dead thread.
+/// In [`Ring::tid`]: it is being taken from a dead thread.
 pub const TAKEN: u32 = 0;
 
 /// Mappings that can be noted.
@@ -137,35 +146,21 @@ pub mod area {
     pub const PROGRAMS: u64 = 3;
 }
 
-/// Which VM gives the script's line.
-pub mod language {
-    /// None.
-    pub const NONE: u64 = 0;
-    /// Ruby.
-    pub const RUBY: u64 = 1;
-    /// Python.
-    pub const PYTHON: u64 = 2;
-    /// Perl.
-    pub const PERL: u64 = 3;
-    /// PHP.
-    pub const PHP: u64 = 4;
-}
-
-/// In [`Lane::thread`]: the thread has no thread-local storage. No address has this bit.
+/// In [`Ring::thread`]: the thread has no thread-local storage. No address has this bit.
 pub const NO_POINTER: u64 = 1 << 63;
 
-/// One thread's ring and tables. Made by the agent, found through [`Calls::lanes`].
+/// One thread's ring and tables. Made by the agent, found through [`Calls::rings`].
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Lane {
+pub struct Ring {
     /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
     /// The kernel's id of that thread, as it was last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,
-    /// Session this lane was last used in, cut to 32 bits.
+    /// Session this ring was last used in, cut to 32 bits.
     pub session: AtomicU32,
     /// Where the ring is.
-    pub ring: u64,
+    pub records: u64,
     /// Its bytes.
     pub size: u64,
     /// Words ever reserved; the writer's.
@@ -190,16 +185,18 @@ pub struct Lane {
     pub depth: AtomicU64,
     /// Not 0: a child of vfork runs as this thread, which waits for it.
     pub lent: AtomicU64,
+    /// No hook waits for room before the reader has taken so many words: a wait was in vain.
+    pub waits_from: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Lane>() <= crate::PAGE);
+const _: () = assert!(size_of::<Ring>() <= crate::PAGE);
 
-/// See [`Lane::taken`].
+/// See [`Ring::taken`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Taken(pub AtomicU64);
 
-/// Entries of a lane's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
+/// Entries of a ring's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
 /// taken only where something is counted.
 pub const COUNTS: usize = 8192;
 
@@ -212,9 +209,14 @@ pub const BUCKETS: usize = 168;
 pub struct Count {
     /// Number of the hook plus one, and of the line that is told in the upper half; 0 = empty.
     pub key: u64,
+    /// Calls that have begun.
+    pub begun: u64,
     /// Calls that have returned.
-    pub calls: u64,
-    /// Cycles of them all.
+    pub returned: u64,
+    /// Calls that have returned on another thread, as those of a coroutine may; that thread counts them. The one
+    /// figure that several threads change.
+    pub moved: u64,
+    /// Cycles of those that have returned.
     pub total: u64,
     /// The longest.
     pub longest: u64,
@@ -253,7 +255,8 @@ pub const fn bucket_start(bucket: usize) -> u64 {
 pub mod kind {
     /// Nothing: the rest of the ring.
     pub const GAP: u64 = 1;
-    /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many padded to words.
+    /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many
+    /// padded to words.
     pub const ENTRY: u64 = 2;
     /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 each of st(0) and st(1), copies.
     pub const RETURN: u64 = 3;

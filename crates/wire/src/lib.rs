@@ -1,44 +1,54 @@
-//! What the command and the agent say to each other.
+//! The memory that the command and the agent share, layout by layout.
 //!
-//! The agent is mapped into the guest from outside and never opens a file or a socket there, so
-//! everything the two sides share is memory of the guest: the command reads and writes it through
-//! `/proc/PID/mem`, the agent with plain loads and stores.
+//! The agent opens no file and no socket in the guest. The command reads and writes the guest's memory through
+//! `/proc/PID/mem`, the agent reads and writes the same memory with plain loads and stores. One mapping is shared as a file
+//! too: the pool, a memfd in which rings lie ([`calls::Pool`]), so that what they hold can be read when the guest is gone.
 //!
 //! ```text
-//!   guest memory, one mapping made by crate `process`
-//!   ┌──────────────┐ r--  Header       who is here: magic, versions, where the rest is
-//!   ├──────────────┤ r--  agent image: constants
-//!   ├──────────────┤ r-x               code
-//!   ├──────────────┤ rw-               data: Config, Ledger
-//!   ├──────────────┤ rw-  Board        one page, MADV_WIPEONFORK: a child finds zeros
+//!   guest memory, one mapping made by crate `inject`
+//!   ┌──────────────┐ r--  Header        magic, versions, where the rest is
+//!   ├──────────────┤ r--  agent image   constants
+//!   ├──────────────┤ r-x                code
+//!   ├──────────────┤ rw-                data: Config, Ledger, Calls
+//!   ├──────────────┤ rw-  ControlPage   one page, MADV_WIPEONFORK: a child finds zeros
 //!   └──────────────┘
-//!   elsewhere, mapped by the agent when it needs them: segments of sites, frames, kinds, text
+//!   mapped by the agent when it needs them     mem: sites, frames, kinds, text    calls: rings that found no room in the pool
+//!   mapped by the command                      calls: the pool, Hooks, programs of what to copy, islands of stubs
+//!   changed by the command                     calls: the first bytes of each hooked function, until the command leaves
 //! ```
 //!
-//! The one definition of every shared layout is this crate; [`VERSION`] changes with any of them and
-//! is checked at each attach.
+//! | module | who writes | who reads |
+//! |---|---|---|
+//! | `control_page` | each field says so | both |
+//! | `ruby` | the command, as part of `Config` | the agent |
+//! | `ledger`, `slots` | the agent | the command |
+//! | `calls`: `Calls`, `Hook` | the command; counters the agent | both |
+//! | `calls`: `Ring`, records, `Count` | the agent; `Ring::taken` the command | the command |
+//! | `notices` | the agent fills a slot, the command frees it | both |
+//!
+//! The one definition of every shared layout is this crate; [`VERSION`] changes with any of them and is checked at each
+//! attach. What the command reads here was written in a guest, so it is input: nothing in it may be trusted.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub mod arrival;
-pub mod board;
 pub mod calls;
+pub mod control_page;
 pub mod ledger;
 pub mod notices;
+pub mod ruby;
 pub mod slots;
 
-pub use arrival::Arrival;
-pub use board::{Board, Config, Farewell, Header, Reply, Request, State};
+pub use control_page::{Config, ControlPage, Farewell, Header, Reply, Request, State};
 pub use ledger::{Collection, Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
 pub use slots::SlotPath;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";
 
-/// Page size of Linux on x86-64; the [`Board`] fills one page.
+/// Page size of Linux on x86-64; the [`ControlPage`] fills one page.
 pub const PAGE: usize = 4096;

@@ -1,16 +1,16 @@
-//! What a thread of the guest says at once, beside its lane, and mostly waits to be heard: the process ends, it runs
+//! What a thread of the guest says at once, beside its ring, and mostly waits to be heard: the process ends, it runs
 //! another program, it has a child, its VM begins with the script, an IFUNC has picked its function.
 //!
 //! ```text
 //!   thread                                   command
 //!   takes a free slot, fills it
-//!   state = its number ────────────────────► sees that `Board::news` has changed, reads the slots
+//!   state = its number ────────────────────► sees that `ControlPage::news` has changed, reads the slots
 //!   waits while state is that number         does what is to be done
 //!   goes on ◄─────────────────────────────── state = FREE
 //! ```
 //!
-//! A thread that has waited for too long takes its notice back. The slots lie in the board, so a child has none of its
-//! parent's.
+//! A thread that has waited for too long takes its notice back. The slots lie in the control page, so a child has
+//! none of its parent's.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

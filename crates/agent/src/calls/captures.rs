@@ -5,58 +5,69 @@
 //!   address   bytes (32 bits)   the bytes, padded to whole words   …
 //! ```
 
-use super::lane::Record;
+use super::hooked::{Hooked, Outcome};
 use super::places;
-use super::values::{Cut, Proven, Word};
+use super::record::Record;
+use super::values::Proven;
 use capture::{Guest, Limits, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
-use vm::Memory;
+use vm::{Cut, Memory};
+
+/// Containers within containers that are shown.
+const DEPTH: u8 = 2;
+/// Arguments of a call that are shown.
+const ARGUMENTS: u64 = 16;
 
 // `Source::Callers` is where the frame says.
 const _: () =
     assert!(size_of::<Frame>() - core::mem::offset_of!(Frame, rbp) == capture::CALLERS as usize);
 
-/// The registers of a call whose stack arguments begin at `stack`.
+/// The registers of a call, as crate `capture` wants them.
 #[inline]
-pub fn registers(frame: &Frame, stack: u64) -> Registers {
+pub fn registers(call: &Hooked) -> Registers {
+    let frame = call.frame;
     Registers {
         gp: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
         ],
         sse: frame.xmm.map(|xmm| xmm[0]),
-        stack,
+        stack: call.stack,
     }
 }
 
-/// Runs a program of `count` words at `at` and puts what it copies into `record` from word `from` on; where it
-/// ends. `kept` is what [`Reader::kept`](super::languages::Reader::kept) gave at the call.
-///
-/// # Safety
-/// The words are there: the command wrote them before the hook was told of them.
-pub unsafe fn copy(
-    program: [u64; 2],
-    (frame, stack): (&Frame, u64),
-    results: Option<&Results>,
-    record: &Record,
-    from: u64,
-    kept: u64,
-) -> u64 {
-    let [at, count] = program;
-    // SAFETY: the caller's promise.
-    let words = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
-    let returned = results.map(|results| Returned {
+/// Its results, likewise. Those on the x87 stack are not read.
+#[inline]
+pub fn returned(results: &Results) -> Returned {
+    Returned {
         rax: results.rax,
         rdx: results.rdx,
         sse: [results.xmm[0][0], results.xmm[1][0]],
         x87: [[0; 10]; 2],
-    });
+    }
+}
+
+/// Runs a program (address of its words, and how many) and puts what it copies into `record` from word `from` on;
+/// where it ends.
+///
+/// # Safety
+/// The words are there: the command wrote them before the hook was told of them.
+pub unsafe fn copy(
+    [at, count]: [u64; 2],
+    call: Hooked,
+    outcome: Option<Outcome>,
+    record: &Record,
+    from: u64,
+) -> u64 {
+    // SAFETY: the caller's promise.
+    let words = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
+    let returned = outcome.map(|outcome| returned(outcome.results));
     let mut copier = Copier {
         proven: Proven::new(),
-        registers: registers(frame, stack),
-        outer: [frame.rbp, frame.return_address],
+        registers: registers(&call),
+        outer: [call.frame.rbp, call.frame.return_address],
         record,
         next: from,
-        kept,
+        kept: outcome.map_or(0, |outcome| outcome.kept),
     };
     let registers = copier.registers;
     run(
@@ -121,17 +132,17 @@ impl Guest for Copier<'_> {
         // SAFETY: within the record, which is this thread's until it is ended.
         let bytes = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, room) };
         let (head, bytes) = bytes.split_at_mut(describe::HEAD);
-        let described = Word {
-            what,
-            word,
-            items: items.into(),
+        let limits = vm::Limits {
             text: text.into(),
-            registers: self.registers.gp,
-            kept: self.kept,
+            items: items.into(),
+            arguments: ARGUMENTS,
+            depth: DEPTH,
         };
+        let script = places::script();
+        let call = script.call(self.registers.gp, self.kept);
         let mut cut = Cut::new(bytes);
-        if places::reader()
-            .describe_word(described, &self.proven, &mut cut)
+        if script
+            .describe_word((what.0, word), &call, &limits, &self.proven, &mut cut)
             .is_err()
         {
             return 0;

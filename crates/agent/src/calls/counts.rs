@@ -4,64 +4,107 @@
 //! A handler may come in between any two instructions and count too, in the same table. So a row is taken, and each
 //! figure changed, by one instruction that an interrupt cannot split.
 
-use super::lane::exchange;
 use super::pool;
-use crate::store::mix;
-use crate::sys;
+use super::record::exchange;
+use crate::memory::store::mix;
+use crate::memory::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use wire::calls::{BUCKETS, COUNTS, Calls, Count, Lane, told_line};
+use wire::calls::{BUCKETS, COUNTS, Count, Ring, event_line};
 
-/// Adds a call of hook `hook` that took `ticks` to those from the line that `place` tells.
+/// Adds a call of hook `hook` that has begun and returned and took `ticks` to those from the line that `place` tells.
 #[inline]
-pub fn add((lane, calls): (&Lane, &Calls), hook: u32, place: u32, ticks: u64) {
-    let table = match lane.counts.load(Ordering::Relaxed) {
-        0 => match make(lane, calls) {
+pub fn add(ring: &Ring, hook: u32, place: u32, ticks: u64) {
+    if let Some(row) = row(ring, hook, place) {
+        begun(ring, row);
+        returned(ring, row, ticks);
+    }
+}
+
+/// The row of hook `hook` and the line that `place` tells; `None` = there is no room, and a call is counted as lost.
+#[inline]
+pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
+    let table = match ring.counts.load(Ordering::Relaxed) {
+        0 => match make(ring) {
             Some(table) => table,
-            None => return lose(lane),
+            None => {
+                lose(ring);
+                return None;
+            }
         },
         table => table,
     };
-    let key = (u64::from(hook) + 1) | (u64::from(told_line(place)) << 32);
+    let key = (u64::from(hook) + 1) | (u64::from(event_line(place)) << 32);
     let first = mix(key, 0) as usize;
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;
         // SAFETY: within the table, which is this thread's and never unmapped.
         let count = unsafe { (table as *mut Count).add(at) };
-        // SAFETY: words of that row, aligned.
-        let word = |word: *mut u64| unsafe { AtomicU64::from_ptr(word) };
-        // SAFETY: as above; only addresses are made.
-        let (row, calls, total, longest, shortest) = unsafe {
-            (
-                word(&raw mut (*count).key),
-                &raw mut (*count).calls,
-                &raw mut (*count).total,
-                word(&raw mut (*count).longest),
-                word(&raw mut (*count).shortest),
-            )
-        };
+        // SAFETY: the first word of that row, aligned.
+        let row = unsafe { AtomicU64::from_ptr(&raw mut (*count).key) };
         let mut known = row.load(Ordering::Relaxed);
         if known == 0 {
             // A handler that came in between may have taken the row.
             exchange(row, 0, key);
             known = row.load(Ordering::Relaxed);
         }
-        if known != key {
-            continue;
+        if known == key {
+            return Some(at as u64);
         }
-        let bucket = wire::calls::bucket(ticks).min(BUCKETS - 1);
+    }
+    lose(ring);
+    None
+}
+
+/// A row of a ring's table; `None` = the ring has no table (any more).
+#[inline]
+fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
+    let table = ring.counts.load(Ordering::Relaxed);
+    // The table is never unmapped, and a row is below `COUNTS`.
+    (table != 0).then(|| (table as *mut Count).wrapping_add(row as usize % COUNTS))
+}
+
+/// A call of a row that this thread has taken begins.
+#[inline]
+pub fn begun(ring: &Ring, row: u64) {
+    if let Some(count) = at(ring, row) {
         // SAFETY: within the row.
         unsafe {
-            asm!("add qword ptr [{}], 1", in(reg) calls, options(nostack));
-            asm!("add [{}], {}", in(reg) total, in(reg) ticks, options(nostack));
-            let bucket = (&raw mut (*count).buckets).cast::<u32>().add(bucket);
-            asm!("add dword ptr [{}], 1", in(reg) bucket, options(nostack));
+            asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).begun, options(nostack));
         }
-        replace(longest, ticks, |known| known < ticks);
-        replace(shortest, ticks, |known| known == 0 || known > ticks);
-        return;
     }
-    lose(lane)
+}
+
+/// A call that this thread has counted as begun in that row has returned after so many cycles.
+#[inline]
+pub fn returned(ring: &Ring, row: u64, ticks: u64) {
+    let Some(count) = at(ring, row) else {
+        return;
+    };
+    let bucket = wire::calls::bucket(ticks).min(BUCKETS - 1);
+    // SAFETY: within the row, words aligned.
+    let (longest, shortest) = unsafe {
+        asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).returned, options(nostack));
+        asm!("add [{}], {}", in(reg) &raw mut (*count).total, in(reg) ticks, options(nostack));
+        let bucket = (&raw mut (*count).buckets).cast::<u32>().add(bucket);
+        asm!("add dword ptr [{}], 1", in(reg) bucket, options(nostack));
+        (
+            AtomicU64::from_ptr(&raw mut (*count).longest),
+            AtomicU64::from_ptr(&raw mut (*count).shortest),
+        )
+    };
+    replace(longest, ticks, |known| known < ticks);
+    replace(shortest, ticks, |known| known == 0 || known > ticks);
+}
+
+/// A call that another thread has counted as begun in that row has returned on this one, which counts it in its own
+/// table.
+#[cold]
+pub fn moved(ring: &Ring, row: u64) {
+    if let Some(count) = at(ring, row) {
+        // SAFETY: a word of that row, aligned, which is changed by this instruction alone.
+        unsafe { AtomicU64::from_ptr(&raw mut (*count).moved) }.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[inline]
@@ -75,32 +118,17 @@ fn replace(figure: &AtomicU64, by: u64, worse: impl Fn(u64) -> bool) {
 }
 
 #[cold]
-fn lose(lane: &Lane) {
-    lane.uncounted.fetch_add(1, Ordering::Relaxed);
+fn lose(ring: &Ring) {
+    ring.uncounted.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cold]
-fn make(lane: &Lane, calls: &Calls) -> Option<u64> {
-    let table = match pool::holds(calls, core::ptr::from_ref(lane).addr() as u64) {
+fn make(ring: &Ring) -> Option<u64> {
+    let table = match pool::holds(core::ptr::from_ref(ring).addr() as u64) {
         // The slot ends with it.
-        true => lane.ring + lane.size,
+        true => ring.records + ring.size,
         false => sys::map((COUNTS * size_of::<Count>()) as u64)?,
     };
-    lane.counts.store(table, Ordering::Release);
+    ring.counts.store(table, Ordering::Release);
     Some(table)
-}
-
-/// Empties a lane's table.
-pub fn forget(lane: &Lane) {
-    let table = lane.counts.load(Ordering::Relaxed);
-    for at in 0..if table == 0 { 0 } else { COUNTS } {
-        // SAFETY: as in `add`. Pages that nothing was counted in stay untouched.
-        unsafe {
-            let count = (table as *mut Count).add(at);
-            if (*count).key != 0 {
-                core::ptr::write_bytes(count, 0, 1);
-            }
-        }
-    }
-    lane.uncounted.store(0, Ordering::Relaxed);
 }

@@ -7,14 +7,15 @@
 //! Where the nearest frame is a library's, the line is that of the application: frames are looked at from there outward until
 //! one is none. Which is a library's is decided once for each line, so a frame that is skipped costs a look into the table.
 
-use super::lane::{Record, has_block};
-use super::languages::{Reader, Words};
-use super::values::Cut;
-use crate::store::mix;
+use super::languages::{Script, Words};
+use super::record::Record;
+use super::session;
+use super::thread::has_block;
+use crate::memory::store::mix;
 use core::sync::atomic::Ordering;
-use wire::Board;
-use wire::calls::{Calls, LONGEST_NAME, Lane, MOST_LINES, NewPlace, PLACES, Place, kind};
-use wire::calls::{lines, teller};
+use vm::Cut;
+use wire::calls::{Calls, LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, Ring, kind};
+use wire::calls::{line_policy, lines};
 
 /// Frames that are skipped at most; if all of them are of libraries, the nearest is told.
 const MOST_SKIPPED: u32 = 256;
@@ -26,50 +27,49 @@ const LIBRARY: u64 = 1 << 16;
 /// The reader does not know the number yet.
 const UNTOLD: u64 = 1 << 17;
 
-/// Made when a session begins.
-static mut READER: Reader = Reader::None;
+/// Opened when a session begins.
+static mut SCRIPT: Script = Script::NONE;
 
-/// Makes the reader of this session.
+/// Opens the script for this session.
 pub fn open(calls: &Calls) {
     // SAFETY: no hook tells calls yet.
-    unsafe { READER = Reader::open(calls) };
+    unsafe { SCRIPT = Script::open(calls) };
 }
 
-/// The reader of this session.
+/// The script that the guest runs.
 #[inline]
-pub fn reader() -> &'static Reader {
+pub fn script() -> &'static Script {
     // SAFETY: written only while no hook tells calls.
-    unsafe { &*(&raw const READER) }
+    unsafe { &*(&raw const SCRIPT) }
 }
 
 /// Who asks for a line.
 #[derive(Clone, Copy)]
 struct Asker<'a> {
-    lane: &'a Lane,
+    ring: &'a Ring,
     calls: &'a Calls,
-    board: &'a Board,
     wary: bool,
 }
 
 /// The lines of what runs on this thread ([`lines`]; 0 = none), and which tests of lines the one that is told meets.
 #[inline]
-pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> (u32, u32) {
-    if !has_block(lane.thread.load(Ordering::Relaxed)) {
+pub fn current(ring: &Ring) -> (u32, u32) {
+    if !has_block(ring.thread.load(Ordering::Relaxed)) {
         return (0, 0);
     }
+    let calls = session::calls();
     let asker = Asker {
-        lane,
+        ring,
         calls,
-        board,
         wary: calls.wary.load(Ordering::Relaxed) != 0,
     };
-    let Some(place) = reader().place(asker.wary) else {
+    let Some(place) = script().place(asker.wary) else {
         return (0, 0);
     };
     let Some(nearest) = asker.known(place, None) else {
         return (0, 0);
     };
-    // SAFETY: an entry of this lane's table.
+    // SAFETY: an entry of this ring's table.
     let number = unsafe { (*nearest).number };
     match number & (LIBRARY | UNTOLD) {
         0 => ((number & NUMBER) as u32, (number >> 32) as u32),
@@ -78,13 +78,13 @@ pub fn current(lane: &Lane, calls: &Calls, board: &Board) -> (u32, u32) {
 }
 
 impl Asker<'_> {
-    /// The entry of a place in the lane's table; `None` = there is no room for it. `code`: see [`Reader::describe`].
+    /// The entry of a place in the ring's table; `None` = there is no room for it. `code`: see [`Script::describe`].
     #[inline]
     fn known(&self, place: Place, code: Option<u64>) -> Option<*mut Place> {
-        let table = self.lane.places as *mut Place;
+        let table = self.ring.places as *mut Place;
         let first = mix(place.code ^ place.witness, place.point) as usize;
         for step in 0..PLACES {
-            // SAFETY: within the lane's table.
+            // SAFETY: within the ring's table.
             let entry = unsafe { table.add((first + step) % PLACES) };
             // SAFETY: as above; a handler on this thread may write it in between, but is done with it then.
             let known = unsafe { *entry };
@@ -108,12 +108,12 @@ impl Asker<'_> {
         let mut found = 0;
         if number & LIBRARY != 0 {
             let mut skipped = 0;
-            reader().outward(self.wary, |place, code| {
+            script().outward(self.wary, |place, code| {
                 skipped += 1;
                 let Some(entry) = self.known(place, Some(code)) else {
                     return false;
                 };
-                // SAFETY: an entry of this lane's table.
+                // SAFETY: an entry of this ring's table.
                 if unsafe { (*entry).number } & LIBRARY != 0 {
                     return skipped < MOST_SKIPPED;
                 }
@@ -134,34 +134,34 @@ impl Asker<'_> {
     #[inline(never)]
     fn learn(&self, place: Place, code: Option<u64>, into: *mut Place) -> Option<*mut Place> {
         // Asked first: the number would come round.
-        if self.lane.last_place.load(Ordering::Relaxed) >= MOST_LINES {
+        if self.ring.last_place.load(Ordering::Relaxed) >= MOST_LINES {
             return None;
         }
         let words = self.words(place, code)?;
-        let number = self.lane.last_place.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.ring.last_place.fetch_add(1, Ordering::Relaxed) + 1;
         let bits = bits(self.calls, &words);
-        let library = match self.calls.teller & 0xffff_ffff {
-            teller::NEAREST => false,
-            teller::APPLICATION => reader().is_library(words.path()),
-            _ => u64::from(bits) & self.calls.teller >> 32 == 0,
+        let library = match self.calls.line_policy & 0xffff_ffff {
+            line_policy::NEAREST => false,
+            line_policy::APPLICATION => script().is_library(words.path()),
+            _ => u64::from(bits) & self.calls.line_policy >> 32 == 0,
         };
         let noted = if library { LIBRARY | UNTOLD } else { UNTOLD };
         let number = u64::from(number) | u64::from(bits) << 32 | noted;
-        // SAFETY: an entry of this lane's table.
+        // SAFETY: an entry of this ring's table.
         unsafe { *into = Place { number, ..place } };
         Some(into)
     }
 
     fn words(&self, place: Place, code: Option<u64>) -> Option<Words> {
         let mut words = Words::default();
-        reader().describe(place, code, self.wary, &mut words);
+        script().describe(place, code, &mut words);
         // What was found where frames are wrong for a moment is none.
         (!self.wary || !words.path().is_empty()).then_some(words)
     }
 
     /// The number of an entry, which the reader knows from now on; 0 = it could not be told.
     fn told(&self, entry: *mut Place, code: Option<u64>) -> u64 {
-        // SAFETY: an entry of this lane's table.
+        // SAFETY: an entry of this ring's table.
         let place = unsafe { *entry };
         if place.number & UNTOLD == 0 {
             return place.number;
@@ -171,7 +171,7 @@ impl Asker<'_> {
             let (path, name) = (words.path(), words.name());
             let [path_words, name_words] = [path, name].map(|text| text.len().div_ceil(8) as u64);
             let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
-            let record = Record::begin(self.lane, self.calls, self.board, kind::PLACE, body)?;
+            let record = Record::begin(self.ring, kind::PLACE, body)?;
             let line = NewPlace {
                 number: (place.number & NUMBER) as u32,
                 line: words.line,
@@ -210,22 +210,4 @@ fn bits(calls: &Calls, words: &Words) -> u32 {
     // SAFETY: the command wrote the words before it said where they are.
     let tests = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
     capture::condition::line_bits(tests, text.get(..length).unwrap_or_default())
-}
-
-/// Forgets a lane's lines.
-pub fn forget(lane: &Lane) {
-    // A number is taken before anything is written.
-    if lane.last_place.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    for at in 0..PLACES {
-        // SAFETY: within the lane's table. Pages that nothing was noted in stay untouched.
-        unsafe {
-            let place = (lane.places as *mut Place).add(at);
-            if (*place).code != 0 {
-                place.write(Place::default());
-            }
-        }
-    }
-    lane.last_place.store(0, Ordering::Relaxed);
 }

@@ -1,13 +1,15 @@
-//! Probes in mid-function: around system calls (`system_calls`); and USDT, told like a call that returns at once, with the probe's
-//! arguments as its own.
+//! Probes in mid-function: around system calls (`system_calls`); and USDT, recorded like a call that returns at once,
+//! with the probe's arguments as its own.
 
+use super::events::RETURN_WORDS;
+use super::hooked::{Hooked, as_call, wanted};
+use super::record::Record;
 use super::values::Proven;
-use super::{RETURN_WORDS, asked_for, counts, lane, stack_of, system_calls, tell_call};
-use crate::sys;
-use lane::Record;
-use routine::frame::{Frame, ProbeFrame};
+use super::{counts, events, ring, selection, system_calls};
+use crate::memory::sys;
+use routine::frame::ProbeFrame;
 use vm::Memory;
-use wire::calls::{Calls, Hook, Return, kind, operand, want};
+use wire::calls::{Hook, Return, Ring, kind, operand, want};
 
 /// A thread passes a probe.
 ///
@@ -19,12 +21,9 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         let frame = &*frame;
         (frame, &*frame.descriptor.cast::<Hook>())
     };
-    // SAFETY: the command changes it while threads run; an aligned word is read whole.
-    let wanted = unsafe { (&raw const hook.want).read_volatile() };
-    // SAFETY: written before the gate was opened.
-    let calls = unsafe { &*(&raw const super::CALLS) };
+    let wanted = wanted(hook);
     if wanted & want::BACK != 0 {
-        return tell_back(calls, hook, frame);
+        return after_vfork(hook, frame);
     }
     if wanted & (want::SYSTEM_CALL | want::SYSTEM_RETURN) != 0 {
         return match wanted & want::SYSTEM_CALL {
@@ -32,7 +31,7 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
             _ => system_calls::begins(hook, frame),
         };
     }
-    if wanted & want::TOLD == 0 {
+    if wanted & want::EVENTS == 0 {
         return;
     }
     // A probe that is only counted needs none, and to read one may cost a system call.
@@ -40,75 +39,48 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         want::COUNT => [0; operand::MOST],
         _ => arguments(hook, frame),
     };
-    let told = as_call(hook, arguments, 0, hook.place);
-    let Some((lane, place)) = asked_for(calls, hook, (&told, stack_of(&told)), wanted) else {
+    let frame = as_call(hook, arguments, 0, hook.place);
+    let call = Hooked::new(hook, wanted, &frame);
+    let Some((ring, lines)) = selection::at_call(call) else {
         return;
     };
     if wanted & want::COUNT != 0 {
-        return counts::add((lane, calls), hook.number as u32, place, 0);
+        return counts::add(ring, hook.number as u32, lines, 0);
     }
-    let which = hook.number | u64::from(place) << 32;
-    tell_call(
-        (lane, calls),
-        hook,
-        (&told, stack_of(&told)),
-        which,
-        wanted,
-        sys::ticks(),
-    );
-    tell_return(lane, calls, hook, &told, wanted);
-}
-
-/// What a probe tells as if it were a call of a function, by a caller with that frame pointer and at that place.
-#[inline]
-pub fn as_call(hook: &Hook, arguments: [u64; 6], rbp: u64, return_address: u64) -> Frame {
-    let [rdi, rsi, rdx, rcx, r8, r9] = arguments;
-    Frame {
-        xmm: [[0; 2]; 8],
-        rdi,
-        rsi,
-        rdx,
-        rcx,
-        r8,
-        r9,
-        rax: 0,
-        r10: 0,
-        ticket: [0; 3],
-        original: hook.original,
-        descriptor: core::ptr::from_ref(hook).cast(),
-        r11: 0,
-        rbp,
-        return_address,
+    let which = events::which(hook.number, lines);
+    if events::call(ring, call, which, sys::ticks()) {
+        returned(ring, call);
+    } else if call.wants(want::RETURN) {
+        events::lose_return(ring);
     }
 }
 
 /// `vfork` goes on: first in the child, in its parent's memory and with its thread pointer, then in the parent.
-fn tell_back(calls: &Calls, hook: &Hook, frame: &ProbeFrame) {
+fn after_vfork(hook: &Hook, frame: &ProbeFrame) {
     /// What the kernel returns from here on is an error.
     const ERRORS: u64 = -4095i64 as u64;
     const RSP: usize = 4;
-    let board = &crate::BOARD;
-    let Some(lane) = lane::mine(calls, board) else {
+    let Some(ring) = ring::mine() else {
         return;
     };
     let (result, pid) = (frame.registers[0], sys::process_id());
     if result == 0
-        && let Some(record) = Record::begin(lane, calls, board, kind::FORK, 2)
+        && let Some(record) = Record::begin(ring, kind::FORK, 2)
     {
         record.word(0, u64::from(pid));
         record.word(1, sys::ticks());
         record.end();
     }
-    // The lane is the parent's, and knows nothing of another thread at its address.
-    let Some(record) = Record::begin(lane, calls, board, kind::THREAD, 1) else {
+    // The ring is the parent's, and knows nothing of another thread at its address.
+    let Some(record) = Record::begin(ring, kind::THREAD, 1) else {
         return;
     };
     record.word(0, u64::from(sys::thread_id()));
     record.end();
-    let Some(record) = Record::begin(lane, calls, board, kind::RETURN, RETURN_WORDS) else {
+    let Some(record) = Record::begin(ring, kind::RETURN, RETURN_WORDS) else {
         return;
     };
-    let told = Return {
+    let event = Return {
         hook: hook.number,
         ticks: sys::ticks(),
         // The return address stands on the stack again.
@@ -116,24 +88,25 @@ fn tell_back(calls: &Calls, hook: &Hook, frame: &ProbeFrame) {
         registers: [if result >= ERRORS { u64::MAX } else { result }, 0],
     };
     // SAFETY: the parts add up to the body.
-    unsafe { record.part(0, told) };
+    unsafe { record.part(0, event) };
     record.end();
 }
 
-fn tell_return(lane: &wire::calls::Lane, calls: &Calls, hook: &Hook, frame: &Frame, wanted: u64) {
-    let floats = if wanted & want::FLOATS != 0 { 2 } else { 0 };
+/// The return of a probe that was recorded as a call, at once and without results.
+fn returned(ring: &Ring, call: Hooked) {
+    let floats = if call.wants(want::FLOATS) { 2 } else { 0 };
     let body = RETURN_WORDS + floats;
-    let Some(record) = Record::begin(lane, calls, &crate::BOARD, kind::RETURN, body) else {
+    let Some(record) = Record::begin(ring, kind::RETURN, body) else {
         return;
     };
-    let told = Return {
-        hook: hook.number,
+    let event = Return {
+        hook: call.hook.number,
         ticks: sys::ticks(),
-        frame: stack_of(frame),
+        frame: call.stack,
         registers: [0; 2],
     };
     // SAFETY: the parts add up to `body`.
-    unsafe { record.part(0, told) };
+    unsafe { record.part(0, event) };
     for index in 0..floats {
         record.word(RETURN_WORDS + index, 0);
     }

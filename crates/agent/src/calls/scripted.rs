@@ -1,7 +1,7 @@
 //! Functions that the guest's VM calls by a name of the script's language: which of them, where several have their code
 //! in common (all methods of Perl's DBI do).
 
-use super::places::reader;
+use super::places::script;
 use routine::Frame;
 use wire::calls::{Hook, Name};
 
@@ -9,7 +9,7 @@ use wire::calls::{Hook, Name};
 /// wanted.
 #[inline]
 pub fn called(hook: &Hook, frame: &Frame) -> Option<(u64, u64)> {
-    Some((number(hook, frame)?, reader().kept()))
+    Some((number(hook, frame)?, script().kept()))
 }
 
 /// The number of the function.
@@ -19,7 +19,7 @@ pub fn number(hook: &Hook, frame: &Frame) -> Option<u64> {
     if count == 0 {
         return Some(hook.number);
     }
-    let identity = reader().identity([
+    let identity = script().identity([
         frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
     ]);
     // SAFETY: the command wrote so many before the hook was told of them.

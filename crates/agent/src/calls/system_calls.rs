@@ -1,22 +1,23 @@
-//! What a thread tells before a system call and behind it.
+//! What is recorded before a system call and behind it.
 //!
-//! Two probes, not one hook around it: the instruction stays in the guest's code, so nothing of ours is on the stack while the
-//! thread is in the kernel. What the second must know of the first is kept in the lane, as a ring: between the two a signal
-//! handler may make system calls of its own, and leave by longjmp.
+//! Two probes, not one hook around it: the instruction stays in the guest's code, so nothing of ours is on the stack
+//! while the thread is in the kernel. What the second must know of the first is kept in the ring, as a ring: between
+//! the two a signal handler may make system calls of its own, and leave by longjmp.
 //!
-//! A call is named by its instruction and the stack pointer. A child comes out of the second probe too: of `fork` with the gate
-//! closed; of `clone` on a stack and with a lane of its own, in which nothing is open; of `vfork` as its parent's twin, with result 0,
-//! and then it runs as the parent's thread until it is another program or gone. The lane is *lent* for so long, and what it does is not
-//! told.
+//! A call is named by its instruction and the stack pointer. A child comes out of the second probe too: of `fork`
+//! with the gate closed; of `clone` on a stack and with a ring of its own, in which nothing is open; of `vfork` as
+//! its parent's twin, with result 0, and then it runs as the parent's thread until it is another program or gone. The
+//! ring is *lent* for so long, and what it does is not recorded.
 
-use super::probes::as_call;
+use super::finish::{self, Ended};
+use super::hooked::{Hooked, Outcome, as_call, wanted};
 use super::values::Proven;
-use super::{Ended, asked_for, counts, lane, pulse, tell_call, tell_end};
-use crate::sys;
+use super::{counts, events, pulse, record, ring, selection, session, ticket};
+use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{ProbeFrame, Results};
 use vm::Memory;
-use wire::calls::{CALLED, Hook, Lane, OPEN, OpenSystemCall, SYSTEM_CALLS, want};
+use wire::calls::{CALLED, Hook, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want};
 
 // Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
 const CLONE: u64 = 56;
@@ -45,13 +46,10 @@ const R10: usize = 10;
 
 /// A thread is about to make a system call.
 pub fn begins(place: &Hook, frame: &ProbeFrame) {
-    // SAFETY: written before the gate was opened.
-    let calls = unsafe { &*(&raw const super::CALLS) };
-    let board = &crate::BOARD;
     let stack = frame.registers[RSP];
     let (number, mut arguments) = made(place, frame);
-    let session = board.calls.load(Ordering::Relaxed);
-    if lane::known(calls).is_some_and(|lane| lent(lane, session) != 0) {
+    let session = session::number();
+    if ring::known().is_some_and(|ring| lent(ring, session) != 0) {
         return;
     }
     let lends = lends(number, arguments[0]);
@@ -61,10 +59,17 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
         arguments.rotate_right(1);
         arguments[0] = number;
     }
-    let told = as_call(hook, arguments, frame.registers[RBP], place.instruction);
-    let asked = match wanted & want::TOLD {
-        0 => None,
-        _ => asked_for(calls, hook, (&told, stack), wanted),
+    let shown = as_call(hook, arguments, frame.registers[RBP], place.instruction);
+    let call = Hooked {
+        hook,
+        wanted,
+        frame: &shown,
+        stack,
+    };
+    let selected = if call.wants(want::EVENTS) {
+        selection::at_call(call)
+    } else {
+        None
     };
     let mut open = OpenSystemCall {
         instruction: place.instruction,
@@ -72,49 +77,40 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
         arguments,
         ..OpenSystemCall::NONE
     };
-    let Some((lane, line)) = asked else {
-        let lane = match lends {
-            true => lane::mine(calls, board),
-            false => lane::known(calls),
-        };
+    let Some((ring, lines)) = selected else {
+        let ring = if lends { ring::mine() } else { ring::known() };
         // What was left open at the same place must not be taken for it.
-        if let Some(lane) = lane {
-            push(lane, open);
-            lend(lane, place, lends);
+        if let Some(ring) = ring {
+            push(ring, open);
+            lend(ring, place, lends);
         }
         return;
     };
-    let at = u64::from(line) << 32;
     open.hook = core::ptr::from_ref(hook).addr() as u64;
-    open.ticket = u64::from(session) | at;
+    open.ticket = events::which(session.into(), lines);
     let ends = matches!(number, EXIT | EXIT_GROUP);
+    let mut told = true;
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
-        let which = hook.number | at;
-        tell_call(
-            (lane, calls),
-            hook,
-            (&told, stack),
-            which,
-            wanted,
-            sys::ticks(),
-        );
+        let which = events::which(hook.number, lines);
+        told = events::call(ring, call, which, sys::ticks());
         // With the process goes its memory.
         match number {
-            EXIT_GROUP => lane::drain(lane, board, calls.patience),
-            EXECVE | EXECVEAT => lane::drain(lane, board, calls.most_wait),
+            EXIT_GROUP => record::drain(ring, session::calls().patience),
+            EXECVE | EXECVEAT => record::drain(ring, session::calls().most_wait),
             _ => {}
         }
     }
     if ends {
         if wanted & (want::COUNT | want::HELD) == want::COUNT {
-            counts::add((lane, calls), hook.number as u32, line, 0);
+            counts::add(ring, hook.number as u32, lines, 0);
         }
         return;
     }
-    open.began = sys::ticks();
-    pulse::look(board, open.began);
-    push(lane, open);
-    lend(lane, place, lends);
+    let now = sys::ticks();
+    pulse::look(now);
+    open.began = if told { now } else { ticket::UNTOLD };
+    push(ring, open);
+    lend(ring, place, lends);
 }
 
 /// It comes back from one; or it is a child that does.
@@ -125,20 +121,18 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     if result == 0 && makes_child {
         return;
     }
-    // SAFETY: written before the gate was opened.
-    let calls = unsafe { &*(&raw const super::CALLS) };
-    let Some(lane) = lane::known(calls) else {
+    let Some(ring) = ring::known() else {
         return;
     };
-    let session = crate::BOARD.calls.load(Ordering::Relaxed);
-    let lent = lent(lane, session);
+    let session = session::number();
+    let lent = lent(ring, session);
     if lent != 0 {
         if lent != place.instruction || result == 0 {
             return;
         }
-        lane.lent.store(0, Ordering::Relaxed);
+        ring.lent.store(0, Ordering::Relaxed);
     }
-    let Some(open) = take(lane, place.instruction, frame.registers[RSP]) else {
+    let Some(open) = take(ring, place.instruction, frame.registers[RSP]) else {
         return;
     };
     if open.hook == 0 || open.ticket as u32 != session {
@@ -146,7 +140,13 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     }
     // SAFETY: hooks are never freed.
     let hook = unsafe { &*(open.hook as *const Hook) };
-    let told = as_call(
+    if open.began == ticket::UNTOLD {
+        if wanted(hook) & want::RETURN != 0 {
+            events::lose_return(ring);
+        }
+        return;
+    }
+    let shown = as_call(
         hook,
         open.arguments,
         frame.registers[RBP],
@@ -158,20 +158,23 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         rdx: frame.registers[RDX],
         scratch: [0; 7],
     };
-    tell_end(
-        (lane, calls),
-        hook,
-        (&told, open.stack),
-        &results,
-        Ended {
-            number: hook.number,
-            place: (open.ticket >> 32) as u32,
+    finish::finish(Ended {
+        call: Hooked {
+            hook,
             wanted: wanted(hook),
-            began: open.began,
-            now,
+            frame: &shown,
+            stack: open.stack,
+        },
+        ring,
+        number: hook.number,
+        lines: (open.ticket >> 32) as u32,
+        outcome: Outcome {
+            results: &results,
             kept: 0,
         },
-    );
+        began: open.began,
+        now,
+    });
 }
 
 /// The hook of a number.
@@ -197,12 +200,6 @@ fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
     own.or_else(|| at(SYSTEM_CALLS))
 }
 
-#[inline]
-fn wanted(hook: &Hook) -> u64 {
-    // SAFETY: the command changes it while threads run; an aligned word is read whole.
-    unsafe { (&raw const hook.want).read_volatile() }
-}
-
 /// Its number and its arguments.
 #[inline]
 fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
@@ -218,30 +215,30 @@ fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
 }
 
 /// Notes a call as open. Room first: a handler that comes in between uses what is above.
-fn push(lane: &Lane, open: OpenSystemCall) {
-    let at = lane.depth.load(Ordering::Relaxed);
-    lane.depth.store(at + 1, Ordering::Relaxed);
+fn push(ring: &Ring, open: OpenSystemCall) {
+    let at = ring.depth.load(Ordering::Relaxed);
+    ring.depth.store(at + 1, Ordering::Relaxed);
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
-    // SAFETY: of this thread's own lane.
-    unsafe { slot(lane, at).write_volatile(open) };
+    // SAFETY: of this thread's own ring.
+    unsafe { slot(ring, at).write_volatile(open) };
 }
 
 /// The call that is open there; those within it will not return.
-fn take(lane: &Lane, instruction: u64, stack: u64) -> Option<OpenSystemCall> {
-    let depth = lane.depth.load(Ordering::Relaxed);
+fn take(ring: &Ring, instruction: u64, stack: u64) -> Option<OpenSystemCall> {
+    let depth = ring.depth.load(Ordering::Relaxed);
     for back in 1..=depth.min(OPEN as u64) {
         // SAFETY: as in `push`.
-        let open = unsafe { slot(lane, depth - back).read_volatile() };
+        let open = unsafe { slot(ring, depth - back).read_volatile() };
         if open.instruction == instruction && open.stack == stack {
-            lane.depth.store(depth - back, Ordering::Relaxed);
+            ring.depth.store(depth - back, Ordering::Relaxed);
             return Some(open);
         }
     }
     None
 }
 
-fn slot(lane: &Lane, at: u64) -> *mut OpenSystemCall {
-    let first = lane.system_calls.get().cast::<OpenSystemCall>();
+fn slot(ring: &Ring, at: u64) -> *mut OpenSystemCall {
+    let first = ring.system_calls.get().cast::<OpenSystemCall>();
     first.wrapping_add(at as usize % OPEN)
 }
 
@@ -261,16 +258,16 @@ fn lends(number: u64, argument: u64) -> bool {
     flags & WAITS != 0
 }
 
-/// The system call whose child runs as this lane's thread; 0 = none does. That of a session before this one is over.
-fn lent(lane: &Lane, session: u32) -> u64 {
-    match lane.session.load(Ordering::Relaxed) == session {
-        true => lane.lent.load(Ordering::Relaxed),
+/// The system call whose child runs as this ring's thread; 0 = none does. That of a session before this one is over.
+fn lent(ring: &Ring, session: u32) -> u64 {
+    match ring.session.load(Ordering::Relaxed) == session {
+        true => ring.lent.load(Ordering::Relaxed),
         false => 0,
     }
 }
 
-fn lend(lane: &Lane, place: &Hook, lends: bool) {
+fn lend(ring: &Ring, place: &Hook, lends: bool) {
     if lends {
-        lane.lent.store(place.instruction, Ordering::Relaxed);
+        ring.lent.store(place.instruction, Ordering::Relaxed);
     }
 }

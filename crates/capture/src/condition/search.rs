@@ -1,9 +1,9 @@
-//! Whether a text, which comes in pieces, is or holds what is sought.
+//! Whether a text, which comes in chunks, is or holds what is sought.
 
 use super::{How, LONGEST_SOUGHT, PAGE};
 
 /// Read at once.
-const PIECE: usize = 256;
+const CHUNK: usize = 256;
 
 /// What is sought, and how long it is.
 pub(super) struct Literal {
@@ -61,7 +61,7 @@ impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
     }
 }
 
-/// Whether a text that comes in pieces, the last of them empty, is as it is to be. One that cannot be read is not.
+/// Whether a text that comes in chunks, the last of them empty, is as it is to be. One that cannot be read is not.
 pub(super) fn search(
     how: How,
     sought: &Literal,
@@ -76,32 +76,32 @@ fn found(
     mut fetch: impl FnMut(&mut [u8]) -> Option<usize>,
 ) -> Option<bool> {
     let sought = &sought.bytes[..sought.length];
-    let mut buffer = [0; LONGEST_SOUGHT + PIECE];
-    // Bytes that were there before: of what is sought a part may end the piece.
+    let mut buffer = [0; LONGEST_SOUGHT + CHUNK];
+    // Bytes that were there before: of what is sought a part may end the chunk.
     let mut kept = 0;
     let mut seen = 0;
     loop {
-        let more = fetch(&mut buffer[kept..kept + PIECE])?;
+        let more = fetch(&mut buffer[kept..kept + CHUNK])?;
         if how.folded {
             buffer[kept..kept + more].make_ascii_lowercase();
         }
-        let piece = &buffer[..kept + more];
+        let chunk = &buffer[..kept + more];
         if how.within {
-            if contains(piece, sought) {
+            if contains(chunk, sought) {
                 return Some(true);
             }
             if more == 0 {
                 return Some(false);
             }
-            let keep = piece.len().min(sought.len().saturating_sub(1));
-            let from = piece.len() - keep;
+            let keep = chunk.len().min(sought.len().saturating_sub(1));
+            let from = chunk.len() - keep;
             buffer.copy_within(from..from + keep, 0);
             kept = keep;
         } else {
             if more == 0 {
                 return Some(seen == sought.len());
             }
-            if !sought[seen..].starts_with(piece) {
+            if !sought[seen..].starts_with(chunk) {
                 return Some(false);
             }
             seen += more;
@@ -109,10 +109,10 @@ fn found(
     }
 }
 
-fn contains(piece: &[u8], sought: &[u8]) -> bool {
+fn contains(chunk: &[u8], sought: &[u8]) -> bool {
     let Some(first) = sought.first() else {
         return true;
     };
-    let last = piece.len().saturating_sub(sought.len() - 1);
-    (0..last).any(|at| piece[at] == *first && piece[at..at + sought.len()] == *sought)
+    let last = chunk.len().saturating_sub(sought.len() - 1);
+    (0..last).any(|at| chunk[at] == *first && chunk[at..at + sought.len()] == *sought)
 }

@@ -1,4 +1,5 @@
-//! Stack clash protection: loops that touch each page on the way down. Not their steps are the frame but where they end.
+//! Stack clash protection: loops that touch each page on the way down. Not their steps are the frame but where they
+//! end.
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 

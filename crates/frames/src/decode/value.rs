@@ -5,18 +5,18 @@ use iced_x86::Register;
 /// What is known of one register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Nothing.
+    /// Nothing is known.
     Unknown,
-    /// The CFA plus this.
+    /// The CFA plus this many bytes, modulo 2^64.
     Cfa(i64),
     /// The CFA plus this, and less an amount that the code does not tell.
     Below(i64),
-    /// A number.
+    /// This number.
     Constant(i64),
 }
 
 impl Value {
-    /// After a known amount was added.
+    /// Returns the value after a known amount was added.
     pub(crate) fn plus(self, amount: i64) -> Value {
         match self {
             Value::Unknown => Value::Unknown,
@@ -55,7 +55,7 @@ impl Value {
     }
 }
 
-/// The sixteen general registers.
+/// What is known of the sixteen general registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
     registers: [Value; 16],
@@ -85,9 +85,10 @@ impl State {
     }
 
     pub(crate) fn get(&self, register: Register) -> Value {
-        match register.is_gpr64() {
-            true => self.registers[register.number()],
-            false => Value::Unknown,
+        if register.is_gpr64() {
+            self.registers[register.number()]
+        } else {
+            Value::Unknown
         }
     }
 

@@ -46,7 +46,7 @@ struct Segment {
     dumped: u64,
 }
 
-/// A core file.
+/// A core file of a process, opened.
 #[derive(Debug)]
 pub struct Core {
     file: File,
@@ -60,7 +60,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Whether the file at `path` is one.
+    /// Returns whether the file at `path` is a core file.
     pub fn is_one(path: &Path) -> bool {
         let Ok(file) = open_regular(path) else {
             return false;
@@ -84,7 +84,7 @@ impl Core {
         let file = open_regular(path).map_err(failed)?;
         let headers = program_headers(&file).map_err(malformed)?;
         let size = Bytes::size(&file);
-        let (mut segments, mut told) = (Vec::new(), Notes::default());
+        let (mut segments, mut notes_read) = (Vec::new(), Notes::default());
         let mut cut: u64 = 0;
         for header in &headers {
             let (offset, bytes) = (header.p_offset.get(LE), header.p_filesz.get(LE));
@@ -101,21 +101,21 @@ impl Core {
                 let notes = read_table(&file, offset, bytes).ok_or_else(|| {
                     malformed("its notes reach past its end: the core is cut short")
                 })?;
-                told.read(&notes);
+                notes_read.read(&notes);
             }
         }
-        if told.threads.is_empty() {
+        if notes_read.threads.is_empty() {
             return Err(malformed("no thread is noted in it").into());
         }
         segments.sort_by_key(|segment: &Segment| segment.range.start);
         let mut core = Core {
             file,
             segments,
-            mapped: told.mapped,
+            mapped: notes_read.mapped,
             opened: RefCell::default(),
-            threads: told.threads,
-            pid: told.pid,
-            command: told.command,
+            threads: notes_read.threads,
+            pid: notes_read.pid,
+            command: notes_read.command,
             lacks: Vec::new(),
         };
         if cut > 0 {
@@ -127,12 +127,12 @@ impl Core {
         Ok(core)
     }
 
-    /// The process it was.
+    /// Returns the id of the process it was.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Its command line, at most 80 bytes of it.
+    /// Returns its command line, of which a core file keeps 80 bytes at most.
     pub fn command(&self) -> &str {
         &self.command
     }
@@ -175,7 +175,8 @@ impl Core {
         Modules::of_list(files)
     }
 
-    /// Reads the stacks, with `fibers` also those that are parked. What turns out to be lacking is added to [`lacks`](Core::lacks).
+    /// Reads the stacks, with `fibers` also those that are parked. What turns out to be lacking is added to
+    /// [`lacks`](Core::lacks).
     pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
         let mut copies = Copies::default();
         for thread in self
@@ -191,9 +192,10 @@ impl Core {
             copies.add(from, &self.dumped(from..thread.mapping.end));
         }
         let vms = scripts::find(modules, &*self);
-        let (coroutines, all) = match fibers {
-            true => scripts::coroutines(&vms, &*self),
-            false => (Vec::new(), true),
+        let (coroutines, all) = if fibers {
+            scripts::coroutines(&vms, &*self)
+        } else {
+            (Vec::new(), true)
         };
         // The objects in frames are counted in copies.
         let end = |at: u64| self.around(at).end;
@@ -224,12 +226,13 @@ impl Core {
         let look = Look {
             rooms: stacks
                 .iter()
-                .map(
-                    |stack| match stack.lines.is_empty() || stack.copied.is_some() {
-                        true => Room::default(),
-                        false => room(&stack.thread),
-                    },
-                )
+                .map(|stack| {
+                    if stack.lines.is_empty() || stack.copied.is_some() {
+                        Room::default()
+                    } else {
+                        room(&stack.thread)
+                    }
+                })
                 .collect(),
             stacks,
             all,

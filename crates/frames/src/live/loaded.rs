@@ -21,12 +21,12 @@ use crate::names::readable;
 /// The table in `.eh_frame_hdr` begins here: version, three encodings, pointer, count.
 const TABLE: usize = 12;
 
-/// One file in the process.
+/// A file that a process has loaded.
 #[derive(Debug)]
 pub struct Loaded {
     /// Its path, as the process sees it.
     pub path: PathBuf,
-    /// Where it is mapped.
+    /// The addresses at which it is mapped.
     pub range: Range<u64>,
     /// What is added to an address in the file to get the one in memory.
     pub bias: u64,
@@ -45,14 +45,14 @@ enum Source {
     File(PathBuf),
 }
 
-/// A place in the code of a file.
+/// A function, and where in it an address lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     /// Its name, as people write it; `None` for one that no symbol names.
     pub name: Option<String>,
-    /// Where it begins, in memory.
+    /// The address at which it begins in the process.
     pub start: u64,
-    /// How far into it the place is.
+    /// The distance of the address from `start`, in bytes.
     pub offset: u64,
 }
 
@@ -69,7 +69,7 @@ impl Loaded {
         }
     }
 
-    /// The name of the file without its folder.
+    /// Returns the name of the file without its folder.
     pub fn name(&self) -> &str {
         self.path
             .file_name()
@@ -105,7 +105,7 @@ impl Loaded {
         }
     }
 
-    /// The address of an exported symbol.
+    /// Returns the address of an exported symbol in the process.
     pub fn exported(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
         let symbol = self.symbols(memory)?.exported(name)?;
         Some(symbol.address.wrapping_add(self.symbol_bias()))
@@ -161,7 +161,7 @@ impl Loaded {
         ranges.into_iter().map(biased).collect()
     }
 
-    /// The function that holds `address`.
+    /// Returns the function that holds `address`.
     pub fn function(&self, memory: &dyn Memory, address: u64) -> Function {
         let named = self.symbols(memory).and_then(|symbols| {
             let (name, offset) = symbols.name_at(address.wrapping_sub(self.symbol_bias()))?;
@@ -190,7 +190,7 @@ impl Loaded {
         }
     }
 
-    /// What a function without a name does.
+    /// Returns what the code of a function says of its purpose, for functions without a name.
     pub fn hints(&self, memory: &dyn Memory, start: u64) -> Hints {
         let Some(image) = self.image(memory) else {
             return Hints::default();
@@ -210,8 +210,8 @@ impl Loaded {
     }
 }
 
-/// In `.eh_frame_hdr` (LSB Core "Exception Frames"), whose table every linker writes as pairs of signed 32-bit distances
-/// from the header: the function at or before `address`, and where the next one begins.
+/// In `.eh_frame_hdr` (LSB Core "Exception Frames"), whose table every linker writes as pairs of signed 32-bit
+/// distances from the header: the function at or before `address`, and where the next one begins.
 fn search_table(image: &Image, address: u64) -> Option<(u64, Option<u64>)> {
     let header = image.headers().segment(elf::PT_GNU_EH_FRAME)?;
     let bytes = image.rest(header.address)?;
@@ -237,7 +237,7 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Those of a running process.
+    /// Finds the files of a running process.
     pub fn of_guest(pid: i32, maps: &Maps, memory: &dyn Memory) -> Result<Modules> {
         let files = Arc::new(GuestFiles::of(pid));
         let found = modules(&files, maps, memory)?;
@@ -272,7 +272,7 @@ impl Modules {
         Modules { list }
     }
 
-    /// All.
+    /// Returns all files.
     pub fn iter(&self) -> impl Iterator<Item = &Loaded> {
         self.list.iter()
     }
@@ -286,12 +286,12 @@ impl Modules {
         self.list[last].range.contains(&address).then_some(last)
     }
 
-    /// The file that `address` lies in.
+    /// Returns the number of the file that `address` lies in.
     pub fn at(&self, address: u64) -> Option<&Loaded> {
         self.number(address).map(|number| &self.list[number])
     }
 
-    /// A file by its number.
+    /// Returns a file by its number.
     pub fn get(&self, number: usize) -> Option<&Loaded> {
         self.list.get(number)
     }

@@ -17,17 +17,17 @@
 
 use std::ops::Range;
 
-use super::scripts::{Home, Script};
+use super::scripts::{Placement, Script};
 use super::stack::Line;
 
-/// Script frames that one native frame runs.
+/// Consecutive script frames that one native frame runs.
 struct Run {
     scripts: Vec<Script>,
-    home: Home,
+    placement: Placement,
 }
 
-/// Gives each run to the native frame that runs it, and comes back with those there is none for. `runner` is the code of
-/// the function that runs scripts; `whole` says that `lines` reach to the outer end.
+/// Gives each run to the native frame that runs it, and returns the script frames for which there is none. `runner` is
+/// the code of the function that runs scripts; `whole` says that `lines` reach to the outer end.
 pub(super) fn merge(
     lines: &mut [Line],
     scripts: Vec<Script>,
@@ -44,26 +44,27 @@ pub(super) fn merge(
         .collect();
     let counted = runs
         .iter()
-        .filter(|run| matches!(run.home, Home::Run | Home::End));
+        .filter(|run| matches!(run.placement, Placement::SameRun | Placement::EndsRun));
     let counted = counted.count();
-    // So many runs at the inner end have no native frame, or so many native frames no run.
-    let (excess, spare) = match whole {
-        true => (
+    // How many runs at the inner end have no native frame, and how many native frames there have no run.
+    let (excess, spare) = if whole {
+        (
             counted.saturating_sub(runners.len()),
             runners.len().saturating_sub(counted),
-        ),
-        false => (0, 0),
+        )
+    } else {
+        (0, 0)
     };
 
-    let mut homeless = Vec::new();
+    let mut unplaced = Vec::new();
     let mut number: usize = 0;
     // Functions of C are looked for from here on, but not beyond the next runner.
     let mut from = 0;
     let mut waiting: Vec<Script> = Vec::new();
     for run in runs {
-        let line = match run.home {
-            Home::Around(address) => holding(lines, address),
-            Home::Function(start) => {
+        let line = match run.placement {
+            Placement::EndsRunAround(address) => holding(lines, address),
+            Placement::NativeFunction(start) => {
                 let found = (from..lines.len())
                     .take_while(|&at| !is_runner(&lines[at]))
                     .find(|&at| {
@@ -82,7 +83,7 @@ pub(super) fn merge(
                 }
                 continue;
             }
-            Home::Run | Home::End => {
+            Placement::SameRun | Placement::EndsRun => {
                 let place = (number + spare).checked_sub(excess);
                 number += 1;
                 place.and_then(|at| runners.get(at).copied())
@@ -94,41 +95,41 @@ pub(super) fn merge(
                 lines[at].scripts.extend(scripts);
                 from = at + 1;
             }
-            None => homeless.extend(scripts),
+            None => unplaced.extend(scripts),
         }
     }
-    homeless.extend(waiting);
-    homeless
+    unplaced.extend(waiting);
+    unplaced
 }
 
-/// Cuts the frames where runs end.
+/// Cuts the script frames into runs.
 fn runs(scripts: Vec<Script>) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut run = Vec::new();
     for script in scripts {
         // A function of C in the midst of a run stays there.
-        let home = match script.home {
-            Home::Function(_) if !run.is_empty() => Home::Run,
-            home => home,
+        let placement = match script.placement {
+            Placement::NativeFunction(_) if !run.is_empty() => Placement::SameRun,
+            placement => placement,
         };
         run.push(script);
-        if home != Home::Run {
+        if placement != Placement::SameRun {
             runs.push(Run {
                 scripts: std::mem::take(&mut run),
-                home,
+                placement,
             });
         }
     }
     if !run.is_empty() {
         runs.push(Run {
             scripts: run,
-            home: Home::Run,
+            placement: Placement::SameRun,
         });
     }
     runs
 }
 
-/// The frame that holds an address.
+/// Returns the number of the frame that holds an address.
 fn holding(lines: &[Line], address: u64) -> Option<usize> {
     let after = lines.partition_point(|line| line.native.sp <= address);
     let at = after.checked_sub(1)?;
@@ -167,22 +168,22 @@ mod tests {
         (0..).zip(places).map(line).collect()
     }
 
-    fn scripts(homes: &[Home]) -> Vec<Script> {
-        let script = |(number, &home): (u32, &Home)| Script {
+    fn scripts(placements: &[Placement]) -> Vec<Script> {
+        let script = |(number, &placement): (u32, &Placement)| Script {
             path: "x".to_owned(),
             line: number,
             name: String::new(),
-            home,
+            placement,
         };
-        (0..).zip(homes).map(script).collect()
+        (0..).zip(placements).map(script).collect()
     }
 
     /// The numbers of the scripts of each line, then of those without.
-    fn merged(places: &[u64], homes: &[Home], whole: bool) -> Vec<Vec<u32>> {
+    fn merged(places: &[u64], placements: &[Placement], whole: bool) -> Vec<Vec<u32>> {
         let mut lines = lines(places);
-        let homeless = merge(&mut lines, scripts(homes), &[RUNNER, PART], whole);
+        let unplaced = merge(&mut lines, scripts(placements), &[RUNNER, PART], whole);
         let mut all: Vec<Vec<Script>> = lines.into_iter().map(|line| line.scripts).collect();
-        all.push(homeless);
+        all.push(unplaced);
         let numbers = all
             .iter()
             .map(|scripts| scripts.iter().map(|script| script.line));
@@ -193,50 +194,63 @@ mod tests {
 
     #[test]
     fn runs_are_counted_parts_of_the_function_too() {
-        let homes = [Home::Run, Home::End, Home::End, Home::Run];
+        let placements = [
+            Placement::SameRun,
+            Placement::EndsRun,
+            Placement::EndsRun,
+            Placement::SameRun,
+        ];
         assert_eq!(
-            merged(&[OTHER, 150, 910, OTHER, 199], &homes, true),
+            merged(&[OTHER, 150, 910, OTHER, 199], &placements, true),
             [NONE, vec![0, 1], vec![2], NONE, vec![3], NONE]
         );
     }
 
     #[test]
     fn what_does_not_match_is_at_the_inner_end() {
-        let homes = [Home::End, Home::End];
-        assert_eq!(merged(&[150], &homes, true), [vec![1], vec![0]]);
+        let placements = [Placement::EndsRun, Placement::EndsRun];
+        assert_eq!(merged(&[150], &placements, true), [vec![1], vec![0]]);
         assert_eq!(
-            merged(&[150, 150, 150], &homes, true),
+            merged(&[150, 150, 150], &placements, true),
             [NONE, vec![0], vec![1], NONE]
         );
         // Of a stack whose outer end is not known it is the other way round.
-        assert_eq!(merged(&[150], &homes, false), [vec![0], vec![1]]);
-        assert_eq!(merged(&[], &homes, true), [vec![0, 1]]);
+        assert_eq!(merged(&[150], &placements, false), [vec![0], vec![1]]);
+        assert_eq!(merged(&[], &placements, true), [vec![0, 1]]);
     }
 
     #[test]
     fn an_address_says_more_than_counting() {
-        let homes = [Home::Around(1035), Home::Around(999), Home::Around(1048)];
+        let placements = [
+            Placement::EndsRunAround(1035),
+            Placement::EndsRunAround(999),
+            Placement::EndsRunAround(1048),
+        ];
         assert_eq!(
-            merged(&[150, 150, OTHER], &homes, true),
+            merged(&[150, 150, OTHER], &placements, true),
             [NONE, NONE, vec![0], vec![1, 2]]
         );
     }
 
     #[test]
     fn functions_of_c_stand_between_runs() {
-        let homes = [
-            Home::Function(OTHER),
-            Home::End,
-            Home::Function(OTHER),
-            Home::Function(OTHER),
-            Home::End,
+        let placements = [
+            Placement::NativeFunction(OTHER),
+            Placement::EndsRun,
+            Placement::NativeFunction(OTHER),
+            Placement::NativeFunction(OTHER),
+            Placement::EndsRun,
         ];
         assert_eq!(
-            merged(&[OTHER, 150, 50, OTHER, 150], &homes, true),
+            merged(&[OTHER, 150, 50, OTHER, 150], &placements, true),
             [vec![0], vec![1], NONE, vec![2], vec![3, 4], NONE]
         );
         assert_eq!(
-            merged(&[150], &[Home::End, Home::Function(OTHER)], true),
+            merged(
+                &[150],
+                &[Placement::EndsRun, Placement::NativeFunction(OTHER)],
+                true
+            ),
             [vec![0], vec![1]]
         );
     }

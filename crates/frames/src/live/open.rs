@@ -1,9 +1,11 @@
 //! One process, looked at: once, or again and again.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use process::asleep::Asleep;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::snapshot::{Copies, Overlay, Place, Room, Snapshot, Thread, room};
@@ -18,7 +20,7 @@ use crate::Result;
 /// A process whose threads do not all stop is asked again for so long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// See the module's text.
+/// A running process, opened to be looked at.
 pub struct Live {
     pid: i32,
     memory: GuestMemory,
@@ -26,16 +28,18 @@ pub struct Live {
     modules: Modules,
     vms: Vec<Box<dyn Scripts>>,
     unwinder: Unwinder,
+    /// Stack pointer and program counter of threads that must be stopped although they sleep there, by their ids.
+    stopped_at: HashMap<i32, (u64, u64)>,
 }
 
-/// One look.
+/// What was seen in one stop of a process.
 #[derive(Debug)]
 pub struct Look {
     /// Every thread's stack, the main one first, then those that are parked.
     pub stacks: Vec<Stack>,
-    /// The room each has.
+    /// How much memory each stack has, in the same order.
     pub rooms: Vec<Room>,
-    /// Nothing that is parked was missed.
+    /// Whether nothing that is parked was missed.
     pub all: bool,
     /// How long the process stood still.
     pub stopped: Duration,
@@ -57,43 +61,42 @@ impl Live {
             modules,
             vms,
             unwinder: Unwinder::default(),
+            stopped_at: HashMap::new(),
         })
     }
 
-    /// Its files.
+    /// Returns the files it has loaded.
     pub fn modules(&self) -> &Modules {
         &self.modules
     }
 
-    /// Its memory as it is now.
+    /// Returns its memory as it is now, not as it was when it was stopped.
     pub fn memory(&self) -> &GuestMemory {
         &self.memory
     }
 
-    /// The languages it runs.
+    /// Returns the languages it runs, with their versions.
     pub fn languages(&self) -> Vec<String> {
         self.vms.iter().map(|vm| vm.language()).collect()
     }
 
-    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are counted, with
-    /// `fibers` what is parked is looked at too.
+    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are
+    /// counted, with `fibers` what is parked is looked at too.
     pub fn look(&mut self, count: bool, fibers: bool) -> Result<Look> {
         let deadline = Instant::now() + PATIENCE;
-        let (coroutines, all) = match fibers {
-            true => scripts::coroutines(&self.vms, &self.memory),
-            false => (Vec::new(), true),
+        let (coroutines, all) = if fibers {
+            scripts::coroutines(&self.vms, &self.memory)
+        } else {
+            (Vec::new(), true)
         };
         if fibers {
             // Their stacks may be new.
             self.refresh();
         }
-        let snapshot = loop {
-            match self.stop_and_copy(&coroutines) {
-                // Where more wants to run than there are processors, a thread may get none for long.
-                Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
-                taken => break taken?,
-            }
-        };
+        let mut snapshot = self.stop_and_copy(&coroutines, deadline)?;
+        if self.note_who_needs_registers(&snapshot) {
+            snapshot = self.stop_and_copy(&coroutines, deadline)?;
+        }
         // What was loaded since is in new maps only.
         let elsewhere = |thread: &Thread| self.modules.number(thread.place.ip).is_none();
         if snapshot.threads.iter().any(elsewhere) {
@@ -125,9 +128,10 @@ impl Live {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
                 // A greenlet has no room of its own: it lies on a thread's stack.
-                rooms.push(match stack.lines.is_empty() || stack.copied.is_some() {
-                    true => Room::default(),
-                    false => room(self.pid, &self.maps, &stack.thread.mapping),
+                rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
+                    Room::default()
+                } else {
+                    room(self.pid, &self.maps, &stack.thread.mapping)
                 });
                 stacks.push(stack);
             }
@@ -141,12 +145,57 @@ impl Live {
         })
     }
 
-    fn stop_and_copy(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
+    /// Finds the sleeping threads whose stacks cannot be read without registers; false if there is none. Where they sleep
+    /// now they are stopped from now on.
+    fn note_who_needs_registers(&mut self, snapshot: &Snapshot) -> bool {
+        let overlay = Overlay {
+            copies: &snapshot.copies,
+            rest: &self.memory,
+        };
+        let process = Process {
+            modules: &self.modules,
+            vms: &self.vms,
+            memory: &overlay,
+            copies: &snapshot.copies,
+        };
+        let mut found = false;
+        for thread in &snapshot.threads {
+            let place = (thread.place.sp, thread.place.ip);
+            if snapshot.asleep.contains(&thread.tid)
+                && stack::needs_registers(&process, &mut self.unwinder, thread)
+            {
+                self.stopped_at.insert(thread.tid, place);
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn stop_and_copy(
+        &self,
+        coroutines: &[(usize, Coroutine)],
+        deadline: Instant,
+    ) -> process::Result<Snapshot> {
+        loop {
+            match self.stop_and_copy_once(coroutines) {
+                // Where more wants to run than there are processors, a thread may get none for long.
+                Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
+                taken => return taken,
+            }
+        }
+    }
+
+    fn stop_and_copy_once(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
+        let must_stop = |thread: &Asleep| {
+            let place = (thread.call().sp, thread.call().pc);
+            self.stopped_at.get(&thread.tid()) == Some(&place)
+        };
         let Live { vms, memory, .. } = self;
         Snapshot::take(
             self.pid,
             &self.maps,
             &self.likely(),
+            &must_stop,
             &mut |thread, copied| {
                 let overlay = Overlay {
                     copies: copied,
@@ -165,8 +214,8 @@ impl Live {
         )
     }
 
-    /// What would have to be read of the main thread if it stood still now: all that is asked, and the answers. When it does
-    /// stand still most of that is still so.
+    /// What would have to be read of the main thread if it stood still now: all that is asked, and the answers. When it
+    /// does stand still most of that is still so.
     fn likely(&self) -> Vec<Range<u64>> {
         let main = Thread {
             tid: self.pid,
@@ -176,21 +225,21 @@ impl Live {
             mapping: 0..0,
         };
         let nothing = Copies::default();
-        let asked = Asked {
+        let recorder = Recorder {
             memory: &self.memory,
             ranges: RefCell::default(),
         };
         let wanted: Vec<Range<u64>> = self
             .vms
             .iter()
-            .flat_map(|vm| vm.wanted(&asked, &main, &nothing))
+            .flat_map(|vm| vm.wanted(&recorder, &main, &nothing))
             .collect();
-        let mut ranges = asked.ranges.into_inner();
+        let mut ranges = recorder.ranges.into_inner();
         ranges.extend(wanted);
         ranges
     }
 
-    /// Reads again what is mapped.
+    /// Reads the mappings again, and what depends on them if they changed.
     fn refresh(&mut self) {
         let Ok(maps) = Maps::read(self.pid) else {
             return;
@@ -205,13 +254,13 @@ impl Live {
     }
 }
 
-/// Remembers what is asked of it.
-struct Asked<'a> {
+/// Memory that remembers which ranges were read.
+struct Recorder<'a> {
     memory: &'a GuestMemory,
     ranges: RefCell<Vec<Range<u64>>>,
 }
 
-impl Memory for Asked<'_> {
+impl Memory for Recorder<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Fault> {
         self.memory.read(at, into)?;
         let end = at.saturating_add(into.len() as u64);

@@ -1,4 +1,4 @@
-//! Script frames: which line of Ruby, Python, Perl or PHP does this native frame run?
+//! Script frames: which line of a script does this native frame run?
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
 //! A language says which function that is and gives its frames innermost first, marking the last of each run; putting
@@ -19,40 +19,40 @@ use process::snapshot::{Copies, Place, Thread};
 use vm::Memory;
 
 use super::loaded::Modules;
-use super::pages::Pages;
+use process::pages::Pages;
 
-/// Everything lancet can read script frames of.
+/// The VMs whose script frames lancet can read.
 const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
-/// Paths and names are cut there.
+/// The longest path or name that is read, in bytes; longer ones are cut.
 const LONGEST: u64 = 4096;
 
-/// Looks whether a VM is there.
+/// Returns the reader of a VM if the VM is loaded in the process.
 type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
 
 /// A frame of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// The file; empty for a function of C that the language shows among its own.
+    /// The path of the file; empty for a function of C that the language shows among its own.
     pub path: String,
-    /// The line.
+    /// The line that is being executed, from 1.
     pub line: u32,
-    /// The method or function, with its kind.
+    /// The name of the method or function as the language shows it.
     pub name: String,
     /// Where on the native stack it belongs.
-    pub home: Home,
+    pub placement: Placement,
 }
 
 /// Where on the native stack a script frame belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Home {
-    /// To the run of the next one outward.
-    Run,
-    /// It ends a run: the native function that runs it returns when it does.
-    End,
-    /// It ends a run, whose native frame holds this address.
-    Around(u64),
-    /// It is no run but the native function that begins here.
-    Function(u64),
+pub enum Placement {
+    /// The native frame that runs it is that of the next script frame outward: both are of one run.
+    SameRun,
+    /// It is the outermost of its run: when it returns, so does the native function that runs it.
+    EndsRun,
+    /// It is the outermost of its run, and the native frame that runs it holds this address.
+    EndsRunAround(u64),
+    /// It is of no run: it is a function of C, whose code begins at this address.
+    NativeFunction(u64),
 }
 
 impl std::fmt::Display for Script {
@@ -64,14 +64,14 @@ impl std::fmt::Display for Script {
     }
 }
 
-/// What keeps frames while no thread runs it.
+/// Something of a language that keeps its frames while no thread runs it: a fiber, a greenlet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coroutine {
     /// What the language calls it: `Fiber`, `greenlet`.
     pub kind: &'static str,
-    /// The address of what it is.
+    /// The address of the VM's structure for it.
     pub object: u64,
-    /// What else its reader wants to know.
+    /// What else the reader of the language noted of it.
     detail: u64,
 }
 
@@ -89,19 +89,19 @@ pub struct Parked {
 /// A part of a stack that was copied away because another runs at its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// Where it belongs.
+    /// The addresses at which it was used.
     pub from: Range<u64>,
-    /// Where it lies.
+    /// The address of the copy.
     pub at: u64,
 }
 
 impl Copied {
-    /// How many bytes.
+    /// Returns how many bytes were copied.
     pub fn size(&self) -> u64 {
         self.from.end.saturating_sub(self.from.start)
     }
 
-    /// Where the byte that belongs at `address` lies, and how many more behind it.
+    /// Returns the address of the copy of the byte at `address`, and how many bytes of the copy there are from there.
     pub(super) fn find(&self, address: u64) -> Option<(u64, u64)> {
         let within = address.checked_sub(self.from.start)?;
         let rest = self.size().checked_sub(within).filter(|rest| *rest > 0)?;
@@ -111,28 +111,29 @@ impl Copied {
 
 /// The VM of a language, in one process.
 pub trait Scripts {
-    /// The language and its version.
+    /// Returns the language and its version, `Ruby 3.1.2`.
     fn language(&self) -> String;
 
-    /// While the process stands: what must be copied with this thread so that its frames can be read afterwards. `copied`
-    /// has its native stack.
+    /// While the process stands: what must be copied with this thread so that its frames can be read afterwards.
+    /// `copied` has its native stack.
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;
 
     /// The frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 
-    /// What may be parked: fibers and the like, and whether that is all. Looked for while the process runs, because that
-    /// takes time; what has ended or runs when it stands is left out then.
+    /// What may be parked: fibers and the like, and whether that is all. Looked for while the process runs, because
+    /// that takes time; what has ended or runs when it stands is left out then.
     fn coroutines(&self, _memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         (Vec::new(), true)
     }
 
-    /// Where one is parked; `None` if it is not. What is read here is what [`coroutine`](Scripts::coroutine) needs later.
+    /// Where one is parked; `None` if it is not. What is read here is what [`coroutine`](Scripts::coroutine) needs
+    /// later.
     fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {
         None
     }
 
-    /// Its frames, innermost first.
+    /// Returns the frames of a parked coroutine, innermost first.
     fn coroutine(&self, _memory: &dyn Memory, _one: &Coroutine) -> Vec<Script> {
         Vec::new()
     }
@@ -159,14 +160,14 @@ pub trait Scripts {
 /// The time a conservative collector takes for a stack, minor or full collection alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScanCost {
-    /// For each word, in nanoseconds.
+    /// Nanoseconds for each word of eight bytes.
     pub word: f64,
-    /// On top of that for each that looks like a reference.
+    /// Nanoseconds more for each word that looks like a reference to an object.
     pub object: f64,
 }
 
 impl ScanCost {
-    /// For so many bytes with so many references among them.
+    /// Returns the cost of so many bytes with so many references among them.
     pub fn of(&self, bytes: u64, objects: u64) -> Duration {
         let nanoseconds = self.word * (bytes / 8) as f64 + self.object * objects as f64;
         Duration::from_nanos(nanoseconds as u64)
@@ -180,7 +181,7 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
         .collect()
 }
 
-/// So often a list that changes while it is read is read anew.
+/// How often a list that changed while it was read is read, at most.
 const ATTEMPTS: u32 = 8;
 
 /// What may be parked in the VMs, with the VM's number, and whether that is all.
@@ -223,9 +224,10 @@ pub(super) fn wanted_of_parked(
         if let Some(copied) = parked.copied {
             wanted.push(copied.at..copied.at.saturating_add(copied.size()));
         } else if let Some(place) = parked.place {
-            let end = match parked.stack.is_empty() {
-                true => end(place.sp),
-                false => parked.stack.end,
+            let end = if parked.stack.is_empty() {
+                end(place.sp)
+            } else {
+                parked.stack.end
             };
             wanted.push(place.sp..end.max(place.sp));
         }
@@ -234,7 +236,7 @@ pub(super) fn wanted_of_parked(
     wanted
 }
 
-/// What a reader writes of a guest's text; `?` if it cannot be read.
+/// Returns what `write` writes of a guest's text, or `?` if it cannot be read.
 fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
     let mut out = String::new();
     match write(&mut out) {
@@ -251,14 +253,14 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Whether a word is the address of a slot.
+    /// Returns whether a word is the address of a slot.
     pub fn holds(&self, word: u64) -> bool {
         let after = self.pages.partition_point(|(start, ..)| *start <= word);
         let page = after.checked_sub(1).and_then(|page| self.pages.get(page));
         page.is_some_and(|(start, end, size)| word < *end && (word - start).is_multiple_of(*size))
     }
 
-    /// How many of the words in `bytes` are.
+    /// Returns how many of the words in `bytes` are addresses of slots.
     pub fn count(&self, bytes: &[u8]) -> u64 {
         let words = bytes
             .as_chunks::<8>()

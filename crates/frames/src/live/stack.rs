@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::time::Duration;
 
 use process::snapshot::{Copies, Thread};
 use vm::{Fault, Memory};
@@ -11,14 +12,14 @@ use super::merge::merge;
 use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
 use super::unwind::{End, Native, Unwinder};
 
-/// One native frame, and what it runs.
+/// One native frame, and the script frames it runs.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// The frame.
+    #[allow(missing_docs)] // The name says it.
     pub native: Native,
-    /// The number of the file its code is in.
+    /// The number of the file its code is in, for [`Modules::get`]; `None` for code in no file.
     pub module: Option<usize>,
-    /// The function.
+    /// The function, where the file is known.
     pub function: Option<Function>,
     /// The script frames it runs, innermost first.
     pub scripts: Vec<Script>,
@@ -27,7 +28,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The size of the frame.
+    /// Returns the size of the frame in bytes, its return address included.
     pub fn bytes(&self) -> u64 {
         self.native.cfa - self.native.sp
     }
@@ -36,56 +37,68 @@ impl Line {
 /// What was on the stack of one thread, or of one fiber.
 #[derive(Debug, Clone)]
 pub struct Stack {
-    /// The thread; of a parked one only where it goes on, and its stack.
+    /// The thread. Of something parked only the registers with which it goes on and its stack are known.
     pub thread: Thread,
-    /// What it is, if no thread runs it.
+    /// What is parked on it, if no thread runs it.
     pub parked: Option<Coroutine>,
     /// Bytes of it that are copied each time it is switched to and away from.
     pub copied: Option<u64>,
-    /// The language whose scripts it runs.
+    /// The languages whose scripts it runs, separated by commas.
     pub language: Option<String>,
     /// What scanning it costs that language's collector.
     pub scan_cost: Option<ScanCost>,
-    /// Its frames, innermost first.
+    /// Its native frames with what they run, innermost first.
     pub lines: Vec<Line>,
     /// How the walk ended.
     pub end: End,
-    /// Script frames that no native frame was found for; all, where there are none.
-    pub homeless: Vec<Script>,
+    /// Script frames for which no native frame was found; all of them, where `lines` is empty.
+    pub unplaced: Vec<Script>,
 }
 
 impl Stack {
-    /// From rsp to the stack's outer end.
+    /// Returns how many bytes are in use, from rsp to the stack's outer end.
     pub fn used(&self) -> u64 {
         let end = self.inside().unwrap_or(self.thread.mapping.end);
         end.saturating_sub(self.thread.place.sp)
     }
 
-    /// Where it ends, if that is far inside of its mapping: a goroutine's lies among others.
+    /// Returns the address at which the stack ends, if that is far inside of its mapping: the stack of a goroutine lies
+    /// among others.
     pub fn inside(&self) -> Option<u64> {
         let last = self.lines.last()?.native.cfa;
         let beyond = self.thread.mapping.end.saturating_sub(last);
         (self.end == End::Whole && self.scan_cost.is_none() && beyond > BEYOND).then_some(last)
     }
 
-    /// Bytes a collector scans: all that is in use.
+    /// Returns how many bytes a collector scans: all that are in use. `None` if no collector scans the stack.
     pub fn scanned(&self) -> Option<u64> {
         self.lines
             .iter()
             .any(|line| line.objects.is_some())
             .then(|| self.used())
     }
+
+    /// Returns how many words of the scanned frames look like references to objects.
+    pub fn references(&self) -> u64 {
+        self.lines.iter().filter_map(|line| line.objects).sum()
+    }
+
+    /// Returns how long each collection is predicted to take for this stack; `None` if no collector scans it.
+    pub fn cost(&self) -> Option<Duration> {
+        self.scanned()?;
+        Some(self.scan_cost?.of(self.used(), self.references()))
+    }
 }
 
 /// What reading stacks needs to know of a process.
 pub struct Process<'a> {
-    /// Its files.
+    /// The files it has loaded.
     pub modules: &'a Modules,
-    /// Its VMs.
+    /// The VMs that run in it.
     pub vms: &'a [Box<dyn Scripts>],
     /// Its memory, copies first.
     pub memory: &'a dyn Memory,
-    /// The copies.
+    /// What was copied while it stood still.
     pub copies: &'a Copies,
 }
 
@@ -156,11 +169,11 @@ impl Stack {
             scan_cost: None,
             lines: Vec::new(),
             end: End::Whole,
-            homeless: Vec::new(),
+            unplaced: Vec::new(),
         }
     }
 
-    /// Adds what a VM says of it.
+    /// Adds the script frames that a VM knows of it, and counts the references if `objects` are given.
     fn add(
         &mut self,
         process: &Process,
@@ -170,8 +183,8 @@ impl Stack {
     ) {
         self.scan_cost = self.scan_cost.or(vm.scan_cost());
         let whole = self.end == End::Whole;
-        let homeless = merge(&mut self.lines, scripts, vm.runner(), whole);
-        self.homeless.extend(homeless);
+        let unplaced = merge(&mut self.lines, scripts, vm.runner(), whole);
+        self.unplaced.extend(unplaced);
         let Some(objects) = objects else {
             return;
         };
@@ -188,6 +201,20 @@ const BEYOND: u64 = 256 << 10;
 
 /// What a fiber's first function leaves at the outer end of its stack.
 const OUTERMOST: u64 = 128;
+
+/// Whether reading a thread's stack takes registers of which only a stopped thread tells.
+pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> bool {
+    let hosts: Vec<Range<u64>> = process.vms.iter().filter_map(|vm| vm.host()).collect();
+    let outermost = |native: &Native| thread.mapping.end.saturating_sub(native.sp) <= OUTERMOST;
+    !unwinder.walks_without_rbp(
+        process.modules,
+        thread.place,
+        process.copies,
+        process.memory,
+        &hosts,
+        &outermost,
+    )
+}
 
 /// The native frames of a stack.
 fn natives(
@@ -235,7 +262,7 @@ fn spread(process: &Process, unwinder: &mut Unwinder, thread: &Thread, copied: &
     stack
 }
 
-/// A stack of which a part was copied away.
+/// The memory of a stack of which a part was copied away.
 struct Spread<'a> {
     copies: &'a Copies,
     copied: &'a Copied,

@@ -4,8 +4,8 @@
 //! none, the frame pointer. The CFA it arrives at is where the frame begins, and where rsp was on the way in
 //! is where it ends; the difference is the frame's bytes.
 //!
-//! Code that a VM made at run time has no such information. PHP's jumps into it from the function that runs scripts, so it
-//! stands in that one's frame (`ext/opcache/jit`, the hybrid VM), and the rule is that function's.
+//! Code that a VM made at run time has no such information. PHP's jumps into it from the function that runs scripts, so
+//! it stands in that one's frame (`ext/opcache/jit`, the hybrid VM), and the rule is that function's.
 
 use std::ops::Range;
 
@@ -28,25 +28,25 @@ const MOST_MORE: u64 = 512;
 pub struct Native {
     /// Where it executes, or will when the call it is in returns.
     pub ip: u64,
-    /// An address inside of the instruction it is in: the call, for all but the innermost. Of code made at run time, one
-    /// inside of the function whose frame it uses.
+    /// An address inside of the instruction it is in: the call, for all but the innermost. Of code made at run time,
+    /// one inside of the function whose frame it uses.
     pub lookup: u64,
-    /// Where the frame ends.
+    /// The value of rsp in the frame: its lowest address.
     pub sp: u64,
-    /// Where the caller's begins.
+    /// The canonical frame address: where the frame of the caller begins.
     pub cfa: u64,
 }
 
-/// How a walk ended.
+/// How a walk along a stack ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// At the thread's first function.
+    /// It came to the thread's first function.
     Whole,
     /// The caller of this address could not be found.
     Lost(u64),
 }
 
-/// Walks stacks of one process.
+/// Walks the stacks of one process, and keeps what it learnt of its code.
 pub struct Unwinder {
     inner: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64<MayAllocateDuringUnwind>,
@@ -137,8 +137,29 @@ impl Unwinder {
         }
     }
 
-    /// The caller of code that runs in the frame of `host`, with its registers: the frame's size is the same everywhere in
-    /// that function but at its ends. Such code may have taken a little more; it is right where a call of the host returns to.
+    /// Whether the frames from `place` outward can be found without its rbp: they are the same, to the outermost, whatever it
+    /// holds. `outermost` says whether a frame has no caller, where nothing else tells.
+    pub fn walks_without_rbp(
+        &mut self,
+        modules: &Modules,
+        place: Place,
+        stack: &dyn Memory,
+        memory: &dyn Memory,
+        hosts: &[Range<u64>],
+        outermost: &dyn Fn(&Native) -> bool,
+    ) -> bool {
+        // One is no address of anything; the other could be a frame's.
+        let [first, second] = [1, place.sp.wrapping_add(64)].map(|bp| {
+            let place = Place { bp, ..place };
+            self.walk(modules, place, stack, memory, hosts)
+        });
+        let whole = first.1 == End::Whole || first.0.last().is_some_and(outermost);
+        whole && first == second
+    }
+
+    /// The caller of code that runs in the frame of `host`, with its registers: the frame's size is the same everywhere
+    /// in that function but at its ends. Such code may have taken a little more; it is right where a call of the host
+    /// returns to.
     fn step_out_of(
         &mut self,
         host: &Range<u64>,

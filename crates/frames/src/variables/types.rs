@@ -7,13 +7,13 @@ use super::Bytes;
 /// Types refer to types; damaged ones in a circle.
 const DEEPEST: usize = 32;
 
-/// How many bytes a value of the type takes.
+/// Returns how many bytes a value of the type takes.
 pub(super) fn size(unit: &Unit<Bytes>, mut at: UnitOffset) -> Option<u64> {
     let mut count = 1u64;
     for _ in 0..DEEPEST {
         let entry = unit.entry(at).ok()?;
-        let told = entry.attr_value(gimli::DW_AT_byte_size);
-        if let Some(bytes) = told.and_then(|value| value.udata_value()) {
+        let stated = entry.attr_value(gimli::DW_AT_byte_size);
+        if let Some(bytes) = stated.and_then(|value| value.udata_value()) {
             return count.checked_mul(bytes);
         }
         match entry.tag() {

@@ -33,9 +33,10 @@ impl Tally {
             _ if frame.padding > 0 => frame.bytes == usage.bytes || frame.bytes == usage.bytes + 16,
             _ => frame.bytes == usage.bytes,
         };
-        let counts = match by_stack_pointer {
-            true => &mut self.exact,
-            false => &mut self.other,
+        let counts = if by_stack_pointer {
+            &mut self.exact
+        } else {
+            &mut self.other
         };
         counts.1 += 1;
         counts.0 += u32::from(agrees);

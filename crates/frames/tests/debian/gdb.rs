@@ -1,12 +1,12 @@
 //! gdb as oracle: 500 functions of Debian's libraries picked at random.
 //!
 //! A small program has the libraries loaded and stands still. gdb is told that its pc is in the function, where we
-//! say that the frame is at its deepest, and asked where the frame begins. It answers by its own reader of call frame information,
-//! and by that alone: the distance to rsp must be the size we gave.
+//! say that the frame is at its deepest, and asked where the frame begins. It answers by its own reader of call frame
+//! information, and by that alone: the distance to rsp must be the size we gave.
 //!
 //! Frames with a frame pointer gdb cannot measure by standing in them. There the beginning of the function is run,
-//! instruction by instruction, on the program's own stack until it calls something, and rsp must have come down as far as
-//! we say, for those that take their room at the beginning.
+//! instruction by instruction, on the program's own stack until it calls something, and rsp must have come down as far
+//! as we say, for those that take their room at the beginning.
 
 use std::fs;
 use std::path::{Path, PathBuf};

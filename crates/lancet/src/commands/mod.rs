@@ -1,21 +1,17 @@
-//! The commands: one file each, and one line in the list below. Dispatch, the order in the help,
-//! man pages and completions follow from the list.
+//! The commands.
+//!
+//! Each is a folder with the flags in `args.rs` and what is done in `run.rs`, and a line in the list below; dispatch,
+//! the order in the help, man pages and completions follow from the list. What a command finds is written by the folder
+//! of its name in the crate `report`.
 
 pub mod calls;
 mod completions;
 mod man;
-mod mem;
+pub mod mem;
 mod stack;
 mod tune;
 
 use clap::Subcommand;
-
-use crate::cli::{CallsArgs, MemArgs, StackArgs, TuneArgs};
-
-/// Exit code: a limit the user set was exceeded.
-pub const EXCEEDED: u8 = 3;
-/// Exit code: done, but something was lost or refused.
-pub const LOST: u8 = 4;
 
 /// Makes the enum clap reads and the dispatch from one list.
 macro_rules! commands {
@@ -28,7 +24,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Does it; the answer is the exit code.
+            /// Runs the command and returns the exit code.
             pub fn run(self) -> anyhow::Result<u8> {
                 match self {
                     $(Self::$name(args) => $run(args),)*
@@ -40,13 +36,13 @@ macro_rules! commands {
 
 commands! {
     /// Which file:line:Type holds the memory of a running Ruby?
-    Mem(MemArgs) => mem::run,
+    Mem(mem::MemArgs) => mem::run,
     /// Which line calls this C function, with what, and how long does it take?
-    Calls(CallsArgs) => calls::run,
+    Calls(calls::CallsArgs) => calls::run,
     /// What is on the stack, and how many bytes is each frame?
-    Stack(StackArgs) => stack::run,
+    Stack(stack::StackArgs) => stack::run,
     /// Is this machine set up for this process?
-    Tune(TuneArgs) => tune::run,
+    Tune(tune::TuneArgs) => tune::run,
     /// Print the man page of lancet or of one of its commands
     #[command(hide = true)]
     Man(man::ManArgs) => man::run,

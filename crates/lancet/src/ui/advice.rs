@@ -1,8 +1,8 @@
-//! What to do about an error: the next step, said once, here.
+//! Says what a user can do about an error of a process. Every command asks here.
 
-use process::Error;
+use process::{Denial, Error};
 
-/// The error as one line: what, why, and what to do.
+/// Returns the error as one line: what, why, and what to do if something can be done.
 pub fn explain(error: Error) -> anyhow::Error {
     match next_step(&error) {
         Some(step) => anyhow::anyhow!("{error}: {step}"),
@@ -10,18 +10,19 @@ pub fn explain(error: Error) -> anyhow::Error {
     }
 }
 
-fn next_step(error: &Error) -> Option<&'static str> {
+/// What to do about it, if that is known: behind the error, after a colon.
+pub fn next_step(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -a ruby",
         Error::Stopped(_) => "let it go on first (kill -CONT), then open it",
         Error::Traced { .. } => "end that tracer first; a process can have only one",
-        Error::NotAllowed { reason, .. } if reason.contains("ptrace_scope") => {
-            "run lancet as root, or set kernel.yama.ptrace_scope to 0"
-        }
-        Error::NotAllowed { reason, .. } if reason.contains("container") => {
-            "give the container CAP_SYS_PTRACE, or run lancet on the host"
-        }
-        Error::NotAllowed { .. } => "run lancet as that user or as root",
+        Error::NotAllowed { reason, .. } => match reason {
+            Denial::PtraceScope(_) => "run lancet as root, or set kernel.yama.ptrace_scope to 0",
+            Denial::NoCapability => "give the container CAP_SYS_PTRACE, or run lancet on the host",
+            Denial::OtherUser { .. } | Denial::NotDumpable | Denial::Unknown => {
+                "run lancet as that user or as root"
+            }
+        },
         Error::WouldNotStop { .. } => "try again when that call has ended",
         Error::Occupied { .. } => "wait until it leaves, or end it",
         Error::NoAnswer { .. } => "try again when the process is doing something else",

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: leave cleanly and print what is known.
+//! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,8 +8,8 @@ extern "C" fn note(_: libc::c_int) {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// From now on the signals that end a program are noted instead. A second one changes nothing: to
-/// leave takes milliseconds.
+/// Notes SIGINT, SIGTERM and SIGHUP from now on, in place of ending by them. A second one changes nothing: leaving
+/// takes milliseconds.
 pub fn catch() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: live records; the handler does one atomic store. Without SA_RESTART, so that waiting ends.
@@ -27,7 +27,7 @@ pub fn catch() {
     }
 }
 
-/// Whether one came.
+/// Returns whether such a signal has come.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

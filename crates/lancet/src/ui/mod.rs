@@ -1,8 +1,8 @@
-//! Where answers go: a terminal, a pipe, a file, or the live screen; and what comes from the keyboard.
+//! What the commands share of the terminal: where answers go, what an error means to the user, and Ctrl-C.
 
 pub mod advice;
+pub mod file;
 pub mod interrupt;
-pub mod live;
-pub mod report;
+pub mod queued;
 pub mod sink;
 pub mod terminal;

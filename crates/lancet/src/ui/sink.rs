@@ -1,18 +1,19 @@
-//! Where a report is written to: a stream of ours or a file that only the user can read.
+//! Opens the destination of a report: standard output, standard error, or a file that only the user can read.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Context;
-use export::table::Style;
+use report::Style;
 
+use super::file::private_file;
+use super::queued::{Written, queued};
 use super::terminal::Stream;
 
-/// Reports may hold file names, command lines and type names of a process that others on this
-/// machine may know nothing of.
-const PRIVATE: u32 = 0o600;
+const STDOUT: &str = "standard output";
+const STDERR: &str = "standard error";
 
 /// An open destination, and how a table may look there. Flush it after each report: a reader
 /// waits for whole ones.
@@ -24,7 +25,31 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The file if one is given, else the stream.
+    /// The same through a queue, which waits at most so long for whoever reads (`queued`).
+    pub fn queued(
+        file: Option<&Path>,
+        otherwise: Stream,
+        most_wait: Duration,
+    ) -> anyhow::Result<(Box<dyn Write>, Written)> {
+        let (queue, written) = match (file, otherwise) {
+            (Some(path), _) => {
+                let name = path.display().to_string();
+                queued(private_file(path)?, name, most_wait)
+            }
+            // Not by the standard library's own streams: their lock is held while a write waits.
+            (None, Stream::Stdout) => {
+                let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                queued(to, STDOUT.to_owned(), most_wait)
+            }
+            (None, Stream::Stderr) => {
+                let to = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+                queued(to, STDERR.to_owned(), most_wait)
+            }
+        };
+        Ok((Box::new(queue), written))
+    }
+
+    /// Opens the file if one is given, else the stream.
     pub fn open(file: Option<&Path>, otherwise: Stream) -> anyhow::Result<Self> {
         match file {
             Some(path) => Ok(Self {
@@ -33,8 +58,8 @@ impl Sink {
             }),
             None => Ok(Self {
                 out: match otherwise {
-                    Stream::Stdout => Named::new(io::stdout(), "standard output".to_owned()),
-                    Stream::Stderr => Named::new(io::stderr(), "standard error".to_owned()),
+                    Stream::Stdout => Named::new(io::stdout(), STDOUT.to_owned()),
+                    Stream::Stderr => Named::new(io::stderr(), STDERR.to_owned()),
                 },
                 style: otherwise.style(),
             }),
@@ -77,8 +102,8 @@ impl<W: Write + 'static> Write for Named<W> {
     }
 }
 
-/// Whether the error is that nobody reads our output any more. That is how `lancet … | head`
-/// ends, and no failure.
+/// Returns whether the error is that nobody reads our output any more. That is how `lancet … | head` ends, and no
+/// failure.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
@@ -86,32 +111,11 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A new or emptied file that only the user can read.
-pub fn private_file(path: &Path) -> anyhow::Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(PRIVATE)
-        .open(path)
-        .with_context(|| format!("cannot write to {}", path.display()))?;
-    let metadata = file.metadata()?;
-    // The mode above is only for a new file. A pipe or a device is left as it is.
-    if metadata.is_file() && metadata.permissions().mode() & 0o777 != PRIVATE {
-        file.set_permissions(Permissions::from_mode(PRIVATE))
-            .with_context(|| {
-                format!(
-                    "cannot keep {} from others: name a new file or one of yours",
-                    path.display()
-                )
-            })?;
-    }
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn mode(path: &Path) -> u32 {
         path.metadata().unwrap().permissions().mode() & 0o777

@@ -1,23 +1,36 @@
-//! What the other end of a stream is, and what may be sent there.
+//! Whether an output stream is a terminal, and which colour and width are welcome there.
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 
-use export::table::Style;
 use ratatui::crossterm;
+use report::Style;
+use report::text::printable;
+
+/// Writes `lancet: ` and a text as one line to standard error. Use it by the macro `tell!`.
+///
+/// Where standard error is full or closed there is nobody to be told of that either, and the command goes on: what it has
+/// hooked must be taken out whatever becomes of its messages. Names and paths of guests stand in messages, so what could
+/// act on the terminal is written out.
+pub fn tell(text: fmt::Arguments) {
+    let text = text.to_string();
+    let line = format!("lancet: {}\n", printable(&text));
+    let _ = io::stderr().write_all(line.as_bytes());
+}
 
 /// One of our own two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output: the answers.
+    /// Standard output, for the answers.
     Stdout,
-    /// Standard error: talk, and the answers when a started program owns standard output.
+    /// Standard error, for messages, and for the answers when a started program owns standard output.
     Stderr,
 }
 
 impl Stream {
-    /// Whether a person looks at it.
+    /// Returns whether it is a terminal.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Stdout => io::stdout().is_terminal(),
@@ -25,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// How a table for this stream may look.
+    /// Returns how a text for this stream may look.
     pub fn style(self) -> Style {
         if !self.is_terminal() {
             return Style::default();
@@ -37,7 +50,7 @@ impl Stream {
     }
 }
 
-/// Whether colours may be used on a terminal: the user did not refuse them (no-color.org: set and
+/// Returns whether colours may be used on a terminal: the user did not refuse them (no-color.org: set and
 /// not empty) and the terminal knows them.
 pub fn color() -> bool {
     color_is_welcome(env::var_os("NO_COLOR"), env::var_os("TERM"))

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use crate::harness::{LIMIT, Output, Snapshot, TempDir, beside, lancet, run};
 use crate::machine::{program, start};
+use crate::support::{LIMIT, Output, Snapshot, TempDir, lancet, run};
 use crate::watch::{calls, hooked, left, text_holds};
 
 const CONF: &str = "\
@@ -57,7 +57,6 @@ fn replay(file: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn what_is_asked_for_is_told_and_nothing_else() {
-    let _turn = beside();
     let Some(path) = program("asked.cpp") else {
         return;
     };
@@ -141,7 +140,6 @@ fn what_is_asked_for_is_told_and_nothing_else() {
 /// exception has no return and is not told.
 #[test]
 fn short_calls_are_not_told() {
-    let _turn = beside();
     let Some(path) = program("asked.cpp") else {
         return;
     };

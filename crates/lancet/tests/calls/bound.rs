@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{
-    Guest, LIMIT, Random, Snapshot, TempDir, Watch, beside, fixtures, installed, lancet, run, skip,
-    soak, until,
-};
 use crate::linked::count;
+use crate::support::{
+    Guest, LIMIT, Random, Snapshot, TempDir, Watch, fixtures, installed, lancet, run, skip, soak,
+    until,
+};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// `fixtures/c/bound.c` beside its library, linked with these flags.
@@ -44,7 +44,6 @@ const MODES: [(&str, &[&str]); 4] = [
 /// Nobody has asked most of them when the hooks are set, and no call is missed.
 #[test]
 fn what_is_picked_while_we_watch_is_told_from_its_first_call() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("bound", "no gcc");
     }
@@ -82,7 +81,6 @@ fn what_is_picked_while_we_watch_is_told_from_its_first_call() {
 /// Threads wait with their choice for a lancet that is killed, or leaves, meanwhile.
 #[test]
 fn a_kill_while_choices_are_made_costs_the_guest_nothing() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("asking", "no gcc");
     }
@@ -138,7 +136,6 @@ fn ltraced(path: &Path, arguments: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_choice_is_told_as_ltrace_tells_it() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("choice", "no gcc");
     }
@@ -162,7 +159,6 @@ fn a_choice_is_told_as_ltrace_tells_it() {
 /// They stand at one address; which of them was called is seen where the call was made.
 #[test]
 fn a_function_is_told_by_the_name_it_is_called_by() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("names", "no gcc");
     }

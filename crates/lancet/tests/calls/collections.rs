@@ -1,14 +1,12 @@
 //! `-x gc`: every collection of a VM's garbage is told, as often as the VM says that it collected.
 
-use crate::harness::{Snapshot, TempDir, beside};
-use crate::interpreters;
 use crate::lines::{Shown, of, shown};
+use crate::support::{Snapshot, TempDir, chosen};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Collections that were told, and from where to where the VM counted.
 fn told(language: &'static str, each: impl Fn(&str, &[&Shown], u64, u64)) {
-    let _turn = beside();
-    for interpreter in interpreters::of(language, "gc") {
+    for interpreter in chosen(language, "gc") {
         let folder = TempDir::new(&format!("gc-{interpreter}").replace(' ', "-"));
         let out = folder.join("out").display().to_string();
         let mut guest = interpreter.start("gc", &[]);

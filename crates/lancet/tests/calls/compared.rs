@@ -1,7 +1,6 @@
 //! `--where` on values of the script's language: its numbers, its texts, its nothing, decided in the process.
 
-use crate::harness::{LIMIT, Snapshot, TempDir, beside, lancet, run};
-use crate::interpreters;
+use crate::support::{LIMIT, Snapshot, TempDir, chosen, lancet, run};
 use crate::watch::{calls, hooked, left, text_holds};
 
 const ROUNDS: u64 = 50;
@@ -47,8 +46,7 @@ fn calls_that(counted: &str) -> u64 {
 }
 
 fn asks(language: &'static str, functions: &[Function]) {
-    let _turn = beside();
-    for interpreter in interpreters::of(language, "compared") {
+    for interpreter in chosen(language, "compared") {
         let folder = TempDir::new(&format!("compared-{interpreter}").replace(' ', "-"));
         let out = folder.join("out").display().to_string();
         let mut guest = interpreter.start("asked", &[]);
@@ -142,7 +140,6 @@ fn values_of_php() {
 /// What the process cannot decide is said, in one line.
 #[test]
 fn what_cannot_be_asked_is_said() {
-    let _turn = beside();
     for (language, name, condition, why) in [
         (
             "ruby",
@@ -175,7 +172,7 @@ fn what_cannot_be_asked_is_said() {
             "can be asked at the call only",
         ),
     ] {
-        let Some(interpreter) = interpreters::of(language, "compared").into_iter().next() else {
+        let Some(interpreter) = chosen(language, "compared").into_iter().next() else {
             continue;
         };
         let guest = interpreter.start("asked", &[]);
@@ -185,7 +182,7 @@ fn what_cannot_be_asked_is_said() {
         assert_eq!(lines.count(), 1, "{condition}: {output:?}");
     }
     // A recording has texts of values, not the values.
-    let Some(interpreter) = interpreters::of("ruby", "compared").into_iter().next() else {
+    let Some(interpreter) = chosen("ruby", "compared").into_iter().next() else {
         return;
     };
     let folder = TempDir::new("compared-again");

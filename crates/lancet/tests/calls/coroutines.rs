@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Guest, Random, Snapshot, beside, soak};
-use crate::interpreters::{self, Interpreter};
+use crate::support::{Guest, Interpreter, Random, Snapshot, chosen, soak};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// A script that makes it hard.
@@ -122,20 +121,19 @@ fn run(
     (answer, status.code())
 }
 
-fn open(guest: &Guest, hooks: &[&str]) -> crate::harness::Watch {
+fn open(guest: &Guest, hooks: &[&str]) -> crate::support::Watch {
     let mut arguments = vec!["-o", "/dev/null", "--max-wait", "30s"];
     arguments.extend(hooks);
     hooked(calls(guest.pid, &arguments))
 }
 
 fn holds(language: &str, script: &str) {
-    let _turn = beside();
     let case = CASES
         .iter()
         .find(|case| case.language == language && case.script == script)
         .expect("it is one of them");
     let mut random = Random::new(script);
-    for interpreter in interpreters::of(case.language, script) {
+    for interpreter in chosen(case.language, script) {
         if !interpreter.runs(script, case.needs) {
             continue;
         }

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use crate::harness::{Guest, LIMIT, Snapshot, beside, installed, run, say, skip};
-use crate::watch::{calls, text_holds};
+use crate::support::{Guest, LIMIT, Snapshot, Watch, fixtures, installed, run, say, skip};
+use crate::watch::{calls, left, text_holds};
 
 /// An interpreter, a script that says `ready` and waits for a line, and what is hooked of it.
 const GUESTS: [(&str, &[&str], &[&str]); 4] = [
@@ -59,7 +59,6 @@ fn figures(stderr: &str) -> (u64, u64) {
 
 #[test]
 fn ninety_nine_in_a_hundred_functions_are_hooked_where_they_run() {
-    let _turn = beside();
     let (mut seen, mut bad) = (0, Vec::new());
     for (interpreter, script, libraries) in GUESTS {
         if !installed(interpreter) {
@@ -105,4 +104,29 @@ fn ninety_nine_in_a_hundred_functions_are_hooked_where_they_run() {
     }
     assert!(seen >= 5, "too few libraries to say anything: {seen}");
     assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// Nearly all system calls that there are in the C library, the loader and the interpreters.
+#[test]
+fn nearly_every_system_call_can_be_hooked() {
+    let script = fixtures().join("ruby/states/sleep.rb");
+    if !installed("ruby") {
+        return skip("calls -S of a Ruby", "no ruby");
+    }
+    let mut command = Command::new("ruby");
+    command.arg(script);
+    let guest = Guest::start("sleep", command);
+    guest.expect("ready");
+    let mut watch = Watch::start(calls(guest.pid, &["-L", "-S", "--max-wait", "30s"]));
+    let line = watch.until("lancet: process ");
+    left(watch, "coverage");
+    let (_, rest) = line
+        .split_once("system calls at ")
+        .unwrap_or_else(|| panic!("{line}"));
+    let mut numbers = rest
+        .split(' ')
+        .filter_map(|word| word.parse::<usize>().ok());
+    let (hooked, all) = (numbers.next().expect(rest), numbers.next().expect(rest));
+    assert!(all > 300 && hooked * 100 >= all * 97, "{line}");
+    drop(guest);
 }

@@ -3,10 +3,8 @@
 
 use std::path::Path;
 
-use crate::database::{Database, database};
-use crate::harness::{LIMIT, Snapshot, TempDir, beside, until};
-use crate::interpreters::{self, Interpreter};
 use crate::lines::{Shown, of, shown};
+use crate::support::{Database, Interpreter, LIMIT, Snapshot, TempDir, chosen, database, until};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// What is watched in one language, and what that must show.
@@ -108,11 +106,10 @@ fn asks(interpreter: &Interpreter, named: &[&Shown], library: Option<&str>) {
 
 /// Two queries at least, each with its text, when and how long; the other function beside them.
 fn example(example: &Example) {
-    let _turn = beside();
     let Some(server) = database("drivers") else {
         return;
     };
-    for interpreter in interpreters::of(example.language, "drivers") {
+    for interpreter in chosen(example.language, "drivers") {
         if !interpreter.runs("drivers", example.driver) {
             continue;
         }
@@ -159,11 +156,10 @@ fn queries_of_a_perl_with_dbd_mysql_beside_its_scopes() {
 /// PHP has its own protocol code, without a C symbol for it: the query is seen by its name in PHP.
 #[test]
 fn queries_of_a_php_with_mysqli_beside_its_tables() {
-    let _turn = beside();
     let Some(server) = database("drivers") else {
         return;
     };
-    for interpreter in interpreters::of("php", "drivers") {
+    for interpreter in chosen("php", "drivers") {
         if !interpreter.runs("drivers", "new ReflectionFunction('mysqli_query');") {
             continue;
         }

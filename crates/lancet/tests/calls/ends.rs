@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::harness::{Guest, TempDir, beside, rubies};
 use crate::machine::program;
+use crate::support::{Guest, TempDir, rubies};
 use crate::watch::{calls, counted, hooked};
 
 const ROUNDS: u64 = 3000;
@@ -33,7 +33,6 @@ fn start(mode: &str) -> Option<Guest> {
 
 #[test]
 fn what_was_called_is_told_to_the_last_call() {
-    let _turn = beside();
     for (mode, code) in WAYS {
         let Some(mut guest) = start(mode) else {
             return;
@@ -60,7 +59,6 @@ fn what_was_called_is_told_to_the_last_call() {
 
 #[test]
 fn what_was_counted_is_read() {
-    let _turn = beside();
     for (mode, code) in WAYS {
         let Some(mut guest) = start(mode) else {
             return;
@@ -81,7 +79,6 @@ fn what_was_counted_is_read() {
 /// A script's exit code is what it is without us, and its last lines are seen.
 #[test]
 fn a_script_that_exits_is_read_to_its_end() {
-    let _turn = beside();
     for ruby in rubies("calls ends") {
         for way in ["exit 5", "exit! 5", "abort", "raise 'x'"] {
             let script = format!(

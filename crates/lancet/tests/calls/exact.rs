@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::harness::{LIMIT, Snapshot, TempDir, beside, until};
-use crate::interpreters;
 use crate::machine::{program, start};
+use crate::support::{LIMIT, Snapshot, TempDir, chosen, until};
 use crate::watch::{calls, hooked, left, text_holds};
 
 const THREADS: usize = 4;
@@ -13,7 +12,6 @@ const EACH: u64 = 250_000;
 
 #[test]
 fn a_million_calls_of_four_threads_are_counted() {
-    let _turn = beside();
     let Some(path) = program("calls.cpp") else {
         return;
     };
@@ -34,11 +32,10 @@ fn a_million_calls_of_four_threads_are_counted() {
     guest.ends_with_nothing("count");
 }
 
-/// The beat of a command is never taken for that of the one before, which the agent heard last too long ago.
+/// The heartbeat of a command is never taken for that of the one before, which the agent heard last too long ago.
 #[test]
 fn a_guest_that_is_opened_again_after_a_silence_is_heard() {
-    let _turn = beside();
-    let Some(perl) = interpreters::of("perl", "exact").into_iter().next() else {
+    let Some(perl) = chosen("perl", "exact").into_iter().next() else {
         return;
     };
     let mut guest = perl.start("asked", &[]);
@@ -63,7 +60,6 @@ fn a_guest_that_is_opened_again_after_a_silence_is_heard() {
 /// Each thread's calls come in its own order, each with its arguments and its result.
 #[test]
 fn a_million_calls_are_told_each_once_and_in_order() {
-    let _turn = beside();
     let Some(path) = program("calls.cpp") else {
         return;
     };
@@ -94,7 +90,6 @@ fn a_million_calls_are_told_each_once_and_in_order() {
 /// The mapping of a stack that has grown begins elsewhere; what was called before still returns.
 #[test]
 fn a_call_returns_though_its_stack_has_grown() {
-    let _turn = beside();
     let Some(path) = program("grows.cpp") else {
         return;
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Guest, LIMIT, Output, Random, TempDir, beside, lancet, run, soak, until};
 use crate::machine::program;
+use crate::support::{Guest, LIMIT, Output, Random, TempDir, lancet, run, soak, until};
 use crate::watch::{calls, counted, hooked};
 
 const ROUNDS: u64 = 200;
@@ -44,7 +44,6 @@ fn holds(mode: &str, processes: u64, output: &Output, table: &str) {
 
 #[test]
 fn children_of_a_started_program_are_followed() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -59,7 +58,6 @@ fn children_of_a_started_program_are_followed() {
 
 #[test]
 fn children_of_a_running_process_are_followed() {
-    let _turn = beside();
     for (mode, processes) in MODES {
         let Some(mut guest) = start(mode) else {
             return;
@@ -77,7 +75,6 @@ fn children_of_a_running_process_are_followed() {
 /// Without `-f` children are not told of, and nobody waits for us.
 #[test]
 fn children_are_left_alone_unless_they_are_wanted() {
-    let _turn = beside();
     let Some(mut guest) = start("tree") else {
         return;
     };
@@ -93,7 +90,6 @@ fn children_are_left_alone_unless_they_are_wanted() {
 
 #[test]
 fn a_shell_and_what_it_runs_are_followed() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -117,7 +113,6 @@ fn a_shell_and_what_it_runs_are_followed() {
 /// Children that no hook tells of: they compute as without us, and with `-f` are opened when they are found.
 #[test]
 fn children_of_a_bare_clone_are_found() {
-    let _turn = beside();
     for mode in ["clone", "clone3"] {
         for follow in [false, true] {
             let Some(mut guest) = start(mode) else {
@@ -165,7 +160,6 @@ fn children_of_a_bare_clone_are_found() {
 /// A child returns from the calls that its parent was in.
 #[test]
 fn a_child_returns_from_fork() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -207,7 +201,6 @@ fn vfork_has_returned_twice(text: &str, parent: i32) {
 
 #[test]
 fn vfork_returns_in_the_child_and_then_in_its_parent() {
-    let _turn = beside();
     let Some(mut guest) = start("vfork") else {
         return;
     };
@@ -236,7 +229,6 @@ fn vfork_returns_in_the_child_and_then_in_its_parent() {
 
 #[test]
 fn a_recording_has_both_returns_of_vfork() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -265,7 +257,6 @@ fn a_recording_has_both_returns_of_vfork() {
 /// The guest ends as without us, whatever happens to us while it forks.
 #[test]
 fn a_kill_while_it_forks_costs_the_guest_nothing() {
-    let _turn = beside();
     let mut random = Random::new("family killed");
     for _ in 0..if soak() { 60 } else { 6 } {
         for mode in ["storm", "vfork", "exec", "spawn"] {
@@ -284,7 +275,6 @@ fn a_kill_while_it_forks_costs_the_guest_nothing() {
 
 #[test]
 fn one_of_several_guests_ends_and_the_others_go_on() {
-    let _turn = beside();
     let (Some(mut first), Some(mut second), Some(third)) =
         (start("return"), start("tree"), start("kill"))
     else {
@@ -305,4 +295,48 @@ fn one_of_several_guests_ends_and_the_others_go_on() {
     let output = watch.end();
     assert_eq!(output.code(), 0, "{}", output.stderr);
     holds("several", 1 + 15, &output, &output.stdout);
+}
+
+/// `execvp` calls `execve` for each directory of `PATH`, and all but the last fail. `xargs` does that in a child of
+/// `fork`, Python's `subprocess` in one of `vfork`.
+#[test]
+fn a_program_is_followed_through_all_directories_of_the_path() {
+    let folder = TempDir::new("path");
+    let text = folder.join("text");
+    std::fs::write(&text, "a line\n").expect("written");
+    let text = text.to_str().expect("a path of ours");
+    let python = "import subprocess, sys; subprocess.run(['cat', sys.argv[1]], check=True)";
+    let ways: [&[&str]; 2] = [
+        &[
+            "/usr/bin/xargs",
+            "-a",
+            text,
+            "sh",
+            "-c",
+            "exec cat \"$0\"",
+            text,
+        ],
+        &["/usr/bin/python3", "-c", python, text],
+    ];
+    let path: Vec<String> = (0..12).map(|number| format!("/nowhere/{number}")).collect();
+    let path = format!("{}:/usr/bin:/bin", path.join(":"));
+    for way in ways {
+        let mut command = lancet();
+        command.args([
+            "calls",
+            "-f",
+            "-c",
+            "--max-wait",
+            "30s",
+            "-x",
+            "write",
+            "--",
+        ]);
+        let output = run(command.args(way).env("PATH", &path), LIMIT);
+        assert_eq!(output.code(), 0, "{way:?}: {}", output.stderr);
+        assert_eq!(output.stdout, "a line\n", "{way:?}");
+        // The one that writes is `cat`.
+        let written = counted(&output, &output.stderr, "write");
+        assert_eq!(written, 1, "{way:?}: {}", output.stderr);
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::harness::{LIMIT, TempDir, beside, fixtures, lancet, run};
 use crate::machine::{program, start};
+use crate::support::{LIMIT, TempDir, fixtures, lancet, run};
 use crate::watch::{calls, hooked, left};
 
 /// The fields that the page lists, by record.
@@ -65,7 +65,6 @@ fn of<'a>(objects: &'a [Value], record: &str) -> Vec<&'a Value> {
 
 #[test]
 fn objects_are_as_the_page_says() {
-    let _turn = beside();
     let Some(path) = program("asked.cpp") else {
         return;
     };

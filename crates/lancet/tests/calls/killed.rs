@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Guest, LIMIT, Random, Snapshot, Watch, beside, mem, rubies, run, say, soak};
+use crate::support::{Guest, LIMIT, Random, Snapshot, Watch, mem, rubies, run, say, soak};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// A guest that lost its reader is on its way again after so long, whatever it waited for.
@@ -10,7 +10,6 @@ const SLOWED: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_kill_at_any_instant_leaves_the_guest_computing() {
-    let _turn = beside();
     let count = if soak() { 300 } else { 30 };
     for ruby in rubies("calls killed") {
         let mut random = Random::new("calls killed");
@@ -61,7 +60,6 @@ fn a_kill_at_any_instant_leaves_the_guest_computing() {
 /// What the killed one hooked is lifted by the next, whichever command that is.
 #[test]
 fn the_next_attach_lifts_what_was_left() {
-    let _turn = beside();
     for ruby in rubies("calls lifted") {
         let mut guest = Guest::script(&ruby, "live/churn.rb", &[]);
         guest.expect("ready");

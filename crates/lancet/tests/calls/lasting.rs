@@ -4,8 +4,8 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Guest, LIMIT, Random, Snapshot, TempDir, beside, soak, until};
 use crate::machine::program;
+use crate::support::{Guest, LIMIT, Random, Snapshot, TempDir, soak, until};
 use crate::watch::{calls, counted, hooked, left, text_holds};
 
 const THREADS: u64 = 4;
@@ -19,7 +19,6 @@ fn words(path: &std::path::Path) -> u64 {
 /// The last thing each thread did before the signal may be a call that it had not noted yet.
 #[test]
 fn a_guest_that_is_killed_takes_nothing_along() {
-    let _turn = beside();
     let Some(path) = program("lasting.cpp") else {
         return;
     };
@@ -65,8 +64,7 @@ fn a_guest_that_is_killed_takes_nothing_along() {
 
 /// A server that makes a thread for each request.
 #[test]
-fn lanes_of_dead_threads_serve_others() {
-    let _turn = beside();
+fn rings_of_dead_threads_serve_others() {
     let Some(path) = program("brief.cpp") else {
         return;
     };

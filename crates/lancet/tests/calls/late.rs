@@ -1,14 +1,12 @@
 //! A library that a script loads after the attach is traced from its first call, the one by which the VM enters it.
 
-use crate::harness::{Snapshot, TempDir, beside};
-use crate::interpreters;
 use crate::lines::{of, shown};
+use crate::support::{Snapshot, TempDir, chosen};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// The function by which the VM enters the library, which it calls once, and one that the script calls three times.
 fn traced(language: &'static str, first: &str, later: &str) {
-    let _turn = beside();
-    for interpreter in interpreters::of(language, "late") {
+    for interpreter in chosen(language, "late") {
         let folder = TempDir::new(&format!("late-{interpreter}").replace(' ', "-"));
         let out = folder.join("out").display().to_string();
         // PHP: without the extensions that its php.ini names.
@@ -86,8 +84,7 @@ fn libraries_that_a_php_loads() {
 
 /// A function by its name in the script's language, which that language does not have when lancet comes.
 fn named(language: &'static str, pattern: &str, count: usize) {
-    let _turn = beside();
-    for interpreter in interpreters::of(language, "late") {
+    for interpreter in chosen(language, "late") {
         let folder = TempDir::new(&format!("named-{interpreter}").replace(' ', "-"));
         let out = folder.join("out").display().to_string();
         let options: &[&str] = if language == "php" { &["-n"] } else { &[] };

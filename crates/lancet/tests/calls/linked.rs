@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{Guest, Output, Snapshot, TempDir, beside, fixtures, installed, skip};
+use crate::support::{Guest, Output, Snapshot, TempDir, fixtures, installed, skip};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Compiles a program of `fixtures/c`.
@@ -41,7 +41,6 @@ pub fn count(output: &Output, function: &str) -> u64 {
 
 #[test]
 fn threads_without_storage_are_counted_like_others() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("bare", "no gcc");
     }
@@ -61,7 +60,6 @@ fn threads_without_storage_are_counted_like_others() {
 /// Its text is new each time, mostly at the same address.
 #[test]
 fn a_library_that_is_loaded_again_is_hooked_again() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("reload", "no gcc");
     }
@@ -105,7 +103,6 @@ const ROUNDS: u64 = 1000;
 /// that an IFUNC picks have its name.
 #[test]
 fn each_call_is_counted_however_it_is_linked() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("modes", "no gcc");
     }
@@ -138,7 +135,6 @@ fn each_call_is_counted_however_it_is_linked() {
 /// Libraries whose calls are asked for, one there at the attach, one loaded later; what the program calls is not told.
 #[test]
 fn calls_are_told_from_the_libraries_that_were_named() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("callers", "no gcc");
     }

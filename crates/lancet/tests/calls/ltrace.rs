@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{Guest, LIMIT, TempDir, Watch, beside, fixtures, installed, skip, until};
+use crate::support::{Guest, LIMIT, TempDir, Watch, fixtures, installed, skip, until};
 use crate::watch::calls;
 
 /// `fixtures/c/shape`: the program, beside its library.
@@ -41,7 +41,6 @@ fn one_round(name: &str, arguments: &[&str]) -> Option<Vec<String>> {
 }
 
 fn rounds(name: &str, described: bool, arguments: &[&str]) -> Option<Vec<String>> {
-    let _turn = beside();
     let folder = TempDir::new(name);
     let program = shape(&folder)?;
     let (conf, out) = (folder.join("shape.conf"), folder.join("out"));

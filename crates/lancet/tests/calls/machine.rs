@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::harness::{
-    Guest, Output, Snapshot, TempDir, Watch, beside, fixtures, installed, skip, soak,
+use crate::support::{
+    Guest, Output, Snapshot, TempDir, Watch, fixtures, installed, join, skip, soak,
 };
 use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
@@ -17,6 +17,7 @@ pub fn program(source: &str) -> Option<PathBuf> {
 /// The same with more for the compiler.
 pub fn built(source: &str, more: &[&str]) -> Option<PathBuf> {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    join();
     if !installed("g++") {
         skip(source, "no g++");
         return None;
@@ -76,7 +77,6 @@ pub fn computes_the_same(
     ways: &[Vec<&str>],
     leave: fn(Watch, &str) -> Output,
 ) {
-    let _turn = beside();
     let Some(path) = program(fixture) else {
         return;
     };
@@ -170,7 +170,6 @@ fn threads_come_and_go_and_are_cancelled() {
 /// Its only thread is the one that works for us while the hook is set.
 #[test]
 fn a_thread_within_the_first_instructions_is_moved() {
-    let _turn = beside();
     let Some(path) = program("calls.cpp") else {
         return;
     };

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `coroutines` | the same for Python, PHP and Perl: greenlet, gevent, fibers, dies and alarms |
+//! | `sleepers` | threads asleep in system calls that end with EINTR when interrupted see none |
 //! | `served` | a Puma under load, opened and left again and again |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `everything` | all of a program at once: 60,000 functions, functions that look for themselves, Go refused |
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
@@ -24,21 +26,25 @@
 //! | `probes` | static probes in mid-function |
 //! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
+//! | `hostile` | guests that mean harm, a full standard error, files of others: nothing outside changes |
+//! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
+//! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
+//! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
 //! | `names` | functions by the name of the script's language, values of it |
 //! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
 //! | `presets` | what the presets are about is seen, told apart and counted |
-//! | `database`, `interpreters`, `lines` | a MariaDB of our own, the interpreters, and what `-ttT` prints, read back |
+//! | `lines` | what `-ttT` prints, read back |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
-//! The environment variables are those of the tests in `live`, whose harness this shares; `LANCET_SCRIPTS` names the other
+//! The environment variables are those of the tests in `mem`; `LANCET_SCRIPTS` names the other
 //! interpreters, `python-system perl-system php-system` unless it is set: `python-3.9 php-8.4` are roots.
 
 #[allow(dead_code, unused_imports, reason = "each target uses its part")]
-#[path = "../live/harness/mod.rs"]
-mod harness;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod asked;
 mod bound;
@@ -46,12 +52,12 @@ mod collections;
 mod compared;
 mod coroutines;
 mod coverage;
-mod database;
 mod drivers;
 mod ends;
+mod everything;
 mod exact;
 mod family;
-mod interpreters;
+mod hostile;
 mod json;
 mod killed;
 mod lasting;
@@ -62,13 +68,17 @@ mod ltrace;
 mod machine;
 mod names;
 mod nasty;
+mod panics;
 mod presets;
 mod probes;
 mod recorded;
 mod refused;
 mod served;
+mod sleepers;
+mod stalled;
 mod started;
 mod system_calls;
 mod through;
+mod unwound;
 mod values;
 mod watch;

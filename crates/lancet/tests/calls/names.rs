@@ -1,9 +1,8 @@
 //! Functions by the name that a script's language has for them, and values of that language, against what the script
 //! itself says.
 
-use crate::harness::{Snapshot, TempDir, beside};
-use crate::interpreters::{self, Interpreter};
 use crate::lines::shown;
+use crate::support::{Interpreter, Snapshot, TempDir, chosen};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Watches the functions while the script calls them: what it says of each call, and what was told.
@@ -42,8 +41,7 @@ fn watched(interpreter: &Interpreter, patterns: &[&str]) -> (Vec<String>, Vec<St
 }
 
 fn agree(language: &'static str, patterns: &[&str]) {
-    let _turn = beside();
-    for interpreter in interpreters::of(language, "names") {
+    for interpreter in chosen(language, "names") {
         let (said, told) = watched(&interpreter, patterns);
         assert_eq!(told, said, "{interpreter}");
     }

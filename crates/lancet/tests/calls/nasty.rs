@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Guest, Random, Ruby, Snapshot, Watch, beside, rubies, say, soak};
+use crate::support::{Guest, Interpreter, Random, Snapshot, Watch, rubies, say, soak};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Scripts, with rounds for some hundred thousand calls of hooked functions. What takes time is printing them.
@@ -36,14 +36,14 @@ const ITERATORS: &[&str] = &[
     "rb_catch_obj",
 ];
 
-fn start(ruby: &Ruby, script: &str) -> Guest {
+fn start(ruby: &Interpreter, script: &str) -> Guest {
     let guest = Guest::script(ruby, &format!("calls/{script}.rb"), &[]);
     guest.expect("ready");
     guest
 }
 
 /// Its answer and its exit code without us.
-fn truth(ruby: &Ruby, script: &str, rounds: u32) -> (String, Option<i32>) {
+fn truth(ruby: &Interpreter, script: &str, rounds: u32) -> (String, Option<i32>) {
     let mut guest = start(ruby, script);
     guest.tell(&rounds.to_string());
     let answer = guest.find("answer ");
@@ -67,7 +67,7 @@ fn open(guest: &Guest, what: &[&str]) -> Watch {
 }
 
 /// Hooked from its first round to its last.
-fn whole(ruby: &Ruby, script: &str, rounds: u32, what: &[&str]) -> (String, Option<i32>) {
+fn whole(ruby: &Interpreter, script: &str, rounds: u32, what: &[&str]) -> (String, Option<i32>) {
     let mut guest = start(ruby, script);
     let before = Snapshot::take(guest.pid);
     let watch = open(&guest, what);
@@ -80,7 +80,7 @@ fn whole(ruby: &Ruby, script: &str, rounds: u32, what: &[&str]) -> (String, Opti
 
 /// Hooked and left again and again while it runs, at any instant.
 fn often(
-    ruby: &Ruby,
+    ruby: &Interpreter,
     script: &str,
     rounds: u32,
     what: &[&str],
@@ -104,7 +104,6 @@ fn often(
 
 #[test]
 fn rubies_that_leave_frames_in_any_order_answer_as_without_us() {
-    let _turn = beside();
     let runs = if soak() { 100 } else { 5 };
     for ruby in rubies("nasty") {
         let mut random = Random::new("nasty");

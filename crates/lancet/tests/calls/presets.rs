@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::database::database;
-use crate::harness::{Guest, LIMIT, TempDir, beside, installed, lancet, run, skip};
-use crate::interpreters;
+use crate::support::{
+    Guest, LIMIT, TempDir, assert_shown, chosen, database, installed, lancet, run, skip,
+};
 use crate::watch::{calls, hooked, left};
 
 const ROUNDS: usize = 20;
@@ -56,12 +56,11 @@ fn sum(rows: &[(usize, String)], words: &[&str]) -> usize {
 /// Two kinds of statements, one of them prepared; the driver sends and waits by itself.
 #[test]
 fn sql_of_a_ruby_with_mysql2() {
-    let _turn = beside();
     let Some(server) = database("presets") else {
         return;
     };
     let socket = server.socket().display().to_string();
-    for ruby in interpreters::of("ruby", "presets") {
+    for ruby in chosen("ruby", "presets") {
         if !ruby.runs("presets", "require 'mysql2'") {
             continue;
         }
@@ -90,8 +89,7 @@ fn sql_of_a_ruby_with_mysql2() {
 /// The statement is known to the function that runs it by what the preparing one returned.
 #[test]
 fn sql_of_a_python_with_sqlite() {
-    let _turn = beside();
-    for python in interpreters::of("python", "presets") {
+    for python in chosen("python", "presets") {
         let rows = counted(python.start("statements", &[]), "sql");
         for statement in [
             "INSERT INTO t VALUES (…) ← ",
@@ -109,8 +107,7 @@ fn sql_of_a_python_with_sqlite() {
 /// A statement that is told is shown whole, where a string of another function would be cut.
 #[test]
 fn a_statement_is_shown_whole() {
-    let _turn = beside();
-    for python in interpreters::of("python", "presets") {
+    for python in chosen("python", "presets") {
         let mut guest = python.start("statements", &[]);
         let folder = TempDir::new("presets-shown");
         let out = folder.join("out").display().to_string();
@@ -131,8 +128,7 @@ fn a_statement_is_shown_whole() {
 
 #[test]
 fn the_other_presets_of_a_python() {
-    let _turn = beside();
-    for python in interpreters::of("python", "presets") {
+    for python in chosen("python", "presets") {
         let counts = |preset: &str, words: &[&str]| {
             let rows = counted(python.start("presets", &[]), preset);
             let count = sum(&rows, words);
@@ -155,11 +151,10 @@ fn the_other_presets_of_a_python() {
 
 #[test]
 fn a_preset_of_ones_own() {
-    let _turn = beside();
     let folder = TempDir::new("presets-own");
     let file = folder.join("mine.preset");
     std::fs::write(&file, "about mine\ngetaddrinfo text arg1\n").expect("a file");
-    for python in interpreters::of("python", "presets") {
+    for python in chosen("python", "presets") {
         let guest = python.start("presets", &[]);
         let rows = counted(guest, &file.display().to_string());
         assert_eq!(
@@ -172,29 +167,37 @@ fn a_preset_of_ones_own() {
 
 #[test]
 fn a_preset_that_is_not_there_or_not_right() {
-    let _turn = beside();
     let folder = TempDir::new("presets-wrong");
     let file = folder.join("wrong.preset");
     std::fs::write(&file, "about wrong\n\nmalloc so\n").expect("a file");
     let file = file.display().to_string();
     for (preset, expected) in [
-        ("nosuch", "there is no preset nosuch: sql, gc, "),
-        ("./nosuch", "cannot read the preset ./nosuch: "),
-        (&file, "wrong.preset:3: so: mysql, "),
+        (
+            "nosuch",
+            "error: invalid value 'nosuch' for '--preset <NAME>': there is no preset nosuch: sql, gc, tls, dns, alloc, locks, or a file of your own (./nosuch)",
+        ),
+        (
+            "./nosuch",
+            "error: invalid value './nosuch' for '--preset <NAME>': cannot read the preset ./nosuch: No such file or directory (os error 2)",
+        ),
+        (
+            &file,
+            "error: invalid value 'FILE' for '--preset <NAME>': FILE:3: so: mysql, postgresql, sqlite, text, as, names or until was expected",
+        ),
     ] {
         let output = run(
             lancet().args(["calls", "--preset", preset, "-p", "1"]),
             LIMIT,
         );
         assert_eq!(output.code(), 2, "{output:?}");
-        assert!(output.stderr.contains(expected), "{output:?}");
+        let expected = format!("{expected}\n\nFor more information, try '--help'.\n");
+        assert_shown(&output.stderr, &[(&file, "FILE")], &expected);
     }
 }
 
 /// libpq's PQexec sends and asks for the result by functions that are in the preset too: one statement, one row.
 #[test]
 fn sql_that_is_sent_within_another_call_counts_once() {
-    let _turn = beside();
     if !installed("gcc") {
         return skip("presets", "no gcc");
     }

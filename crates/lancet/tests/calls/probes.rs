@@ -1,18 +1,18 @@
 //! Static probes (USDT) in mid-function: told with their arguments, counted; their users' counters are as before afterwards, also where
 //! lancet was killed meanwhile.
 
+use hooks::probes;
 use process::functions::Functions;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::probes;
 
-use crate::harness::{Guest, LIMIT, Ruby, Snapshot, TempDir, Watch, beside, rubies, run, skip};
+use crate::support::{Guest, Interpreter, LIMIT, Snapshot, TempDir, Watch, rubies, run, skip};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Raises so often.
 const RAISES: usize = 200;
 
-fn start(ruby: &Ruby) -> Guest {
+fn start(ruby: &Interpreter) -> Guest {
     let guest = Guest::script(ruby, "calls/probes.rb", &[]);
     guest.expect("ready");
     guest
@@ -40,7 +40,6 @@ fn users(memory: &GuestMemory) -> Vec<u16> {
 
 #[test]
 fn probes_of_a_ruby_are_told_with_their_arguments() {
-    let _turn = beside();
     for ruby in rubies("probes") {
         let mut guest = start(&ruby);
         let memory = GuestMemory::open(guest.pid).expect("its memory");
@@ -74,7 +73,6 @@ fn probes_of_a_ruby_are_told_with_their_arguments() {
 
 #[test]
 fn who_was_killed_is_counted_out_by_the_next() {
-    let _turn = beside();
     for ruby in rubies("probes killed") {
         let mut guest = start(&ruby);
         let memory = GuestMemory::open(guest.pid).expect("its memory");
@@ -106,7 +104,6 @@ fn who_was_killed_is_counted_out_by_the_next() {
 /// Debian's Python has probes, too; those without a described prototype are shown by their notes.
 #[test]
 fn probes_of_a_python_are_told() {
-    let _turn = beside();
     if !std::path::Path::new("/usr/bin/python3").exists() {
         return skip("python probes", "no /usr/bin/python3");
     }

@@ -1,15 +1,16 @@
 //! What cannot be opened, and what ends in the middle: one line that says what, why and what to do, the guest untouched or left
 //! as it was.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{
-    Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, beside, copy_for_all, installed, is_root,
-    lancet, program_of_32_bits, refused, skip, until,
+use crate::machine::program;
+use crate::support::{
+    Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, copy_for_all, installed, is_root, lancet,
+    program_of_32_bits, refused, run, skip, until,
 };
 use crate::watch::{calls, hooked, left, text_holds};
 
@@ -34,27 +35,41 @@ fn goes_on(mut guest: Guest) {
 
 #[test]
 fn a_process_that_is_not_there() {
-    let _turn = beside();
     let mut child = Command::new("true").spawn().expect("true");
     let pid = child.id() as i32;
     until(LIMIT, "a zombie", || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.contains(") Z ").then_some(())
     });
-    refused(open(pid), &["zombie"]);
+    refused(
+        open(pid),
+        &format!(
+            "lancet: process {pid} has ended and only waits for its parent to collect it (zombie)"
+        ),
+    );
     child.wait().expect("its end");
-    refused(open(pid), &["there is no process"]);
-    refused(open(i32::MAX), &["there is no process"]);
+    let gone = |pid: i32| {
+        format!(
+            "lancet: there is no process {pid}: look it up again, for instance with pgrep -a ruby"
+        )
+    };
+    refused(open(pid), &gone(pid));
+    refused(open(i32::MAX), &gone(i32::MAX));
 }
 
 #[test]
 fn a_stopped_process_stays_stopped() {
-    let _turn = beside();
     let guest = cat();
     guest.signal(Signal::SIGSTOP);
     guest.settle('T');
     let before = Snapshot::take(guest.pid);
-    refused(open(guest.pid), &["is stopped", "kill -CONT"]);
+    refused(
+        open(guest.pid),
+        &format!(
+            "lancet: process {} is stopped (SIGSTOP, Ctrl-Z or a cgroup freezer): let it go on first (kill -CONT), then open it",
+            guest.pid
+        ),
+    );
     assert_eq!(guest.state(), Some('T'));
     before.holds(guest.pid, "stopped");
     guest.signal(Signal::SIGCONT);
@@ -63,7 +78,6 @@ fn a_stopped_process_stays_stopped() {
 
 #[test]
 fn a_process_that_somebody_else_traces() {
-    let _turn = beside();
     if !installed("strace") {
         return skip("calls: already traced", "no strace");
     }
@@ -78,7 +92,14 @@ fn a_process_that_somebody_else_traces() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid)).ok()?;
         status.contains(&traced).then_some(())
     });
-    refused(open(guest.pid), &["already traced", "strace"]);
+    let tracer = strace.id();
+    refused(
+        open(guest.pid),
+        &format!(
+            "lancet: process {} is already traced by process {tracer} (strace): end that tracer first; a process can have only one",
+            guest.pid
+        ),
+    );
     kill(Pid::from_raw(strace.id() as i32), Signal::SIGINT).expect("strace ends");
     strace.wait().expect("its end");
     goes_on(guest);
@@ -86,7 +107,6 @@ fn a_process_that_somebody_else_traces() {
 
 #[test]
 fn somebody_elses_process() {
-    let _turn = beside();
     if !is_root() || !installed("setpriv") {
         return skip("calls: not ours", "it needs root and setpriv");
     }
@@ -95,35 +115,46 @@ fn somebody_elses_process() {
     let guest = cat();
     let mut program = Command::new(&tool);
     program.args(["calls", "-x", "write", "-p", &guest.pid.to_string()]);
-    refused(as_nobody(&program), &["user 0", "65534", "CAP_SYS_PTRACE"]);
+    refused(
+        as_nobody(&program),
+        &format!(
+            "lancet: the kernel does not allow us to trace process {}: it belongs to user 0, we are user 65534 without CAP_SYS_PTRACE: run lancet as that user or as root",
+            guest.pid
+        ),
+    );
     goes_on(guest);
 }
 
 #[test]
 fn a_program_of_32_bits() {
-    let _turn = beside();
     let folder = TempDir::new("calls-bits");
     let mut child = match program_of_32_bits(&folder) {
         Ok(child) => child,
         Err(why) => return skip("calls: 32-bit program", why),
     };
-    refused(open(child.id() as i32), &["32-bit"]);
-    assert!(child.try_wait().expect("our child").is_none(), "it goes on");
-    child.kill().expect("it runs");
-    child.wait().expect("its end");
+    let (pid, program) = (child.pid(), folder.join("program"));
+    refused(
+        open(child.pid()),
+        &format!(
+            "lancet: process {pid}: {} is a program for 32-bit x86; only 64-bit x86-64 programs can be opened",
+            program.display()
+        ),
+    );
+    assert!(child.runs(), "it goes on");
 }
 
 /// A second lancet is told who is there, and the first does not notice.
 #[test]
 fn a_second_lancet_while_one_is_inside() {
-    let _turn = beside();
     let mut guest = cat();
     let before = Snapshot::take(guest.pid);
     let watch = hooked(open(guest.pid));
-    let owner = format!("process {}", watch.pid());
+    let (owner, pid) = (watch.pid(), guest.pid);
     refused(
         open(guest.pid),
-        &["already opened by another lancet", &owner],
+        &format!(
+            "lancet: process {pid} is already opened by another lancet (process {owner}): wait until it leaves, or end it"
+        ),
     );
     guest.tell("line");
     guest.expect("line");
@@ -136,7 +167,6 @@ fn a_second_lancet_while_one_is_inside() {
 /// `lancet calls … | head -1`: no failure, and the hooks are gone.
 #[test]
 fn a_reader_that_has_seen_enough() {
-    let _turn = beside();
     let mut guest = cat();
     let before = Snapshot::take(guest.pid);
     let mut child = open(guest.pid)
@@ -167,7 +197,6 @@ fn a_reader_that_has_seen_enough() {
 
 #[test]
 fn a_disk_that_is_full() {
-    let _turn = beside();
     let mut guest = cat();
     let before = Snapshot::take(guest.pid);
     let watch = hooked(calls(guest.pid, &["-x", "write", "-o", "/dev/full"]));
@@ -184,7 +213,6 @@ fn a_disk_that_is_full() {
 /// Whatever lancet is just doing when the process ends, it ends too, and says so in a line.
 #[test]
 fn a_process_that_ends_at_any_instant() {
-    let _turn = beside();
     let mut random = Random::new("ends");
     for round in 0..20 {
         let guest = cat();
@@ -211,9 +239,51 @@ fn a_process_that_ends_at_any_instant() {
 
 #[test]
 fn lancet_itself() {
-    let _turn = beside();
     let tool = lancet().get_program().to_string_lossy().into_owned();
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$0\" calls -x write -p $$", &tool]);
-    refused(shell, &["lancet itself"]);
+    let mut child = shell
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let pid = child.id();
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut said)
+        .expect("text");
+    assert_eq!(child.wait().expect("its end").code(), Some(1), "{said}");
+    assert_eq!(
+        said,
+        format!("lancet: process {pid} cannot be opened: it is lancet itself\n")
+    );
+}
+
+/// A thread may have a stricter filter than its process: hooks run in it too, and it would be killed for what they call.
+#[test]
+fn a_thread_that_locked_itself_in() {
+    if !is_root() {
+        return skip("a_thread_that_locked_itself_in", "only root reads filters");
+    }
+    let Some(path) = program("sandboxed.c") else {
+        return;
+    };
+    let guest = Guest::ready(&mut Command::new(path));
+    let worker = guest.preface[0]
+        .strip_prefix("worker ")
+        .expect("it says who");
+    let output = run(&mut calls(guest.pid, &["-c", "-x", "strtol"]), LIMIT);
+    assert_eq!(output.code(), 1, "{output:?}");
+    let line = format!(
+        "lancet: process {} is under seccomp: the filter of its thread {worker} does not allow mmap",
+        guest.pid
+    );
+    assert!(output.stderr.starts_with(&line), "{output:?}");
+    assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+    let mut guest = guest;
+    guest.tell("");
+    assert_eq!(guest.end().0, ["answer right"]);
 }

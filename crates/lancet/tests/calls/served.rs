@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use crate::harness::{Guest, LIMIT, Snapshot, TempDir, beside, installed, run, say, skip, soak};
+use crate::support::{Guest, LIMIT, Snapshot, TempDir, installed, run, say, skip, soak};
 use crate::watch::calls;
 
 /// Says `hello N` with work in the VM and in its collector on the way.
@@ -47,7 +47,6 @@ fn load(port: u16, stop: Arc<AtomicBool>, answers: Arc<AtomicU64>) -> JoinHandle
 
 #[test]
 fn a_puma_under_load_is_opened_and_left_again_and_again() {
-    let _turn = beside();
     if !installed("puma") {
         return skip("served", "no puma");
     }

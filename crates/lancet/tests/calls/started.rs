@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::harness::{LIMIT, Output, TempDir, beside, lancet, rubies, run};
 use crate::machine::{built, program};
+use crate::support::{LIMIT, Output, TempDir, assert_shown, lancet, rubies, run};
 use crate::watch::counted;
 
 const ROUNDS: u64 = 2000;
@@ -27,7 +27,6 @@ fn rounds() -> String {
 
 #[test]
 fn every_call_is_seen_from_the_constructors_on_however_it_is_linked() {
-    let _turn = beside();
     for flags in [
         &[][..],
         &["-Wl,-z,now"],
@@ -59,7 +58,6 @@ fn every_call_is_seen_from_the_constructors_on_however_it_is_linked() {
 /// ltrace's way: no `--`, and the program's own options are its own.
 #[test]
 fn the_first_word_that_is_no_option_is_the_program() {
-    let _turn = beside();
     let folder = TempDir::new("started");
     let out = folder.join("out");
     let output = started(
@@ -75,7 +73,6 @@ fn the_first_word_that_is_no_option_is_the_program() {
 /// Nothing is lost with a program that is killed, because we are its tracer.
 #[test]
 fn a_program_that_is_killed_is_read_to_its_last_call() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -99,7 +96,6 @@ fn a_program_that_is_killed_is_read_to_its_last_call() {
 
 #[test]
 fn signals_are_shown_unless_they_are_not_wanted() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -116,7 +112,6 @@ fn signals_are_shown_unless_they_are_not_wanted() {
 /// A program that execs another is followed, and one that cannot goes on.
 #[test]
 fn what_it_runs_next_is_followed() {
-    let _turn = beside();
     let Some(path) = program("family.cpp") else {
         return;
     };
@@ -135,7 +130,6 @@ fn what_it_runs_next_is_followed() {
 /// The script's line is known from the first call that the script makes.
 #[test]
 fn a_script_is_followed_by_line() {
-    let _turn = beside();
     for ruby in rubies("calls started") {
         let mut command = lancet();
         command.args(["calls", "--max-wait", "30s", "-x", "write", "--"]);
@@ -161,7 +155,6 @@ fn a_script_is_followed_by_line() {
 
 #[test]
 fn what_cannot_be_started_is_refused_in_one_line() {
-    let _turn = beside();
     let folder = TempDir::new("refused");
     let (text, mute) = (folder.join("text"), folder.join("mute"));
     std::fs::write(&text, "neither a program nor a script\n").expect("a file");
@@ -170,24 +163,34 @@ fn what_cannot_be_started_is_refused_in_one_line() {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).expect("its mode");
     }
     for (words, said) in [
-        (&["/nowhere/at/all"][..], "No such file"),
-        (&["/etc/passwd"], "Permission denied"),
-        (&[mute.to_str().expect("plain")], "No such file"),
-        (&["-u", "nobody-knows-him", "true"], "no user"),
+        (
+            &["/nowhere/at/all"][..],
+            "lancet: cannot start PROGRAM: No such file or directory (os error 2)\n",
+        ),
+        (
+            &["/etc/passwd"],
+            "lancet: cannot start PROGRAM: Permission denied (os error 13)\n",
+        ),
+        (
+            &[mute.to_str().expect("plain")],
+            "lancet: cannot start PROGRAM: No such file or directory (os error 2)\n",
+        ),
+        (
+            &["-u", "nobody-knows-him", "true"],
+            "lancet: there is no user nobody-knows-him\n",
+        ),
     ] {
         let output = started(&[], words);
         assert_eq!(output.code(), 1, "{words:?}: {}", output.stderr);
-        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
-        assert!(output.stderr.contains(said), "{words:?}: {}", output.stderr);
+        assert_shown(&output.stderr, &[(words[0], "PROGRAM")], said);
     }
 }
 
 #[test]
 fn it_runs_as_whom_we_say() {
-    let _turn = beside();
     // SAFETY: no preconditions.
     if unsafe { libc::getuid() } != 0 {
-        crate::harness::skip("calls -u", "not root");
+        crate::support::skip("calls -u", "not root");
         return;
     }
     let output = started(&["-u", "nobody"], &["id", "-un"]);

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-use crate::harness::{
-    Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, beside, fixtures, installed, lancet,
-    run, skip, soak, until,
-};
 use crate::machine::{computes_the_same, program, start};
+use crate::support::{
+    Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, installed, lancet, run, skip, soak,
+    until,
+};
 use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
 const FIXTURE: &str = "system_calls.cpp";
@@ -68,7 +68,6 @@ fn count(text: &str, name: &str) -> u64 {
 #[test]
 fn a_million_of_four_threads_are_counted() {
     const EACH: u64 = 125_000;
-    let _turn = beside();
     let Some(path) = program(FIXTURE) else {
         return;
     };
@@ -93,7 +92,6 @@ fn a_million_of_four_threads_are_counted() {
 /// What `strace` counts of a program is what we count, from its constructors on.
 #[test]
 fn strace_counts_the_same() {
-    let _turn = beside();
     if !installed("strace") {
         return skip("calls -S beside strace", "no strace");
     }
@@ -104,7 +102,11 @@ fn strace_counts_the_same() {
     let out = folder.join("out").display().to_string();
     let path = path.to_str().expect("plain");
     let script = format!("printf '50\\n' | {path} storm");
-    let names = ["getppid", "clone3", "exit_group", "munmap", "write"];
+    // Those that the program and its shell make themselves, equally often each time: how many `munmap` there are depends on
+    // how many stacks of ended threads the C library keeps, and `strace -c` leaves out calls that do not return.
+    let names = [
+        "getppid", "clone3", "madvise", "write", "wait4", "pipe2", "dup2",
+    ];
     let table = |mut command: Command| {
         let output = run(&mut command, LIMIT);
         assert_eq!(output.code(), 0, "{output:?}");
@@ -132,11 +134,11 @@ fn strace_counts_the_same() {
         command.args(["--", "sh", "-c", &script]);
         table(command)
     };
-    for name in ["getppid", "clone3"] {
+    for name in names {
         let row = truth
             .lines()
             .find(|line| line.split_whitespace().last() == Some(name))
-            .unwrap_or_else(|| panic!("{name}: {names:?}: {truth}"));
+            .unwrap_or_else(|| panic!("{name}: {truth}"));
         let wanted: u64 = row.split_whitespace().next().unwrap().parse().expect(row);
         assert_eq!(count(&ours, &format!("{name}@SYS")), wanted, "{ours}");
     }
@@ -145,7 +147,6 @@ fn strace_counts_the_same() {
 #[test]
 fn arguments_and_errors_are_those_of_each_call() {
     const ROUNDS: u64 = 200;
-    let _turn = beside();
     let Some(path) = program(FIXTURE) else {
         return;
     };
@@ -188,7 +189,6 @@ fn arguments_and_errors_are_those_of_each_call() {
 #[test]
 fn what_children_call_is_not_told_of_their_parent() {
     const ROUNDS: usize = 20;
-    let _turn = beside();
     let Some(path) = program(FIXTURE) else {
         return;
     };
@@ -219,7 +219,6 @@ fn what_children_call_is_not_told_of_their_parent() {
 
 #[test]
 fn filters_conditions_and_recordings_are_those_of_calls() {
-    let _turn = beside();
     let Some(path) = program(FIXTURE) else {
         return;
     };
@@ -276,7 +275,6 @@ fn filters_conditions_and_recordings_are_those_of_calls() {
 /// Each in its own way: by attach, by start.
 #[test]
 fn the_last_ones_are_told() {
-    let _turn = beside();
     let folder = TempDir::new("last");
     let out = folder.join("out").display().to_string();
     let told = |output: Output, code: i32| {
@@ -308,7 +306,6 @@ fn the_last_ones_are_told() {
 /// The line of the script that asked for it.
 #[test]
 fn scripts_are_told_with_their_lines() {
-    let _turn = beside();
     let folder = TempDir::new("scripts");
     let out = folder.join("out").display().to_string();
     for (interpreter, name, script) in [
@@ -367,7 +364,6 @@ fn scripts_are_told_with_their_lines() {
 /// `kill -9` of lancet at random instants; then it is opened again, and left.
 #[test]
 fn a_kill_at_any_instant_leaves_the_guest_computing() {
-    let _turn = beside();
     let Some(path) = program(FIXTURE) else {
         return;
     };
@@ -396,30 +392,4 @@ fn a_kill_at_any_instant_leaves_the_guest_computing() {
         text_holds(&before, guest.pid, mode, &output);
         guest.ends_with_nothing(mode);
     }
-}
-
-/// Nearly all there are in the C library, the loader and the interpreters.
-#[test]
-fn nearly_every_one_can_be_hooked() {
-    let _turn = beside();
-    let script = fixtures().join("ruby/states/sleep.rb");
-    if !installed("ruby") {
-        return skip("calls -S of a Ruby", "no ruby");
-    }
-    let mut command = Command::new("ruby");
-    command.arg(script);
-    let guest = Guest::start("sleep", command);
-    guest.expect("ready");
-    let mut watch = Watch::start(calls(guest.pid, ALL));
-    let line = watch.until("lancet: process ");
-    left(watch, "coverage");
-    let (_, rest) = line
-        .split_once("system calls at ")
-        .unwrap_or_else(|| panic!("{line}"));
-    let mut numbers = rest
-        .split(' ')
-        .filter_map(|word| word.parse::<usize>().ok());
-    let (hooked, all) = (numbers.next().expect(rest), numbers.next().expect(rest));
-    assert!(all > 300 && hooked * 100 >= all * 97, "{line}");
-    drop(guest);
 }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::harness::{Guest, LIMIT, Snapshot, TempDir, beside, lancet, run};
-use crate::interpreters::{self, Interpreter};
 use crate::lines::{Shown, of, shown};
+use crate::support::{Guest, Interpreter, LIMIT, Snapshot, TempDir, chosen, lancet, run};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// What a script says of a call.
@@ -117,8 +116,7 @@ fn watched(
 
 /// All ways of a language; `also`: an argument for more of them, and what they need.
 fn told_through_libraries(language: &'static str, also: Option<(&str, &str)>) {
-    let _turn = beside();
-    for interpreter in interpreters::of(language, "through") {
+    for interpreter in chosen(language, "through") {
         let mut ways = vec![vec![]];
         if let Some((argument, needs)) = also
             && interpreter.runs("through", needs)
@@ -171,9 +169,8 @@ fn rows(table: &str) -> BTreeMap<String, u64> {
 /// What is counted, recorded, written as JSON and asked for is told of the same lines.
 #[test]
 fn all_ways_to_look_agree() {
-    let _turn = beside();
     for language in ["ruby", "python", "perl", "php"] {
-        let Some(interpreter) = interpreters::of(language, "through").into_iter().next() else {
+        let Some(interpreter) = chosen(language, "through").into_iter().next() else {
             continue;
         };
         let folder = TempDir::new(&format!("agreed-{language}"));
@@ -252,9 +249,8 @@ fn all_ways_to_look_agree() {
 /// Who says what is the application's: a library of one's own is it, and what calls it is not asked any more.
 #[test]
 fn the_application_is_what_the_user_says() {
-    let _turn = beside();
     for language in ["ruby", "python", "perl", "php"] {
-        let Some(interpreter) = interpreters::of(language, "through").into_iter().next() else {
+        let Some(interpreter) = chosen(language, "through").into_iter().next() else {
             continue;
         };
         let library = match language {

@@ -1,7 +1,7 @@
 //! Arguments and results of every kind are shown as the program passed and got them: it prints the same lines itself.
 
-use crate::harness::{TempDir, beside, fixtures};
 use crate::machine::{program, start};
+use crate::support::{TempDir, fixtures};
 use crate::watch::{calls, hooked, left};
 
 /// Without the blanks that align results.
@@ -14,7 +14,6 @@ fn plain(line: &str) -> String {
 
 #[test]
 fn values_of_every_kind_are_shown_as_they_are() {
-    let _turn = beside();
     let Some(path) = program("values.c") else {
         return;
     };

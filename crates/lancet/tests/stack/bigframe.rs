@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::harness::{Guest, fixtures, folder, records, stack, text};
+use super::output::{folder, records, stack, text};
+use crate::support::{Guest, assert_shown, fixtures};
 
 /// What `sub $0xc0178,%rsp` and the return address made then.
 const BYTES: u64 = 786_816;
@@ -35,7 +36,7 @@ fn build(name: &str, options: &[&str]) -> Option<PathBuf> {
 
 fn guest(folder: &std::path::Path) -> Guest {
     let script = "require 'bigframe'; BigFrame.run { puts 'ready'; STDOUT.flush; STDIN.read }";
-    Guest::start(
+    Guest::asleep(
         Command::new("ruby")
             .arg("-I")
             .arg(folder)
@@ -56,12 +57,15 @@ fn it_is_named_first_on_disk_and_alive() {
     assert_eq!(frames[0]["bytes"], BYTES, "{}", frames[0]);
 
     let guest = guest(&folder);
-    let said = text(&stack(&["-p", &guest.pid()]));
+    let said = text(&stack(&["-p", &guest.pid.to_string()]));
     let warning = said.lines().nth(1).expect("a second line");
-    assert!(warning.starts_with("warning: bigframe.so: "), "{said}");
-    assert!(warning.contains("a frame of 786,816 bytes"), "{said}");
+    assert_shown(
+        warning,
+        &[(&guest.pid.to_string(), "PID")],
+        "warning: bigframe.so: 0xHEX+0xHEX, calls rb_yield has a frame of 786,816 bytes on the stack of thread PID; every collection scans it",
+    );
 
-    let output = stack(&["--json", "-p", &guest.pid()]);
+    let output = stack(&["--json", "-p", &guest.pid.to_string()]);
     let frames = records(&output, "frame");
     let at = frames
         .iter()
@@ -82,9 +86,9 @@ fn it_is_named_first_on_disk_and_alive() {
     assert_eq!(stacks[0]["whole"], true);
     assert!(stacks[0]["scanned"].as_u64() > Some(BYTES));
 
-    let exceeded = stack(&["-p", &guest.pid(), "--max", "100000"]);
+    let exceeded = stack(&["-p", &guest.pid.to_string(), "--max", "100000"]);
     assert_eq!(exceeded.status.code(), Some(3));
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 #[test]
@@ -93,12 +97,12 @@ fn moving_the_room_off_the_stack_makes_the_warning_vanish() {
         return;
     };
     let guest = guest(&folder);
-    let said = text(&stack(&["-p", &guest.pid()]));
+    let said = text(&stack(&["-p", &guest.pid.to_string()]));
     assert!(
         said.contains("bigframe.so: ") && !said.contains("warning:"),
         "{said}"
     );
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 #[test]
@@ -108,13 +112,13 @@ fn references_in_the_frame_are_counted() {
     };
     let script =
         "require 'bigframe'; BigFrame.fill(Object.new) { puts 'ready'; STDOUT.flush; STDIN.read }";
-    let guest = Guest::start(
+    let guest = Guest::asleep(
         Command::new("ruby")
             .arg("-I")
             .arg(&folder)
             .args(["-e", script]),
     );
-    let frames = records(&stack(&["--json", "-p", &guest.pid()]), "frame");
+    let frames = records(&stack(&["--json", "-p", &guest.pid.to_string()]), "frame");
     let frame = frames
         .iter()
         .find(|frame| frame["bytes"] == BYTES)
@@ -122,7 +126,7 @@ fn references_in_the_frame_are_counted() {
     let full = 786_768 / 8;
     let objects = frame["objects"].as_u64().expect("counted");
     assert!((full..=full + 8).contains(&objects), "{objects} of {full}");
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 /// Waits inside the frame, then outside of it.
@@ -134,7 +138,7 @@ wait.call";
 /// What the stacks are predicted to cost a collection, and the least that a minor one took to mark, in µs.
 fn cost(guest: &Guest) -> (f64, f64) {
     let arguments = ["--gc", "--measure", "--collect", "40", "--json", "-p"];
-    let output = stack(&[&arguments[..], &[&guest.pid()]].concat());
+    let output = stack(&[&arguments[..], &[&guest.pid.to_string()]].concat());
     let predicted: f64 = records(&output, "scan")
         .iter()
         .map(|scan| scan["predicted_us"].as_f64().expect("a time"))
@@ -171,12 +175,14 @@ fn what_a_minor_collection_pays_for_the_frame_is_predicted_within_a_quarter() {
         for _ in 0..12 {
             let mut command = Command::new("ruby");
             command.arg("-I").arg(&folder).args(["-e", LEFT, kind]);
-            let mut guest = Guest::start(&mut command);
+            let mut guest = Guest::asleep(&mut command);
             let inside = cost(&guest);
-            assert_eq!(guest.asks("\n"), "ready\n");
+            guest.tell("");
+            guest.expect("ready");
             let outside = cost(&guest);
-            assert_eq!(guest.asks("\n"), "");
-            assert!(guest.end(), "{kind}");
+            guest.tell("");
+            assert_eq!(guest.line(), None);
+            assert!(guest.ends_well(), "{kind}");
             with = inside.1.min(with);
             without = outside.1.min(without);
             ratio = (inside.0 - outside.0) / (with - without);
@@ -206,21 +212,33 @@ fn collections_that_happen_are_timed() {
         end
         puts GC.count - before; STDOUT.flush; STDIN.read";
     let mut command = Command::new("ruby");
-    let mut guest = Guest::busy(command.args(["-e", script]));
-    let output = stack(&["--gc", "--measure=2s", "--json", "-p", &guest.pid()]);
+    let mut guest = Guest::ready(command.args(["-e", script]));
+    let output = stack(&[
+        "--gc",
+        "--measure=2s",
+        "--json",
+        "-p",
+        &guest.pid.to_string(),
+    ]);
     let timed: u64 = records(&output, "collections")
         .iter()
         .map(|one| one["count"].as_u64().expect("a number"))
         .sum();
-    let happened: u64 = guest.asks("\n").trim().parse().expect("a number");
+    let happened: u64 = guest.answer_to("").trim().parse().expect("a number");
     assert!(timed > 0 && timed <= happened, "{timed} of {happened}");
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 #[test]
 fn a_process_that_does_not_collect_says_so() {
-    let guest = Guest::start(Command::new("ruby").args(["-e", "puts 'ready'; STDOUT.flush; gets"]));
-    let said = text(&stack(&["--gc", "--measure=200ms", "-p", &guest.pid()]));
+    let guest =
+        Guest::asleep(Command::new("ruby").args(["-e", "puts 'ready'; STDOUT.flush; gets"]));
+    let said = text(&stack(&[
+        "--gc",
+        "--measure=200ms",
+        "-p",
+        &guest.pid.to_string(),
+    ]));
     assert!(said.contains("no collection came"), "{said}");
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }

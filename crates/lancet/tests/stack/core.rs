@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::harness::{Guest, folder, records, stack};
 use super::languages::{PERL, PHP, PYTHON, own, start};
+use super::output::{folder, records, stack};
+use crate::support::{Guest, assert_shown};
 
 /// A Ruby with two threads and a fiber that is parked.
 fn ruby() -> Guest {
     let script = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; Thread.new { sleep }; Thread.pass; \
                   parked = Fiber.new { [1].each { Fiber.yield } }; parked.resume; puts 'ready'; STDOUT.flush; deep(10)";
-    Guest::start(Command::new("ruby").args(["-e", script]))
+    Guest::asleep(Command::new("ruby").args(["-e", script]))
 }
 
 /// A core of a guest.
@@ -19,11 +20,11 @@ fn dump(name: &str, guest: &Guest) -> PathBuf {
     let made = Command::new("gcore")
         .arg("-o")
         .arg(&core)
-        .arg(guest.pid())
+        .arg(guest.pid.to_string())
         .output()
         .expect("gcore, of gdb");
     assert!(made.status.success(), "{made:?}");
-    core.with_extension(guest.pid())
+    core.with_extension(guest.pid.to_string())
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn a_core_of_the_other_languages_too() {
 /// The stacks in a core of the guest are those that it has alive.
 pub fn same(name: &str, guest: Guest) {
     let core = dump(name, &guest);
-    let alive = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+    let alive = stack(&["--fibers", "--json", "-p", &guest.pid.to_string()]);
     let dead = stack(&["--fibers", "--json", core.to_str().expect("a path")]);
     let frames = |output| -> Vec<[serde_json::Value; 7]> {
         let frame = |frame: &serde_json::Value| {
@@ -63,7 +64,7 @@ pub fn same(name: &str, guest: Guest) {
     let (alive, dead) = (frames(&alive), frames(&dead));
     assert!(alive.len() > 15, "{}", alive.len());
     assert_eq!(alive, dead);
-    assert!(guest.end());
+    assert!(guest.ends_well());
     std::fs::remove_file(core).expect("removed");
 }
 
@@ -83,9 +84,11 @@ fn a_core_that_is_cut_short_says_so() {
     file.set_len(1000).expect("cut");
     let output = stack(&[core.to_str().expect("a path")]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.code() == Some(1) && said.lines().count() == 1 && said.contains("cut short"),
-        "{said}"
+    assert_eq!(output.status.code(), Some(1));
+    assert_shown(
+        &said,
+        &[(&core.display().to_string(), "CUT")],
+        "lancet: CUT: its program header reaches past its end: the core is cut short\n",
     );
     std::fs::remove_file(core).expect("removed");
 }
@@ -102,9 +105,10 @@ fn of_several_cores_those_that_can_be_read_are_shown() {
     ]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        said.lines().count() == 1 && said.contains("cut short"),
-        "{said}"
+    assert_shown(
+        &said,
+        &[(&cut.display().to_string(), "CUT")],
+        "lancet: CUT: its program header reaches past its end: the core is cut short\n",
     );
     assert!(
         String::from_utf8_lossy(&output.stdout).contains("rb_vm_exec"),
@@ -127,18 +131,23 @@ fn a_core_whose_program_is_gone_says_so() {
         .arg(&program)
         .status();
     assert!(built.expect("gcc").success());
-    let guest = Guest::start(&mut Command::new(&program));
+    let guest = Guest::asleep(&mut Command::new(&program));
     let core = dump("gone", &guest);
-    assert!(guest.end());
+    assert!(guest.ends_well());
     let output = stack(&[core.to_str().expect("a path")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     std::fs::remove_file(&program).expect("removed");
     let output = stack(&[core.to_str().expect("a path")]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    assert!(
-        said.lines().count() == 1 && said.contains("waits is not there"),
-        "{said}"
+    let core_name = core.display().to_string();
+    assert_shown(
+        &said,
+        &[
+            (&core_name, "CORE"),
+            (&program.display().to_string(), "PROGRAM"),
+        ],
+        "lancet: CORE: PROGRAM is not there, or is another file than then: its functions have no names, and what called them is a guess; put it back, or look where the core was written\n",
     );
     std::fs::remove_file(core).expect("removed");
 }

@@ -1,6 +1,7 @@
 //! Files.
 
-use super::harness::{folder, records, stack, text};
+use super::output::{folder, records, stack, text};
+use crate::support::assert_shown;
 
 #[test]
 fn a_limit_is_a_check() {
@@ -25,9 +26,16 @@ fn the_variable_is_named() {
         "void use(char *);\nvoid f(void) {\n  char buffer[5000];\n  use(buffer);\n}",
     );
     let said = text(&stack(&["--top", "1", &library]));
-    assert!(
-        said.contains("f: buffer, char [5000], 5,000 bytes at source.c:3"),
-        "{said}"
+    assert_shown(
+        &said,
+        &[(&library, "LIBRARY")],
+        r"
+        LIBRARY: 7 functions, 1 by call frame information, 6 by their code; 0 dynamic
+
+        bytes  function
+        5,024  f: buffer, char [5000], 5,000 bytes at source.c:3
+               … and 6 more
+        ",
     );
     let frames = records(&stack(&["--json", &library]), "frame");
     assert_eq!(frames[0]["variable"]["name"], "buffer");
@@ -38,6 +46,7 @@ fn what_cannot_be_read_is_said_in_one_line() {
     let folder = folder("refused");
     let short = folder.join("short.so");
     std::fs::write(&short, b"\x7fELF\x02\x01\x01").expect("written");
+    let short = short.display().to_string();
     let cases = [
         (
             "/etc/passwd",
@@ -48,29 +57,35 @@ fn what_cannot_be_read_is_said_in_one_line() {
             "lancet: /nonexistent: No such file or directory (os error 2)\n",
         ),
         ("/dev/null", "lancet: /dev/null: not a regular file\n"),
-        (
-            short.to_str().expect("a path"),
-            "too short for an ELF header\n",
-        ),
+        (&short, "lancet: SHORT: too short for an ELF header\n"),
     ];
     for (path, says) in cases {
         let output = stack(&[path]);
         assert_eq!(output.status.code(), Some(1), "{path}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.ends_with(says), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_shown(&said, &[(&short, "SHORT")], says);
     }
     // Of several the others are ranked.
     let library = compile(
         "refused",
         "void use(char *); void f(void) { char b[5000]; use(b); }",
     );
-    let output = stack(&["/etc/passwd", &library]);
+    let output = stack(&["--top", "1", "/etc/passwd", &library]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("5,0"),
-        "{output:?}"
+    let ranked = String::from_utf8_lossy(&output.stdout);
+    assert_shown(
+        &ranked,
+        &[(&library, "LIBRARY")],
+        r"
+        LIBRARY: 7 functions, 1 by call frame information, 6 by their code; 0 dynamic
+
+        bytes  function
+        5,024  f: b, char [5000], 5,000 bytes at source.c:1
+               … and 6 more
+        ",
     );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_shown(&said, &[], "lancet: /etc/passwd: not an x86-64 ELF file\n");
 }
 
 #[test]
@@ -91,9 +106,10 @@ fn a_process_that_is_not_there() {
         let output = stack(&[option, "4194304"]);
         assert_eq!(output.status.code(), Some(1));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            said.starts_with("lancet: there is no process 4194304"),
-            "{said}"
+        assert_shown(
+            &said,
+            &[],
+            "lancet: there is no process 4194304: look it up again, for instance with pgrep -a ruby\n",
         );
     }
 }

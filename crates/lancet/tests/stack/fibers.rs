@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::core::same;
-use super::harness::{Guest, Interpreter, records, stack};
 use super::languages::{Language, PHP, PYTHON, RUBY};
+use super::output::{records, stack};
+use crate::support::{Guest, Interpreter};
 
 /// Three fibers parked 0, 1 and 2 calls deep, one that has not begun, one that has ended, one that has resumed the one that
 /// waits. Each call goes through C.
@@ -55,12 +56,12 @@ for one in parked:
 print('ready', flush=True), sys.stdin.readline()";
 
 fn start(language: &Language, interpreter: &Interpreter, script: &str) -> Guest {
-    Guest::start(interpreter.command().args(language.options).arg(script))
+    Guest::asleep(interpreter.chrooted().args(language.options).arg(script))
 }
 
 /// Of everything that is parked the script frames, innermost first, by the names of its functions; how often each.
 fn parked(guest: &Guest, what: &str) -> BTreeMap<String, u32> {
-    let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+    let output = stack(&["--fibers", "--json", "-p", &guest.pid.to_string()]);
     let frames = records(&output, "frame");
     let mut found = BTreeMap::new();
     for one in records(&output, "stack") {
@@ -104,7 +105,7 @@ fn rubys_fibers() {
     for interpreter in RUBY.interpreters() {
         let guest = start(&RUBY, &interpreter, RUBY_FIBERS);
         let mut found = BTreeMap::new();
-        for (names, count) in parked(&guest, &interpreter.name) {
+        for (names, count) in parked(&guest, &interpreter.to_string()) {
             // 3.4 has `each` in Ruby.
             found.insert(names.replace(" each", ""), count);
         }
@@ -121,22 +122,18 @@ fn rubys_fibers() {
             found,
             expected(&wanted.each_ref().map(String::as_str)),
             "{}",
-            interpreter.name
+            interpreter
         );
-        assert!(guest.end());
+        assert!(guest.ends_well());
     }
 }
 
 #[test]
 fn phps_fibers() {
-    for interpreter in PHP
-        .interpreters()
-        .iter()
-        .filter(|one| !one.name.ends_with("7.4"))
-    {
+    for interpreter in PHP.interpreters().iter().filter(|one| one.version != "7.4") {
         let guest = start(&PHP, interpreter, PHP_FIBERS);
         let mut found = BTreeMap::new();
-        for (names, count) in parked(&guest, &interpreter.name) {
+        for (names, count) in parked(&guest, &interpreter.to_string()) {
             // 8.4 says where a closure was made.
             let names = names.split(' ').map(|name| {
                 if name.starts_with("{closure") {
@@ -162,9 +159,9 @@ fn phps_fibers() {
             found,
             expected(&wanted.each_ref().map(String::as_str)),
             "{}",
-            interpreter.name
+            interpreter
         );
-        assert!(guest.end());
+        assert!(guest.ends_well());
     }
 }
 
@@ -172,18 +169,18 @@ fn phps_fibers() {
 fn what_a_switch_of_greenlets_copies() {
     for interpreter in PYTHON.interpreters() {
         let guest = start(&PYTHON, &interpreter, GREENLETS);
-        let what = &interpreter.name;
-        if guest.told == ["none"] {
+        let what = &interpreter.to_string();
+        if guest.preface == ["none"] {
             println!("SKIPPED: {what} has no greenlet (python3-greenlet)");
             continue;
         }
-        let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let output = stack(&["--fibers", "--json", "-p", &guest.pid.to_string()]);
         let frames = records(&output, "frame");
         let mut stacks = records(&output, "stack");
         stacks.retain(|one| !one["parked"].is_null());
         assert_eq!(stacks.len(), 3, "{what}: {stacks:?}");
         let mut all = 0;
-        for told in &guest.told {
+        for told in &guest.preface {
             let told: Vec<&str> = told.split('\t').collect();
             let one = stacks
                 .iter()
@@ -211,14 +208,14 @@ fn what_a_switch_of_greenlets_copies() {
                 "{what}: {one}"
             );
         }
-        let said = super::harness::text(&stack(&["--fibers", "-p", &guest.pid()]));
+        let said = super::output::text(&stack(&["--fibers", "-p", &guest.pid.to_string()]));
         let line = said.lines().nth(1).expect("a second line");
         assert!(
             line.starts_with("3 greenlets are parked, ") && all > 10_000,
             "{said}"
         );
         println!("{what}: {line}");
-        assert!(guest.end());
+        assert!(guest.ends_well());
     }
 }
 
@@ -243,12 +240,12 @@ resumes(3)";
 fn the_main_greenlet() {
     for interpreter in PYTHON.interpreters() {
         let guest = start(&PYTHON, &interpreter, MAIN_GREENLET);
-        let what = &interpreter.name;
-        if guest.told == ["none"] {
+        let what = &interpreter.to_string();
+        if guest.preface == ["none"] {
             println!("SKIPPED: {what} has no greenlet (python3-greenlet)");
             continue;
         }
-        let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let output = stack(&["--fibers", "--json", "-p", &guest.pid.to_string()]);
         let mut stacks = records(&output, "stack");
         stacks.retain(|one| !one["parked"].is_null());
         let [main] = &stacks[..] else {
@@ -266,9 +263,10 @@ fn the_main_greenlet() {
         let wanted = ["resumes", "resumes", "resumes", "resumes", "<module>"];
         assert_eq!(names, wanted, "{what}");
         assert_eq!(frames.last().expect("some")["function"], "_start", "{what}");
-        match interpreter.root.as_os_str() == "/" {
-            true => same("core-greenlets", guest),
-            false => assert!(guest.end()),
+        if interpreter.is_system() {
+            same("core-greenlets", guest);
+        } else {
+            assert!(guest.ends_well());
         }
     }
 }
@@ -323,8 +321,8 @@ loop.close()";
 fn coroutines_that_wait() {
     for interpreter in PYTHON.interpreters() {
         let guest = start(&PYTHON, &interpreter, COROUTINES);
-        let what = &interpreter.name;
-        let output = stack(&["--fibers", "--json", "-p", &guest.pid()]);
+        let what = &interpreter.to_string();
+        let output = stack(&["--fibers", "--json", "-p", &guest.pid.to_string()]);
         let mut seen: Vec<String> = records(&output, "stack")
             .iter()
             .filter(|one| !one["parked"].is_null())
@@ -366,6 +364,6 @@ fn coroutines_that_wait() {
         wanted.sort_unstable();
         assert_eq!(seen, wanted, "{what}");
         println!("{what}: {} heads", seen.len());
-        assert!(guest.end());
+        assert!(guest.ends_well());
     }
 }

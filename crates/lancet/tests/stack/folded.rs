@@ -2,16 +2,17 @@
 
 use std::process::Command;
 
-use super::harness::{Guest, folder, stack, text};
+use super::output::{folder, stack, text};
+use crate::support::Guest;
 
 const DEEP: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(2)";
 
 #[test]
 fn a_sleeping_guest_has_one_stack() {
-    let guest = Guest::start(Command::new("ruby").args(["-e", DEEP]));
+    let guest = Guest::asleep(Command::new("ruby").args(["-e", DEEP]));
     let said = text(&stack(&[
         "-p",
-        &guest.pid(),
+        &guest.pid.to_string(),
         "--for",
         "300ms",
         "--every",
@@ -45,7 +46,7 @@ fn a_sleeping_guest_has_one_stack() {
     let path = picture.to_str().expect("a path");
     let output = stack(&[
         "-p",
-        &guest.pid(),
+        &guest.pid.to_string(),
         "--for",
         "100ms",
         "--format",
@@ -59,7 +60,7 @@ fn a_sleeping_guest_has_one_stack() {
         picture.starts_with("<svg ") && picture.contains("block in deep (-e:1)"),
         "{picture}"
     );
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 /// Ten fibers that wait at one place, and one elsewhere.
@@ -70,8 +71,8 @@ puts 'ready'; STDOUT.flush; STDIN.read";
 
 #[test]
 fn what_is_parked_is_folded_too() {
-    let guest = Guest::start(Command::new("ruby").args(["-e", PARKED]));
-    let output = stack(&["-p", &guest.pid(), "--for", "50ms", "--fibers"]);
+    let guest = Guest::asleep(Command::new("ruby").args(["-e", PARKED]));
+    let output = stack(&["-p", &guest.pid.to_string(), "--for", "50ms", "--fibers"]);
     let said = text(&output);
     let talk = String::from_utf8_lossy(&output.stderr);
     let looks = talk
@@ -94,7 +95,7 @@ fn what_is_parked_is_folded_too() {
         said.lines().any(|line| line.starts_with("thread ")),
         "{said}"
     );
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 #[test]

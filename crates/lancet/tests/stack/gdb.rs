@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use super::harness::{Guest, records, stack};
 use super::languages::{DEEP, PERL, PHP, PYTHON, own, start};
+use super::output::{records, stack};
+use crate::support::Guest;
 
 /// Per frame of the main thread: the place it executes at, and its CFA, as gdb computes them.
 fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
@@ -14,7 +15,7 @@ fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
         \x20   print('FRAME', frame.pc(), int(frame.read_register('rsp')))\n\
         \x20 frame = frame.older()\n\
         end\n";
-    let path = super::harness::folder("gdb").join(format!("walk-{pid}"));
+    let path = super::output::folder("gdb").join(format!("walk-{pid}"));
     std::fs::write(&path, script).expect("written");
     let output = Command::new("gdb")
         .args(["-nx", "-batch", "-p", pid, "-x"])
@@ -32,9 +33,9 @@ fn by_gdb(pid: &str) -> Vec<(u64, u64)> {
 }
 
 fn agree(guest: &Guest, least: usize) {
-    let theirs = by_gdb(&guest.pid());
-    let output = stack(&["--json", "-p", &guest.pid()]);
-    let main = guest.pid().parse::<u64>().expect("a number");
+    let theirs = by_gdb(&guest.pid.to_string());
+    let output = stack(&["--json", "-p", &guest.pid.to_string()]);
+    let main = guest.pid.to_string().parse::<u64>().expect("a number");
     let ours: Vec<(u64, u64)> = records(&output, "frame")
         .iter()
         .filter(|frame| frame["tid"] == main)
@@ -71,9 +72,9 @@ const BLOCKS: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1)
 
 #[test]
 fn ruby_600_frames_deep() {
-    let guest = Guest::start(Command::new("ruby").args(["-e", BLOCKS]));
+    let guest = Guest::asleep(Command::new("ruby").args(["-e", BLOCKS]));
     agree(&guest, 600);
-    let output = stack(&["--json", "-p", &guest.pid()]);
+    let output = stack(&["--json", "-p", &guest.pid.to_string()]);
     let frames = records(&output, "frame");
     let count = |name: &str| {
         let scripts = frames
@@ -86,7 +87,7 @@ fn ruby_600_frames_deep() {
         (101, 100, 1)
     );
     assert_eq!(records(&output, "stack")[0]["whole"], true);
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn the_other_languages_600_frames_deep() {
         if let Some(interpreter) = own(&language) {
             let guest = start(&language, &interpreter, DEEP);
             agree(&guest, 600);
-            assert!(guest.end(), "{}", language.name);
+            assert!(guest.ends_well(), "{}", language.name);
         }
     }
 }

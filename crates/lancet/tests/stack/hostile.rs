@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use super::harness::{Guest, folder, stack, text};
+use super::output::{folder, stack, text};
+use crate::support::Guest;
 
 /// Either an answer, or one line that says why not.
 fn is_answered(output: &std::process::Output) {
@@ -82,27 +83,27 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 #[test]
 fn a_guest_that_stands_already() {
     let script = "Thread.new { sleep }; puts 'ready'; STDOUT.flush; puts STDIN.read";
-    let guest = Guest::start(Command::new("ruby").args(["-e", script]));
-    let id: u32 = guest.pid().parse().expect("a number");
+    let guest = Guest::asleep(Command::new("ruby").args(["-e", script]));
+    let id: u32 = guest.pid.to_string().parse().expect("a number");
     let send = |signal| {
         let pid = nix::unistd::Pid::from_raw(id.cast_signed());
         nix::sys::signal::kill(pid, signal).expect("sent");
     };
-    let before = text(&stack(&["--json", "-p", &guest.pid()]));
+    let before = text(&stack(&["--json", "-p", &guest.pid.to_string()]));
     send(nix::sys::signal::Signal::SIGSTOP);
     wait_for("stopped", || stands(id));
     for _ in 0..3 {
-        let now = text(&stack(&["--json", "-p", &guest.pid()]));
+        let now = text(&stack(&["--json", "-p", &guest.pid.to_string()]));
         let frames = |said: &str| said.matches("\"record\":\"frame\"").count();
         assert_eq!(frames(&now), frames(&before), "{now}");
         wait_for("stopped again", || stands(id));
     }
     // What needs the process to run is refused.
-    let output = stack(&["--gc", "--measure", "-p", &guest.pid()]);
+    let output = stack(&["--gc", "--measure", "-p", &guest.pid.to_string()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stands(id));
     send(nix::sys::signal::Signal::SIGCONT);
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 /// `pthread_exit` in `main`: no zombie that waits for its parent.

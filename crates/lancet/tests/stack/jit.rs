@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::core::same;
-use super::harness::{Guest, records, stack};
 use super::languages::PHP;
+use super::output::{records, stack};
+use crate::support::Guest;
 
 /// Calls from compiled code to compiled code, and through C, to a function of C that waits.
 const SCRIPT: &str = "<?php
@@ -18,13 +19,13 @@ through(2);
 #[test]
 fn it_stands_in_the_frame_of_who_runs_scripts() {
     let interpreters = PHP.interpreters();
-    let with_jit = interpreters.iter().filter(|one| !one.name.ends_with("7.4"));
+    let with_jit = interpreters.iter().filter(|one| one.version != "7.4");
     for interpreter in with_jit {
-        let what = &interpreter.name;
+        let what = &interpreter.to_string();
         let name = format!("tmp/lancet-jit-{}.php", std::process::id());
-        let file = interpreter.root.join(&name);
+        let file = interpreter.root().join(&name);
         std::fs::write(&file, SCRIPT).expect("written");
-        let mut command = interpreter.command();
+        let mut command = interpreter.chrooted();
         let options = [
             "zend_extension=opcache.so",
             "opcache.enable_cli=1",
@@ -37,13 +38,13 @@ fn it_stands_in_the_frame_of_who_runs_scripts() {
         for option in options {
             command.args(["-d", option]);
         }
-        let guest = Guest::start(command.arg(format!("/{name}")));
+        let guest = Guest::asleep(command.arg(format!("/{name}")));
         std::fs::remove_file(&file).expect("removed");
-        if guest.told.iter().any(|line| line == "none") {
+        if guest.preface.iter().any(|line| line == "none") {
             println!("SKIPPED: {what} has no JIT");
             continue;
         }
-        let output = stack(&["--json", "-p", &guest.pid()]);
+        let output = stack(&["--json", "-p", &guest.pid.to_string()]);
         let stacks = records(&output, "stack");
         assert_eq!(stacks[0]["whole"], true, "{what}: {}", stacks[0]);
         let frames = records(&output, "frame");
@@ -71,9 +72,10 @@ fn it_stands_in_the_frame_of_who_runs_scripts() {
             "{what}"
         );
         // A core names the memory that the code lies in as if it were a file.
-        match interpreter.root.as_os_str() == "/" {
-            true => same("core-jit", guest),
-            false => assert!(guest.end()),
+        if interpreter.is_system() {
+            same("core-jit", guest);
+        } else {
+            assert!(guest.ends_well());
         }
     }
 }

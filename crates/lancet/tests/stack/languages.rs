@@ -1,11 +1,10 @@
 //! Script frames of all languages: what the script itself says of its frames is the truth. Every version there is
 //! a root for.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use super::harness::{Guest, Interpreter, interpreters, records, stack, text};
+use super::output::{records, stack, text};
+use crate::support::{Guest, Interpreter, all};
 
 /// A frame: name, file, line.
 pub type Frame = (String, String, u64);
@@ -16,10 +15,6 @@ pub const DEEP: &str = "160";
 /// A language, and a script that goes deep in it.
 pub struct Language {
     pub name: &'static str,
-    /// This machine's own.
-    pub own: &'static str,
-    /// The program in a root of its own, with the version in place of `{}`.
-    pub program: &'static str,
     pub versions: &'static [&'static str],
     pub options: &'static [&'static str],
     pub script: &'static str,
@@ -30,14 +25,12 @@ pub struct Language {
 impl Language {
     /// All there are of it.
     pub fn interpreters(&self) -> Vec<Interpreter> {
-        interpreters(self.name, self.own, self.program, self.versions)
+        all(self.name, self.versions)
     }
 }
 
 pub const PYTHON: Language = Language {
     name: "python",
-    own: "/usr/bin/python3",
-    program: "/usr/bin/python{}",
     versions: &["3.9", "3.11", "3.13", "3.14"],
     options: &["-S", "-c"],
     script: include_str!("deep.py"),
@@ -45,8 +38,6 @@ pub const PYTHON: Language = Language {
 };
 pub const PERL: Language = Language {
     name: "perl",
-    own: "/usr/bin/perl",
-    program: "/usr/bin/perl",
     versions: &["5.32", "5.36", "5.40"],
     options: &["-e"],
     script: include_str!("deep.pl"),
@@ -54,8 +45,6 @@ pub const PERL: Language = Language {
 };
 pub const PHP: Language = Language {
     name: "php",
-    own: "/usr/bin/php",
-    program: "/usr/bin/php{}",
     versions: &["7.4", "8.2", "8.4"],
     options: &["-r"],
     script: include_str!("deep.php"),
@@ -63,8 +52,6 @@ pub const PHP: Language = Language {
 };
 pub const RUBY: Language = Language {
     name: "ruby",
-    own: "/usr/bin/ruby",
-    program: "/usr/bin/ruby{}",
     versions: &["2.7", "3.1", "3.3", "3.4"],
     options: &["-e"],
     script: include_str!("deep.rb"),
@@ -73,24 +60,26 @@ pub const RUBY: Language = Language {
 
 /// This machine's own.
 pub fn own(language: &Language) -> Option<Interpreter> {
-    let own = |one: &Interpreter| one.root == Path::new("/");
-    language.interpreters().into_iter().find(own)
+    language
+        .interpreters()
+        .into_iter()
+        .find(Interpreter::is_system)
 }
 
 /// Starts one that goes `depth` deep.
 pub fn start(language: &Language, interpreter: &Interpreter, depth: &str) -> Guest {
-    let mut command = interpreter.command();
+    let mut command = interpreter.chrooted();
     command
         .args(language.options)
         .arg(language.script)
         .arg(depth);
-    Guest::start(&mut command)
+    Guest::asleep(&mut command)
 }
 
 /// The script frames of each thread of a guest, innermost first. All of them must have a native frame, and each native
 /// frame that runs scripts some of them.
 pub fn seen(language: &Language, guest: &Guest, what: &str) -> Vec<(u64, Vec<Frame>)> {
-    let output = stack(&["--json", "-p", &guest.pid()]);
+    let output = stack(&["--json", "-p", &guest.pid.to_string()]);
     let frames = records(&output, "frame");
     let stacks = records(&output, "stack");
     let of = |one: &Value| {
@@ -99,7 +88,7 @@ pub fn seen(language: &Language, guest: &Guest, what: &str) -> Vec<(u64, Vec<Fra
             one["whole"],
             true,
             "{what}: {}",
-            text(&stack(&["-p", &guest.pid()]))
+            text(&stack(&["-p", &guest.pid.to_string()]))
         );
         let frames = frames.iter().filter(|frame| frame["tid"] == tid);
         let idle =
@@ -170,12 +159,12 @@ fn same(what: &str, seen: &[Frame], told: &[Frame]) {
 #[test]
 fn ruby_says_the_same_of_its_frames() {
     for interpreter in RUBY.interpreters() {
-        let what = &interpreter.name;
+        let what = &interpreter.to_string();
         let guest = start(&RUBY, &interpreter, DEEP);
         let (_, mut seen) = seen(&RUBY, &guest, what).remove(0);
         // What 3.4 has written in Ruby it shows as if it were C.
         seen.retain(|(_, path, _)| !path.starts_with("<internal:"));
-        let mut told = told(&guest.told);
+        let mut told = told(&guest.preface);
         for ((name, ..), (seen, ..)) in told.iter_mut().zip(&mut seen) {
             // Since 3.4 labels tell the class too, and code of `eval` has a name of its own.
             if seen == "<compiled>" {
@@ -185,20 +174,20 @@ fn ruby_says_the_same_of_its_frames() {
         }
         same(what, &seen, &told);
         println!("{what}: {} frames", seen.len());
-        assert!(guest.end(), "{what}");
+        assert!(guest.ends_well(), "{what}");
     }
 }
 
 #[test]
 fn python_says_the_same_of_its_frames() {
     for interpreter in PYTHON.interpreters() {
-        let what = &interpreter.name;
+        let what = &interpreter.to_string();
         let guest = start(&PYTHON, &interpreter, DEEP);
         let seen = seen(&PYTHON, &guest, what);
         assert!(!seen.is_empty());
         for (tid, seen) in &seen {
             let of_this = |line: &&String| line.starts_with(&format!("stack\t{tid}\t"));
-            let Some(told) = guest.told.iter().find(of_this) else {
+            let Some(told) = guest.preface.iter().find(of_this) else {
                 panic!("{what}: thread {tid} said nothing: {seen:?}");
             };
             let told: Vec<Frame> = serde_json::from_str::<Vec<(String, u64, String)>>(
@@ -212,14 +201,14 @@ fn python_says_the_same_of_its_frames() {
         }
         println!("{what}: {} threads, {} frames", seen.len(), seen[0].1.len());
         assert_eq!(seen.len(), 2, "{what}");
-        assert!(guest.end(), "{what}");
+        assert!(guest.ends_well(), "{what}");
     }
 }
 
 #[test]
 fn perl_says_the_same_of_its_frames() {
     for interpreter in PERL.interpreters() {
-        let what = &interpreter.name;
+        let what = &interpreter.to_string();
         let guest = start(&PERL, &interpreter, DEEP);
         let (_, frames) = seen(&PERL, &guest, what).remove(0);
         // What `caller` does not show.
@@ -228,9 +217,9 @@ fn perl_says_the_same_of_its_frames() {
             .into_iter()
             .filter(|(name, ..)| !hidden.contains(&name.as_str()))
             .collect();
-        same(what, &seen, &told(&guest.told));
+        same(what, &seen, &told(&guest.preface));
         println!("{what}: {} frames", seen.len());
-        assert!(guest.end(), "{what}");
+        assert!(guest.ends_well(), "{what}");
     }
 }
 
@@ -248,8 +237,8 @@ scalar <STDIN>; exec 'true'";
 #[test]
 fn perls_threads() {
     for interpreter in PERL.interpreters() {
-        let what = &interpreter.name;
-        let guest = Guest::start(interpreter.command().args(["-e", PERL_THREADS]));
+        let what = &interpreter.to_string();
+        let guest = Guest::asleep(interpreter.chrooted().args(["-e", PERL_THREADS]));
         let seen = seen(&PERL, &guest, what);
         let names = |(_, frames): &(u64, Vec<Frame>)| -> Vec<String> {
             frames
@@ -265,20 +254,20 @@ fn perls_threads() {
             [vec!["(main)"], deep.to_vec(), short.to_vec()],
             "{what}"
         );
-        assert!(guest.end(), "{what}");
+        assert!(guest.ends_well(), "{what}");
     }
 }
 
 #[test]
 fn php_says_the_same_of_its_frames() {
     for interpreter in PHP.interpreters() {
-        let what = &interpreter.name;
+        let what = &interpreter.to_string();
         let guest = start(&PHP, &interpreter, DEEP);
         let (_, frames) = seen(&PHP, &guest, what).remove(0);
         assert_eq!(frames[0].0, "fgets", "{what}");
         let seen = with_callers(frames[1..].to_vec());
-        same(what, &seen, &told(&guest.told));
+        same(what, &seen, &told(&guest.preface));
         println!("{what}: {} frames", seen.len());
-        assert!(guest.end(), "{what}");
+        assert!(guest.ends_well(), "{what}");
     }
 }

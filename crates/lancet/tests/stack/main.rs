@@ -6,8 +6,11 @@ mod disk;
 mod fibers;
 mod folded;
 mod gdb;
-mod harness;
 mod hostile;
 mod jit;
 mod languages;
+mod output;
 mod rivals;
+#[allow(dead_code, unused_imports, reason = "each test target uses its part")]
+#[path = "../support/mod.rs"]
+mod support;

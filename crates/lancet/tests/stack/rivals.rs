@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::harness::Guest;
 use super::languages::{DEEP, Frame, Language, PYTHON, RUBY, own, seen, start};
+use crate::support::Guest;
 
 /// A rival, if it is here.
 fn rival(name: &str) -> Option<PathBuf> {
@@ -40,7 +40,10 @@ fn py_spy_sees_the_same_frames() {
     let (Some(program), Some(guest)) = (rival("py-spy"), guest(&PYTHON)) else {
         return;
     };
-    let theirs = said(&program, &["dump", "--json", "--pid", &guest.pid()]);
+    let theirs = said(
+        &program,
+        &["dump", "--json", "--pid", &guest.pid.to_string()],
+    );
     let theirs: Vec<Value> = serde_json::from_str(&theirs).expect("JSON");
     let ours = seen(&PYTHON, &guest, "beside py-spy");
     assert_eq!(ours.len(), theirs.len());
@@ -63,7 +66,7 @@ fn py_spy_sees_the_same_frames() {
         println!("thread {tid}: {} frames", theirs.len());
         assert_eq!(ours, theirs);
     }
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }
 
 /// It has other lines than Ruby itself has in methods with several branches, so names are compared.
@@ -72,7 +75,7 @@ fn rbspy_sees_the_same_frames() {
     let (Some(program), Some(guest)) = (rival("rbspy"), guest(&RUBY)) else {
         return;
     };
-    let theirs = said(&program, &["snapshot", "--pid", &guest.pid()]);
+    let theirs = said(&program, &["snapshot", "--pid", &guest.pid.to_string()]);
     let theirs = theirs
         .lines()
         .rev()
@@ -86,5 +89,5 @@ fn rbspy_sees_the_same_frames() {
     assert!(theirs.len() > 200);
     let ours: Vec<&str> = ours.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(ours, theirs);
-    assert!(guest.end());
+    assert!(guest.ends_well());
 }

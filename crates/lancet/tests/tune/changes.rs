@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Scratch, lancet, text, tune};
+use crate::harness::{Scratch, text, tune};
+use crate::support::tool;
 
 #[test]
 fn what_belongs_to_others_is_refused() {
@@ -243,7 +244,7 @@ fn a_full_disk_and_a_read_only_one() {
     ";
     let output = Command::new("unshare")
         .args(["-m", "sh", "-c", script, "sh"])
-        .arg(lancet())
+        .arg(tool())
         .args([disk.arg(), machine.arg()])
         .output()
         .unwrap();
@@ -272,7 +273,7 @@ fn one_at_a_time() {
     let tunes: Vec<_> = (0..8)
         .map(|number| {
             let value = format!("net.core.somaxconn={}", 1000 + number);
-            let mut command = Command::new(lancet());
+            let mut command = Command::new(tool());
             command.args(["tune", "--root", machine.arg(), "--apply", &value]);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             command.spawn().unwrap()

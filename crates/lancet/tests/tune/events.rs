@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tune::events::{Connector, Listening};
 
-use crate::harness::{Network, Scratch, for_everybody, lancet, may_make_networks};
+use crate::harness::{Network, Scratch, for_everybody, may_make_networks};
+use crate::support::tool;
 
 const PROCESSES: usize = 10_000;
 
@@ -27,7 +28,7 @@ fn may_listen(test: &str) -> bool {
 
 /// `lancet tune --events`, listening.
 fn listen(args: &[&str]) -> Child {
-    let mut lancet = Command::new(lancet())
+    let mut lancet = Command::new(tool())
         .args(["tune", "--events", "--for", "300s"])
         .args(args)
         .stdout(Stdio::piped())

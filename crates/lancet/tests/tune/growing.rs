@@ -5,7 +5,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Checks, Network, checks, lancet, may_make_networks, seen, text, verdict};
+use crate::harness::{Checks, Network, checks, may_make_networks, seen, text, verdict};
+use crate::support::tool;
 
 /// Something that goes on until the test ends.
 struct Load(Child);
@@ -56,7 +57,7 @@ fn with_loopback() -> Network {
 }
 
 fn inside(network: &Network) -> Checks {
-    watched(network.command(lancet().to_str().unwrap()))
+    watched(network.command(tool().to_str().unwrap()))
 }
 
 /// `17` of `17 connections dropped in 1.0 s: …`.
@@ -256,7 +257,7 @@ fn a_backlog_that_runs_over() {
     command.args(["-c", "0", "ruby"]);
     let load = Load::start(command, BURSTS);
     // The counters are the machine's, whichever network one looks from.
-    let found = watched(Command::new(lancet()));
+    let found = watched(Command::new(tool()));
     drop(load);
     assert!(how_many(&found, "T19", "the backlog is full") > 0);
     let change = found["T19"]["commands"][0].as_str().unwrap();

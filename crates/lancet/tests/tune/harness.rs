@@ -9,15 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-/// The lancet under test.
-pub fn lancet() -> PathBuf {
-    std::env::var_os("LANCET_BIN")
-        .map_or_else(|| env!("CARGO_BIN_EXE_lancet").into(), PathBuf::from)
-}
+use crate::support::{installed, is_root, skip, tool};
 
 /// Runs `lancet tune`.
 pub fn tune(args: &[&str]) -> Output {
-    Command::new(lancet())
+    Command::new(tool())
         .arg("tune")
         .args(args)
         .output()
@@ -28,7 +24,7 @@ pub fn tune(args: &[&str]) -> Output {
 pub fn for_everybody() -> (Scratch, PathBuf) {
     let scratch = Scratch::new();
     let copy = scratch.0.join("lancet");
-    fs::copy(lancet(), &copy).unwrap();
+    fs::copy(tool(), &copy).unwrap();
     fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     (scratch, copy)
@@ -170,17 +166,12 @@ fn copy(from: &Path, to: &Path) {
 
 /// Whether the test may make networks; says why not.
 pub fn may_make_networks(test: &str) -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    let ip = Command::new("ip")
-        .arg("-V")
-        .output()
-        .is_ok_and(|output| output.status.success());
-    let why = match (root, ip) {
+    let why = match (is_root(), installed("ip")) {
         (true, true) => return true,
         (false, _) => "needs root to make a network namespace",
         (_, false) => "needs ip (package iproute2)",
     };
-    println!("SKIPPED {test}: {why}");
+    skip(test, why);
     false
 }
 
@@ -231,7 +222,7 @@ impl Network {
 
     /// Runs `lancet tune` inside, with journals of its own.
     pub fn tune(&self, args: &[&str]) -> Output {
-        let mut command = self.command(lancet().to_str().unwrap());
+        let mut command = self.command(tool().to_str().unwrap());
         command.args(["tune", "--no-sample", "--journals", self.journals.arg()]);
         command.args(args).output().unwrap()
     }

@@ -11,7 +11,7 @@ use crate::harness::{Scratch, checks, text, tune};
 fn an_empty_tree() {
     let scratch = Scratch::new();
     let found = checks(&tune(&["--root", scratch.arg(), "--json"]));
-    assert_eq!(found.len(), 37);
+    assert_eq!(found.len(), tune::rules::RULES.len());
     for (id, check) in &found {
         let verdict = check["verdict"].as_str().unwrap();
         assert!(

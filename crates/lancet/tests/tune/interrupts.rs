@@ -11,7 +11,8 @@ use std::process::{Command, Output};
 use tune::interrupts::{self, affinity_file};
 use tune::tree::Tree;
 
-use crate::harness::{Scratch, checks, lancet, text, verdict};
+use crate::harness::{Scratch, checks, text, verdict};
+use crate::support::tool;
 
 /// Interrupts that were moved; they go back to where they were.
 struct Moved(BTreeMap<u32, String>);
@@ -75,9 +76,7 @@ fn interrupts_are_spread_and_put_back() {
         let script = "mount --bind /proc \"$1/proc\" && shift && exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", script, "sh", machine.arg()]);
-        command
-            .arg(lancet())
-            .args(["tune", "--root", machine.arg()]);
+        command.arg(tool()).args(["tune", "--root", machine.arg()]);
         command.args(args).output().unwrap()
     };
     let now = || -> Vec<String> {

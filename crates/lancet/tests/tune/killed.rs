@@ -12,8 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::harness::{Network, lancet, may_make_networks, text};
+use crate::harness::{Network, may_make_networks, text};
 use crate::network::CHANGEABLE;
+use crate::support::tool;
 
 /// How many instants of an apply, and of an undo or an interrupted apply.
 const INSTANTS: usize = 100;
@@ -55,7 +56,7 @@ impl Bench {
 
     /// Runs lancet and sends it the signal at stop number `at` behind the lock.
     fn run(&self, args: &[&str], at: usize, signal: Signal) -> Run {
-        let mut command: Command = self.network.command(lancet().to_str().unwrap());
+        let mut command: Command = self.network.command(tool().to_str().unwrap());
         command.args([
             "tune",
             "--no-sample",

@@ -1,12 +1,14 @@
 //! Every check on this machine, held against what the files and other programs say.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Checks, checks, for_everybody, lancet, seen, text, tune, verdict};
+use tune::rules::RULES;
+
+use crate::harness::{Checks, checks, for_everybody, seen, text, tune, verdict};
+use crate::support::tool;
 
 /// The whole audit may take so much, without the interval of the counters.
 const LIMIT: Duration = Duration::from_millis(150);
@@ -23,7 +25,7 @@ fn file(path: &str) -> String {
 #[test]
 fn every_check_runs_and_rests_on_something() {
     let found = live();
-    assert_eq!(found.len(), 37);
+    assert_eq!(found.len(), RULES.len());
     for (id, check) in &found {
         assert!(!check["says"].as_str().unwrap().is_empty(), "{id}");
         let (verdict, evidence) = (
@@ -189,7 +191,7 @@ fn ethtool_says_the_same() {
 /// What a run took: of the clock, and of CPUs.
 fn cost(args: &[&str]) -> (Duration, Duration) {
     let begin = Instant::now();
-    let mut command = Command::new(lancet());
+    let mut command = Command::new(tool());
     let mut child = command
         .arg("tune")
         .args(args)
@@ -264,7 +266,7 @@ fn without_rights_it_says_what_it_needs() {
     guest.wait().unwrap();
 
     let alone = checks(&alone);
-    assert_eq!(alone.len(), 37);
+    assert_eq!(alone.len(), RULES.len());
     // The running state is for root; what the kernel was built with is for everybody.
     assert_eq!(
         seen(&alone, "T01", "not the running state"),
@@ -302,7 +304,10 @@ fn colour_is_for_terminals() {
     let plain = text(&tune(&["--no-sample"]));
     assert!(!plain.contains('\x1b'), "{plain}");
     let last = plain.lines().last().unwrap();
-    assert!(last.starts_with("37 checks: "), "{last}");
+    assert!(
+        last.starts_with(&format!("{} checks: ", RULES.len())),
+        "{last}"
+    );
     let verdicts = [
         "harmful",
         "bad",
@@ -324,7 +329,7 @@ fn colour_is_for_terminals() {
     let on_terminal = |setting: &str| {
         let line = format!(
             "stty cols 80; {setting} {} tune --no-sample",
-            lancet().display()
+            tool().display()
         );
         let mut script = Command::new("script");
         script
@@ -361,71 +366,4 @@ fn a_check_explains_itself() {
     ] {
         assert!(said.contains(word), "{word} is missing: {said}");
     }
-}
-
-#[test]
-fn watching_ends_with_the_process_or_with_a_signal() {
-    use nix::sys::signal::{Signal, kill};
-    let mut guest = Command::new("sleep").arg("600").spawn().unwrap();
-    let pid = guest.id().to_string();
-    let watch = |args: &[&str]| {
-        let mut command = Command::new(lancet());
-        command.args(["tune", "--watch"]).args(args);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
-    };
-    // The table is there when it goes on to watch.
-    let mut watching = watch(&["--sample", "50ms", "-p", &pid]);
-    let mut out = BufReader::new(watching.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("37 checks") {
-        line.clear();
-        assert!(
-            out.read_line(&mut line).unwrap() > 0,
-            "it ended before the table did"
-        );
-    }
-    guest.kill().unwrap();
-    guest.wait().unwrap();
-    let output = watching.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(
-        text(&output).contains(&format!("process {pid} has ended")),
-        "{}",
-        text(&output)
-    );
-
-    // An hour between two looks is no reason to wait for it. The handler is there when the status says so.
-    let watching = watch(&["--sample", "1h"]);
-    let pid = nix::unistd::Pid::from_raw(watching.id() as i32);
-    let begin = Instant::now();
-    let caught = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        u64::from_str_radix(line.unwrap().trim(), 16).unwrap() >> (libc::SIGINT - 1) & 1 == 1
-    };
-    while !caught() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "it does not catch SIGINT"
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    kill(pid, Signal::SIGINT).unwrap();
-    let output = watching.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(begin.elapsed() < Duration::from_secs(60));
-}
-
-#[test]
-fn watching_ends_by_itself() {
-    let begin = Instant::now();
-    let output = tune(&["--watch", "--for", "500ms", "--sample", "50ms"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert_eq!(
-        text(&output).matches("37 checks").count(),
-        1,
-        "the table comes once"
-    );
-    assert!(begin.elapsed() < Duration::from_secs(60));
 }

@@ -3,6 +3,7 @@
 //! | file | what is held |
 //! |---|---|
 //! | `machine` | every check on this machine; what it says is what the files and ethtool say; time; no rights |
+//! | `watching` | `--watch` ends with the process, with a signal and by itself |
 //! | `fixtures` | machines that no test has, as trees of files: their verdicts |
 //! | `network` | veth and tap in a network namespace: audit, apply, audit, undo, audit |
 //! | `killed` | `kill -9` between any two system calls of an apply or an undo; `--undo` heals |
@@ -30,3 +31,7 @@ mod interrupts;
 mod killed;
 mod machine;
 mod network;
+#[allow(dead_code, unused_imports, reason = "each test target uses its part")]
+#[path = "../support/mod.rs"]
+mod support;
+mod watching;

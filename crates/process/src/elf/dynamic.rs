@@ -98,9 +98,10 @@ impl Image for MemoryImage<'_> {
     }
 
     fn rest(&self, address: u64) -> u64 {
-        match self.extent.contains(&address) {
-            true => self.extent.end - address,
-            false => 0,
+        if self.extent.contains(&address) {
+            self.extent.end - address
+        } else {
+            0
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -79,17 +79,17 @@ impl GuestFiles {
         PathBuf::from(format!("/proc/{}/root", self.pid)).join(inside)
     }
 
-    /// Opens a regular file for reading at a path of the guest's, as the guest would resolve it.
+    /// Opens a regular file for reading at a path of the guest's, as the guest would resolve it. See [`open_regular`].
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let Some(root) = &self.root else {
             return open_regular(&self.path_for_us(path));
         };
         let how = OpenHow::new()
-            .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
             .mode(Mode::empty())
             .resolve(ResolveFlag::RESOLVE_IN_ROOT);
         match openat2(root.as_fd(), path, how) {
-            Ok(file) => regular(File::from(file)),
+            Ok(place) => open_place(&File::from(place)),
             // Before Linux 5.6, or forbidden by an older container's seccomp filter.
             Err(Errno::ENOSYS | Errno::EPERM) => open_regular(&self.path_for_us(path)),
             Err(error) => Err(error.into()),
@@ -153,25 +153,42 @@ impl GuestFiles {
     }
 }
 
-/// Opens a regular file at a path of ours; never waits, as for a pipe's other end.
+/// The largest file that is read. Programs and libraries with all their debug information stay far below.
+const LARGEST: u64 = 16 << 30;
+
+/// Opens a regular file for reading at a path of ours.
+///
+/// The path is often one that a guest has chosen, and what is there may be anything: opening a FIFO or a device has
+/// effects (`/dev/watchdog` restarts the machine), so it is looked at by an `O_PATH` descriptor, which opens nothing,
+/// before it is opened through that descriptor.
+///
+/// # Errors
+/// Nothing is there, it is not a regular file, or it is larger than any program.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    regular(
-        OpenOptions::new()
+    let flags = OFlag::O_PATH;
+    open_place(
+        &OpenOptions::new()
             .read(true)
             .custom_flags(flags.bits())
             .open(path)?,
     )
 }
 
-fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        )),
+/// Opens what an `O_PATH` descriptor stands for, if it is a regular file.
+fn open_place(place: &File) -> io::Result<File> {
+    let metadata = place.metadata()?;
+    let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    if !metadata.is_file() {
+        return refused("not a regular file");
     }
+    if metadata.len() > LARGEST {
+        return refused("too large for a program or a library");
+    }
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(format!("/proc/self/fd/{}", place.as_raw_fd()))
 }
 
 fn identity(file: &File) -> Option<(Device, u64)> {
@@ -197,5 +214,66 @@ fn is_mapped_file(file: &File, module: &Module, memory: &dyn vm::Memory) -> bool
             identity.is_some_and(|(_, inode)| inode == module.inode) && headers == module.headers
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::mkfifo;
+    use std::ffi::CString;
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
+    use std::os::unix::ffi::OsStringExt;
+    use std::time::{Duration, Instant};
+
+    /// What is there instead of a file is refused at once, and not opened: a FIFO that was opened for reading would let
+    /// a writer in.
+    #[test]
+    fn only_regular_files_are_opened() {
+        let folder = std::env::temp_dir().join(format!("lancet-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = |name: &str| folder.join(name);
+        std::fs::write(at("file"), "content").unwrap();
+        mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink(at("fifo"), at("link")).unwrap();
+        let huge = File::create(at("huge")).unwrap();
+        huge.set_len(1 << 43).unwrap();
+        let files = GuestFiles::of(std::process::id() as i32);
+        let started = Instant::now();
+        // The kernel notes every opening of the pipe, but not a look by O_PATH.
+        let fifo = CString::new(at("fifo").into_os_string().into_vec()).unwrap();
+        // SAFETY: takes integers and a NUL-terminated path; the descriptor is new and ours.
+        let mut watch = unsafe {
+            let watch = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
+            assert!(libc::inotify_add_watch(watch, fifo.as_ptr(), libc::IN_OPEN) > 0);
+            File::from_raw_fd(watch)
+        };
+        for open in [
+            &(|path: &Path| files.open(path)) as &dyn Fn(&Path) -> io::Result<File>,
+            &open_regular,
+        ] {
+            assert_eq!(
+                io::read_to_string(open(&at("file")).unwrap()).unwrap(),
+                "content"
+            );
+            for name in ["fifo", "link", "huge", "."] {
+                let error = open(&at(name)).expect_err(name);
+                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}");
+            }
+            assert!(open(Path::new("/dev/null")).is_err());
+            assert_eq!(
+                open(&at("nothing")).unwrap_err().kind(),
+                io::ErrorKind::NotFound
+            );
+        }
+        assert!(started.elapsed() < Duration::from_secs(5));
+        let opened = watch.read(&mut [0; 4096]).map_err(|error| error.kind());
+        assert_eq!(
+            opened,
+            Err(io::ErrorKind::WouldBlock),
+            "the pipe was opened"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -12,8 +12,8 @@ use object::elf;
 use std::ops::Range;
 use vm::Memory;
 
-/// Version 1; pointer as signed 32 bits relative to itself, count as 32 bits, table as signed 32 bits from the section's
-/// start (`DW_EH_PE_…`): what every linker for x86-64 writes.
+/// Version 1; pointer as signed 32 bits relative to itself, count as 32 bits, table as signed 32 bits from the
+/// section's start (`DW_EH_PE_…`): what every linker for x86-64 writes.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const TABLE: u64 = 12;
 const FDE_START: u64 = 8;
@@ -67,9 +67,10 @@ impl Module {
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low + (high - low) / 2;
-            match from(entry(middle), header)? <= address {
-                true => low = middle + 1,
-                false => high = middle,
+            if from(entry(middle), header)? <= address {
+                low = middle + 1
+            } else {
+                high = middle
             }
         }
         let found = entry(low.checked_sub(1)?);

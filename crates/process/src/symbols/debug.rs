@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use lzma_rust2::XzReader;
 
@@ -24,6 +25,11 @@ const DEBUG_ROOT: &str = "/usr/lib/debug";
 /// the largest programs, unpack to some 10 MB.
 const LARGEST_UNPACKED: u64 = 256 << 20;
 const UNPACKER_KIB: u32 = 128 << 10;
+
+/// The largest debug file whose checksum is computed, and for how long at most. Distributions name debug files by build
+/// ID, so that this is seldom needed.
+const LARGEST_SUMMED: u64 = 4 << 30;
+const LONGEST_SUM: Duration = Duration::from_secs(2);
 
 /// What `.gnu_debuglink` says.
 #[derive(Debug)]
@@ -97,11 +103,20 @@ fn belongs(file: &File, build_id: Option<&[u8]>, link: Option<&Link>) -> bool {
     }
 }
 
+/// The CRC-32 of a file; `None` if it cannot be read, is larger than [`LARGEST_SUMMED`] or takes longer than
+/// [`LONGEST_SUM`]: the file may be sparse, or on a slow or hostile file system.
 fn checksum(file: &File) -> Option<u32> {
     let mut hasher = crc32fast::Hasher::new();
     let mut piece = vec![0; 1 << 20];
     let (mut at, size) = (0, Bytes::size(file));
+    let started = Instant::now();
+    if size > LARGEST_SUMMED {
+        return None;
+    }
     while at < size {
+        if started.elapsed() > LONGEST_SUM {
+            return None;
+        }
         let length = (size - at).min(piece.len() as u64) as usize;
         let piece = &mut piece[..length];
         file.read_at(at, piece).then_some(())?;
@@ -150,6 +165,24 @@ mod tests {
         assert_eq!(unpack(PACKED).unwrap(), "lancet ".repeat(40).as_bytes());
         assert_eq!(unpack(&PACKED[..40]), None);
         assert_eq!(unpack(b""), None);
+    }
+
+    #[test]
+    fn a_sparse_file_is_not_read_to_its_end() {
+        let path = std::env::temp_dir().join(format!("lancet-sparse-{}", std::process::id()));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(3).unwrap();
+        assert_eq!(checksum(&file), Some(crc32fast::hash(&[0; 3])));
+        let started = Instant::now();
+        file.set_len(1 << 42).unwrap();
+        assert_eq!(checksum(&file), None);
+        assert!(started.elapsed() < Duration::from_secs(1));
     }
 
     #[test]

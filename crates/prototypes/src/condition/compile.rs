@@ -4,7 +4,7 @@
 //! call, so that a call that is not wanted costs next to nothing, the rest at the return.
 
 use super::{Condition, Expression, Number, Relation, Sought, Subject};
-use crate::place::{Place, Places};
+use crate::location::{Location, Locations};
 use crate::plan::width;
 use crate::types::{Expr, Kind, Lens, Prototype, Type};
 use capture::condition::{self, Length, Step};
@@ -50,9 +50,9 @@ impl Condition {
         prototype: Option<&Prototype>,
         ticks: &dyn Fn(u64) -> u64,
     ) -> Result<Compiled, Unfit> {
-        let places = prototype.map(Prototype::places);
+        let locations = prototype.map(Prototype::locations);
         let compiler = Compiler {
-            prototype: prototype.zip(places.as_ref()),
+            prototype: prototype.zip(locations.as_ref()),
             ticks,
             values: Cell::new(false),
         };
@@ -124,7 +124,7 @@ fn has_lines(expression: &Expression) -> bool {
 }
 
 pub(super) struct Compiler<'p> {
-    pub prototype: Option<(&'p Prototype, &'p Places)>,
+    pub prototype: Option<(&'p Prototype, &'p Locations)>,
     ticks: &'p dyn Fn(u64) -> u64,
     /// Values of a VM are asked.
     pub values: Cell<bool>,
@@ -167,7 +167,7 @@ impl<'p> Compiler<'p> {
             }
             Expression::Line(number) => Step::Line(*number as u8),
             Expression::Time(relation, nanos) => Step::Number(
-                condition::Place::Elapsed,
+                condition::Operand::Elapsed,
                 condition::Kind::Integer(Width::WORD),
                 *relation,
                 (self.ticks)(*nanos),
@@ -195,9 +195,9 @@ impl<'p> Compiler<'p> {
     }
 
     /// Where a subject lies and what type it has; no type = nobody described the function.
-    fn place(&self, subject: Subject) -> Result<(condition::Place, Option<&'p Type>), Unfit> {
-        let of = |source| condition::Place::Of(source);
-        let Some((prototype, places)) = self.prototype else {
+    fn place(&self, subject: Subject) -> Result<(condition::Operand, Option<&'p Type>), Unfit> {
+        let of = |source| condition::Operand::Of(source);
+        let Some((prototype, locations)) = self.prototype else {
             let source = match subject.argument {
                 None => Source::Rax,
                 Some(number @ 0..6) => Source::Gp(number as u8),
@@ -206,21 +206,21 @@ impl<'p> Compiler<'p> {
             return Ok((of(source), None));
         };
         let (place, ty) = match subject.argument {
-            None => (places.returned, &prototype.returns),
+            None => (locations.returned, &prototype.returns),
             Some(number) => {
                 let parameter = prototype.parameters.get(number);
                 let parameter = parameter.ok_or(Unfit::NoArgument(number + 1))?;
-                (places.arguments[number], &parameter.ty)
+                (locations.arguments[number], &parameter.ty)
             }
         };
         let returned = subject.argument.is_none();
         let source = match place {
-            Place::Nowhere if returned => return Err(Unfit::NoResult),
-            Place::Gp(_) if returned => of(Source::Rax),
-            Place::Sse(_) if returned => condition::Place::ReturnedSse,
-            Place::Gp(n) => of(Source::Gp(n)),
-            Place::Sse(n) => of(Source::Sse(n)),
-            Place::Stack(at) if !returned => match u16::try_from(at) {
+            Location::Nowhere if returned => return Err(Unfit::NoResult),
+            Location::Gp(_) if returned => of(Source::Rax),
+            Location::Sse(_) if returned => condition::Operand::ReturnedSse,
+            Location::Gp(n) => of(Source::Gp(n)),
+            Location::Sse(n) => of(Source::Sse(n)),
+            Location::Stack(at) if !returned => match u16::try_from(at) {
                 Ok(at) => of(Source::Stack(at)),
                 Err(_) => return Err(unfit(subject, ty)),
             },
@@ -271,7 +271,7 @@ impl<'p> Compiler<'p> {
     /// Where a text's address is, and how long it is.
     fn text(&self, subject: Subject) -> Result<(Source, Length), Unfit> {
         let (place, ty) = self.place(subject)?;
-        let condition::Place::Of(source) = place else {
+        let condition::Operand::Of(source) = place else {
             let ty = ty.expect("floating-point numbers are described");
             return Err(unfit(subject, ty));
         };
@@ -324,7 +324,7 @@ impl<'p> Compiler<'p> {
             None => &prototype.returns,
         };
         match self.place(subject).ok()?.0 {
-            condition::Place::Of(source) if ty.is_integer() => Some((source, width(ty, 0))),
+            condition::Operand::Of(source) if ty.is_integer() => Some((source, width(ty, 0))),
             _ => None,
         }
     }
@@ -332,7 +332,7 @@ impl<'p> Compiler<'p> {
 
 /// A comparison of whole numbers. Of a number that the type does not have the answer is known.
 pub(super) fn whole(
-    place: condition::Place,
+    place: condition::Operand,
     width: Width,
     relation: Relation,
     number: Number,

@@ -2,11 +2,12 @@
 
 use super::compile::{Compiler, Unfit, any, whole};
 use super::{Expression, Number, Relation, Subject};
-use crate::place::Place;
-use crate::types::{Lens, Type, Word};
+use crate::location::Location;
+use crate::types::{Lens, Type};
 use capture::condition::{self, Step};
 use capture::value::Item;
-use capture::{Source, Width};
+use capture::{Source, What, Width};
+use vm::{Role, Word};
 
 /// The word of a VM that a type is.
 fn word(ty: &Type) -> Option<Word> {
@@ -18,33 +19,12 @@ fn word(ty: &Type) -> Option<Word> {
 
 /// Whether a word leads to all arguments of a call.
 fn is_list(word: Word) -> bool {
-    matches!(
-        word,
-        Word::RubyMethod
-            | Word::RubyFunction
-            | Word::RubySplat
-            | Word::PythonTuple
-            | Word::PythonKeywords
-            | Word::PythonFast
-            | Word::PythonFastKeywords
-            | Word::PythonMethod
-            | Word::PerlArguments
-            | Word::PhpArguments
-    )
+    word.role() == Role::Arguments
 }
 
 /// Whether a word is a value by itself.
 fn is_value(word: Word) -> bool {
-    matches!(
-        word,
-        Word::RubyValue
-            | Word::PythonObject
-            | Word::PerlSv
-            | Word::PhpZval
-            | Word::PhpString
-            | Word::PerlResult
-            | Word::PhpResult
-    )
+    word.role() == Role::Value
 }
 
 impl Compiler<'_> {
@@ -56,7 +36,7 @@ impl Compiler<'_> {
     }
 
     fn find(&self, subject: Subject) -> Result<Option<Item>, Unfit> {
-        let Some((prototype, places)) = self.prototype.filter(|_| subject.cast.is_none()) else {
+        let Some((prototype, locations)) = self.prototype.filter(|_| subject.cast.is_none()) else {
             return Ok(None);
         };
         let types = || prototype.parameters.iter().map(|parameter| &parameter.ty);
@@ -64,25 +44,25 @@ impl Compiler<'_> {
             let word = word(&prototype.returns).filter(|word| is_value(*word));
             return Ok(word.map(|word| Item {
                 source: Source::Rax,
-                what: word.what(),
+                what: What(word.number()),
                 index: 0,
             }));
         };
-        let source = |at: usize| match places.arguments[at] {
-            Place::Gp(number) => Some(Source::Gp(number)),
-            Place::Stack(at) => u16::try_from(at).ok().map(Source::Stack),
+        let source = |at: usize| match locations.arguments[at] {
+            Location::Gp(number) => Some(Source::Gp(number)),
+            Location::Stack(at) => u16::try_from(at).ok().map(Source::Stack),
             _ => None,
         };
         let item = |at: usize, word: Word, index: u16| {
             source(at).map(|source| Item {
                 source,
-                what: word.what(),
+                what: What(word.number()),
                 index,
             })
         };
         // The VM's own functions have their receiver first, which the language does not count.
         let receiver = match types().next().map(|first| (word(first), &first.lens)) {
-            Some((Some(Word::RubySelf | Word::PythonSelf), _)) => true,
+            Some((Some(word), _)) if word.role() == Role::Receiver => true,
             Some((_, Some(Lens::Hide))) => types()
                 .nth(1)
                 .and_then(word)
@@ -148,6 +128,6 @@ pub(super) fn number_of_value(
         (Number::Fraction(number), _) if number.abs() >= i64::MAX as f64 => {
             unfit("it is compared with numbers of 64 bits with a sign")
         }
-        _ => Ok(whole(condition::Place::Value, signed, relation, number)),
+        _ => Ok(whole(condition::Operand::Value, signed, relation, number)),
     }
 }

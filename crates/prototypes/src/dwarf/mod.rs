@@ -105,7 +105,7 @@ struct File<'f, 'd> {
 }
 
 /// A place in the debug information: unit and offset in it.
-type Place = (usize, UnitOffset);
+type Location = (usize, UnitOffset);
 
 impl<'f, 'd> File<'f, 'd> {
     fn unit(
@@ -169,7 +169,7 @@ impl<'f, 'd> File<'f, 'd> {
     }
 
     /// Where an attribute refers to.
-    fn place(self, unit: usize, entry: &Entry<'d>, attribute: gimli::DwAt) -> Option<Place> {
+    fn place(self, unit: usize, entry: &Entry<'d>, attribute: gimli::DwAt) -> Option<Location> {
         match entry.attr_value(attribute)? {
             gimli::AttributeValue::UnitRef(offset) => Some((unit, offset)),
             gimli::AttributeValue::DebugInfoRef(to) => {
@@ -187,7 +187,7 @@ impl<'f, 'd> File<'f, 'd> {
     }
 
     /// Behind names and qualifiers.
-    fn unqualified(self, mut place: Place) -> Option<Place> {
+    fn unqualified(self, mut place: Location) -> Option<Location> {
         for _ in 0..30 {
             let entry = self.units[place.0].entry(place.1).ok()?;
             match entry.tag() {
@@ -206,7 +206,7 @@ impl<'f, 'd> File<'f, 'd> {
     }
 
     /// The function type that a pointer type leads to.
-    fn pointed_function(self, (unit, offset): Place) -> Option<Place> {
+    fn pointed_function(self, (unit, offset): Location) -> Option<Location> {
         let pointer = self.units[unit].entry(offset).ok()?;
         if pointer.tag() != dw::DW_TAG_pointer_type {
             return None;
@@ -218,7 +218,11 @@ impl<'f, 'd> File<'f, 'd> {
     }
 
     /// The signature of a function or of a function's type; `None` if a type in it cannot be read.
-    fn signature(self, (unit, offset): Place, types: &mut Types<'f, 'd, '_>) -> Option<Signature> {
+    fn signature(
+        self,
+        (unit, offset): Location,
+        types: &mut Types<'f, 'd, '_>,
+    ) -> Option<Signature> {
         let mut tree = self.units[unit].entries_tree(Some(offset)).ok()?;
         let root = tree.root().ok()?;
         let returns = self.typed(unit, root.entry(), types)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gimli::UnitOffset;
 use gimli::constants as dw;
 
-use super::{Entry, File, Options, Place};
+use super::{Entry, File, Location, Options};
 use crate::types::{Array, Expr, Kind, Lens, Struct, Type};
 
 /// Deeper types become addresses, or bytes.
@@ -31,7 +31,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
     }
 
     /// The type there; `None` if the debug information is broken or elsewhere.
-    pub(super) fn ty(&mut self, place: Place) -> Option<Type> {
+    pub(super) fn ty(&mut self, place: Location) -> Option<Type> {
         if self.depth > DEPTH {
             return None;
         }
@@ -41,7 +41,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         ty
     }
 
-    fn ty_here(&mut self, (unit, offset): Place) -> Option<Type> {
+    fn ty_here(&mut self, (unit, offset): Location) -> Option<Type> {
         let entry = self.file.units[unit].entry(offset).ok()?;
         Some(match entry.tag() {
             dw::DW_TAG_base_type => self.base(unit, &entry)?,

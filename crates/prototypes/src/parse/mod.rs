@@ -31,7 +31,7 @@ use crate::error::{Error, Problem};
 use crate::library::Library;
 use crate::types::{Kind, Lens, Parameter, Prototype, Type};
 use cursor::Result;
-use types::{Place, Read, Reader};
+use types::{Location, Read, Reader};
 
 /// Finds the library that an `import` names.
 pub(crate) type Import<'i> = &'i mut dyn FnMut(&str) -> Option<Arc<Library>>;
@@ -110,7 +110,7 @@ fn typedef<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<It
     let at = reader.cursor.at();
     let name = reader.cursor.name()?;
     reader.cursor.expect('=', "`=`")?;
-    let item = match reader.lens(Place::Typedef)? {
+    let item = match reader.lens(Location::Typedef)? {
         Read::Announced => Item::Announced(at, name),
         Read::Format(_) => return reader.cursor.fail(Problem::FormatElsewhere),
         Read::Type(ty) => Item::Typedef(at, name, ty),
@@ -145,7 +145,7 @@ fn prototype<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<
         }
         reader.cursor.space();
         let at = reader.cursor.at();
-        let parameter = match reader.lens(Place::Argument)? {
+        let parameter = match reader.lens(Location::Argument)? {
             Read::Type(ty) => Parameter { ty, format: false },
             Read::Announced => return Err((at, Problem::Announced)),
             Read::Format(_) if prototype.parameters.iter().any(|given| given.format) => {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::cursor::{Cursor, Result};
 use crate::error::Problem;
 use crate::library::Library;
-use crate::types::{Array, Expr, Kind, Lens, Struct, Type, Word, Words};
+use crate::types::{Array, Expr, Kind, Lens, Struct, Type, Words};
+use vm::{Language, Word};
 
 /// Deeper types are refused, so that no file can exhaust our stack.
 const DEPTH: usize = 40;
@@ -20,7 +21,7 @@ pub(super) struct Reader<'a, 't> {
 
 /// Where a type stands decides what else it may be.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Place {
+pub(super) enum Location {
     Anywhere,
     /// Behind `typedef NAME =`, where a struct may be announced.
     Typedef,
@@ -51,7 +52,7 @@ impl<'a, 't> Reader<'a, 't> {
     /// A type that can stand anywhere.
     pub(super) fn plain(&mut self) -> Result<Type> {
         let at = self.cursor.at();
-        match self.lens(Place::Anywhere)? {
+        match self.lens(Location::Anywhere)? {
             Read::Type(ty) => Ok(ty),
             Read::Format(_) => Err((at, Problem::FormatElsewhere)),
             Read::Announced => Err((at, Problem::Announced)),
@@ -59,7 +60,7 @@ impl<'a, 't> Reader<'a, 't> {
     }
 
     /// A type with or without a lens around it.
-    pub(super) fn lens(&mut self, place: Place) -> Result<Read> {
+    pub(super) fn lens(&mut self, place: Location) -> Result<Read> {
         self.cursor.space();
         self.depth += 1;
         if self.depth > DEPTH {
@@ -84,7 +85,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    fn lens_here(&mut self, place: Place) -> Result<Read> {
+    fn lens_here(&mut self, place: Location) -> Result<Read> {
         const LENSES: [(&str, Lens); 7] = [
             ("hide", Lens::Hide),
             ("octal", Lens::Octal),
@@ -118,7 +119,9 @@ impl<'a, 't> Reader<'a, 't> {
 
     /// `ruby(value)` and its kin.
     fn vm_word(&mut self) -> Result<Option<Type>> {
-        let language = Word::ALL.iter().map(|(_, language, _)| *language);
+        let language = Language::ALL
+            .iter()
+            .map(|language| language.description().prefix);
         let Some(language) = { language }.find(|language| {
             let mut ahead = Cursor::new(self.cursor.rest());
             ahead.keyword(language) && ahead.take('(')
@@ -131,8 +134,8 @@ impl<'a, 't> Reader<'a, 't> {
         let name = self.cursor.name()?;
         let known = Word::ALL
             .iter()
-            .find(|(_, of, word)| (*of, *word) == (language, name));
-        let Some((word, ..)) = known else {
+            .find(|word| word.language().description().prefix == language && word.name() == name);
+        let Some(word) = known else {
             return self.fail(Problem::UnknownWord(format!("{language}({name})")));
         };
         self.cursor.expect(')', "`)`")?;
@@ -146,14 +149,14 @@ impl<'a, 't> Reader<'a, 't> {
         ty
     }
 
-    fn pointed(&mut self, place: Place) -> Result<Read> {
+    fn pointed(&mut self, place: Location) -> Result<Read> {
         Ok(match self.unpointed(place)? {
             Read::Type(ty) => Read::Type(self.stars(ty)),
             other => other,
         })
     }
 
-    fn unpointed(&mut self, place: Place) -> Result<Read> {
+    fn unpointed(&mut self, place: Location) -> Result<Read> {
         const WORDS: [(&str, Kind); 11] = [
             ("void", Kind::Void),
             ("int", Kind::Int),
@@ -177,7 +180,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
         if self.cursor.keyword("struct") {
             self.cursor.space();
-            if place == Place::Typedef && matches!(self.cursor.peek(), b';' | 0) {
+            if place == Location::Typedef && matches!(self.cursor.peek(), b';' | 0) {
                 return Ok(Read::Announced);
             }
             return self.structure().map(Read::Type);
@@ -196,7 +199,7 @@ impl<'a, 't> Reader<'a, 't> {
         if self.cursor.keyword("string") {
             return self.string().map(Read::Type);
         }
-        if place == Place::Argument && self.cursor.keyword("format") {
+        if place == Location::Argument && self.cursor.keyword("format") {
             return self.string().map(Read::Format);
         }
         if self.cursor.keyword("enum") {

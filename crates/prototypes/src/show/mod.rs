@@ -7,24 +7,25 @@
 //! ```
 //!
 //! [`Show::left`] is what is known when the function is called, [`Show::right`] what the `+` held back, and
-//! [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Pieces`] that the hook
+//! [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Captures`] that the hook
 //! copied; what was not copied shows as its address.
 
+mod captures;
 mod flags;
 mod number;
-mod pieces;
 mod text;
 mod value;
 mod varargs;
 
 use capture::{Registers, Returned};
 
-pub use pieces::{Memory, Pieces};
+pub use captures::{Captures, Memory};
 use value::{At, Writer};
 
-use crate::place::{Half, Place};
+use crate::location::{Half, Location};
 use crate::plan::Detail;
-use crate::types::{Prototype, Word};
+use crate::types::Prototype;
+use vm::Word;
 
 /// Decodes a word of a language VM; `None` shows it as a number.
 pub type Decode<'a> = &'a dyn Fn(Word, u64) -> Option<String>;
@@ -40,9 +41,9 @@ pub struct Show<'a> {
     pub like_ltrace: bool,
 }
 
-/// A call that is to be shown.
+/// What a call was made with and what it returned, to be shown as its prototype says: a view of what others own.
 #[derive(Clone, Copy)]
-pub struct Call<'a> {
+pub struct CallValues<'a> {
     /// Of the function that was called.
     pub prototype: &'a Prototype,
     /// When it was called.
@@ -54,14 +55,14 @@ pub struct Call<'a> {
 impl Show<'_> {
     /// The arguments up to the `+`, or all of them.
     #[must_use]
-    pub fn left(&self, call: Call, memory: &dyn Memory) -> String {
+    pub fn left(&self, call: CallValues, memory: &dyn Memory) -> String {
         let (arguments, late) = self.arguments(call, memory);
         join(&arguments[..late.min(arguments.len())])
     }
 
     /// The arguments from the `+` on, with the comma that parts them from those before.
     #[must_use]
-    pub fn right(&self, call: Call, memory: &dyn Memory) -> String {
+    pub fn right(&self, call: CallValues, memory: &dyn Memory) -> String {
         let (arguments, late) = self.arguments(call, memory);
         let (left, right) = arguments.split_at(late.min(arguments.len()));
         let right = join(right);
@@ -74,43 +75,43 @@ impl Show<'_> {
 
     /// The returned value. `<void>` if there is none.
     #[must_use]
-    pub fn returned(&self, call: Call, memory: &dyn Memory) -> String {
-        let places = call.prototype.places();
-        let mut writer = Writer::new(self, call, &places, memory);
+    pub fn returned(&self, call: CallValues, memory: &dyn Memory) -> String {
+        let locations = call.prototype.locations();
+        let mut writer = Writer::new(self, call, &locations, memory);
         let Some(returned) = call.returned else {
             return String::new();
         };
-        let at = returned_at(places.returned, returned);
+        let at = returned_at(locations.returned, returned);
         writer.argument(&call.prototype.returns, at)
     }
 
     /// Every argument by itself.
     #[must_use]
-    pub fn all(&self, call: Call, memory: &dyn Memory) -> Vec<String> {
+    pub fn all(&self, call: CallValues, memory: &dyn Memory) -> Vec<String> {
         self.arguments(call, memory).0
     }
 
     /// The whole call on one line: `name(arguments) = value`.
     #[must_use]
-    pub fn line(&self, name: &str, call: Call, memory: &dyn Memory) -> String {
+    pub fn line(&self, name: &str, call: CallValues, memory: &dyn Memory) -> String {
         let (left, right) = (self.left(call, memory), self.right(call, memory));
         format!("{name}({left}{right}) = {}", self.returned(call, memory))
     }
 
     /// Every argument as text, and the index of the first late one.
-    fn arguments(&self, call: Call, memory: &dyn Memory) -> (Vec<String>, usize) {
-        let places = call.prototype.places();
-        let mut writer = Writer::new(self, call, &places, memory);
+    fn arguments(&self, call: CallValues, memory: &dyn Memory) -> (Vec<String>, usize) {
+        let locations = call.prototype.locations();
+        let mut writer = Writer::new(self, call, &locations, memory);
         let parameters = call.prototype.parameters.iter();
         let mut texts: Vec<String> = parameters
-            .zip(&places.arguments)
+            .zip(&locations.arguments)
             .map(|(parameter, place)| {
                 let at = argument_at(*place, call.registers);
                 writer.argument(&parameter.ty, at)
             })
             .collect();
         let late = call.prototype.late_from.unwrap_or(usize::MAX);
-        for (ty, at) in varargs::arguments(self, call, &places, memory) {
+        for (ty, at) in varargs::arguments(self, call, &locations, memory) {
             texts.push(writer.argument(&ty, at));
         }
         (texts, late)
@@ -135,21 +136,21 @@ fn pair(first: u64, second: u64) -> At {
 }
 
 /// Where an argument's bytes are.
-fn argument_at(place: Place, registers: &Registers) -> At {
+fn argument_at(place: Location, registers: &Registers) -> At {
     let half = |half| match half {
         Half::Gp(n) => registers.gp.get(usize::from(n)).copied().unwrap_or(0),
         Half::Sse(n) => registers.sse.get(usize::from(n)).copied().unwrap_or(0),
     };
     match place {
-        Place::Gp(n) => pair(half(Half::Gp(n)), 0),
-        Place::Sse(n) => pair(half(Half::Sse(n)), 0),
-        Place::Split(a, b) => pair(half(a), half(b)),
-        Place::Stack(offset) => At::Address(registers.stack.wrapping_add(offset.into())),
-        Place::Nowhere | Place::X87 | Place::ComplexX87 => pair(0, 0),
+        Location::Gp(n) => pair(half(Half::Gp(n)), 0),
+        Location::Sse(n) => pair(half(Half::Sse(n)), 0),
+        Location::Split(a, b) => pair(half(a), half(b)),
+        Location::Stack(offset) => At::Address(registers.stack.wrapping_add(offset.into())),
+        Location::Nowhere | Location::X87 | Location::ComplexX87 => pair(0, 0),
     }
 }
 
-fn returned_at(place: Place, returned: &Returned) -> At {
+fn returned_at(place: Location, returned: &Returned) -> At {
     let half = |half| match half {
         Half::Gp(0) => returned.rax,
         Half::Gp(_) => returned.rdx,
@@ -157,16 +158,16 @@ fn returned_at(place: Place, returned: &Returned) -> At {
         Half::Sse(_) => returned.sse[1],
     };
     match place {
-        Place::Gp(n) => pair(half(Half::Gp(n)), 0),
-        Place::Sse(n) => pair(half(Half::Sse(n)), 0),
-        Place::Split(a, b) => pair(half(a), half(b)),
-        Place::Stack(_) => At::Address(returned.rax),
-        Place::X87 | Place::ComplexX87 => {
+        Location::Gp(n) => pair(half(Half::Gp(n)), 0),
+        Location::Sse(n) => pair(half(Half::Sse(n)), 0),
+        Location::Split(a, b) => pair(half(a), half(b)),
+        Location::Stack(_) => At::Address(returned.rax),
+        Location::X87 | Location::ComplexX87 => {
             let mut bytes = [0; 32];
             bytes[..10].copy_from_slice(&returned.x87[0]);
             bytes[16..26].copy_from_slice(&returned.x87[1]);
             At::Here(bytes)
         }
-        Place::Nowhere => pair(0, 0),
+        Location::Nowhere => pair(0, 0),
     }
 }

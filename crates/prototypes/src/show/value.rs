@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use capture::{What, Width, describe};
 
+use super::captures::Memory;
 use super::number::{self, Base};
-use super::pieces::Memory;
-use super::{Call, Show, argument_at, returned_at, text};
-use crate::place::Places;
+use super::{CallValues, Show, argument_at, returned_at, text};
+use crate::location::Locations;
 use crate::types::{Array, Expr, Kind, Lens, Type};
 
 /// Where a value's bytes are.
@@ -54,8 +54,8 @@ const DEEPEST: usize = 200;
 
 pub(super) struct Writer<'w> {
     show: &'w Show<'w>,
-    call: Call<'w>,
-    places: &'w Places,
+    call: CallValues<'w>,
+    locations: &'w Locations,
     memory: &'w dyn Memory,
     out: String,
     /// Pointers that are being followed, with the struct they lead to: a ring is not followed again.
@@ -66,14 +66,14 @@ pub(super) struct Writer<'w> {
 impl<'w> Writer<'w> {
     pub(super) fn new(
         show: &'w Show<'w>,
-        call: Call<'w>,
-        places: &'w Places,
+        call: CallValues<'w>,
+        locations: &'w Locations,
         memory: &'w dyn Memory,
     ) -> Self {
         Self {
             show,
             call,
-            places,
+            locations,
             memory,
             out: String::new(),
             followed: Vec::new(),
@@ -164,10 +164,10 @@ impl<'w> Writer<'w> {
             Some(Lens::Vm(word)) => {
                 let number = self.word(value)?;
                 let decoded = self.show.decode.and_then(|decode| decode(*word, number));
-                let described = decoded.or_else(|| self.described(word.what(), number));
+                let described = decoded.or_else(|| self.described(What(word.number()), number));
                 match described {
                     Some(text) => self.out.push_str(&text),
-                    None if word.what().convention().is_some() => self.out.push('…'),
+                    None if word.is_opaque() => self.out.push('…'),
                     None if number == 0 => self.out.push_str("nil"),
                     None => number::integer(number, 8, false, Base::Hex, &mut self.out),
                 }
@@ -441,14 +441,14 @@ impl<'w> Writer<'w> {
             Expr::Zero(_) => return Err(Unknown),
             Expr::Argument(index) => {
                 let index = usize::from(*index);
-                let place = *self.places.arguments.get(index).ok_or(Unknown)?;
+                let place = *self.locations.arguments.get(index).ok_or(Unknown)?;
                 let ty = &self.call.prototype.parameters[index].ty;
                 Value::new(ty, argument_at(place, self.call.registers))
             }
             Expr::Returned => {
                 let returned = self.call.returned.ok_or(Unknown)?;
                 let ty = &self.call.prototype.returns;
-                Value::new(ty, returned_at(self.places.returned, returned))
+                Value::new(ty, returned_at(self.locations.returned, returned))
             }
             Expr::Member(index) => {
                 let mut around = value.parent;

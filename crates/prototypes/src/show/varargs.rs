@@ -3,8 +3,8 @@
 use capture::{Conversions, Kind as Wanted};
 
 use super::value::At;
-use super::{Call, Memory, Show, argument_at};
-use crate::place::Places;
+use super::{CallValues, Memory, Show, argument_at};
+use crate::location::Locations;
 use crate::types::{Expr, Kind, Lens, Type};
 
 /// No format has more.
@@ -13,15 +13,15 @@ const MOST: usize = 100;
 /// Each with its type and place.
 pub(super) fn arguments(
     show: &Show,
-    call: Call,
-    places: &Places,
+    call: CallValues,
+    locations: &Locations,
     memory: &dyn Memory,
 ) -> Vec<(Type, At)> {
     let mut found = Vec::new();
     let Some(index) = call.prototype.format() else {
         return found;
     };
-    let At::Here(word) = argument_at(places.arguments[index], call.registers) else {
+    let At::Here(word) = argument_at(locations.arguments[index], call.registers) else {
         return found;
     };
     let mut at = u64::from_le_bytes(word[..8].try_into().expect("eight bytes"));
@@ -32,7 +32,7 @@ pub(super) fn arguments(
         },
         _ => return found,
     };
-    let mut used = places.used;
+    let mut used = locations.used;
     let mut conversions = Conversions::new();
     let mut given = None;
     for _ in 0..capture::Limits::FORMAT {

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use prototypes::capture::{Ended, Limits, Registers, Returned, run};
-use prototypes::{Call, Detail, Library, Memory, Pieces, Prototype, Show};
+use prototypes::{CallValues, Captures, Detail, Library, Memory, Prototype, Show};
 
 const PAGE: u64 = 4096;
 /// Between what a test puts there.
@@ -136,8 +136,8 @@ impl Guest {
         self
     }
 
-    pub fn call<'a>(&'a self, prototype: &'a Prototype) -> Call<'a> {
-        Call {
+    pub fn call<'a>(&'a self, prototype: &'a Prototype) -> CallValues<'a> {
+        CallValues {
             prototype,
             registers: &self.registers,
             returned: Some(&self.returned),
@@ -145,9 +145,9 @@ impl Guest {
     }
 
     /// What the hook copies at call and return.
-    pub fn capture(&self, prototype: &Prototype, detail: Detail) -> Pieces {
+    pub fn capture(&self, prototype: &Prototype, detail: Detail) -> Captures {
         let programs = prototype.capture(detail);
-        let mut pieces = Pieces::new();
+        let mut captures = Captures::new();
         for (words, returned) in [
             (&programs.call, None),
             (&programs.exit, Some(&self.returned)),
@@ -162,13 +162,13 @@ impl Guest {
                     |at: u64, into: &mut [u8]| {
                         assert!(
                             at % 4096 + into.len() as u64 <= 4096,
-                            "a piece within a page"
+                            "a capture within a page"
                         );
                         self.read(at, into)
                     },
                     |at: u64, bytes: &[u8]| {
                         copied.set(copied.get() + bytes.len());
-                        pieces.add(at, bytes);
+                        captures.add(at, bytes);
                         true
                     },
                 ),
@@ -180,13 +180,13 @@ impl Guest {
                 prototype.named("f").to_string()
             );
         }
-        pieces
+        captures
     }
 
     /// The call as it is printed from what was captured, which must be what the whole memory shows.
     pub fn line(&self, prototype: &Prototype, name: &str, show: &Show) -> String {
-        let pieces = self.capture(prototype, show.detail);
-        let line = show.line(name, self.call(prototype), &pieces);
+        let captures = self.capture(prototype, show.detail);
+        let line = show.line(name, self.call(prototype), &captures);
         let whole = show.line(name, self.call(prototype), self);
         assert_eq!(
             line,

@@ -1,13 +1,15 @@
-//! What items are made of: texts, numbers, registers that changed, events, pieces of memory.
+//! What items are made of: texts, numbers, registers that changed, events, captures.
 
 use crate::bytes::{Take, Wrong, put, put_bytes, put_signed, put_step};
-use crate::item::{Call, Happened, Piece};
+use crate::event::{End, EventKind};
+use prototypes::Captures;
+use prototypes::capture::Registers;
 
-/// Where a piece lay: at the address in this register of the call, from 1 on.
+/// Where a capture lay: at the address in this register of the call, from 1 on.
 const ARGUMENTS: u64 = 6;
-/// Right behind the piece before.
+/// Right behind the capture before.
 const BEHIND: u64 = 7;
-/// Somewhere else: from the piece before.
+/// Somewhere else: from the end of the capture before.
 const ELSEWHERE: u64 = 0;
 
 pub fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -47,10 +49,10 @@ pub fn or_zero(number: Option<u32>) -> u64 {
 }
 
 #[inline]
-pub fn registers(call: &Call) -> [u64; 14] {
+pub fn words(registers: &Registers) -> [u64; 14] {
     let mut all = [0; 14];
-    all[..6].copy_from_slice(&call.gp);
-    all[6..].copy_from_slice(&call.sse);
+    all[..6].copy_from_slice(&registers.gp);
+    all[6..].copy_from_slice(&registers.sse);
     all
 }
 
@@ -86,43 +88,45 @@ pub fn take_changed(take: &mut Take, values: &mut [u64], floats: usize) -> Resul
     Ok(())
 }
 
-pub fn put_happened(out: &mut Vec<u8>, what: Happened) {
-    let (kind, number) = match what {
-        Happened::Signal(number) => (0, number),
-        Happened::Forked(number) => (1, number),
-        Happened::Exited(number) => (2, number),
-        Happened::Killed(number) => (3, number),
-        Happened::Ended => (4, 0),
-        Happened::Replaced => (5, 0),
+/// Puts an event that is no call and no return; a process that was opened is an item of its own, and not put.
+pub fn put_kind<C>(out: &mut Vec<u8>, kind: &EventKind<C>) {
+    let (kind, number) = match kind {
+        EventKind::Signal(number) => (0, *number),
+        EventKind::Forked(number) => (1, *number),
+        EventKind::Ended(End::Exited(number)) => (2, *number),
+        EventKind::Ended(End::Killed(number)) => (3, *number),
+        EventKind::Ended(End::Unknown) => (4, 0),
+        EventKind::Ended(End::Replaced) => (5, 0),
+        EventKind::Opened(_) | EventKind::Call(_) | EventKind::Return(_) => return,
     };
     out.push(kind);
     put_signed(out, number.into());
 }
 
-pub fn take_happened(take: &mut Take) -> Result<Happened, Wrong> {
+pub fn take_kind(take: &mut Take) -> Result<EventKind, Wrong> {
     let kind = take.byte()?;
     let number = i32::try_from(take.signed()?).map_err(|_| Wrong)?;
     Ok(match kind {
-        0 => Happened::Signal(number),
-        1 => Happened::Forked(number),
-        2 => Happened::Exited(number),
-        3 => Happened::Killed(number),
-        4 => Happened::Ended,
-        5 => Happened::Replaced,
+        0 => EventKind::Signal(number),
+        1 => EventKind::Forked(number),
+        2 => EventKind::Ended(End::Exited(number)),
+        3 => EventKind::Ended(End::Killed(number)),
+        4 => EventKind::Ended(End::Unknown),
+        5 => EventKind::Ended(End::Replaced),
         _ => return Err(Wrong),
     })
 }
 
-pub fn put_pieces(out: &mut Vec<u8>, arguments: &[u64], pieces: &[Piece]) {
-    put(out, pieces.len() as u64);
+pub fn put_captures(out: &mut Vec<u8>, arguments: &[u64], captures: &Captures) {
+    put(out, captures.len() as u64);
     let mut behind = 0_u64;
-    for (at, bytes) in pieces {
-        match arguments.iter().position(|argument| argument == at) {
-            _ if *at == behind => put(out, BEHIND),
+    for (at, bytes) in captures.iter() {
+        match arguments.iter().position(|argument| *argument == at) {
+            _ if at == behind => put(out, BEHIND),
             Some(argument) => put(out, argument as u64 + 1),
             None => {
                 put(out, ELSEWHERE);
-                put_step(out, behind, *at);
+                put_step(out, behind, at);
             }
         }
         put_bytes(out, bytes);
@@ -130,23 +134,23 @@ pub fn put_pieces(out: &mut Vec<u8>, arguments: &[u64], pieces: &[Piece]) {
     }
 }
 
-pub fn take_pieces<'a>(take: &mut Take<'a>, arguments: &[u64]) -> Result<Vec<Piece<'a>>, Wrong> {
+pub fn take_captures(take: &mut Take, arguments: &[u64]) -> Result<Captures, Wrong> {
     let count = take.number()?;
     if count > take.0.len() as u64 {
         return Err(Wrong);
     }
     let mut behind = 0_u64;
-    (0..count)
-        .map(|_| {
-            let at = match take.number()? {
-                ELSEWHERE => take.step(behind)?,
-                BEHIND => behind,
-                argument @ 1..=ARGUMENTS => *arguments.get(argument as usize - 1).ok_or(Wrong)?,
-                _ => return Err(Wrong),
-            };
-            let bytes = take.bytes()?;
-            behind = at.wrapping_add(bytes.len() as u64);
-            Ok((at, bytes))
-        })
-        .collect()
+    let mut captures = Captures::new();
+    for _ in 0..count {
+        let at = match take.number()? {
+            ELSEWHERE => take.step(behind)?,
+            BEHIND => behind,
+            argument @ 1..=ARGUMENTS => *arguments.get(argument as usize - 1).ok_or(Wrong)?,
+            _ => return Err(Wrong),
+        };
+        let bytes = take.bytes()?;
+        behind = at.wrapping_add(bytes.len() as u64);
+        captures.add(at, bytes);
+    }
+    Ok(captures)
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use routine::escape::{Registers, escape, leave_image};
 use routine::frame::{Guard, flags};
 use trampoline::{
     Descriptor, Destination, Frame, Options, Patch, Plan, ProbeFrame, Results, Stub, plan,
@@ -20,6 +21,43 @@ routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, o
 pub static GATE: AtomicU32 = AtomicU32::new(1);
 /// Calls with this payload are not wanted: `enter` answers 0.
 pub static UNWANTED: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Where the next call fails, as by a panic: [`IN_ENTER`], [`IN_LEAVE`], [`IN_PROBE`]; 0 = nowhere.
+pub static FAILS: AtomicU32 = AtomicU32::new(0);
+pub const IN_ENTER: u32 = 1;
+pub const IN_LEAVE: u32 = 2;
+pub const IN_PROBE: u32 = 3;
+
+/// Fails below so many frames of Rust, which use all the registers they can.
+#[inline(never)]
+fn fail(depth: u64, numbers: [u64; 8]) -> u64 {
+    if depth == 0 {
+        // SAFETY: `land` leaves the registers of the routine; none of the frames below owns anything.
+        unsafe { escape(land) }
+    }
+    let mut mixed = numbers;
+    for (at, number) in mixed.iter_mut().enumerate() {
+        *number = std::hint::black_box(*number).wrapping_mul(depth + at as u64);
+    }
+    let deeper = fail(depth - 1, mixed);
+    let folded = mixed.iter().zip(numbers).map(|(a, b)| a ^ b);
+    folded.fold(deeper, u64::wrapping_add)
+}
+
+extern "C" fn land(registers: &mut Registers) -> u64 {
+    if leave_image(registers, |_| false).is_none() {
+        // A panic would look for its own way out.
+        std::process::abort();
+    }
+    0
+}
+
+fn fail_if(here: u32) {
+    let order = Ordering::Relaxed;
+    if FAILS.compare_exchange(here, 0, order, order).is_ok() {
+        fail(20, [7; 8]);
+    }
+}
 
 /// One call as it was seen.
 #[repr(C)]
@@ -72,6 +110,7 @@ fn spoil() {
 }
 
 unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
+    fail_if(IN_ENTER);
     // SAFETY: the routine's frame, and the descriptor that the stub was made with.
     let (frame, descriptor) = unsafe { (&mut *frame, &*(*frame).descriptor) };
     assert_eq!(std::ptr::from_mut(frame) as usize % 16, 0);
@@ -103,6 +142,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
 }
 
 unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
+    fail_if(IN_LEAVE);
     // SAFETY: as in `enter`.
     let (frame, results) = unsafe { (&mut *frame, &mut *results) };
     assert_eq!(
@@ -124,6 +164,7 @@ unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
 }
 
 unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
+    fail_if(IN_PROBE);
     // SAFETY: as in `enter`.
     let frame = unsafe { &*frame };
     let mut record = Record {

@@ -8,6 +8,7 @@ mod guest;
 #[path = "../modules/mod.rs"]
 mod modules;
 mod originals;
+mod panics;
 mod probes;
 mod shapes;
 mod unwinding;

@@ -8,7 +8,7 @@ use crate::guest::{island, seen, shapes, trampoline_probe, turn, write};
 use crate::modules::Module;
 
 /// Takes patches back.
-struct Patched(Vec<trampoline::Patch>);
+pub struct Patched(pub Vec<trampoline::Patch>);
 impl Drop for Patched {
     fn drop(&mut self) {
         self.0

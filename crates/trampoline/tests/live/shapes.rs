@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use routine::frame::{COPIED, flags};
-use trampoline::exempt::{Treatment, treatment};
-use trampoline::{Destination, Kind, Options, Refusal, plan};
+use trampoline::hook_policy::{Treatment, treatment};
+use trampoline::{Destination, Kind, Options, Refusal, Stub, plan};
 
 use crate::guest::{Hook, Library, calls, count, shapes, turn};
 
 type Two = extern "C" fn(u64, u64) -> u64;
 
-const SHAPES: [(&str, &str); 17] = [
+const SHAPES: [(&str, &str); 21] = [
     ("padded", "padded"),
     ("returns", "padded"),
     ("tight", "short"),
@@ -28,6 +28,10 @@ const SHAPES: [(&str, &str); 17] = [
     ("loops", "long"),
     ("relative", "long"),
     ("enters_kernel", "long"),
+    ("takes_itself", "long"),
+    ("knows_itself", "long"),
+    ("counts_from_itself", "long"),
+    ("calls_next", "long"),
 ];
 
 fn function(library: &Library, name: &str) -> Two {
@@ -91,6 +95,26 @@ fn every_beginning_is_stolen_and_does_what_it_did() {
     }
 }
 
+/// An address that a function takes of itself is its own, hooked or not; and a call of itself is a call.
+#[test]
+fn an_address_that_is_taken_is_the_originals() {
+    let _turn = turn();
+    let library = shapes();
+    let entry = library.address("takes_itself");
+    let hook = library.hook("takes_itself", 0, COPIED);
+    assert_eq!(function(library, "takes_itself")(entry, 0), 1);
+    assert_eq!(function(library, "takes_itself")(hook.stub.original, 0), 0);
+    assert_eq!(function(library, "knows_itself")(0, 0), 1);
+    drop(hook);
+    for name in ["calls_itself", "calls_itself_first"] {
+        let before = count();
+        let hook = library.hook(name, flags::ENTRY_ONLY, COPIED);
+        assert_eq!(function(library, name)(3, 1), 4, "{name}");
+        drop(hook);
+        assert_eq!(count() - before, 4, "{name}: each turn is a call");
+    }
+}
+
 #[test]
 fn what_cannot_be_proven_is_refused_with_its_reason() {
     let library = shapes();
@@ -113,6 +137,14 @@ fn what_cannot_be_proven_is_refused_with_its_reason() {
     assert_eq!(refused("calls_too_early", free), Some(Refusal::CallWithin));
     assert_eq!(refused("broken", free), Some(Refusal::Undecodable));
     assert_eq!(refused("stopped", free), Some(Refusal::Breakpoint));
+    assert_eq!(refused("inside_taken", free), Some(Refusal::AddressTaken));
+    assert_eq!(refused("reads_itself", free), Some(Refusal::ReadAsData));
+    assert_eq!(refused("is_read", free), Some(Refusal::ReadAsData));
+    assert!(refused("relative_to_inside", free).is_some());
+    assert_eq!(refused("restarts", free), Some(Refusal::BranchInto));
+    for name in ["takes_inside", "reads_another", "calls_itself"] {
+        assert_eq!(refused(name, free), None, "{name}");
+    }
     // Without padding to take from.
     assert_eq!(refused("tight", free), Some(Refusal::TooShort));
     assert_eq!(
@@ -168,12 +200,16 @@ fn threads_in_stolen_bytes_have_a_place_to_go() {
             .collect::<Vec<_>>(),
         [0, 1, 4]
     );
-    assert_eq!(stub.moved(at), Some(stub.original + 4));
-    assert_eq!(stub.moved(at + 1), Some(stub.original + 5));
-    assert_eq!(stub.moved(at + 8), None);
+    let moved = |stub: &Stub, pc: u64| {
+        let found = stub.moves.iter().find(|(from, _)| *from == pc);
+        found.map(|(_, to)| *to)
+    };
+    assert_eq!(moved(stub, at), Some(stub.original + 4));
+    assert_eq!(moved(stub, at + 1), Some(stub.original + 5));
+    assert_eq!(moved(stub, at + 8), None);
     // A thread that waits in the kernel stands behind the system call; made again, it must find it before.
     let hook = library.hook("enters_kernel", 0, COPIED);
-    let behind = hook.stub.moved(hook.plan.patch_at + 5).expect("a place");
+    let behind = moved(&hook.stub, hook.plan.patch_at + 5).expect("a place");
     let offset = (behind - hook.stub.at) as usize;
     assert_eq!(hook.stub.bytes[offset - 2..offset], [0x0f, 0x05]);
     let hook = library.hook("counts", 0, COPIED);

@@ -28,14 +28,14 @@ pub enum Listening {
     Heard,
     /// There is nobody to subscribe with, or it said no.
     Refused(String),
-    /// No answer.
+    /// The kernel did not acknowledge the subscription.
     Silent(String),
 }
 
 /// A few events, in the order they came.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The events.
+    /// The events, in the order of their arrival.
     pub events: Vec<Event>,
 }
 
@@ -134,8 +134,8 @@ impl Connector {
         Ok((connector, answer))
     }
 
-    /// Has every CPU send a message that arrives (a thread renames itself on it), so that every gap up to now is seen. At the
-    /// beginning it makes the first number of each CPU known, at the end it closes the last gap.
+    /// Has every CPU send a message that arrives (a thread renames itself on it), so that every gap up to now is seen.
+    /// At the beginning it makes the first number of each CPU known, at the end it closes the last gap.
     pub fn hear_every_cpu(&mut self) -> Result<(), Cannot> {
         let online = Tree::live().read("/sys/devices/system/cpu/online");
         let online = online.ok().and_then(|text| list(&text)).unwrap_or_default();

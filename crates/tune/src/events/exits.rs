@@ -17,7 +17,7 @@ pub struct Exits {
 }
 
 impl Exits {
-    /// Of these.
+    /// Opens the processes, so that an id that is given out again is not mistaken for one of them.
     pub fn of(pids: &[i32]) -> Result<Self, Cannot> {
         let open = |pid: &i32| {
             // SAFETY: no memory is handed over; the call makes the descriptor.
@@ -29,12 +29,12 @@ impl Exits {
         Ok(Self { waited_for })
     }
 
-    /// Whether all have ended.
+    /// Returns whether all have ended.
     pub fn is_done(&self) -> bool {
         self.waited_for.is_empty()
     }
 
-    /// Those that ended, waiting for the first at most so long.
+    /// Returns the processes that ended since the last call; waits at most so long if there is none.
     pub fn receive(&mut self, wait: Duration) -> Result<Vec<i32>, Cannot> {
         let entry = |(_, fd): &(i32, OwnedFd)| libc::pollfd {
             fd: fd.as_raw_fd(),

@@ -25,13 +25,13 @@ const NO_CPU: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// It exited with this code.
+    /// It exited with this code, 0 to 255.
     Code(u32),
     /// This signal killed it.
     Signal {
-        /// Which.
+        /// The number of the signal, signal(7).
         number: u32,
-        /// Whether it left a core.
+        /// Whether it left a core file.
         core: bool,
     },
 }
@@ -48,27 +48,27 @@ impl End {
     }
 }
 
-/// What happened.
+/// What happened to a process or thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
     /// A process or thread was made.
     Fork {
-        /// By which process.
+        /// The process that made it.
         parent: i32,
     },
-    /// It became another program.
+    /// It became another program (execve).
     Exec,
     /// It changed its name.
     Name {
-        /// The new one.
+        /// The new name (`comm`).
         name: String,
     },
     /// It ended.
     Exit {
-        /// How.
+        /// How it ended.
         end: End,
-        /// Whose child it was.
+        /// The process whose child it was.
         parent: i32,
     },
 }
@@ -76,18 +76,18 @@ pub enum What {
 /// One event of a process or thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// The process.
+    /// The id of the process.
     pub pid: i32,
-    /// The thread; the same as the process for its first one.
+    /// The id of the thread; of the first thread it is that of the process.
     pub thread: i32,
-    /// When, in nanoseconds of CLOCK_MONOTONIC.
+    /// The time of CLOCK_MONOTONIC at which it happened, in nanoseconds.
     pub nanos: u64,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// One message.
+/// One message of the connector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     /// The CPU it comes from, if its number is one of that CPU's.

@@ -17,12 +17,16 @@
 //!
 //! Source: drivers/connector/cn_proc.c; include/uapi/linux/cn_proc.h.
 
+mod clock;
 mod connector;
 mod exits;
+mod followed;
 mod losses;
 mod message;
 
+pub use clock::LocalTime;
 pub use connector::{Batch, Connector, Listening};
 pub use exits::Exits;
+pub use followed::Followed;
 pub use losses::Losses;
 pub use message::{End, Event, What};

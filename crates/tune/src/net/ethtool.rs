@@ -39,9 +39,9 @@ const MOST_STRINGS: usize = 65_536;
 pub enum Block {
     /// Interrupt moderation.
     Coalesce,
-    /// Descriptor rings.
+    /// The lengths of the descriptor rings.
     Ring,
-    /// Queues.
+    /// The numbers of queues.
     Channels,
 }
 
@@ -139,9 +139,9 @@ impl Numbers {
 /// One offload of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// It works now.
+    /// Whether it works now.
     pub active: bool,
-    /// It was asked for.
+    /// Whether it was asked for; it may be, and yet not work.
     pub requested: bool,
     /// Nobody can change it.
     pub fixed: bool,
@@ -235,7 +235,7 @@ impl Ethtool {
         })
     }
 
-    /// The driver's name.
+    /// Returns the name of the driver.
     pub fn driver(&self, device: &str) -> Result<String, Cannot> {
         // struct ethtool_drvinfo is 196 bytes.
         let mut words = [0u32; 49];
@@ -276,7 +276,7 @@ impl Ethtool {
         Ok(bytes(&words[3..]).chunks(STRING).map(text).collect())
     }
 
-    /// The offloads.
+    /// Returns the offloads.
     pub fn features(&self, device: &str) -> Result<Features, Cannot> {
         let names = self.strings(device, STRINGS_FEATURES)?;
         let blocks = names.len().div_ceil(32);

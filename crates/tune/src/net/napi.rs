@@ -20,10 +20,10 @@ const NAPI_GET: u8 = 11;
 /// NETDEV_QUEUE_TYPE_RX
 const RECEIVE: u32 = 0;
 
-/// One instance.
+/// One NAPI instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Napi {
-    /// Of which device.
+    /// The interface number of its device.
     pub ifindex: u32,
     /// Its number, as SO_INCOMING_NAPI_ID gives it.
     pub id: u32,

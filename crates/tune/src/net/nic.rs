@@ -17,7 +17,7 @@ const UP: u32 = 1;
 pub struct Nic {
     /// `eth0`
     pub name: String,
-    /// Its number.
+    /// Its interface number.
     pub ifindex: Option<u32>,
     /// The kernel driver behind it; `None` for devices of software.
     pub driver: Option<String>,
@@ -32,7 +32,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Its directory.
+    /// Returns its directory in sysfs.
     pub fn path(&self) -> String {
         format!("/sys/class/net/{}", self.name)
     }

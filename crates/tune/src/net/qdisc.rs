@@ -32,7 +32,7 @@ const CLASSLESS: [&str; 9] = [
 /// In the place of a kind: whatever the kernel chooses.
 pub const DEFAULT: &str = "default";
 
-/// A root discipline.
+/// The queueing discipline at the root of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qdisc {
     /// `fq_codel`, `noqueue` …

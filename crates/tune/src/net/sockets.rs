@@ -25,9 +25,9 @@ const MESSAGE: usize = 72;
 /// A socket that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Where.
+    /// The local address.
     pub address: IpAddr,
-    /// On which port.
+    /// The local port.
     pub port: u16,
     /// Connections that wait for accept().
     pub waiting: u32,
@@ -45,7 +45,7 @@ struct Message {
     congestion: Option<String>,
 }
 
-/// All that listen.
+/// Returns all sockets that listen.
 pub fn listeners() -> Result<Vec<Listener>, Cannot> {
     let all = sockets(LISTEN, 0)?;
     Ok(all

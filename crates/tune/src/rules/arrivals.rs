@@ -5,8 +5,8 @@
 //!        └─ SO_INCOMING_CPU ──► the CPU that took the last packet
 //! ```
 //!
-//! Drivers that name the interrupt of a NAPI instance themselves are believed; virtio_net does not, and there the queue's
-//! number is looked for in the interrupt's name (`virtio2-input.0`).
+//! Drivers that name the interrupt of a NAPI instance themselves are believed; virtio_net does not, and there the
+//! queue's number is looked for in the interrupt's name (`virtio2-input.0`).
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::net::napi::Napi;
 use crate::net::nic::Nic;
 use crate::verdict::Outcome;
 
-/// The CPUs that took the last packets of the guest's sockets; not of those whose packets came from this machine, which are
-/// taken by whichever CPU sent them. Where no socket tells, those of the cards' interrupts.
+/// The CPUs that took the last packets of the guest's sockets; not of those whose packets came from this machine, which
+/// are taken by whichever CPU sent them. Where no socket tells, those of the cards' interrupts.
 pub(super) fn cpus(machine: &Machine) -> Cpus {
     let sockets = machine.borrowed().unwrap_or_default();
     let from_outside = sockets.iter().filter(|socket| socket.napi.is_some());
@@ -82,9 +82,10 @@ fn behind(machine: &Machine, id: u32) -> String {
         let on = served_by(&machine.tree, number).map(|cpus| format!(" on CPU {}", to_list(&cpus)));
         known.push(format!("irq {number}{}", on.unwrap_or_default()));
     }
-    match known.is_empty() {
-        true => format!(" of {}", nic.name),
-        false => format!(" of {} ({})", nic.name, known.join(", ")),
+    if known.is_empty() {
+        format!(" of {}", nic.name)
+    } else {
+        format!(" of {} ({})", nic.name, known.join(", "))
     }
 }
 
@@ -103,8 +104,8 @@ fn interrupt(machine: &Machine, nic: &Nic, napi: &Napi) -> Option<u32> {
     })
 }
 
-/// Whether an interrupt of that name may be one of receive queue `queue`: its last number is that, and it is not called a
-/// transmit queue's.
+/// Whether an interrupt of that name may be one of receive queue `queue`: its last number is that, and it is not called
+/// a transmit queue's.
 fn receives(name: &str, queue: u32) -> bool {
     let name = name.to_ascii_lowercase();
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());

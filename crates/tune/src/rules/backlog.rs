@@ -147,11 +147,14 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
     let full = own.iter().find(|listener| listener.waiting > listener.most);
     let cut = own.iter().filter(|listener| listener.most == most).count();
-    let raise = |outcome: Outcome| match most < SOMAXCONN {
-        true => outcome
-            .change(Setting::file(FILE), SOMAXCONN)
-            .then("restart the service: a queue keeps its length until it listens again"),
-        false => outcome,
+    let raise = |outcome: Outcome| {
+        if most < SOMAXCONN {
+            outcome
+                .change(Setting::file(FILE), SOMAXCONN)
+                .then("restart the service: a queue keeps its length until it listens again")
+        } else {
+            outcome
+        }
     };
     let outcome = if let Some(full) = full {
         raise(Outcome::bad(format!(

@@ -77,9 +77,10 @@ fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
     Ok(seen(match busiest_time_wait()? {
         Some((address, port, count)) if count > bound => {
             let used = format!("{count} of {room} ports to {address}:{port} are in TIME_WAIT");
-            match count > room / 10 * 9 {
-                true => Outcome::bad(format!("{used}: soon none is left")),
-                false => Outcome::consider(format!("{used}: each connect() searches for one")),
+            if count > room / 10 * 9 {
+                Outcome::bad(format!("{used}: soon none is left"))
+            } else {
+                Outcome::consider(format!("{used}: each connect() searches for one"))
             }
             .change(Setting::file(RANGE), "10240 60999")
             .change(Setting::sysctl("net.ipv4.tcp_tw_reuse"), 1)

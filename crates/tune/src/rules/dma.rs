@@ -119,9 +119,10 @@ fn dca(machine: &Machine) -> Result<Outcome, Cannot> {
         return Ok(seen(Outcome::obsolete(says)).saw("CONFIG_DCA", built));
     }
     let providers = machine.tree.list("/sys/class/dca").unwrap_or_default();
-    let outcome = match providers.is_empty() {
-        false => Outcome::good(format!("in use: {}", providers.join(" "))),
-        true => Outcome::consider("this CPU is of the generation it helped, and it is not in use"),
+    let outcome = if providers.is_empty() {
+        Outcome::consider("this CPU is of the generation it helped, and it is not in use")
+    } else {
+        Outcome::good(format!("in use: {}", providers.join(" ")))
     };
     Ok(seen(outcome).saw("/sys/class/dca", providers.join(" ")))
 }

@@ -36,11 +36,10 @@ fn connector(machine: &Machine) -> Result<Outcome, Cannot> {
             let built = machine
                 .built("PROC_EVENTS")
                 .is_ok_and(|(built, _)| built == Built::In);
-            let outcome = match built {
-                true => {
-                    Outcome::cannot_tell("events are heard in the first network namespace only")
-                }
-                false => Outcome::bad("no process events"),
+            let outcome = if built {
+                Outcome::cannot_tell("events are heard in the first network namespace only")
+            } else {
+                Outcome::bad("no process events")
             };
             return Ok(outcome.saw(ASKED, why));
         }

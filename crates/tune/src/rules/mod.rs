@@ -50,7 +50,7 @@ pub enum Risk {
 pub struct Rule {
     /// `T01` …
     pub id: &'static str,
-    /// What it is about.
+    /// What the rule is about, in a few words.
     pub title: &'static str,
     /// Whether it was in the list of 2009.
     pub of_2009: bool,
@@ -58,30 +58,30 @@ pub struct Rule {
     pub reads: &'static str,
     /// Why it matters, and which value is good for whom.
     pub why: &'static str,
-    /// Who says so.
+    /// The document or program that gives the advice.
     pub source: &'static str,
     /// When the advice was given, and whether it still stands.
     pub dated: &'static str,
-    /// What to change.
+    /// The change, in words.
     pub change: &'static str,
-    /// How to take it back.
+    /// How to take the change back, in words.
     pub undo: &'static str,
-    /// What the change risks.
+    /// How much the change risks.
     pub risk: Risk,
-    /// Whether the change takes a reboot.
+    /// Whether the change takes effect only after a reboot.
     pub reboot: bool,
-    /// Whether it judges counters, which takes two looks.
+    /// Whether it judges the growth of counters, which takes two looks.
     pub counts: bool,
     check: fn(&Machine) -> Result<Outcome, Cannot>,
 }
 
-/// The usual undo.
+/// The undo of most rules.
 const WRITE_BACK: &str = "lancet tune --undo last: writes the saved value back and reads it again";
 /// For what cannot be changed from here.
 const NOTHING: &str = "nothing to undo";
 
 /// All rules, the nine topics of 2009 first.
-pub const RULES: [&Rule; 37] = [
+pub const RULES: &[&Rule] = &[
     &ticks::TICKLESS,
     &ticks::HZ,
     &events::CONNECTOR,
@@ -125,11 +125,12 @@ impl Rule {
     /// The rule of that id, in either case.
     pub fn find(id: &str) -> Option<&'static Self> {
         RULES
-            .into_iter()
+            .iter()
+            .copied()
             .find(|rule| rule.id.eq_ignore_ascii_case(id))
     }
 
-    /// Looks and answers.
+    /// Looks at the machine and returns the finding.
     pub fn check(&self, machine: &Machine) -> Finding {
         let outcome = (self.check)(machine).unwrap_or_else(Outcome::from);
         Finding {
@@ -143,11 +144,11 @@ impl Rule {
 /// A rule's answer about one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Of which rule.
+    /// The id of the rule.
     pub id: &'static str,
     /// What the rule is about.
     pub title: &'static str,
-    /// The answer.
+    /// What the rule found.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -178,7 +179,9 @@ mod tests {
     #[test]
     fn every_id_is_there_once() {
         let ids: BTreeSet<String> = RULES.iter().map(|rule| rule.id.to_owned()).collect();
-        let wanted = (1..=37).map(|number| format!("T{number:02}")).collect();
+        let wanted = (1..=RULES.len())
+            .map(|number| format!("T{number:02}"))
+            .collect();
         assert_eq!(ids, wanted);
     }
 

@@ -115,9 +115,10 @@ fn receive(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         Outcome::bad("LRO is on, and this machine forwards packets").change(setting, "off")
     } else if gro.is_some_and(|gro| !gro.active && !gro.fixed) {
         // A device of software gets merged packets from its peer already.
-        let outcome = match nic.is_hardware() {
-            true => Outcome::bad("GRO is off: every segment walks the stack by itself"),
-            false => Outcome::consider("GRO is off on this device of software"),
+        let outcome = if nic.is_hardware() {
+            Outcome::bad("GRO is off: every segment walks the stack by itself")
+        } else {
+            Outcome::consider("GRO is off on this device of software")
         };
         turn_on(outcome, nic, GRO)
     } else {

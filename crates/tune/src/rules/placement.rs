@@ -72,9 +72,10 @@ fn affinity(machine: &Machine) -> Result<Outcome, Cannot> {
 /// Where the interrupts of one card go.
 fn placed(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     if nic.interrupts.is_empty() {
-        return Ok(match nic.is_hardware() {
-            true => Outcome::cannot_tell("no interrupts of its queues were found"),
-            false => Outcome::not_applicable("a device of software has no interrupts"),
+        return Ok(if nic.is_hardware() {
+            Outcome::cannot_tell("no interrupts of its queues were found")
+        } else {
+            Outcome::not_applicable("a device of software has no interrupts")
         });
     }
     let mut serving: BTreeMap<u32, Cpus> = BTreeMap::new();

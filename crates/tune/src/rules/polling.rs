@@ -153,9 +153,10 @@ fn busy_poll(machine: &Machine) -> Result<Outcome, Cannot> {
     let (Some(least), Some(most)) = (polling.iter().min(), polling.iter().max()) else {
         return Ok(outcome.saw(place, format!("0, all {} of them", sockets.len())));
     };
-    let micros = match least == most {
-        true => most.to_string(),
-        false => format!("{least} to {most}"),
+    let micros = if least == most {
+        most.to_string()
+    } else {
+        format!("{least} to {most}")
     };
     let seen = format!(
         "{micros} µs, {} of {} of them",

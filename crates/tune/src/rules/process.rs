@@ -38,15 +38,16 @@ fn descriptors(machine: &Machine) -> Result<Outcome, Cannot> {
         (false, true) => Outcome::consider(says),
         (false, false) => Outcome::good(says),
     };
-    let outcome = match over(70) && hard > soft {
-        true => outcome.change(
+    let outcome = if over(70) && hard > soft {
+        outcome.change(
             Setting::Descriptors {
                 pid: guest.pid,
                 started: guest.started,
             },
             hard.min(soft.saturating_mul(4)),
-        ),
-        false => outcome,
+        )
+    } else {
+        outcome
     };
     Ok(outcome
         .saw(

@@ -42,9 +42,10 @@ fn oprofile(machine: &Machine) -> Result<Outcome, Cannot> {
         (Err(_), Ok((built, _)))
             if built.is_there() && machine.kernel_is_at_least(2, 6) == Some(true) =>
         {
-            match perf.as_ref().is_ok_and(|(perf, _)| perf.is_there()) {
-                true => Outcome::obsolete("perf does its work"),
-                false => Outcome::good("oprofile is built, and this kernel has no perf yet"),
+            if perf.as_ref().is_ok_and(|(perf, _)| perf.is_there()) {
+                Outcome::obsolete("perf does its work")
+            } else {
+                Outcome::good("oprofile is built, and this kernel has no perf yet")
             }
         }
         (Err(_), Ok(_)) if perf.as_ref().is_ok_and(|(perf, _)| perf.is_there()) => {

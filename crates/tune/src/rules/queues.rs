@@ -135,15 +135,16 @@ fn queueing(machine: &Machine) -> Result<Outcome, Cannot> {
         Ok(own) => own.keys().next().map_or(control.as_str(), String::as_str),
         Err(_) => control.as_str(),
     };
-    let outcome = match machine.tree.is_live() {
-        true => machine.each_nic(|nic| device(nic, used)),
-        false => match (control.as_str(), &default) {
+    let outcome = if machine.tree.is_live() {
+        machine.each_nic(|nic| device(nic, used))
+    } else {
+        match (control.as_str(), &default) {
             ("bbr", Ok(default)) if default != "fq" => Outcome::consider(format!(
                 "bbr over {default}: TCP paces with timers of its own"
             )),
             (_, Ok(default)) => Outcome::good(format!("{control} over {default}")),
             (_, Err(_)) => Outcome::good(control.clone()),
-        },
+        }
     };
     let default = default.unwrap_or_else(|cannot| cannot.to_string());
     let outcome = outcome.saw(CONTROL, &control).saw(DEFAULT, default);

@@ -29,8 +29,8 @@ pub(super) const RPS: Rule = Rule {
 
 /// A CPU does it all when it takes more than this share; the rest is what other devices and the loopback bring along.
 const SHARE: f64 = 0.9;
-/// Packets a second from which that is worth a change: a sixth of the 300,000 that one CPU of a small virtual machine took
-/// (examples/bounds.rs). Below that the CPU has most of its time for others.
+/// Packets a second from which that is worth a change: a sixth of the 300,000 that one CPU of a small virtual machine
+/// took (examples/bounds.rs). Below that the CPU has most of its time for others.
 const BUSY: f64 = 50_000.0;
 
 fn steering(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
@@ -83,12 +83,13 @@ fn steering(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         };
     }
     let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
-    Ok(match rates.is_empty() {
-        true => outcome.saw("packets a second per CPU", "not counted: one look"),
-        false => outcome.saw(
+    Ok(if rates.is_empty() {
+        outcome.saw("packets a second per CPU", "not counted: one look")
+    } else {
+        outcome.saw(
             format!("packets a second per CPU over {}", machine.samples.over()),
             rates.join(" "),
-        ),
+        )
     })
 }
 

@@ -248,17 +248,14 @@ fn one_try(by_syscall: bool) -> f64 {
     for _ in 0..LOOKS {
         // SAFETY: the time lives across the call, and the kernel writes only that.
         unsafe {
-            match by_syscall {
-                true => {
-                    libc::syscall(
-                        libc::SYS_clock_gettime,
-                        libc::CLOCK_MONOTONIC,
-                        &raw mut time,
-                    );
-                }
-                false => {
-                    libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
-                }
+            if by_syscall {
+                libc::syscall(
+                    libc::SYS_clock_gettime,
+                    libc::CLOCK_MONOTONIC,
+                    &raw mut time,
+                );
+            } else {
+                libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
             }
         }
     }

@@ -117,20 +117,6 @@ pub enum Kind {
     Defer,
 }
 
-impl Kind {
-    /// Whether `caller` shows it. `eval` and files it calls `(eval)`.
-    pub fn in_caller(self) -> bool {
-        matches!(
-            self,
-            Kind::Sub { .. }
-                | Kind::Format { .. }
-                | Kind::Eval
-                | Kind::EvalText { .. }
-                | Kind::File { .. }
-        )
-    }
-}
-
 /// A piece of running code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {

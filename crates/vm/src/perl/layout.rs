@@ -14,7 +14,7 @@
 //!
 //! New members of `struct interpreter` are only added at its end within a release series
 //! (`intrpvar.h`), and its size is exported as `PL_interp_size`, which is held against the table.
-//! What is the same in all five is a constant beside the code that uses it.
+//! What is the same in all is a constant beside the code that uses it.
 //!
 //! A Perl without threads has no `struct interpreter`: its members are variables of their own, exported
 //! under the names `PL_…`. The rest of the tables holds for it too (checked with 5.36.0 built with
@@ -22,6 +22,7 @@
 //! ([`interpreter`](super::interpreter)).
 
 use super::version::{Unsupported, Version};
+use crate::versions::{self, Outside};
 
 /// One release series' table. Each field names the definition it comes from.
 #[derive(Debug)]
@@ -103,30 +104,31 @@ const PERL_5_40: Layout = Layout {
     ..PERL_5_38
 };
 
-static ALL: [Layout; 5] = [PERL_5_32, PERL_5_34, PERL_5_36, PERL_5_38, PERL_5_40];
+static ALL: &[Layout] = &[PERL_5_32, PERL_5_34, PERL_5_36, PERL_5_38, PERL_5_40];
 
 impl Layout {
     /// The layout of a Perl, or why there is none.
     pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
-        let key = (version.revision, version.version);
-        match key {
-            (5, number) if number % 2 == 1 && (32..40).contains(&number) => {
-                return Err(Unsupported::Development(version));
-            }
-            _ => {}
+        let [oldest, newest] = Layout::ends();
+        let number = version.version;
+        if version.revision == 5 && number % 2 == 1 && (oldest..newest).contains(&number) {
+            return Err(Unsupported::Development(version));
         }
-        ALL.iter()
-            .find(|layout| (5, layout.version) == key)
-            .ok_or(if key < (5, 32) {
-                Unsupported::Older(version)
-            } else {
-                Unsupported::Newer(version)
-            })
+        let key = (version.revision, number);
+        versions::find(ALL, key, |layout| (5, layout.version)).map_err(|outside| match outside {
+            Outside::Before => Unsupported::Older(version),
+            Outside::Behind => Unsupported::Newer(version),
+        })
+    }
+
+    /// The oldest and the newest series that are known: 32 of 5.32.
+    pub(super) fn ends() -> [u8; 2] {
+        [ALL[0].version, ALL[ALL.len() - 1].version]
     }
 
     /// The tables, oldest first.
     pub fn all() -> &'static [Layout] {
-        &ALL
+        ALL
     }
 }
 

@@ -1,4 +1,4 @@
-//! Perl 5, 5.32 to 5.40, with and without threads.
+//! Perl 5, with and without threads. Which versions: [`Layout::all`].
 //!
 //! [`Perl`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!
@@ -7,6 +7,7 @@
 //! | `version` | which Perl is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
+//! | `script` | what is asked of every language: [`reader`](crate::reader) |
 //! | `interpreter` | which interpreter does a thread run, and where does it stand? |
 //! | `ops` | which line is that? |
 //! | `frames` | which Perl code is running, and where does C code lie between? |
@@ -26,6 +27,7 @@ mod interpreter;
 mod layout;
 mod name;
 mod ops;
+mod script;
 mod stash;
 mod value;
 mod version;
@@ -40,10 +42,11 @@ pub use stash::{Sub, Xsub};
 pub use value::Value;
 pub use version::{Unsupported, Version};
 
-use crate::Memory;
+use crate::process::process_reader;
+pub(crate) use script::DESCRIPTION;
 
-/// Where libraries are ([`crate::library`]): what `@INC` has in Debian, in a Perl as its makers install it (`lib/5.36.0`), and in
-/// local::lib; and texts, most of which are made by libraries: who has one run is further out.
+/// Where libraries are ([`crate::library`]): what `@INC` has in Debian, in a Perl as its makers install it
+/// (`lib/5.36.0`), and in local::lib; and texts, most of which are made by libraries: who has one run is further out.
 pub const LIBRARIES: &[&str] = &[
     "share/perl5/",
     "share/perl/#",
@@ -59,44 +62,7 @@ pub const LIBRARIES: &[&str] = &[
     "(eval ",
 ];
 
-/// One Perl process, readable.
-#[derive(Debug)]
-pub struct Perl<'a, M> {
-    memory: &'a M,
-    layout: &'static Layout,
-    facts: Facts,
-}
-
-impl<M> Clone for Perl<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for Perl<'_, M> {}
-
-impl<'a, M: Memory> Perl<'a, M> {
-    /// A reader for the process `facts` were found in.
-    pub fn new(memory: &'a M, facts: Facts) -> Result<Perl<'a, M>, Unsupported> {
-        Ok(Perl {
-            memory,
-            layout: Layout::of(facts.version())?,
-            facts,
-        })
-    }
-
-    /// The memory it reads.
-    pub fn memory(&self) -> &'a M {
-        self.memory
-    }
-
-    /// Where things lie.
-    pub fn layout(&self) -> &'static Layout {
-        self.layout
-    }
-
-    /// What is known about this process.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
-    }
+process_reader! {
+    /// One Perl process, readable.
+    Perl
 }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use super::Layout;
+
 /// A Perl release, as the exported bytes `PL_revision`, `PL_version` and `PL_subversion` spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -66,17 +68,18 @@ pub enum Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [oldest, newest] = Layout::ends();
         match self {
             Unsupported::Older(version) => {
                 write!(
                     f,
-                    "Perl {version} is older than the oldest Perl known here (5.32)"
+                    "Perl {version} is older than the oldest Perl known here (5.{oldest})"
                 )
             }
             Unsupported::Newer(version) => {
                 write!(
                     f,
-                    "Perl {version} is newer than the newest Perl known here (5.40)"
+                    "Perl {version} is newer than the newest Perl known here (5.{newest})"
                 )
             }
             Unsupported::Development(version) => {

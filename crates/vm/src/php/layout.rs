@@ -13,7 +13,7 @@
 //! | 8.4 | 8.4.24 | Debian trixie, php8.4-dev |
 //!
 //! No table for 8.0: no distribution at hand carries its headers. It is refused by name. What is the same in
-//! all five is a constant beside the code that uses it.
+//! all is a constant beside the code that uses it.
 
 use super::version::{Unsupported, Version};
 
@@ -115,7 +115,7 @@ const PHP_8_4: Layout = Layout {
     ..PHP_8_3
 };
 
-static ALL: [Layout; 5] = [PHP_7_4, PHP_8_1, PHP_8_2, PHP_8_3, PHP_8_4];
+static ALL: &[Layout] = &[PHP_7_4, PHP_8_1, PHP_8_2, PHP_8_3, PHP_8_4];
 
 impl Layout {
     /// The layout of a PHP, or why there is none.
@@ -127,6 +127,6 @@ impl Layout {
 
     /// The tables, oldest first.
     pub fn all() -> &'static [Layout] {
-        &ALL
+        ALL
     }
 }

@@ -1,4 +1,4 @@
-//! PHP 7.4 and 8.1 to 8.4, without threads (NTS). One with threads is recognised and refused by name.
+//! PHP without threads (NTS). Which versions: [`Layout::all`]. One with threads is recognised and refused by name.
 //!
 //! [`Php`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!
@@ -7,6 +7,7 @@
 //! | `version` | which PHP is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
+//! | `script` | what is asked of every language: [`reader`](crate::reader) |
 //! | `frames` | which code is running, where, and where does C code lie between? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
 //! | `function` | what is a function called, which C function is it? |
@@ -24,6 +25,7 @@ mod fiber;
 pub mod frames;
 mod function;
 mod layout;
+mod script;
 mod table;
 mod value;
 mod version;
@@ -38,52 +40,19 @@ pub use layout::Layout;
 pub use value::Value;
 pub use version::{Unsupported, Version};
 
+use crate::process::process_reader;
 use crate::{Fault, Memory};
+pub(crate) use script::DESCRIPTION;
 
 /// Where libraries are ([`crate::library`]): Composer's, PEAR's and Debian's packages.
 pub const LIBRARIES: &[&str] = &["vendor/", "share/php/", "share/pear/"];
 
-/// One PHP process, readable.
-#[derive(Debug)]
-pub struct Php<'a, M> {
-    memory: &'a M,
-    layout: &'static Layout,
-    facts: Facts,
+process_reader! {
+    /// One PHP process, readable.
+    Php
 }
 
-impl<M> Clone for Php<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for Php<'_, M> {}
-
-impl<'a, M: Memory> Php<'a, M> {
-    /// A reader for the process `facts` were found in.
-    pub fn new(memory: &'a M, facts: Facts) -> Result<Php<'a, M>, Unsupported> {
-        Ok(Php {
-            memory,
-            layout: Layout::of(facts.version())?,
-            facts,
-        })
-    }
-
-    /// The memory it reads.
-    pub fn memory(&self) -> &'a M {
-        self.memory
-    }
-
-    /// Where things lie.
-    pub fn layout(&self) -> &'static Layout {
-        self.layout
-    }
-
-    /// What is known about this process.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
+impl<M: Memory> Php<'_, M> {
     /// A pointer in `zend_executor_globals`.
     fn executor(&self, member: u64) -> Result<u64, Fault> {
         self.memory.u64(self.facts.executor().wrapping_add(member))

@@ -2,13 +2,15 @@
 
 use core::fmt;
 
+use super::Layout;
+
 /// A PHP release series by the number of its extension API (`ZEND_MODULE_API_NO`, `zend_modules.h`), a date,
 /// which every module carries and which does not change within a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u32);
 
-/// The series of those numbers.
-const SERIES: [(u32, &str); 7] = [
+/// The series of those numbers, oldest first, those without a layout too.
+const SERIES: &[(u32, &str)] = &[
     (20190902, "7.4"),
     (20200930, "8.0"),
     (20210902, "8.1"),
@@ -27,6 +29,25 @@ impl fmt::Display for Version {
     }
 }
 
+/// The series that have a layout, in runs: `7.4 and 8.1 to 8.4`.
+struct Known;
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_known = |(api, _): &(u32, &str)| Layout::all().iter().any(|one| one.api == *api);
+        let runs = SERIES.chunk_by(|one, next| is_known(one) == is_known(next));
+        for (at, run) in runs.filter(|run| run.iter().all(is_known)).enumerate() {
+            f.write_str(if at == 0 { "" } else { " and " })?;
+            match run {
+                [(_, only)] => f.write_str(only)?,
+                [(_, first), .., (_, last)] => write!(f, "{first} to {last}")?,
+                [] => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A PHP whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
@@ -42,10 +63,7 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unsupported::Unknown(version) => {
-                write!(
-                    f,
-                    "PHP {version} is not known here; known are 7.4 and 8.1 to 8.4"
-                )
+                write!(f, "PHP {version} is not known here; known are {}", Known)
             }
             Unsupported::Threads(version) => {
                 write!(
@@ -64,3 +82,20 @@ impl fmt::Display for Unsupported {
 }
 
 impl core::error::Error for Unsupported {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn what_is_known_is_told_in_runs() {
+        let refused = Unsupported::Unknown(Version(20200930)).to_string();
+        assert_eq!(
+            refused,
+            "PHP 8.0 is not known here; known are 7.4 and 8.1 to 8.4"
+        );
+    }
+}

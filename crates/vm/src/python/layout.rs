@@ -2,24 +2,15 @@
 //!
 //! Offsets are of standard x86-64 Linux builds (no `Py_TRACE_REFS`, no `Py_DEBUG`, with the GIL). Every
 //! number in the tables was printed by `offsetof`/`sizeof` in a program that included that release's own
-//! headers, `internal/` among them, with `Py_BUILD_CORE`:
+//! headers, `internal/` among them, with `Py_BUILD_CORE`.
 //!
-//! | table | headers | same in |
-//! |---|---|---|
-//! | 3.9 | 3.9.2, Debian bullseye `libpython3.9-dev` | 3.9.18 |
-//! | 3.10 | 3.10.13, built from source | |
-//! | 3.11 | 3.11.2, Debian bookworm `libpython3.11-dev` | 3.11.7 |
-//! | 3.12 | 3.12.1, built from source | |
-//! | 3.13 | 3.13.5, Debian trixie `libpython3.13-dev` | 3.13.0 |
-//! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
+//! The sources of each are with the tables (`layout/tables.rs`).
 //!
 //! Since 3.13 a Python tells most of them itself: [`offsets`] takes them from the process. What is the
-//! same in all six is a constant beside the code that uses it.
+//! same in all is a constant beside the code that uses it.
 
 pub(super) mod offsets;
 mod tables;
-
-use super::version::{Unsupported, Version};
 
 /// One minor version's table. Each field names the definition it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,41 +226,23 @@ pub struct Dict {
 }
 
 impl Layout {
-    /// The layout of a Python, or why there is none.
-    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
-        let key = (version.major, version.minor);
-        tables::ALL
-            .iter()
-            .find(|layout| layout.version == key)
-            .ok_or(if key < (3, 9) {
-                Unsupported::Older(version)
-            } else {
-                Unsupported::Newer(version)
-            })
+    /// The oldest and the newest version that are known.
+    pub(super) fn ends() -> [(u8, u8); 2] {
+        [
+            tables::ALL[0].version,
+            tables::ALL[tables::ALL.len() - 1].version,
+        ]
     }
 
     /// The tables, oldest first.
     pub fn all() -> &'static [Layout] {
-        &tables::ALL
+        tables::ALL
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn refuses_by_name() {
-        for minor in 9..=14 {
-            assert!(Layout::of(Version::new(3, minor, 1)).is_ok(), "3.{minor}");
-        }
-        let old = Version::new(3, 8, 18);
-        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
-        let old = Version::new(2, 7, 18);
-        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
-        let new = Version::new(3, 15, 0);
-        assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
-    }
 
     #[test]
     fn marks_of_3_11_share_a_word() {

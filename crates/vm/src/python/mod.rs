@@ -1,4 +1,4 @@
-//! Python (CPython, the reference implementation), 3.9 to 3.14.
+//! Python (CPython, the reference implementation). Which versions: [`Layout::all`].
 //!
 //! [`Python`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!
@@ -7,6 +7,7 @@
 //! | `version` | which Python is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
+//! | `script` | what is asked of every language: [`reader`](crate::reader) |
 //! | `thread` | which threads are there, and which is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
 //! | `code`, `lines` | which file, line and function is that? |
@@ -38,6 +39,7 @@ mod layout;
 mod lines;
 mod names;
 mod object;
+mod script;
 mod show;
 mod string;
 mod thread;
@@ -57,8 +59,10 @@ pub use thread::{Interpreters, Thread, Threads};
 pub use version::{Unsupported, Version};
 
 use crate::Memory;
+pub(crate) use script::DESCRIPTION;
 
-/// Where libraries are ([`crate::library`]): pip's and Debian's packages, the standard library, what is frozen into the VM.
+/// Where libraries are ([`crate::library`]): pip's and Debian's packages, the standard library, what is frozen into the
+/// VM.
 pub const LIBRARIES: &[&str] = &[
     "site-packages/",
     "dist-packages/",
@@ -87,7 +91,7 @@ impl<'a, M: Memory> Python<'a, M> {
     }
 
     /// The same process through another memory.
-    pub fn over<N>(&self, memory: &'a N) -> Python<'a, N> {
+    pub fn over<'b, N>(&self, memory: &'b N) -> Python<'b, N> {
         Python {
             memory,
             layout: self.layout.clone(),

@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+use super::Layout;
+use crate::versions::{self, Outside};
+
 /// A CPython release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -60,10 +63,19 @@ impl fmt::Display for Version {
     }
 }
 
+/// A minor version, as it is written.
+struct Series((u8, u8));
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.0, self.0.1)
+    }
+}
+
 /// A Python whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Before 3.9, by the symbols it lacks: its version is told nowhere that could be read.
+    /// Before the oldest layout known, by the symbols it lacks: its version is told nowhere that could be read.
     Old,
     /// Before the oldest layout known.
     Older(Version),
@@ -77,17 +89,21 @@ pub enum Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [oldest, newest] = Layout::ends().map(Series);
         match self {
             Unsupported::Old => {
-                f.write_str("this Python is older than the oldest Python known here (3.9)")
+                write!(
+                    f,
+                    "this Python is older than the oldest Python known here ({oldest})"
+                )
             }
             Unsupported::Older(version) => write!(
                 f,
-                "Python {version} is older than the oldest Python known here (3.9)"
+                "Python {version} is older than the oldest Python known here ({oldest})"
             ),
             Unsupported::Newer(version) => write!(
                 f,
-                "Python {version} is newer than the newest Python known here (3.14)"
+                "Python {version} is newer than the newest Python known here ({newest})"
             ),
             Unsupported::Prerelease(version) => write!(
                 f,
@@ -103,6 +119,19 @@ impl fmt::Display for Unsupported {
 }
 
 impl core::error::Error for Unsupported {}
+
+impl Layout {
+    /// The layout of a Python, or why there is none.
+    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
+        versions::find(Layout::all(), (version.major, version.minor), |layout| {
+            layout.version
+        })
+        .map_err(|outside| match outside {
+            Outside::Before => Unsupported::Older(version),
+            Outside::Behind => Unsupported::Newer(version),
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -122,5 +151,18 @@ mod tests {
         let version = Version::new(3, 14, 0);
         let refused = Version::of_hex(0x030e_00c2);
         assert_eq!(refused, Err(Unsupported::Prerelease(version)));
+    }
+
+    #[test]
+    fn refuses_by_name() {
+        for minor in 9..=14 {
+            assert!(Layout::of(Version::new(3, minor, 1)).is_ok(), "3.{minor}");
+        }
+        let old = Version::new(3, 8, 18);
+        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
+        let old = Version::new(2, 7, 18);
+        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
+        let new = Version::new(3, 15, 0);
+        assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
     }
 }

@@ -1,28 +1,13 @@
-//! What can go wrong.
+//! Why Ruby's memory could not be read, or a name not be found in it.
 
 use core::fmt;
 
 use super::function::Kind;
 use super::version::Unsupported;
-use crate::Fault;
 use crate::errors::reading_error;
 
-/// Why something could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// An address is not readable.
-    Memory(Fault),
-    /// What is there is not what should be there.
-    Garbled {
-        /// What should be there.
-        what: &'static str,
-        /// Where.
-        at: u64,
-    },
-    /// libruby does not export this symbol.
-    Symbol(&'static str),
-    /// A Ruby whose memory is not known.
-    Unsupported(Unsupported),
+reading_error! {
+    "Ruby", Unsupported;
     /// The VM's table of symbols was not found, so that nothing can be known by its name.
     NoSymbols,
     /// This is no name of a method: `Class#method`, `Module.method`, or `method` alone for one of every
@@ -57,19 +42,12 @@ pub enum Error {
     },
     /// The method has no C function of its own.
     NotInC(Kind),
-    /// The writer handed in refused.
-    Write,
 }
 
-reading_error!(Error, Unsupported);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Error {
+    /// The text of what only Ruby's reader meets.
+    fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Memory(fault) => fault.fmt(f),
-            Error::Garbled { what, at } => write!(f, "no {what} at {at:#x}"),
-            Error::Symbol(name) => write!(f, "this Ruby does not export {name}"),
-            Error::Unsupported(why) => why.fmt(f),
             Error::NoSymbols => f.write_str("this Ruby's table of symbols was not found"),
             Error::NoMethodName => {
                 f.write_str("a method is named as Class#method or Module.method")
@@ -87,7 +65,8 @@ impl fmt::Display for Error {
             ),
             Error::WrittenInRuby { .. } => f.write_str("the method is written in Ruby"),
             Error::NotInC(kind) => write!(f, "the method has no C function: {kind}"),
-            Error::Write => f.write_str("the text could not be written"),
+            // The others have their text in common with all readers.
+            _ => Ok(()),
         }
     }
 }

@@ -159,6 +159,11 @@ impl Facts {
         self.symbols
     }
 
+    /// The same with the address of the `rb_vm_t`, where no symbol gives it.
+    pub(super) const fn with_vm(self, vm: u64) -> Facts {
+        Facts { vm, ..self }
+    }
+
     pub(super) const fn with_symbols(self, symbols: u64) -> Facts {
         Facts { symbols, ..self }
     }

@@ -2,26 +2,17 @@
 //!
 //! Offsets are of standard x86-64 Linux builds (glibc, no `RUBY_DEBUG`, `VM_CHECK_MODE` 0). Every
 //! number in the tables was printed by `offsetof`/`sizeof` in a program that included the real
-//! `gc.c` of that release with the `config.h` of the distribution's own `-dev` package:
+//! `gc.c` of that release with the `config.h` of the distribution's own `-dev` package.
 //!
-//! | table | source | `config.h` |
-//! |---|---|---|
-//! | 2.7 | v2_7_4 | Debian bullseye |
-//! | 3.0 | v3_0_2 | Ubuntu jammy |
-//! | 3.1 | v3_1_2 | Debian bookworm |
-//! | 3.2 | v3_2_3 | Ubuntu noble |
-//! | 3.3 | v3_3_8 | Debian trixie |
-//! | 3.4 | v3_4_5 | Debian experimental |
+//! The sources of each are with the tables (`layout/tables.rs`).
 //!
 //! `m_tbl` and what concerns Arrays and Hashes was printed in a program that included the headers of the same
 //! releases (`method.h`, `constant.h`, `symbol.h`, `internal/*.h`) with the `config.h` of 3.1.
 //!
-//! What is the same in all six is a constant beside the code that uses it, so that the hot path is
+//! What is the same in all is a constant beside the code that uses it, so that the hot path is
 //! loads at immediate offsets.
 
 mod tables;
-
-use super::version::{Unsupported, Version};
 
 /// One minor version's table. Each field names the definition it comes from.
 #[derive(Debug)]
@@ -185,43 +176,16 @@ pub enum PageCount {
 }
 
 impl Layout {
-    /// The layout of a Ruby, or why there is none.
-    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
-        if version >= Version::new(3, 2, 0) && version < Version::new(3, 2, 3) {
-            return Err(Unsupported::Broken(version));
-        }
-        let key = (version.major, version.minor);
-        tables::ALL
-            .iter()
-            .find(|layout| layout.version == key)
-            .ok_or(if key < (2, 7) {
-                Unsupported::Older(version)
-            } else {
-                Unsupported::Newer(version)
-            })
+    /// The oldest and the newest version that are known.
+    pub(super) fn ends() -> [(u8, u8); 2] {
+        [
+            tables::ALL[0].version,
+            tables::ALL[tables::ALL.len() - 1].version,
+        ]
     }
 
     /// The tables, oldest first.
     pub fn all() -> &'static [Layout] {
-        &tables::ALL
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refuses_by_name() {
-        assert!(Layout::of(Version::new(3, 1, 2)).is_ok());
-        assert!(Layout::of(Version::new(3, 2, 3)).is_ok());
-        let old = Version::new(2, 6, 10);
-        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
-        let new = Version::new(4, 0, 0);
-        assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
-        for teeny in 0..3 {
-            let broken = Version::new(3, 2, teeny);
-            assert_eq!(Layout::of(broken).err(), Some(Unsupported::Broken(broken)));
-        }
+        tables::ALL
     }
 }

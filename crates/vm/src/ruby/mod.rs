@@ -1,4 +1,4 @@
-//! Ruby (MRI, the reference implementation), 2.7 to 3.4.
+//! Ruby (MRI, the reference implementation). Which versions: [`Layout::all`].
 //!
 //! [`Ruby`] is memory + [`Layout`] + [`Facts`]; everything is a method of it:
 //!
@@ -7,6 +7,7 @@
 //! | `version` | which Ruby is this, what is known to be wrong with it? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
+//! | `script` | what is asked of every language: [`reader`](crate::reader) |
 //! | `frames` | which Ruby code is running? |
 //! | `iseq`, `succinct` | which file, line and method is that? |
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |
@@ -35,6 +36,7 @@ mod number;
 mod object;
 mod quote;
 mod reason;
+mod script;
 mod shape;
 mod show;
 mod string;
@@ -57,12 +59,13 @@ pub use string::{Copied, Text};
 pub use table::{IdTable, StTable};
 pub use version::{Unsupported, Version};
 
-use crate::Memory;
 pub use crate::limits::Limits;
+use crate::process::process_reader;
+pub(crate) use script::DESCRIPTION;
 
-/// Where libraries are ([`crate::library`]): RubyGems and Bundler, Ruby's own library, Debian's and Fedora's packages, what
-/// the VM itself is made of; and texts that do not say where they are from: most are made by libraries, and who has one run is
-/// further out.
+/// Where libraries are ([`crate::library`]): RubyGems and Bundler, Ruby's own library, Debian's and Fedora's packages,
+/// what the VM itself is made of; and texts that do not say where they are from: most are made by libraries, and who
+/// has one run is further out.
 pub const LIBRARIES: &[&str] = &[
     "gems/",
     "vendor/bundle/",
@@ -77,44 +80,7 @@ pub const LIBRARIES: &[&str] = &[
     "(eval)",
 ];
 
-/// One Ruby process, readable.
-#[derive(Debug)]
-pub struct Ruby<'a, M> {
-    memory: &'a M,
-    layout: &'static Layout,
-    facts: Facts,
-}
-
-impl<M> Clone for Ruby<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for Ruby<'_, M> {}
-
-impl<'a, M: Memory> Ruby<'a, M> {
-    /// A reader for the process `facts` were found in.
-    pub fn new(memory: &'a M, facts: Facts) -> Result<Ruby<'a, M>, Unsupported> {
-        Ok(Ruby {
-            memory,
-            layout: Layout::of(facts.version())?,
-            facts,
-        })
-    }
-
-    /// The memory it reads.
-    pub fn memory(&self) -> &'a M {
-        self.memory
-    }
-
-    /// Where things lie.
-    pub fn layout(&self) -> &'static Layout {
-        self.layout
-    }
-
-    /// What is known about this process.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
-    }
+process_reader! {
+    /// One Ruby process, readable.
+    Ruby
 }

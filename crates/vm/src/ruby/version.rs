@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+use super::Layout;
+use crate::versions::{self, Outside};
+
 /// A Ruby release, as its exported C string `ruby_version` spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -83,6 +86,15 @@ impl fmt::Display for Version {
     }
 }
 
+/// A minor version, as it is written.
+struct Series((u8, u8));
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.0, self.0.1)
+    }
+}
+
 /// A Ruby whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
@@ -96,17 +108,18 @@ pub enum Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [oldest, newest] = Layout::ends().map(Series);
         match self {
             Unsupported::Older(version) => {
                 write!(
                     f,
-                    "Ruby {version} is older than the oldest Ruby known here (2.7)"
+                    "Ruby {version} is older than the oldest Ruby known here ({oldest})"
                 )
             }
             Unsupported::Newer(version) => {
                 write!(
                     f,
-                    "Ruby {version} is newer than the newest Ruby known here (3.4)"
+                    "Ruby {version} is newer than the newest Ruby known here ({newest})"
                 )
             }
             Unsupported::Broken(version) => write!(
@@ -118,6 +131,22 @@ impl fmt::Display for Unsupported {
 }
 
 impl core::error::Error for Unsupported {}
+
+impl Layout {
+    /// The layout of a Ruby, or why there is none.
+    pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
+        if version >= Version::new(3, 2, 0) && version < Version::new(3, 2, 3) {
+            return Err(Unsupported::Broken(version));
+        }
+        versions::find(Layout::all(), (version.major, version.minor), |layout| {
+            layout.version
+        })
+        .map_err(|outside| match outside {
+            Outside::Before => Unsupported::Older(version),
+            Outside::Behind => Unsupported::Newer(version),
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -138,5 +167,19 @@ mod tests {
         let version = Version::new(3, 4, 11);
         assert_eq!(Version::unpack(version.packed()), version);
         assert!(Version::new(3, 3, 99).packed() < version.packed());
+    }
+
+    #[test]
+    fn refuses_by_name() {
+        assert!(Layout::of(Version::new(3, 1, 2)).is_ok());
+        assert!(Layout::of(Version::new(3, 2, 3)).is_ok());
+        let old = Version::new(2, 6, 10);
+        assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
+        let new = Version::new(4, 0, 0);
+        assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
+        for teeny in 0..3 {
+            let broken = Version::new(3, 2, teeny);
+            assert_eq!(Layout::of(broken).err(), Some(Unsupported::Broken(broken)));
+        }
     }
 }

@@ -8,7 +8,10 @@ use crate::process::{self, Script, Symbols};
 pub use crate::process::{ProcessMemory, hex};
 
 /// The versions with a layout, oldest first.
-const VERSIONS: [&str; 6] = ["2.7", "3.0", "3.1", "3.2", "3.3", "3.4"];
+fn versions() -> impl Iterator<Item = String> {
+    let versions = vm::ruby::Layout::all().iter().map(|layout| layout.version);
+    versions.map(|(major, minor)| format!("{major}.{minor}"))
+}
 
 /// What every script may use: unspoilt methods, addresses, and a place to wait.
 const PRELUDE: &str = include_str!("prelude.rb");
@@ -25,7 +28,8 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
 /// The same with a library that the guest's loader puts before all others.
 pub fn each_version_with(library: Option<&Path>, script: &str, test: impl Fn(&str, &mut Guest)) {
     let mut seen = 0;
-    for version in VERSIONS {
+    for version in versions() {
+        let version = version.as_str();
         match root(version) {
             Some(root) => {
                 seen += 1;

@@ -1,11 +1,13 @@
 //! The reader of Ruby.
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use vm::Memory;
+use vm::reader::{FACTS, OwnThread};
 use vm::ruby::{
     Convention, Facts, Fiber, IdTable, Layout, Limits, Page, Ruby, StTable, Text, Version,
 };
+use vm::{Fault, Language, Memory, Reader};
 
 use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
@@ -276,5 +278,81 @@ fn a_name_that_is_none_is_refused_by_name() {
             why.to_string(),
             "a method is named as Class#method or Module.method"
         );
+    }
+}
+
+/// Words at addresses; what is not among them reads as 0.
+struct Words(BTreeMap<u64, u64>);
+
+impl Memory for Words {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        for (offset, byte) in into.iter_mut().enumerate() {
+            let at = at + offset as u64;
+            let word = self.0.get(&(at & !7)).copied().unwrap_or(0);
+            *byte = word.to_le_bytes()[(at % 8) as usize];
+        }
+        Ok(())
+    }
+}
+
+/// From 3.3 on, an idle native thread may point to the `rb_thread_t` of a thread that has ended: freed, overwritten, or
+/// made another's. No line is read through it.
+#[test]
+fn a_thread_that_is_gone_has_no_line() {
+    const VM: u64 = 0x10_0000;
+    const THREAD: u64 = 0x20_0000;
+    const CONTEXT: u64 = 0x30_0000;
+    const FRAME: u64 = 0x40_0000;
+    const ISEQ: u64 = 0x50_0000;
+    let own = OwnThread {
+        pointer: 0x1000,
+        state: 0x20,
+    };
+    for layout in Layout::all() {
+        let (major, minor) = layout.version;
+        let mut facts = [0; FACTS];
+        // Of 3.2 the first ones are refused.
+        facts[0] = Version::new(major, minor, 9).packed();
+        facts[4] = VM;
+        let sound = BTreeMap::from([
+            (own.pointer + own.state, THREAD),
+            (THREAD + layout.thread_vm, VM),
+            (THREAD + layout.thread_ec, CONTEXT),
+            (CONTEXT + layout.ec_thread, THREAD),
+            // The stack: its address, its words, its innermost frame.
+            (CONTEXT, FRAME),
+            (CONTEXT + 8, 512),
+            (CONTEXT + 16, FRAME),
+            // The frame: pc, iseq, ep.
+            (FRAME, 0x77),
+            (FRAME + 16, ISEQ),
+            (FRAME + 32, FRAME + 512),
+        ]);
+        let nearest = |words: &BTreeMap<u64, u64>| {
+            let memory = Words(words.clone());
+            let reader = Reader::open(Language::Ruby, &memory, &facts).expect("a known version");
+            let mut outward = 0;
+            reader.outward(own, |_, _| {
+                outward += 1;
+                outward < 100
+            });
+            (reader.nearest(own), outward)
+        };
+        let (point, _) = nearest(&sound);
+        let point = point.expect("a line");
+        assert_eq!((point.code, point.point), (ISEQ, 0x77), "{major}.{minor}");
+        // As glibc's MALLOC_PERTURB_ fills what is freed; another VM's; another thread's context.
+        let perturbed = 0x5a5a_5a5a_5a5a_5a5a;
+        for (at, word) in [
+            (own.pointer + own.state, 0),
+            (THREAD + layout.thread_vm, perturbed),
+            (THREAD + layout.thread_vm, VM + 8),
+            (THREAD + layout.thread_ec, perturbed),
+            (CONTEXT + layout.ec_thread, THREAD + 0x1000),
+        ] {
+            let mut stale = sound.clone();
+            stale.insert(at, word);
+            assert_eq!(nearest(&stale), (None, 0), "{major}.{minor}: {at:#x}");
+        }
     }
 }

@@ -26,12 +26,13 @@ pub struct Hook {
     /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
     /// names are not told. 0 = by this one.
     pub names: [u64; 2],
-    /// Calls from elsewhere are not told: address of how many ranges of code there are, and begin and end of each. 0 = from
-    /// everywhere.
+    /// Calls from elsewhere are not told: address of how many ranges of code there are, and begin and end of each. 0
+    /// = from everywhere.
     pub callers: u64,
     /// The 16-bit counter of a probe's users, which is one higher while the hook is set; 0 = it has none.
     pub semaphore: u64,
-    /// The condition that a call must meet, and that its return must meet: address of its words, and how many; 0 = none.
+    /// The condition that a call must meet, and that its return must meet: address of its words, and how many; 0 =
+    /// none.
     pub asks_call: [u64; 2],
     /// See `asks_call`.
     pub asks_return: [u64; 2],
@@ -49,10 +50,12 @@ pub struct Hook {
     pub was: u64,
     /// What is changed, in this order.
     pub patches: [Patched; 2],
-    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`]. [`Self::names`]
-    /// is then a table of addresses of hooks by the number of the system call: they say what is wanted of it.
+    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`].
+    /// [`Self::names`] is then a table of addresses of hooks by the number of the system call: they say what is
+    /// wanted of it.
     pub instruction: u64,
-    /// Its number, if that is the same at each turn; else [`NO_NUMBER`](super::NO_NUMBER); [`CALLED`](super::CALLED), if it is a call of a function that makes it.
+    /// Its number, if that is the same at each turn; else [`NO_NUMBER`](super::NO_NUMBER); [`CALLED`](super::CALLED),
+    /// if it is a call of a function that makes it.
     pub fixed: u64,
 }
 
@@ -138,7 +141,7 @@ pub mod want {
     /// It is where both sides of `vfork` go on: tell their returns.
     pub const BACK: u64 = 1 << 37;
     /// What the user may want.
-    pub const TOLD: u64 = ENTRY | RETURN | COUNT;
+    pub const EVENTS: u64 = ENTRY | RETURN | COUNT;
     /// What is wanted for ourselves, whatever the user wants.
     pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
     /// What is said by a notice.

@@ -1,18 +1,18 @@
-//! Memory for lanes that guest and command share.
+//! Memory for rings that guest and command share.
 
 use super::{COUNTS, Count, PLACES, Place};
 use core::sync::atomic::AtomicU64;
 
-/// Memory for lanes that outlives the guest, because the command has it mapped too. Slots of [`slot`] bytes, each a lane with
-/// all that belongs to it. Lanes that find no slot are made in memory of the guest's own.
+/// Memory for rings that outlives the guest, because the command has it mapped too. Slots of [`slot`] bytes, each a
+/// ring with all that belongs to it. Rings that find no slot are made in memory of the guest's own.
 ///
 /// ```text
-///   slot   Lane, a page │ lines │ ring │ counts
+///   slot   Ring, a page │ lines │ ring │ counts
 /// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pool {
-    /// Its address; 0 = there was never one. It stays for good, shared or not: lanes are never unmapped.
+    /// Its address; 0 = there was never one. It stays for good, shared or not: rings are never unmapped.
     pub at: u64,
     /// Slots that it has.
     pub slots: u64,
@@ -32,7 +32,7 @@ pub struct Pool {
 pub const POOL_NAME: [u8; 8] = *b"lancet\0\0";
 
 /// Bytes of a slot of the [`Pool`] with a ring of so many.
-pub const fn slot(ring: u64) -> u64 {
+pub const fn slot(ring_size: u64) -> u64 {
     let tables = PLACES * size_of::<Place>() + COUNTS * size_of::<Count>();
-    (crate::PAGE as u64 + ring + tables as u64).next_multiple_of(crate::PAGE as u64)
+    (crate::PAGE as u64 + ring_size + tables as u64).next_multiple_of(crate::PAGE as u64)
 }

@@ -1,7 +1,7 @@
-//! System calls: how they are numbered, and which are open in a lane.
+//! System calls: how they are numbered, and which are open in a ring.
 
 #[cfg(doc)]
-use super::{Hook, Lane};
+use super::{Hook, Ring};
 
 /// See [`Hook::fixed`].
 pub const NO_NUMBER: u64 = u64::MAX;
@@ -13,7 +13,7 @@ pub const CALLED: u64 = u64::MAX - 1;
 /// have it as their [`Hook::place`], where no code is.
 pub const SYSTEM_CALLS: u64 = 512;
 
-/// See [`Lane::system_calls`].
+/// See [`Ring::system_calls`].
 pub const OPEN: usize = 16;
 
 /// A system call that has not returned.

@@ -91,7 +91,7 @@ fn thread(status: &[u8]) -> Option<Thread> {
     })
 }
 
-/// Reads `NT_FILE`.
+/// Reads the note `NT_FILE`, which lists the mapped files.
 fn files(note: &[u8]) -> Option<Vec<Mapped>> {
     let (count, page) = (word(note, 0)?, word(note, 8)?);
     let count = usize::try_from(count).ok()?;

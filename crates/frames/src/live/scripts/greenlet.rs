@@ -1,7 +1,7 @@
 //! Where a parked greenlet's native code goes on.
 //!
-//! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) notes its rsp as `stack_start`, has the other stack's bytes
-//! copied away, moves rsp and rbp over to the next greenlet's and has that one's bytes copied back:
+//! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) notes its rsp as `stack_start`, has the
+//! other stack's bytes copied away, moves rsp and rbp over to the next greenlet's and has that one's bytes copied back:
 //!
 //! ```text
 //!   add %rax,%rsp             48 01 c4      by what the next one's `stack_start` is away from here
@@ -19,11 +19,11 @@ use vm::Memory;
 
 use crate::live::loaded::Modules;
 
-/// Every file of the module's has it in its name.
+/// What the name of every file of the module contains.
 const NAME: &str = "greenlet";
 /// `add %rax,%rsp`, `add %rax,%rbp`.
 const MOVES: [u8; 6] = [0x48, 0x01, 0xc4, 0x48, 0x01, 0xc5];
-/// Behind them as much is read.
+/// How many bytes behind these instructions are read.
 const AFTER: usize = 64;
 
 /// The place, and how far above rsp rbp is kept.
@@ -33,7 +33,7 @@ pub(super) struct Resumed {
     pub(super) bp_at: u64,
 }
 
-/// Looks for it in the files of the module.
+/// Looks for the code of a switch in the files of the module.
 pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Resumed> {
     let loaded = modules.iter().filter(|loaded| loaded.name().contains(NAME));
     let mut found = loaded.filter_map(|loaded| {
@@ -52,7 +52,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Resumed> {
     found.next()
 }
 
-/// Reads what follows the two.
+/// Reads the instructions that follow the two.
 fn read(code: &[u8], address: u64) -> Option<Resumed> {
     let mut instructions = Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter();
     let call = instructions.next()?;

@@ -6,22 +6,22 @@
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
-use vm::Memory;
 use vm::perl::{Facts, Frame, Interpreter, Kind, Perl};
+use vm::{Language, Memory};
 
-use super::{Home, LONGEST, Script, Scripts, text};
+use super::{LONGEST, Placement, Script, Scripts, text};
 use crate::live::loaded::Modules;
-use crate::live::pages::Pages;
+use process::pages::Pages;
 
-/// The function that runs operations (`run.c`); every Perl exports it, and nothing else does.
-const RUNNER: &str = "Perl_runops_standard";
+/// The function that runs operations (`run.c`), by which one is known too.
+const RUNNER: &str = Language::Perl.description().mark;
 
 struct Vm {
     facts: Facts,
     runner: Vec<Range<u64>>,
 }
 
-/// Finds it.
+/// Returns the reader if the process runs Perl.
 pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
     let (loaded, runner) = modules
         .iter()
@@ -44,9 +44,10 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
 impl Vm {
     /// The interpreter this native stack belongs to. Of one without threads only the first thread can be.
     fn interpreter<M: Memory>(&self, perl: &Perl<'_, M>, thread: &Thread) -> Option<Interpreter> {
-        match self.facts.has_threads() || thread.main {
-            true => perl.interpreter(thread.place.thread_area).ok()?,
-            false => None,
+        if self.facts.has_threads() || thread.main {
+            perl.interpreter(thread.place.thread_area).ok()?
+        } else {
+            None
         }
     }
 
@@ -54,8 +55,8 @@ impl Vm {
         let interpreter = self.interpreter(perl, thread)?;
         let frames = perl.frames(&interpreter).ok()?;
         let mut frames: Vec<Frame> = frames.map_while(Result::ok).collect();
-        // A thread runs a sub, within an `eval` of C's own. The program, which its interpreter is a copy of, is the first
-        // thread's.
+        // A thread runs a sub, within an `eval` of C's own. The program, which its interpreter is a copy of, is the
+        // first thread's.
         let is_its_own = |frame: &Frame| frame.kind != Kind::Main && frame.enters;
         while !thread.main && !frames.last().is_none_or(is_its_own) {
             frames.pop();
@@ -121,9 +122,10 @@ fn script<M: Memory>(perl: &Perl<'_, M>, frame: Frame) -> Script {
             Kind::RegexBlock => "(regex)".to_owned(),
             Kind::Defer => "(defer)".to_owned(),
         },
-        home: match frame.enters {
-            true => Home::End,
-            false => Home::Run,
+        placement: if frame.enters {
+            Placement::EndsRun
+        } else {
+            Placement::SameRun
         },
     }
 }

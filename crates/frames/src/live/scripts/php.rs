@@ -7,15 +7,15 @@ use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
 use process::snapshot::{Copies, Place, Thread};
-use vm::Memory;
 use vm::php::{Facts, Fiber, Frame, Kind, Php};
+use vm::{Language, Memory};
 
-use super::{Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
+use super::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
 use crate::live::loaded::Modules;
-use crate::live::pages::Pages;
+use process::pages::Pages;
 
-/// Every PHP has it, and nothing else does.
-const MARK: &str = "module_registry";
+/// A symbol that every PHP exports, and nothing else.
+const MARK: &str = Language::Php.description().mark;
 /// The function that runs code (`Zend/zend_vm_execute.h`).
 const RUNNER: &str = "execute_ex";
 
@@ -29,7 +29,7 @@ struct Vm {
     fibers: RefCell<Vec<(u64, u64)>>,
 }
 
-/// Finds it.
+/// Returns the reader if the process runs PHP.
 pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
     let loaded = modules
         .iter()
@@ -184,10 +184,10 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
     let script = |(at, frame): (usize, &Frame)| {
         // Generators that wait for another are in the run of that one.
         enters = frame.enters || frame.waits && enters;
-        let home = match frame.kind {
+        let placement = match frame.kind {
             Kind::Internal => handler(php, frame),
-            _ if enters && !waits(at + 1) => Home::End,
-            _ => Home::Run,
+            _ if enters && !waits(at + 1) => Placement::EndsRun,
+            _ => Placement::SameRun,
         };
         let (path, line) = match frame.place {
             Some(place) => (
@@ -205,16 +205,16 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
             path,
             line,
             name,
-            home,
+            placement,
         }
     };
     frames.iter().enumerate().map(script).collect()
 }
 
 /// The native function of one of C. One that is called without a frame is not called as that function.
-fn handler<M: Memory>(php: &Php<'_, M>, frame: &Frame) -> Home {
+fn handler<M: Memory>(php: &Php<'_, M>, frame: &Frame) -> Placement {
     match php.handler(frame.function) {
-        Ok(start) if frame.data != 0 => Home::Function(start),
-        _ => Home::Run,
+        Ok(start) if frame.data != 0 => Placement::NativeFunction(start),
+        _ => Placement::SameRun,
     }
 }

@@ -1,22 +1,22 @@
 //! Python.
 //!
-//! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python stay
-//! in one, and a record of the VM's in its native frame says where a run ends (`vm::python`, `frames`).
+//! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python
+//! stay in one, and a record of the VM's in its native frame says where a run ends (`vm::python`, `frames`).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use process::snapshot::{Copies, Place, Thread};
-use vm::Memory;
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
+use vm::{Language, Memory};
 
 use super::greenlet::{self, Resumed};
-use super::{Copied, Coroutine, Home, LONGEST, Parked, Script, Scripts, text};
+use super::{Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
 use crate::live::loaded::Modules;
-use crate::live::pages::Pages;
+use process::pages::Pages;
 
-/// Every Python has it, and nothing else does.
-const MARK: &str = "_PyRuntime";
+/// Every one exports it, and nothing else does.
+const MARK: &str = Language::Python.description().mark;
 /// The function that runs frames (`Python/ceval.c`).
 const RUNNER: &str = "_PyEval_EvalFrameDefault";
 
@@ -27,11 +27,11 @@ const LONGEST_CHAIN: usize = 1 << 12;
 struct Vm {
     facts: Facts,
     runner: Vec<Range<u64>>,
-    /// Where greenlets go on, if there are any.
+    /// The code at which parked greenlets go on, if the module is loaded.
     resumed: Option<Resumed>,
 }
 
-/// Finds it.
+/// Returns the reader if the process runs Python.
 pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
     let loaded = modules
         .iter()
@@ -210,10 +210,10 @@ fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {
         path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
         line: python.line(frame.place).ok().flatten().unwrap_or(0),
         name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
-        home: match frame {
-            Frame { entry: false, .. } => Home::Run,
-            Frame { native: 0, .. } => Home::End,
-            Frame { native, .. } => Home::Around(native),
+        placement: match frame {
+            Frame { entry: false, .. } => Placement::SameRun,
+            Frame { native: 0, .. } => Placement::EndsRun,
+            Frame { native, .. } => Placement::EndsRunAround(native),
         },
     }
 }

@@ -5,26 +5,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use process::snapshot::{Copies, Place, Thread};
-use vm::Memory;
 use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
+use vm::{Language, Memory};
 
-use super::{Coroutine, Home, LONGEST, Objects, Parked, ScanCost, Script, Scripts, text};
+use super::{Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, text};
 use crate::live::loaded::Modules;
-use crate::live::pages::Pages;
+use process::pages::Pages;
 
-/// Every Ruby has it, and nothing else does.
-const MARK: &str = "ruby_version";
+/// A symbol that every Ruby exports, and nothing else.
+const MARK: &str = Language::Ruby.description().mark;
 /// The function that runs frames (`vm.c`). From 3.3 it is no longer exported; then it is what this one, which is, ends
 /// with: `return vm_exec(ec);`.
 const RUNNER: &str = "rb_vm_exec";
 const ENDS_IN_RUNNER: &str = "rb_iseq_eval_main";
-/// As much of the outer end of a stack as is searched for the thread's own record: `thread_start_func_2` keeps it there, and
-/// so does the first function of a fiber.
+/// As much of the outer end of a stack as is searched for the thread's own record: `thread_start_func_2` keeps it
+/// there, and so does the first function of a fiber.
 const SEARCHED: u64 = 16 << 10;
 /// As much of the inner end as is searched for the context.
 const INNER: u64 = 64 << 10;
-/// What `gc_mark_maybe` takes (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135 µs) and
-/// references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC. Another processor differs as its memory does.
+/// What `gc_mark_maybe` takes (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
+/// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC. Another processor differs as its
+/// memory does.
 const SCAN: ScanCost = ScanCost {
     word: 1.4,
     object: 9.5,
@@ -34,11 +35,11 @@ struct Vm {
     facts: Facts,
     vm: u64,
     runner: Vec<Range<u64>>,
-    /// Known once a fiber has been found.
+    /// `None` until a fiber has been found.
     context: Cell<Option<Context>>,
 }
 
-/// Finds it.
+/// Returns the reader if the process runs Ruby.
 pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
     let loaded = modules
         .iter()
@@ -75,7 +76,7 @@ impl Vm {
         let inner = copied
             .slice(from..thread.mapping.end.min(from + INNER))
             .unwrap_or_default();
-        let mentions = |context: u64| {
+        let code_references = |context: u64| {
             let words = inner.as_chunks::<8>().0.iter();
             words
                 .filter(|word| u64::from_le_bytes(**word) == context)
@@ -83,7 +84,7 @@ impl Vm {
         };
         contexts
             .into_iter()
-            .max_by_key(|context| mentions(*context))
+            .max_by_key(|context| code_references(*context))
     }
 }
 
@@ -201,9 +202,9 @@ fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
     let script = |frame: Frame| {
         let named = known.entry((frame.iseq, frame.pc));
         let mut script = named.or_insert_with(|| named_place(ruby, frame)).clone();
-        script.home = match ruby.ends_run(frame) {
-            Ok(true) => Home::End,
-            _ => Home::Run,
+        script.placement = match ruby.ends_run(frame) {
+            Ok(true) => Placement::EndsRun,
+            _ => Placement::SameRun,
         };
         script
     };
@@ -215,6 +216,6 @@ fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
         line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
         name: text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out)),
-        home: Home::Run,
+        placement: Placement::SameRun,
     }
 }

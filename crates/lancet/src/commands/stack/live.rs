@@ -1,29 +1,28 @@
-//! The stacks of running processes.
+//! The stacks of running processes and in core files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use export::figures::plural;
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
 use frames::live::open::{Live, Look};
 use process::guest::{self, Status};
+use report::figures::plural;
+use report::stack::gc::{self, Collections};
+use report::stack::{Subject, listing};
 
-use super::super::{EXCEEDED, LOST};
-use super::advice;
-use super::fold;
-use super::listing::{self, Subject};
-use super::measure::{self, Marked};
-use crate::cli::StackArgs;
+use super::{StackArgs, measure, sample};
+use crate::exit::{EXCEEDED, LOST};
 use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
-/// Shows them. A single process that cannot be opened is an error; of several, those that can be are shown.
+/// Shows the stacks of running processes. A single process that cannot be opened is an error; of several, those that
+/// can be are shown.
 pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     if let Some(interval) = args.interval() {
-        return fold::run(args, interval, &mut sink);
+        return sample::run(args, interval, &mut sink);
     }
     let (mut larger, mut lost) = (0, false);
     for &pid in &args.pids {
@@ -31,7 +30,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             Ok(opened) => opened,
             Err(error) if args.pids.len() == 1 => return Err(error),
             Err(error) => {
-                eprintln!("lancet: {error:#}");
+                tell!("{error:#}");
                 lost = true;
                 continue;
             }
@@ -43,23 +42,24 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             modules: live.modules(),
             memory: live.memory(),
             languages: live.languages(),
-            dead: false,
+            from_core: false,
             look: &look,
         };
-        let marked = args
+        let timed = args
             .measure
             .map(|length| measure::time(pid, length, args.collect))
             .transpose()?;
-        larger += show(&mut sink, &subject, args, marked.as_ref())?;
+        larger += show(&mut sink, &subject, args, timed.as_ref())?;
         if !look.all {
-            eprintln!("lancet: {}", some_missed(pid));
+            tell!("{}", some_missed(pid));
             lost = true;
         }
     }
     verdict(args, larger, lost)
 }
 
-/// The stacks in core files: of several, those that can be read.
+/// Shows the stacks in core files. A single file that cannot be read is an error; of several, those that can be read
+/// are shown.
 pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     let (mut larger, mut lost) = (0, false);
@@ -68,7 +68,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             Ok(core) => core,
             Err(error) if args.files.len() == 1 => return Err(error.into()),
             Err(error) => {
-                eprintln!("lancet: {error}");
+                tell!("{error}");
                 lost = true;
                 continue;
             }
@@ -82,17 +82,17 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             modules: &modules,
             memory: &core,
             languages,
-            dead: true,
+            from_core: true,
             look: &look,
         };
         larger += show(&mut sink, &subject, args, None)?;
         for lack in core.lacks() {
-            eprintln!("lancet: {}: {lack}", path.display());
+            tell!("{}: {lack}", path.display());
             lost = true;
         }
         for gone in without_file(&modules, &core, &look) {
-            eprintln!(
-                "lancet: {}: {} is not there, or is another file than then: its functions have no names, and what called them is a guess; put it back, or look where the core was written",
+            tell!(
+                "{}: {} is not there, or is another file than then: its functions have no names, and what called them is a guess; put it back, or look where the core was written",
                 path.display(),
                 gone.display()
             );
@@ -102,7 +102,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
     verdict(args, larger, lost)
 }
 
-/// Files that frames of the core lie in and that cannot be read now.
+/// Returns the files that frames of the core lie in and that cannot be read now.
 fn without_file<'a>(modules: &'a Modules, core: &Core, look: &Look) -> BTreeSet<&'a Path> {
     look.stacks
         .iter()
@@ -113,17 +113,30 @@ fn without_file<'a>(modules: &'a Modules, core: &Core, look: &Look) -> BTreeSet<
         .collect()
 }
 
-/// Writes one; how many frames are larger than `--max`.
+/// Writes one look, and returns how many frames are larger than `--max`.
 fn show(
     sink: &mut Sink,
     subject: &Subject,
     args: &StackArgs,
-    marked: Option<&Marked>,
+    timed: Option<&Collections>,
 ) -> anyhow::Result<u64> {
-    match args.json {
-        _ if args.gc => advice::write(&mut sink.out, subject, args, marked)?,
-        true => listing::json(&mut sink.out, subject)?,
-        false => listing::text(&mut sink.out, subject, args.rows_of_stack())?,
+    if args.gc {
+        let scanned = gc::scanned(subject);
+        if scanned.is_empty() {
+            anyhow::bail!(
+                "process {}: no stack of it is scanned by a collector that lancet knows (Ruby's is); --gc has nothing to say",
+                subject.pid
+            );
+        }
+        if args.json {
+            gc::json::write(&mut sink.out, subject, &scanned, timed)?;
+        } else {
+            gc::text::write(&mut sink.out, subject, scanned, timed)?;
+        }
+    } else if args.json {
+        listing::json::write(&mut sink.out, subject)?;
+    } else {
+        listing::text::write(&mut sink.out, subject, args.rows_of_stack())?;
     }
     sink.out.flush()?;
     let all = subject.look.stacks.iter().flat_map(|stack| &stack.lines);
@@ -136,8 +149,8 @@ fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
     if let Some(max) = args.max
         && larger > 0
     {
-        eprintln!(
-            "lancet: {larger} {} larger than {max} bytes",
+        tell!(
+            "{larger} {} larger than {max} bytes",
             plural(larger, "frame is", "frames are")
         );
         return Ok(EXCEEDED);
@@ -145,14 +158,14 @@ fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
     Ok(if lost { LOST } else { 0 })
 }
 
-/// Said where the list of what is parked was not read to its end.
+/// Returns the warning for a process whose list of parked stacks was not read to its end.
 pub fn some_missed(pid: i32) -> String {
     format!(
         "process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
     )
 }
 
-/// A collector scans those that are parked, too.
+/// Whether parked stacks are wanted: a collector scans them too.
 fn wants_fibers(args: &StackArgs) -> bool {
     args.fibers || args.gc
 }
@@ -163,7 +176,7 @@ fn open(pid: i32, fibers: bool) -> anyhow::Result<(Live, Look)> {
     Ok((live, look))
 }
 
-/// Finds out what there is to know before a stop.
+/// Opens a process as far as that is possible without stopping it.
 pub fn attach(pid: i32) -> anyhow::Result<Live> {
     Status::read(pid)
         .and_then(|status| status.check_to_look())
@@ -171,7 +184,7 @@ pub fn attach(pid: i32) -> anyhow::Result<Live> {
     Live::open(pid).map_err(plain)
 }
 
-/// The error with what to do about it.
+/// Returns the error with what to do about it.
 pub fn plain(error: frames::Error) -> anyhow::Error {
     match error {
         frames::Error::Process(error) => explain(error),

@@ -1,12 +1,12 @@
-//! `--apply` and `--undo`: what is written, said line by line.
+//! `--apply` and `--undo`: makes changes and takes them back, a line of output for each.
 
 use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use export::text::printable;
-use tune::apply::{self, Applied, ApplyError, Undone, Wish};
+use report::tune::changes;
+use tune::apply::{self, ApplyError, Wish};
 use tune::journal::{JournalError, Journals};
 use tune::machine::{Machine, in_network};
 use tune::owners;
@@ -15,17 +15,17 @@ use tune::setting::{Setting, is_setting, sysctl_path};
 use tune::tree::Tree;
 use tune::verdict::Change;
 
-use super::super::LOST;
-use super::{audit, explained, find};
-use crate::cli::TuneArgs;
+use super::TuneArgs;
+use super::run::{audit, explained, find};
+use crate::exit::LOST;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
-/// Where a journal is kept, below the root if there is one.
+/// Where root keeps journals; with `--root`, below that directory.
 const JOURNALS: &str = "/var/lib/lancet/tune";
 
-/// Makes the changes that were asked for.
+/// Makes the changes that `--apply` names, each journalled before it is made.
 pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(None, Stream::Stdout)?;
     let (named, keys): (Vec<&String>, Vec<&String>) =
@@ -38,15 +38,7 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
     let mut wishes = Vec::new();
     for finding in &findings {
         if finding.outcome.changes.is_empty() {
-            let (words, says) = (
-                finding.outcome.verdict.words(),
-                printable(&finding.outcome.says),
-            );
-            writeln!(
-                sink.out,
-                "{}  nothing to change: {words}: {says}",
-                finding.id
-            )?;
+            changes::nothing(&mut sink.out, finding)?;
         }
         wishes.extend(
             finding
@@ -79,7 +71,7 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
     })?;
     interrupt::catch();
     let journals = open(args)?;
-    let begun = journals.begin(apply::place(&machine.tree));
+    let begun = journals.begin(apply::origin(&machine.tree));
     let mut journal = begun.map_err(|error| advised(error.into()))?;
     let mut said = Ok(());
     let go_on = || !interrupt::asked();
@@ -89,25 +81,11 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
         &wishes,
         go_on,
         |wish, applied| {
-            let line = match applied {
-                Applied::Already => {
-                    format!("{}  {}: {} already", wish.rule, wish.setting, wish.value)
-                }
-                Applied::From(before) => {
-                    format!(
-                        "{}  {}: {} → {}",
-                        wish.rule,
-                        wish.setting,
-                        before.trim(),
-                        wish.value
-                    )
-                }
-            };
-            let written = writeln!(sink.out, "{}", printable(&line));
+            let written = changes::applied(&mut sink.out, wish, applied);
             said = std::mem::replace(&mut said, Ok(())).and(written);
         },
     );
-    let undo = format!("{} --undo {}", args.same_place(), journal.path.display());
+    let undo = format!("{} --undo {}", args.same_machine(), journal.path.display());
     if let Err(error) = result {
         sink.out.flush()?;
         let advised = advised(error);
@@ -128,7 +106,7 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// `net.core.somaxconn=4096`
+/// Reads a word such as `net.core.somaxconn=4096`.
 fn sysctl(word: &str) -> anyhow::Result<Wish> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let (key, value) = (key.trim(), value.trim());
@@ -149,25 +127,15 @@ fn rehearse(sink: &mut Sink, machine: &Machine, wishes: &[Wish]) -> anyhow::Resu
             Err(cannot) => cannot.to_string(),
         };
         let command = wish.setting.command_in(machine.network_of(), &wish.value);
-        let line = format!(
-            "{}  {}: {before} → {}    {command}",
-            wish.rule, wish.setting, wish.value
-        );
-        writeln!(sink.out, "{}", printable(&line))?;
-        if let Some(owner) = owners::of(machine, &wish.setting, &wish.value) {
-            let line = format!(
-                "     would be refused: it belongs to {}; {}",
-                owner.who, owner.instead
-            );
-            writeln!(sink.out, "{}", printable(&line))?;
-        }
+        let owner = owners::of(machine, &wish.setting, &wish.value);
+        changes::rehearsed(&mut sink.out, wish, &before, &command, owner.as_ref())?;
     }
     writeln!(sink.out, "nothing was written")?;
     sink.out.flush()?;
     Ok(0)
 }
 
-/// Takes a journal back.
+/// Takes back what a journal says.
 pub fn undo(args: &TuneArgs) -> anyhow::Result<u8> {
     let tree = match &args.root {
         Some(root) => Tree::below(root).map_err(explained)?,
@@ -179,49 +147,20 @@ pub fn undo(args: &TuneArgs) -> anyhow::Result<u8> {
     interrupt::catch();
     let journals = open(args)?;
     let asked = args.undo.as_deref().unwrap_or(Path::new("last"));
-    let path = match asked == Path::new("last") {
-        false => asked.to_owned(),
-        true => match journals.last().map_err(|error| advised(error.into()))? {
-            Some(path) => path,
-            None => {
-                writeln!(sink.out, "nothing to take back")?;
-                sink.out.flush()?;
-                return Ok(0);
-            }
-        },
+    let path = if asked == Path::new("last") {
+        let Some(path) = journals.last().map_err(|error| advised(error.into()))? else {
+            writeln!(sink.out, "nothing to take back")?;
+            sink.out.flush()?;
+            return Ok(0);
+        };
+        path
+    } else {
+        asked.to_owned()
     };
     let results = apply::undo(&tree, &journals, &path, args.force).map_err(advised)?;
-    let mut left = 0;
-    for (step, undone) in &results {
-        let intent = &step.intent;
-        left += usize::from(!undone.is_settled());
-        let what = match undone {
-            Undone::Restored => format!("back to {}", intent.before.trim()),
-            Undone::Untouched => format!("reads {} as before", intent.before.trim()),
-            Undone::Gone(why) => format!("left alone: {why}"),
-            Undone::Foreign { reads } => {
-                format!(
-                    "left alone: somebody else made it {reads}; --force sets it to {}",
-                    intent.before.trim()
-                )
-            }
-            Undone::Failed(why) => format!("NOT back to {}: {why}", intent.before.trim()),
-        };
-        writeln!(
-            sink.out,
-            "{}",
-            printable(&format!("{}  {}: {what}", intent.rule, intent.setting))
-        )?;
-    }
-    match left {
-        0 => writeln!(sink.out, "all {} as before", results.len())?,
-        left => writeln!(
-            sink.out,
-            "{left} of {} not as before; the journal stays: {}",
-            results.len(),
-            path.display()
-        )?,
-    }
+    let left = results.iter().filter(|(_, undone)| !undone.is_settled());
+    let left = left.count();
+    changes::undone(&mut sink.out, &results, left, &path)?;
     sink.out.flush()?;
     Ok(if left == 0 { 0 } else { LOST })
 }
@@ -249,7 +188,7 @@ fn directory(args: &TuneArgs) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The error with the next step.
+/// Returns the error with the next step.
 fn advised(error: ApplyError) -> anyhow::Error {
     match &error {
         ApplyError::Owned { owner, .. } => {

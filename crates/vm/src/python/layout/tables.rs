@@ -1,11 +1,20 @@
-//! The tables. Sources and field meanings: [`super`].
+//! The tables, and where each was taken from. How, and what the fields mean: [`super`].
+//!
+//! | table | headers | same in |
+//! |---|---|---|
+//! | 3.9 | 3.9.2, Debian bullseye `libpython3.9-dev` | 3.9.18 |
+//! | 3.10 | 3.10.13, built from source | |
+//! | 3.11 | 3.11.2, Debian bookworm `libpython3.11-dev` | 3.11.7 |
+//! | 3.12 | 3.12.1, built from source | |
+//! | 3.13 | 3.13.5, Debian trixie `libpython3.13-dev` | 3.13.0 |
+//! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
 
 use super::{
     Code, Dict, Frame, Generators, Interpreter, Kind, Layout, Lines, Runtime, Statics, Text,
     Thread, Values,
 };
 
-pub(super) static ALL: [Layout; 6] = [
+pub(super) static ALL: &[Layout] = &[
     PYTHON_3_9,
     PYTHON_3_10,
     PYTHON_3_11,

@@ -1,10 +1,20 @@
-//! The tables. Sources and field meanings: [`super`].
+//! The tables, and where each was taken from. How, and what the fields mean: [`super`].
+//!
+//! | table | source | `config.h` |
+//! |---|---|---|
+//! | 2.7 | v2_7_4 | Debian bullseye |
+//! | 3.0 | v3_0_2 | Ubuntu jammy |
+//! | 3.1 | v3_1_2 | Debian bookworm |
+//! | 3.2 | v3_2_3 | Ubuntu noble |
+//! | 3.3 | v3_3_8 | Debian trixie |
+//! | 3.4 | v3_4_5 | Debian experimental |
 
 use super::{
     Classes, Collections, Hashes, Heap, Iseq, Layout, Methods, Naming, PageCount, Pools, Strings,
 };
 
-pub(super) static ALL: [Layout; 6] = [RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUBY_3_3, RUBY_3_4];
+/// Every table, oldest first.
+pub(super) static ALL: &[Layout] = &[RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUBY_3_3, RUBY_3_4];
 
 const RUBY_2_7: Layout = Layout {
     version: (2, 7),

@@ -63,13 +63,25 @@ impl View<'_> {
         frames
             .iter()
             .zip(&frames[1..])
-            .filter(|(frame, _)| frame.kind.in_caller())
+            .filter(|(frame, _)| is_in_caller(frame.kind))
             .map(|(frame, outside)| {
                 let place = outside.place.expect("a place");
                 format!("frame\t{}\t{}", self.place(place), self.name(frame.kind))
             })
             .collect()
     }
+}
+
+/// Whether `caller` shows a frame of this kind. `eval` and files it calls `(eval)`.
+fn is_in_caller(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Sub { .. }
+            | Kind::Format { .. }
+            | Kind::Eval
+            | Kind::EvalText { .. }
+            | Kind::File { .. }
+    )
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn compare(version: &str, guest: &Guest) -> usize {
                             .collect::<Vec<_>>(),
                     )
                     .then_some((frames, lines))
+                    .filter(|(frames, _)| activations_are_possible(frames))
             })
             .unwrap_or_else(|| {
                 let found: Vec<String> = python
@@ -73,22 +74,19 @@ fn compare(version: &str, guest: &Guest) -> usize {
         let inner = lines.len() - told.len();
         assert!(inner <= 6, "python {version}: {lines:#?}\n{told:#?}");
         agreed += told.len();
-        activations(version, &frames);
+        assert!(frames.last().is_some_and(|frame| frame.entry), "{version}");
     }
     agreed
 }
 
-/// What the frames say of the C stack must be possible: it grows down, so outer activations are higher.
-fn activations(version: &str, frames: &[Frame]) {
-    assert!(frames.last().is_some_and(|frame| frame.entry), "{version}");
+/// Whether what the frames say of the C stack is possible: it grows down, so outer activations are higher.
+fn activations_are_possible(frames: &[Frame]) -> bool {
     let native: Vec<u64> = frames
         .iter()
         .filter(|frame| frame.entry)
         .map(|frame| frame.native)
         .collect();
-    if native[0] != 0 {
-        assert!(native.is_sorted(), "python {version}: {native:x?}");
-    }
+    native.first().is_none_or(|first| *first == 0) || native.is_sorted()
 }
 
 #[test]
@@ -105,11 +103,14 @@ fn frames_are_those_of_getframe() {
                     let task = format!("/proc/{}/task/{native}", guest.pid());
                     assert!(std::path::Path::new(&task).exists(), "{version}: {task}");
                 }
-                let first = python.frames(thread.address).next();
-                let place = first.transpose().ok().flatten().map(|frame| frame.place);
-                // The one that computes may have gone on in between.
+                // One that computes may go on between the two looks: again, then.
+                let agree = || {
+                    let first = python.frames(thread.address).next();
+                    let place = first.transpose().ok().flatten().map(|frame| frame.place);
+                    python.place(thread.address) == Ok(place)
+                };
                 if thread.id == main_thread(guest) {
-                    assert_eq!(python.place(thread.address), Ok(place), "{version}");
+                    assert!((0..1000).any(|_| agree()), "{version}");
                 }
             }
             guest.resume();

@@ -9,8 +9,13 @@ use vm::python::{Facts, Python};
 
 use crate::process::{ProcessMemory, Symbols, root};
 
-/// The versions with a root, oldest first.
-const VERSIONS: [&str; 4] = ["3.9", "3.11", "3.13", "3.14"];
+/// The versions with a layout, oldest first.
+fn versions() -> impl Iterator<Item = String> {
+    let versions = vm::python::Layout::all()
+        .iter()
+        .map(|layout| layout.version);
+    versions.map(|(major, minor)| format!("{major}.{minor}"))
+}
 
 /// What every script may use: a place to wait.
 const PRELUDE: &str = include_str!("prelude.py");
@@ -29,7 +34,8 @@ pub fn each_version(script: &str, test: impl Fn(&str, &mut Guest)) {
         guest.wait();
         test(name, &mut guest);
     };
-    for version in VERSIONS {
+    for version in versions() {
+        let version = version.as_str();
         let root = root(&format!("python-{version}"));
         let program = format!("usr/bin/python{version}");
         if root.join(&program).exists() {

@@ -1,0 +1,24 @@
+//! `mem`: the line of Ruby at which every object was born.
+//!
+//! | file | what |
+//! |---|---|
+//! | `agent` | the state, one static |
+//! | `watch` | sets the hook in the VM, and what it calls |
+//! | `birth`, `newborns` | books an object at its birth, and looks at it once more |
+//! | `moves` | heap compaction |
+//! | `books`, `slots` | the row of a birth; the row's number for each heap slot |
+//! | `census` | the walk over the living |
+//! | `presence` | whether the command is there; how the agent leaves |
+//! | `names`, `vmcalls` | the VM's structures as text; the VM's functions |
+
+pub mod agent;
+mod birth;
+mod books;
+pub mod census;
+mod moves;
+pub mod names;
+mod newborns;
+pub mod presence;
+mod slots;
+pub mod vmcalls;
+mod watch;

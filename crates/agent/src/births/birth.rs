@@ -1,0 +1,188 @@
+//! A birth: booked at its line, on the thread that makes the object.
+
+use super::agent::{Agent, NEWBORNS, Newborn};
+use super::books::{DEEPEST, Desk, Key};
+use super::names::{Imemo, Type, class_key, trace_arg};
+use crate::guard;
+use crate::memory::store::mix;
+use wire::{Farewell, Ledger};
+
+impl Agent {
+    /// Books the birth that `arg`, a `rb_trace_arg_t`, tells of.
+    #[inline]
+    pub fn birth(&mut self, ledger: &mut Ledger, arg: u64) -> Option<()> {
+        // SAFETY: the VM hands a valid record to its hooks, and in it a new object with its header set.
+        let (ec, cfp, object, flags, class) = unsafe {
+            let word = |offset: u64| *((arg + offset) as *const u64);
+            let object = word(trace_arg::DATA);
+            (
+                word(trace_arg::EC),
+                word(trace_arg::CFP),
+                object,
+                *(object as *const u64),
+                *((object + 8) as *const u64),
+            )
+        };
+        if is_owner(flags) {
+            self.owner_born(ledger, object);
+        }
+        // Masked, so that the compiler sees that it is within the ring.
+        let at = self.oldest & (NEWBORNS - 1);
+        let oldest = &self.newborns[at];
+        if oldest.object != 0 {
+            // SAFETY: no collection has begun since that object was born, or it would not be noted.
+            let unchanged = unsafe { *((oldest.object + 8) as *const u64) } == oldest.class;
+            if !unchanged || oldest.may_turn {
+                self.settle(ledger, 1);
+            }
+        }
+        let last = &mut self.newborns[at.wrapping_sub(1) & (NEWBORNS - 1)];
+        // SAFETY: as above.
+        if last.object != 0 && unsafe { *((last.object + 8) as *const u64) } == 0 {
+            // Not one that was freed meanwhile, in a collection that had begun before its birth: an empty
+            // slot's class word is the next one of its list, and 0 in the last.
+            // SAFETY: as above.
+            last.hidden = Type::of(unsafe { *(last.object as *const u64) }) != Type::None;
+        }
+        let mut key = Key {
+            code: 0,
+            pc: 0,
+            class: class_key(flags, class),
+        };
+        if self.config.depth > 1 {
+            (key.code, key.pc) = self.path(ec, cfp)?;
+        } else if let Some(frame) = self.names.frame(ec, cfp) {
+            (key.code, key.pc) = (frame.iseq, frame.pc);
+        }
+        let site = match self.books.count(key) {
+            Some(site) => site,
+            None => self.new_key(ledger, key, ec, cfp)?,
+        };
+        self.newborns[at] = Newborn {
+            object,
+            class,
+            site,
+            flags,
+            may_turn: Type::of(flags) == Type::Class,
+            hidden: false,
+        };
+        self.oldest = at + 1;
+        self.slots.set(object, site)
+    }
+
+    /// Two hashes of the call path.
+    #[inline(never)]
+    fn path(&self, ec: u64, cfp: u64) -> Option<(u64, u64)> {
+        let (mut codes, mut pcs) = (0u64, 0u64);
+        let frames = self.names.frames(ec, cfp)?;
+        for frame in frames
+            .take(self.config.depth as usize)
+            .map_while(Result::ok)
+        {
+            codes = mix(codes.rotate_left(1) ^ frame.iseq, frame.pc);
+            pcs = pcs.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ frame.pc;
+        }
+        Some((codes, pcs))
+    }
+
+    /// Code or a class is born: what was booked under its address rests on something that is gone.
+    #[cold]
+    #[inline(never)]
+    fn owner_born(&mut self, ledger: &mut Ledger, object: u64) {
+        if !self.books.knows(object) {
+            return;
+        }
+        let mut reborn = Reborn {
+            agent: self,
+            ledger,
+            object,
+        };
+        // SAFETY: `drop_reborn` owns nothing and calls nobody.
+        unsafe { guard::guarded(drop_reborn, (&raw mut reborn) as u64) };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_key(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<u32> {
+        let mut new = NewKey {
+            agent: self,
+            ledger,
+            key,
+            ec,
+            cfp,
+            site: None,
+        };
+        // SAFETY: `add_new_key` owns nothing and calls nobody.
+        unsafe { guard::guarded(add_new_key, (&raw mut new) as u64) };
+        let site = new.site;
+        if guard::broken() {
+            self.farewell = Some(Farewell::Broken);
+        }
+        if self.farewell.is_some() {
+            self.until_look = 1;
+        }
+        site
+    }
+}
+
+struct Reborn<'a> {
+    agent: &'a mut Agent,
+    ledger: &'a mut Ledger,
+    object: u64,
+}
+
+extern "C" fn drop_reborn(argument: u64) -> u64 {
+    // SAFETY: `owner_born` passes its own live record.
+    let reborn = unsafe { &mut *(argument as *mut Reborn) };
+    reborn.agent.books.reborn(reborn.ledger, reborn.object);
+    0
+}
+
+struct NewKey<'a> {
+    agent: &'a mut Agent,
+    ledger: &'a mut Ledger,
+    key: Key,
+    ec: u64,
+    cfp: u64,
+    site: Option<u32>,
+}
+
+extern "C" fn add_new_key(argument: u64) -> u64 {
+    // SAFETY: `new_key` passes its own live record.
+    let new = unsafe { &mut *(argument as *mut NewKey) };
+    let agent = &mut *new.agent;
+    if agent
+        .names
+        .descends(new.key.class, agent.config.ractor_class)
+    {
+        // The Ractor's object is born before its thread: there is still time to be gone by then.
+        agent.farewell = Some(Farewell::Ractor);
+    }
+    let depth = (agent.config.depth.max(1) as usize).min(DEEPEST);
+    let mut count = 0;
+    if let Some(frames) = agent.names.frames(new.ec, new.cfp) {
+        for frame in frames.take(depth).map_while(Result::ok) {
+            if let Some(place) = agent.frames.get_mut(count) {
+                *place = (frame.iseq, frame.pc);
+                count += 1;
+            }
+        }
+    }
+    let mut desk = Desk {
+        ledger: new.ledger,
+        names: &mut agent.names,
+    };
+    let frames = agent.frames.get(..count).unwrap_or(&[]);
+    new.site = agent.books.count_new(&mut desk, new.key, frames, depth > 1);
+    0
+}
+
+/// Whether books may rest on objects of this type: code and classes.
+#[inline]
+fn is_owner(flags: u64) -> bool {
+    match Type::of(flags) {
+        Type::Imemo => Imemo::of(flags) == Imemo::Iseq,
+        Type::Class | Type::Module | Type::Iclass => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,260 @@
+//! Which birth belongs to which row.
+//!
+//! ```text
+//!   hot, one lookup a birth             cold, once for each new (iseq, pc, class)
+//!   (iseq, pc, class) ──► Entry ──┬──► Site ──► Frame (or Stack) ──► text
+//!                       born += 1 │      └────► Kind ──────────────► text
+//!                                 │
+//!   Owner of an address  ─ links ─┘   "when a new object is born at this address, these are stale"
+//! ```
+//!
+//! An [`Entry`] is keyed by addresses, and the VM uses addresses again: an evaluated string's code
+//! dies and other code is compiled in its place. Everything printed is therefore read into text while
+//! the code runs and the class is in use, and an entry is only a cache of where the births go. Code and
+//! classes are objects themselves, so their birth passes through the same hook: [`Books::reborn`] then
+//! drops every entry that rests on the address. What was counted stays, in the [`Site`].
+//!
+//! So the books grow with the rows of the report, not with the births, and not with code that is
+//! evaluated again and again.
+
+mod owners;
+mod places;
+mod records;
+mod rows;
+
+use crate::births::names::Names;
+use crate::memory::store::{self, Index, List, mix};
+use owners::{Link, Owner};
+pub use records::site_at;
+use wire::{Entry, Frame, Kind, Ledger, Site};
+
+/// Most frames of a call path.
+pub const DEEPEST: usize = 512;
+
+/// See the module's text.
+pub struct Books {
+    entries: List<Entry>,
+    free_entry: u32,
+    by_key: Index,
+    owners: List<Owner>,
+    free_owner: u32,
+    by_address: Index,
+    links: List<Link>,
+    free_link: u32,
+    free_site: u32,
+    /// Freed since the last census: what that one counted may still be being read.
+    freed_sites: u32,
+    by_text: Index,
+    by_frame: Index,
+    by_kind: Index,
+    by_site: Index,
+    by_stack: Index,
+    path: [u32; DEEPEST],
+}
+
+/// Where a birth happened, as the hook sees it.
+#[derive(Clone, Copy)]
+pub struct Key {
+    /// The iseq, or half of the call path's hash.
+    pub code: u64,
+    /// The pc, or the other half.
+    pub pc: u64,
+    /// The class, or the small number of a type without one.
+    pub class: u64,
+}
+
+impl Key {
+    #[inline]
+    fn hash(self) -> u64 {
+        // One multiplication: keys of one pc have one code, and differ by their class alone.
+        mix(self.pc.rotate_left(32) ^ self.class, self.code)
+    }
+
+    #[inline]
+    fn is_of(self, entry: &Entry) -> bool {
+        entry.pc == self.pc && entry.class == self.class && entry.code == self.code
+    }
+}
+
+fn key_of(entry: &Entry) -> Key {
+    Key {
+        code: entry.code,
+        pc: entry.pc,
+        class: entry.class,
+    }
+}
+
+/// What the books are kept in and read with.
+pub struct Desk<'a> {
+    /// What the command reads.
+    pub ledger: &'a mut Ledger,
+    /// What the VM's structures mean.
+    pub names: &'a mut Names,
+}
+
+impl Books {
+    /// Empty books.
+    pub const fn new() -> Self {
+        Books {
+            entries: List::new(),
+            free_entry: 0,
+            by_key: Index::new(),
+            owners: List::new(),
+            free_owner: 0,
+            by_address: Index::new(),
+            links: List::new(),
+            free_link: 0,
+            free_site: 0,
+            freed_sites: 0,
+            by_text: Index::new(),
+            by_frame: Index::new(),
+            by_kind: Index::new(),
+            by_site: Index::new(),
+            by_stack: Index::new(),
+            path: [0; DEEPEST],
+        }
+    }
+
+    /// Makes ready: number 0 of everything is taken.
+    pub fn open(&mut self, ledger: &mut Ledger) -> Option<()> {
+        self.entries.push(Entry::default())?;
+        self.owners.push(Owner::of(0, 0))?;
+        self.links.push(Link::NONE)?;
+        store::append(&mut ledger.sites, Site::default())?;
+        store::append(&mut ledger.kinds, Kind::default())?;
+        store::append(&mut ledger.stacks, 0u32)?;
+        let empty = self.text(ledger, b"")?;
+        let nowhere = Frame {
+            path: empty,
+            method: empty,
+            line: 0,
+            reserved: 0,
+        };
+        store::append(&mut ledger.frames, nowhere)?;
+        self.publish(ledger);
+        Some(())
+    }
+
+    fn publish(&self, ledger: &mut Ledger) {
+        ledger.entries = self.entries.address();
+        ledger.entry_count = u64::from(self.entries.len());
+    }
+
+    /// Books a birth; the number of its site. `None`: this key is new.
+    #[inline]
+    pub fn count(&mut self, key: Key) -> Option<u32> {
+        let entries = &self.entries;
+        let found = self.by_key.find(key.hash(), |number| {
+            // SAFETY: the index holds numbers of entries only.
+            key.is_of(unsafe { &*entries.get(number) })
+        })?;
+        // SAFETY: as above, and no other reference is alive.
+        let entry = unsafe { &mut *self.entries.get(found) };
+        entry.born += 1;
+        Some(entry.site)
+    }
+
+    /// Books a birth of a new key. `frames` are the code it rests on, innermost first.
+    pub fn count_new(
+        &mut self,
+        desk: &mut Desk,
+        key: Key,
+        frames: &[(u64, u64)],
+        paths: bool,
+    ) -> Option<u32> {
+        let kind = self.kind_of(desk, key.class)?;
+        let place = self.place(desk, frames, paths)?;
+        let site = self.site(desk.ledger, place, kind)?;
+        let number = match self.free_entry {
+            0 => self.entries.push(Entry::default())?,
+            free => free,
+        };
+        // SAFETY: the number is one of the list's, and no other reference is alive.
+        let entry = unsafe { &mut *self.entries.get(number) };
+        if number == self.free_entry {
+            self.free_entry = entry.site;
+        }
+        *entry = Entry {
+            code: key.code,
+            pc: key.pc,
+            class: key.class,
+            born: 1,
+            site,
+            age: entry.age,
+        };
+        let age = entry.age;
+        let entries = &self.entries;
+        // SAFETY: the index holds numbers of entries only.
+        let hash_of = |number| key_of(unsafe { &*entries.get(number) }).hash();
+        self.by_key.insert(number, hash_of)?;
+        self.publish(desk.ledger);
+        self.link(key.class, kind, number, age)?;
+        for (code, _) in frames {
+            self.link(*code, 0, number, age)?;
+        }
+        Some(site)
+    }
+
+    /// Calls `of` with the site and the births of each entry.
+    pub fn each_entry(&self, mut of: impl FnMut(u32, u64)) {
+        for number in 1..self.entries.len() {
+            // SAFETY: within the list.
+            let entry = unsafe { &*self.entries.get(number) };
+            if entry.born != 0 {
+                of(entry.site, entry.born);
+            }
+        }
+    }
+
+    /// Gives all memory back.
+    pub fn free(&mut self, ledger: &mut Ledger) {
+        self.entries.free();
+        self.owners.free();
+        self.links.free();
+        for index in [
+            &mut self.by_key,
+            &mut self.by_address,
+            &mut self.by_text,
+            &mut self.by_frame,
+            &mut self.by_kind,
+            &mut self.by_site,
+            &mut self.by_stack,
+        ] {
+            index.free();
+        }
+        (
+            self.free_entry,
+            self.free_owner,
+            self.free_link,
+            self.free_site,
+        ) = (0, 0, 0, 0);
+        store::free::<Site>(&mut ledger.sites);
+        store::free::<Frame>(&mut ledger.frames);
+        store::free::<Kind>(&mut ledger.kinds);
+        store::free::<u32>(&mut ledger.stacks);
+        store::free::<u8>(&mut ledger.text);
+        (ledger.entries, ledger.entry_count) = (0, 0);
+    }
+
+    /// Bytes mapped for the books.
+    pub fn mapped(&self, ledger: &Ledger) -> u64 {
+        let indexes = [
+            &self.by_key,
+            &self.by_address,
+            &self.by_text,
+            &self.by_frame,
+            &self.by_kind,
+            &self.by_site,
+            &self.by_stack,
+        ];
+        self.entries.mapped()
+            + self.owners.mapped()
+            + self.links.mapped()
+            + indexes.iter().map(|index| index.mapped()).sum::<u64>()
+            + store::mapped::<Site>(&ledger.sites)
+            + store::mapped::<Frame>(&ledger.frames)
+            + store::mapped::<Kind>(&ledger.kinds)
+            + store::mapped::<u32>(&ledger.stacks)
+            + store::mapped::<u8>(&ledger.text)
+    }
+}

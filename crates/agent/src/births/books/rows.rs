@@ -1,0 +1,214 @@
+//! Rows of the report: kinds, and sites, which are a place and a kind.
+
+use super::records::{kind_at, kind_hash, same_kind, set_kind, set_site, site_at};
+use super::{Books, Desk};
+use crate::births::names;
+use crate::memory::store::{self, mix};
+use wire::ledger::{ANONYMOUS, INTERNAL};
+use wire::{Kind, Ledger, Site};
+
+impl Books {
+    /// The kind of objects whose class (or type's number) is `class`.
+    #[inline]
+    pub fn kind_of(&mut self, desk: &mut Desk, class: u64) -> Option<u32> {
+        match self.owner(class) {
+            // SAFETY: `owner` gives numbers of owners only.
+            Some(owner) => Some(unsafe { (*self.owners.get(owner)).kind }),
+            None => self.new_kind(desk, class),
+        }
+    }
+
+    #[cold]
+    fn new_kind(&mut self, desk: &mut Desk, class: u64) -> Option<u32> {
+        let kind = match desk.names.class(class) {
+            names::Class::Named { name, internal } => {
+                let name = self.text(desk.ledger, name)?;
+                Kind {
+                    name,
+                    flags: if internal { INTERNAL } else { 0 },
+                    first_site: 0,
+                    reserved: 0,
+                    address: 0,
+                }
+            }
+            names::Class::Anonymous { address } => Kind {
+                name: 0,
+                flags: ANONYMOUS,
+                first_site: 0,
+                reserved: 0,
+                address,
+            },
+        };
+        let number = self.kind(desk.ledger, kind)?;
+        self.new_owner(class, number)?;
+        Some(number)
+    }
+
+    fn kind(&mut self, ledger: &mut Ledger, kind: Kind) -> Option<u32> {
+        let kinds = &mut ledger.kinds;
+        if let Some(found) = self.by_kind.find(kind_hash(&kind), |number| {
+            same_kind(&kind_at(kinds, number), &kind)
+        }) {
+            return Some(found);
+        }
+        let number = store::append(kinds, kind)?;
+        self.by_kind
+            .insert(number, |number| kind_hash(&kind_at(kinds, number)))?;
+        Some(number)
+    }
+
+    /// A class that had no name may have been given one since.
+    pub fn rename(&mut self, desk: &mut Desk, class: u64) -> Option<()> {
+        let Some(owner) = self.owner(class) else {
+            return Some(());
+        };
+        // SAFETY: `owner` gives numbers of owners only.
+        let number = unsafe { (*self.owners.get(owner)).kind };
+        let mut kind = kind_at(&desk.ledger.kinds, number);
+        if kind.flags & ANONYMOUS == 0 {
+            return Some(());
+        }
+        if let names::Class::Named { name, .. } = desk.names.class(class) {
+            let name = self.text(desk.ledger, name)?;
+            let kinds = &mut desk.ledger.kinds;
+            self.by_kind.remove(number, kind_hash(&kind));
+            kind.name = name;
+            kind.flags &= !ANONYMOUS;
+            kind.address = 0;
+            set_kind(kinds, number, kind);
+            // If the name is taken, two kinds have the same text, and the report joins them.
+            if self
+                .by_kind
+                .find(kind_hash(&kind), |other| {
+                    same_kind(&kind_at(kinds, other), &kind)
+                })
+                .is_none()
+            {
+                self.by_kind
+                    .insert(number, |number| kind_hash(&kind_at(kinds, number)))?;
+            }
+        }
+        Some(())
+    }
+
+    /// The site of this place and kind.
+    pub fn site(&mut self, ledger: &mut Ledger, place: u32, kind: u32) -> Option<u32> {
+        let sites = &mut ledger.sites;
+        let hash = |place: u32, kind: u32| mix(u64::from(place) << 32, u64::from(kind));
+        if let Some(found) = self.by_site.find(hash(place, kind), |number| {
+            let site = site_at(sites, number);
+            site.place == place && site.kind == kind
+        }) {
+            return Some(found);
+        }
+        let mut owner = kind_at(&ledger.kinds, kind);
+        let fresh = Site {
+            place,
+            kind,
+            born: 0,
+            next_of_kind: owner.first_site,
+            reserved: 0,
+        };
+        let number = match self.free_site {
+            0 => store::append(sites, fresh)?,
+            free => {
+                self.free_site = site_at(sites, free).next_of_kind;
+                set_site(sites, free, fresh);
+                free
+            }
+        };
+        owner.first_site = number;
+        set_kind(&mut ledger.kinds, kind, owner);
+        self.by_site.insert(number, |number| {
+            let site = site_at(sites, number);
+            hash(site.place, site.kind)
+        })?;
+        Some(number)
+    }
+
+    /// An object of `site` turned out to be of `kind` (it was born hidden and shown later): its birth
+    /// is booked there instead. The new site.
+    pub fn rebook(&mut self, ledger: &mut Ledger, site: u32, kind: u32) -> Option<u32> {
+        let mut old = site_at(&ledger.sites, site);
+        let number = self.site(ledger, old.place, kind)?;
+        // Most of `old`'s births may still be in its entries: only the sum of both counts.
+        old.born = old.born.wrapping_sub(1);
+        old.next_of_kind = site_at(&ledger.sites, site).next_of_kind;
+        set_site(&mut ledger.sites, site, old);
+        let mut new = site_at(&ledger.sites, number);
+        new.born = new.born.wrapping_add(1);
+        set_site(&mut ledger.sites, number, new);
+        Some(number)
+    }
+
+    /// A class without a name is gone, and with it every instance: its rows are joined into one, so
+    /// that a program which makes classes all day does not fill the books.
+    pub(super) fn forget_anonymous(&mut self, ledger: &mut Ledger, kind: u32) -> Option<()> {
+        let name = self.text(ledger, names::DROPPED_CLASSES)?;
+        let dropped = self.kind(
+            ledger,
+            Kind {
+                name,
+                flags: 0,
+                first_site: 0,
+                reserved: 0,
+                address: 0,
+            },
+        )?;
+        let mut at = kind_at(&ledger.kinds, kind).first_site;
+        while at != 0 {
+            let site = site_at(&ledger.sites, at);
+            let number = self.site(ledger, site.place, dropped)?;
+            let mut joined = site_at(&ledger.sites, number);
+            joined.born = joined.born.wrapping_add(site.born);
+            set_site(&mut ledger.sites, number, joined);
+            self.by_site
+                .remove(at, mix(u64::from(site.place) << 32, u64::from(site.kind)));
+            // It keeps its place and kind for whoever reads the last census.
+            set_site(
+                &mut ledger.sites,
+                at,
+                Site {
+                    born: 0,
+                    next_of_kind: self.freed_sites,
+                    ..site
+                },
+            );
+            self.freed_sites = at;
+            at = site.next_of_kind;
+        }
+        let mut empty = kind_at(&ledger.kinds, kind);
+        empty.first_site = 0;
+        set_kind(&mut ledger.kinds, kind, empty);
+        Some(())
+    }
+
+    /// A class has been moved: if it has no name, its row is known by its address.
+    pub fn class_moved(&mut self, ledger: &mut Ledger, from: u64, to: u64) -> Option<()> {
+        let owner = self.owner(from)?;
+        // SAFETY: `owner` gives numbers of owners only; copied.
+        let number = unsafe { (*self.owners.get(owner)).kind };
+        let mut kind = kind_at(&ledger.kinds, number);
+        if kind.flags & ANONYMOUS != 0 && kind.address == from {
+            self.by_kind.remove(number, kind_hash(&kind));
+            kind.address = to;
+            set_kind(&mut ledger.kinds, number, kind);
+            let kinds = &ledger.kinds;
+            self.by_kind
+                .insert(number, |number| kind_hash(&kind_at(kinds, number)))?;
+        }
+        Some(())
+    }
+
+    /// A census begins: nobody reads the last one any more.
+    pub fn reuse_freed(&mut self, ledger: &mut Ledger) {
+        while self.freed_sites != 0 {
+            let at = self.freed_sites;
+            let mut site = site_at(&ledger.sites, at);
+            self.freed_sites = site.next_of_kind;
+            site.next_of_kind = self.free_site;
+            set_site(&mut ledger.sites, at, site);
+            self.free_site = at;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Objects that move: heap compaction.
+//!
+//! The VM calls a C type's `dcompact` for each object of that type while it puts references right. We
+//! keep one such object alive; at that moment every object that was moved has left a note of where it
+//! went (`T_MOVED`), on all of 2.7 to 3.4, and the numbers and addresses of our books follow.
+
+use super::agent::AGENT;
+use super::names::Type;
+use super::vmcalls::DataType;
+use crate::guard;
+use crate::shared::{CONTROL_PAGE, LEDGER};
+use core::sync::atomic::Ordering;
+use wire::State;
+
+/// Not null, or `dcompact` is not called.
+pub const MOVER_DATA: u64 = 1;
+
+/// The type of our object.
+pub static MOVER: DataType = DataType {
+    name: c"lancet".as_ptr().cast(),
+    functions: [0; 3],
+    compact: on_move,
+    reserved: 0,
+    parent: 0,
+    data: 0,
+    flags: 0,
+};
+
+/// Called by the VM while it puts references right: objects have been moved, and each left a note of
+/// where it went.
+unsafe extern "C" fn on_move(_data: u64) {
+    if CONTROL_PAGE.state.load(Ordering::Relaxed) != State::Open as u32 {
+        return;
+    }
+    // SAFETY: `follow_moves` owns nothing and calls nobody.
+    unsafe { guard::guarded(follow_moves, 0) };
+}
+
+extern "C" fn follow_moves(_: u64) -> u64 {
+    // SAFETY: a collection stops every Ruby thread.
+    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    let Some(reader) = agent.names.reader().copied() else {
+        return 0;
+    };
+    let Ok(pages) = reader.pages() else {
+        return 0;
+    };
+    for slot in pages
+        .flatten()
+        .flat_map(|page| reader.slots(page))
+        .flatten()
+    {
+        if Type::of(slot.flags) == Type::Moved
+            && let Ok(Some(to)) = reader.moved_to(slot.address)
+        {
+            if agent.slots.set(to, agent.slots.get(slot.address)).is_none() {
+                ledger.lost_memory += 1;
+            }
+            if agent.books.knows(slot.address) {
+                let _ = agent.books.class_moved(ledger, slot.address, to);
+            }
+            ledger.moved += 1;
+        }
+    }
+    agent.books.flush(ledger);
+    0
+}

@@ -1,0 +1,231 @@
+//! The VM's structures as text and numbers: crate `vm`'s Ruby reader over plain loads.
+//!
+//! Every address that reaches it is one the VM vouches for at this moment: code that is running, the
+//! class of an object that is being born or is alive. Texts are read into one buffer, so each must be
+//! used before the next is asked for.
+
+use crate::memory::direct::Direct;
+use core::fmt;
+use vm::Memory;
+use vm::ruby::{Facts, Frame, Frames, Ruby, Unsupported};
+pub use vm::ruby::{Imemo, Type, frames::trace_arg};
+
+/// Class numbers below this are no addresses: see [`class_key`].
+const FIRST_ADDRESS: u64 = 0x1000;
+const HIDDEN: u64 = 0x100;
+const INTERNAL_MODULE: u64 = 0x200;
+const IMEMO: u64 = 0x400;
+
+/// The row of objects whose class had no name and is gone.
+pub const DROPPED_CLASSES: &[u8] = b"#<Class> (gone)";
+
+/// Longest text that is kept; a longer one is cut.
+const LONGEST: usize = 1024;
+
+/// A class as a report calls it.
+pub enum Class<'a> {
+    /// Its name, or what stands for a type without class.
+    Named {
+        /// Text.
+        name: &'a [u8],
+        /// The VM's own.
+        internal: bool,
+    },
+    /// A class nobody named.
+    Anonymous {
+        /// Its address.
+        address: u64,
+    },
+}
+
+/// See the module's text.
+pub struct Names {
+    ruby: Option<Ruby<'static, Direct>>,
+    buffer: Buffer,
+}
+
+struct Buffer {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl fmt::Write for Buffer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = byte;
+                self.length += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn text(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or(b"")
+    }
+}
+
+impl Names {
+    /// Knows nothing yet.
+    pub const fn new() -> Self {
+        Names {
+            ruby: None,
+            buffer: Buffer {
+                bytes: [0; LONGEST],
+                length: 0,
+            },
+        }
+    }
+
+    /// Reads this VM from now on.
+    pub fn open(&mut self, facts: &[u64; wire::control_page::FACTS]) -> Result<(), Unsupported> {
+        let mut words = [0; Facts::WORDS];
+        for (word, given) in words.iter_mut().zip(facts) {
+            *word = *given;
+        }
+        self.ruby = Some(Ruby::new(&Direct, Facts::from_words(words))?);
+        Ok(())
+    }
+
+    /// The reader.
+    #[inline]
+    pub fn reader(&self) -> Option<&Ruby<'static, Direct>> {
+        self.ruby.as_ref()
+    }
+
+    /// The Ruby frames of a running execution context, innermost first.
+    #[inline]
+    pub fn frames(&self, ec: u64, cfp: u64) -> Option<Frames<'_, Direct>> {
+        self.ruby.as_ref()?.frames(ec, cfp).ok()
+    }
+
+    /// The Ruby frame that runs now: the nearest at or outside `cfp`.
+    #[inline]
+    pub fn frame(&self, ec: u64, cfp: u64) -> Option<Frame> {
+        self.ruby.as_ref()?.ruby_frame(ec, cfp).ok()?
+    }
+
+    /// The line of `pc` in `code`; 0 if the VM has none.
+    pub fn line(&self, code: u64, pc: u64) -> u32 {
+        self.ruby
+            .as_ref()
+            .and_then(|ruby| ruby.line(code, pc).ok())
+            .unwrap_or(0)
+    }
+
+    /// The path of a piece of code, as the VM's own tools give it.
+    pub fn path(&mut self, code: u64) -> &[u8] {
+        let text = self.ruby.as_ref().and_then(|ruby| ruby.path(code).ok());
+        self.copy(text)
+    }
+
+    /// The name of the method it belongs to.
+    pub fn method(&mut self, code: u64) -> &[u8] {
+        let text = self.ruby.as_ref().and_then(|ruby| ruby.label(code).ok());
+        self.copy(text)
+    }
+
+    fn copy(&mut self, text: Option<vm::ruby::Text>) -> &[u8] {
+        self.buffer.length = match (&self.ruby, text) {
+            (Some(ruby), Some(text)) => ruby
+                .copy(text, &mut self.buffer.bytes)
+                .map_or(0, |copied| copied.len),
+            _ => 0,
+        };
+        self.buffer.text()
+    }
+
+    /// What the class (or the number of a type without class) is called.
+    pub fn class(&mut self, class: u64) -> Class<'_> {
+        self.buffer.length = 0;
+        if class < FIRST_ADDRESS {
+            let name = type_name(class);
+            return Class::Named {
+                name: name.as_bytes(),
+                internal: true,
+            };
+        }
+        let Some(ruby) = &self.ruby else {
+            return UNREADABLE;
+        };
+        let Ok(Some(real)) = ruby.real_class(class) else {
+            return UNREADABLE;
+        };
+        match ruby.class_path(real) {
+            Ok(None) => Class::Anonymous { address: real },
+            Ok(Some(_)) => {
+                if ruby.write_class_name(real, &mut self.buffer).is_err() {
+                    return UNREADABLE;
+                }
+                Class::Named {
+                    name: self.buffer.text(),
+                    internal: false,
+                }
+            }
+            Err(_) => UNREADABLE,
+        }
+    }
+}
+
+impl Names {
+    /// Whether `class` is, or is made from, the class that the VM keeps at `place`.
+    pub fn descends(&self, class: u64, place: u64) -> bool {
+        let Some(ruby) = &self.ruby else {
+            return false;
+        };
+        if place == 0 || class < FIRST_ADDRESS {
+            return false;
+        }
+        let Ok(wanted) = Direct.u64(place) else {
+            return false;
+        };
+        let mut at = ruby.real_class(class).ok().flatten();
+        for _ in 0..DEEPEST_CLASS {
+            match at {
+                Some(class) if class == wanted => return true,
+                Some(class) => at = ruby.superclass(class).ok().flatten(),
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// No line of ancestors is longer, whatever it reads like.
+const DEEPEST_CLASS: u32 = 1000;
+
+const UNREADABLE: Class<'static> = Class::Named {
+    name: b"__unreadable__",
+    internal: true,
+};
+
+fn type_name(number: u64) -> &'static str {
+    if number & IMEMO != 0 {
+        Imemo::of(number << IMEMO_SHIFT).name()
+    } else {
+        Type::of(number).hidden_name()
+    }
+}
+
+/// Where an imemo's subtype starts in its flags (`FL_USHIFT`).
+const IMEMO_SHIFT: u32 = 12;
+
+/// What an object is booked under: its class, or a small number if it has none that may be followed.
+#[inline]
+pub fn class_key(flags: u64, class: u64) -> u64 {
+    match Type::of(flags) {
+        Type::Imemo => IMEMO | flags >> IMEMO_SHIFT & 0xf,
+        Type::None | Type::Iclass | Type::Node | Type::Zombie | Type::Moved | Type::Unknown => {
+            HIDDEN | flags & 0x1f
+        }
+        _ if class < FIRST_ADDRESS => HIDDEN | flags & 0x1f,
+        _ => class,
+    }
+}
+
+/// The number under which a class that the VM keeps to itself is booked.
+pub fn internal_module_key(flags: u64) -> u64 {
+    INTERNAL_MODULE | flags & 0x1f
+}

@@ -1,0 +1,95 @@
+//! Whether the command is still there, and how the agent leaves when it is not: in a command's death, in the child of a
+//! fork, before a Ractor, after a panic of its own.
+
+use super::agent::{AGENT, Agent, LOOK_EVERY};
+use super::census;
+use crate::memory::sys;
+use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
+use core::sync::atomic::Ordering;
+use wire::{ControlPage, Farewell, Ledger, State};
+
+impl Agent {
+    /// Takes the hook out and gives all memory back. The VM's lock is held.
+    pub fn leave(&mut self, ledger: &mut Ledger) {
+        if let Some(hook) = self.hook.take() {
+            // SAFETY: the VM's lock is held; whoever set the hook noted it here, and the mover with it.
+            unsafe {
+                self.vm.remove_hook(hook);
+                if self.mover != 0 {
+                    self.vm.let_go(&raw mut self.mover);
+                }
+            }
+            self.mover = 0;
+        }
+        self.forget(ledger);
+    }
+
+    /// Gives all memory back.
+    pub fn forget(&mut self, ledger: &mut Ledger) {
+        self.slots.free();
+        (ledger.slot_roots, ledger.page_shift) = (0, 0);
+        self.books.free(ledger);
+        census::free(ledger);
+    }
+
+    /// Every so many births: is the command still there, and is there a reason to leave?
+    #[cold]
+    #[inline(never)]
+    pub fn look_round(&mut self, control_page: &ControlPage, ledger: &mut Ledger) {
+        if self.farewell.is_none() && self.look(control_page) {
+            self.farewell = Some(Farewell::Alone);
+        }
+        if let Some(why) = self.farewell {
+            control_page.deserted.store(why as u32, Ordering::Relaxed);
+            control_page.hooked.store(0, Ordering::Relaxed);
+            control_page
+                .state
+                .store(State::Quiet as u32, Ordering::Relaxed);
+            self.leave(ledger);
+        }
+    }
+
+    /// Notes the command's heartbeat; whether it has been still for too long. A machine that was asleep looks
+    /// the same at first, so the command has a quarter of the time more after that.
+    pub fn look(&mut self, control_page: &ControlPage) -> bool {
+        self.until_look = LOOK_EVERY;
+        let beat = control_page.heartbeat.load(Ordering::Relaxed);
+        let now = sys::ticks();
+        if beat != self.heartbeat || self.heartbeat_seen == 0 {
+            (self.heartbeat, self.heartbeat_seen) = (beat, now);
+            self.doubted = false;
+        }
+        let late = now.wrapping_sub(self.heartbeat_seen) > self.config.heartbeat_ticks;
+        if late && !self.doubted {
+            self.doubted = true;
+            self.heartbeat_seen = now.wrapping_sub(self.config.heartbeat_ticks / 4 * 3);
+            return false;
+        }
+        late
+    }
+}
+
+/// The hook runs although the control page is blank: a fork made this process, and wiped the page.
+#[cold]
+pub fn stranger() {
+    // SAFETY: a forked child has one thread, which holds the VM's lock.
+    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    let control_page = &CONTROL_PAGE;
+    if agent.hook.is_none() {
+        return;
+    }
+    // Read anew: a command that cannot reach the VM's lock clears it before it clears the state.
+    // SAFETY: written by the command as one aligned word.
+    if unsafe { (&raw const CONFIG.follow).read_volatile() } != 0 {
+        agent.heartbeat_seen = 0;
+        agent.look(control_page);
+        control_page.forked.store(1, Ordering::Relaxed);
+        control_page.hooked.store(1, Ordering::Relaxed);
+        control_page
+            .state
+            .store(State::Open as u32, Ordering::Release);
+    } else {
+        agent.leave(ledger);
+        control_page.hooked.store(0, Ordering::Relaxed);
+    }
+}

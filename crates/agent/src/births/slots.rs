@@ -1,0 +1,224 @@
+//! The number of a site for every slot of the VM's heap.
+//!
+//! `wire::slots` tells how an object's address leads to its number, and what a table's step is.
+//!
+//! A number is overwritten at each birth and never cleared: for a slot without a living object it
+//! means nothing, and only living ones are ever asked.
+
+use crate::memory::store::List;
+use crate::memory::sys;
+use wire::SlotPath;
+use wire::slots::{GREATEST_STEP, ROOTS, Table, pages_per_root};
+
+/// Tables are cut from pieces this long; any table of the largest page fits.
+const CHUNK: u64 = 1 << 20;
+const LARGEST_PAGE_SHIFT: u32 = 20;
+
+/// See the module's text.
+pub struct Slots {
+    /// Tables of the pages' tables, one for each GiB of addresses.
+    roots: List<u64>,
+    page_shift: u32,
+    /// Where a page has slots of several sizes, the largest has this step.
+    greatest_step: u32,
+    chunk: u64,
+    chunk_left: u64,
+    chunks: List<u64>,
+    /// Tables given up, by step; the first word of each is the next one's address.
+    unused: [u64; GREATEST_STEP as usize + 1],
+}
+
+impl Slots {
+    /// No page.
+    pub const fn new() -> Self {
+        Slots {
+            roots: List::new(),
+            page_shift: 16,
+            greatest_step: 0,
+            chunk: 0,
+            chunk_left: 0,
+            chunks: List::new(),
+            unused: [0; GREATEST_STEP as usize + 1],
+        }
+    }
+
+    /// Makes ready for heap pages of 2 to the power of `page_shift` bytes with slots of `sizes` sizes, each
+    /// twice as large as the one before.
+    pub fn open(&mut self, page_shift: u32, sizes: u32) -> Option<()> {
+        self.page_shift = page_shift.clamp(12, LARGEST_PAGE_SHIFT);
+        self.greatest_step = sizes.saturating_sub(1).min(GREATEST_STEP);
+        self.roots.resize(ROOTS)
+    }
+
+    /// Where the table of roots is.
+    pub fn address(&self) -> u64 {
+        self.roots.address()
+    }
+
+    /// A heap page has 2 to this power bytes.
+    pub fn page_shift(&self) -> u32 {
+        self.page_shift
+    }
+
+    /// The table of the page on this path.
+    #[inline(always)]
+    fn table(&self, path: SlotPath) -> Table {
+        if path.root >= self.roots.len() {
+            return Table::NONE;
+        }
+        // SAFETY: checked against the length.
+        let tables = unsafe { *self.roots.get(path.root) } as *const u64;
+        if tables.is_null() {
+            return Table::NONE;
+        }
+        // SAFETY: a root has a table for each of its pages, and a path's is one of them.
+        Table::from_word(unsafe { *tables.add(path.page as usize) })
+    }
+
+    /// The number at the slot of the object at `address`; 0 if there is none.
+    #[inline]
+    pub fn get(&self, address: u64) -> u32 {
+        let path = SlotPath::of(address, self.page_shift);
+        let table = self.table(path);
+        match table.index(path.grain) {
+            // SAFETY: a grain is less than those of a page, and a table has `Table::numbers`.
+            Some(index) if table != Table::NONE => unsafe {
+                *(table.address() as *const u32).add(index as usize)
+            },
+            _ => 0,
+        }
+    }
+
+    /// Sets it. `None` if there is no memory for the page's table.
+    #[inline(always)]
+    pub fn set(&mut self, address: u64, id: u32) -> Option<()> {
+        let path = SlotPath::of(address, self.page_shift);
+        let table = self.table(path);
+        match table.index(path.grain) {
+            Some(index) if table != Table::NONE => {
+                // SAFETY: as in `get`.
+                unsafe { *(table.address() as *mut u32).add(index as usize) = id };
+                Some(())
+            }
+            _ => self.set_in_new_table(path, id),
+        }
+    }
+
+    /// The page has no table, or one whose step is too great for this grain.
+    #[cold]
+    #[inline(never)]
+    fn set_in_new_table(&mut self, path: SlotPath, id: u32) -> Option<()> {
+        let old = self.table(path);
+        let most = match old {
+            Table::NONE => self.greatest_step,
+            old => old.step(),
+        };
+        // Grain 0 is divided by all.
+        let step = path.grain.trailing_zeros().min(most);
+        let place = self.place(path)?;
+        let new = Table::new(self.take(step)?, step);
+        let numbers = new.address() as *mut u32;
+        if old != Table::NONE {
+            for index in 0..Table::numbers(old.step(), self.page_shift) {
+                // SAFETY: a table has that many numbers, and the new one has a place for each grain of the
+                // old, because its step is smaller.
+                unsafe {
+                    let number = *(old.address() as *const u32).add(index as usize);
+                    *numbers.add((index << (old.step() - step)) as usize) = number;
+                }
+            }
+        }
+        let index = new.index(path.grain)?;
+        // SAFETY: as in `get`; `place` is the root's word for this page.
+        unsafe {
+            *numbers.add(index as usize) = id;
+            *place = new.word();
+        }
+        if old != Table::NONE {
+            self.give_up(old);
+        }
+        Some(())
+    }
+
+    /// Where the table of the page on this path is noted.
+    fn place(&mut self, path: SlotPath) -> Option<*mut u64> {
+        if path.root >= self.roots.len() {
+            return None;
+        }
+        // SAFETY: checked against the length; nothing else refers to it.
+        let root = unsafe { &mut *self.roots.get(path.root) };
+        if *root == 0 {
+            *root = sys::map(self.root_bytes())?;
+        }
+        Some((*root as *mut u64).wrapping_add(path.page as usize))
+    }
+
+    /// Zeroed room for a table of this step.
+    fn take(&mut self, step: u32) -> Option<u64> {
+        let bytes = self.table_bytes(step);
+        let unused = self.unused.get_mut(step as usize)?;
+        if *unused != 0 {
+            let table = *unused as *mut u8;
+            // SAFETY: a table that was given up is ours, has this size, and begins with the next one's
+            // address.
+            unsafe {
+                *unused = *(table as *const u64);
+                table.write_bytes(0, bytes as usize);
+            }
+            return Some(table as u64);
+        }
+        if self.chunk_left < bytes {
+            let chunk = sys::map(CHUNK)?;
+            if self.chunks.push(chunk).is_none() {
+                // SAFETY: just mapped, and nobody knows it.
+                unsafe { sys::unmap(chunk, CHUNK) };
+                return None;
+            }
+            (self.chunk, self.chunk_left) = (chunk, CHUNK);
+        }
+        let table = self.chunk;
+        self.chunk += bytes;
+        self.chunk_left -= bytes;
+        Some(table)
+    }
+
+    fn give_up(&mut self, table: Table) {
+        if let Some(unused) = self.unused.get_mut(table.step() as usize) {
+            // SAFETY: no page has this table any more, and it is larger than a word.
+            unsafe { *(table.address() as *mut u64) = *unused };
+            *unused = table.address();
+        }
+    }
+
+    fn table_bytes(&self, step: u32) -> u64 {
+        (u64::from(Table::numbers(step, self.page_shift)) * 4).next_multiple_of(8)
+    }
+
+    fn root_bytes(&self) -> u64 {
+        u64::from(pages_per_root(self.page_shift)) * 8
+    }
+
+    /// Gives all memory back.
+    pub fn free(&mut self) {
+        for root in 0..self.roots.len() {
+            // SAFETY: within the length.
+            let tables = unsafe { *self.roots.get(root) };
+            if tables != 0 {
+                // SAFETY: the tables are ours and their root is forgotten below.
+                unsafe { sys::unmap(tables, self.root_bytes()) };
+            }
+        }
+        for index in 0..self.chunks.len() {
+            // SAFETY: within the length; the chunk is ours and forgotten below.
+            unsafe { sys::unmap(*self.chunks.get(index), CHUNK) };
+        }
+        self.roots.free();
+        self.chunks.free();
+        *self = Self::new();
+    }
+
+    /// Bytes mapped, of which only touched pages take memory.
+    pub fn mapped(&self) -> u64 {
+        self.roots.mapped() + self.chunks.mapped() + u64::from(self.chunks.len()) * CHUNK
+    }
+}

@@ -1,0 +1,181 @@
+//! The VM's functions, called by address.
+//!
+//! Prototypes: Ruby's `include/ruby/debug.h` (event hooks, postponed jobs), `internal/gc.h`,
+//! `include/ruby/internal/core/rtypeddata.h`, alike from 2.7 to 3.4. All but
+//! `rb_postponed_job_register_one` and `rb_thread_call_with_gvl` are called with the VM's lock held.
+
+use core::mem::transmute;
+use wire::ruby::Functions;
+
+/// `RUBY_INTERNAL_EVENT_NEWOBJ`, an object is born.
+pub const NEWOBJ: u32 = 0x10_0000;
+/// `RUBY_INTERNAL_EVENT_GC_START`, before anything is marked.
+const GC_START: u32 = 0x40_0000;
+/// `RUBY_INTERNAL_EVENT_GC_START`, `_END_MARK`, `_ENTER`, `_EXIT`: marking begins and ends; the collector begins and
+/// ends a step.
+pub mod collector {
+    pub const START: u32 = super::GC_START;
+    pub const END_MARK: u32 = 0x80_0000;
+    pub const ENTER: u32 = 0x200_0000;
+    pub const EXIT: u32 = 0x400_0000;
+}
+/// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG`.
+const SAFE_RAW: u32 = 0x01 | 0x04;
+
+/// `rb_event_hook_func_t` with a raw argument.
+pub type Hook = unsafe extern "C" fn(data: u64, trace_arg: u64);
+/// `rb_postponed_job_func_t`.
+pub type Job = unsafe extern "C" fn(data: u64);
+/// What `rb_thread_call_with_gvl` calls.
+pub type Locked = unsafe extern "C" fn(data: u64) -> u64;
+/// The callback of `rb_objspace_each_objects`: a page's slots from `start` to `end`.
+pub type EachPage = unsafe extern "C" fn(start: u64, end: u64, stride: u64, data: u64) -> i32;
+
+/// `struct rb_data_type_struct`.
+#[repr(C)]
+pub struct DataType {
+    /// Name.
+    pub name: *const u8,
+    /// Mark, free, size.
+    pub functions: [u64; 3],
+    /// `dcompact`: called while references are put right after objects were moved.
+    pub compact: unsafe extern "C" fn(data: u64),
+    /// Must be 0.
+    pub reserved: u64,
+    /// No parent.
+    pub parent: u64,
+    /// The user's own word.
+    pub data: u64,
+    /// `RUBY_TYPED_*`.
+    pub flags: u64,
+}
+
+// SAFETY: never changed; `name` points to a constant.
+unsafe impl Sync for DataType {}
+
+/// Declares methods of [`Vm`] that call the function of that name at its address.
+macro_rules! calls {
+    ($( $(#[$doc:meta])* fn $name:ident as $as:ident($($argument:ident: $type:ty),*) -> $result:ty; )*) => {
+        impl Vm {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Safety
+                /// The module's text: the VM's lock, and arguments as the VM wants them.
+                pub unsafe fn $as(&self $(, $argument: $type)*) -> $result {
+                    // SAFETY: the address is that function's, and the prototype is the VM's.
+                    unsafe {
+                        let function: unsafe extern "C" fn($($type),*) -> $result = transmute(self.0.$name);
+                        function($($argument),*)
+                    }
+                }
+            )*
+        }
+    };
+}
+
+/// See the module's text.
+#[derive(Clone, Copy)]
+pub struct Vm(pub Functions);
+
+impl Vm {
+    /// No address is known yet.
+    pub const NONE: Vm = Vm(Functions::NONE);
+}
+
+calls! {
+    /// Has `job(data)` run at the next safe point. From anywhere, like a signal handler.
+    fn rb_postponed_job_register_one as register_job(flags: u32, job: Job, data: u64) -> i32;
+    fn rb_add_event_hook2 as add_hook2(hook: Hook, events: u32, data: u64, flags: u32) -> ();
+    /// Takes all hooks with this function out.
+    fn rb_remove_event_hook as remove_hook(hook: Hook) -> i32;
+    /// Finishes sweeping, then calls `each` for every page of the heap.
+    fn rb_objspace_each_objects as each_objects(each: EachPage, data: u64) -> ();
+    /// The bytes an object uses in all. For an object of a C type this calls that type's own function,
+    /// which may raise: see [`Vm::memsize_guarded`].
+    fn rb_obj_memsize_of as memsize(object: u64) -> u64;
+    /// Calls `function(data)`; `state` is not 0 if it raised or threw.
+    fn rb_protect as protect(function: u64, data: u64, state: *mut i32) -> u64;
+    /// `$!`.
+    fn rb_errinfo as error() -> u64;
+    fn rb_set_errinfo as set_error(error: u64) -> ();
+    /// Runs a line of Ruby; `state` is not 0 if it raised or threw.
+    fn rb_eval_string_protect as run(code: *const u8, state: *mut i32) -> u64;
+    /// One figure of `GC.stat`, by its symbol. Allocates nothing.
+    fn rb_gc_stat as figure(symbol: u64) -> u64;
+    /// A full collection, unless the guest has disabled it.
+    fn rb_gc_start as collect() -> u64;
+    /// Collections so far.
+    fn rb_gc_count as collections() -> u64;
+    /// A new object of a C type; class 0 hides it.
+    fn rb_data_typed_object_wrap as wrap(class: u64, data: u64, of: *const DataType) -> u64;
+    /// Keeps the object at `place` alive and in place.
+    fn rb_gc_register_address as keep(place: *mut u64) -> ();
+    /// No longer.
+    fn rb_gc_unregister_address as let_go(place: *mut u64) -> ();
+    /// Has `function(data)` run when the program has ended, before the VM is torn down.
+    fn rb_set_end_proc as at_end(function: Job, data: u64) -> ();
+    /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block; the one
+    /// of these that is called without it.
+    fn rb_thread_call_with_gvl as with_lock(function: Locked, data: u64) -> u64;
+}
+
+impl Vm {
+    /// The bytes an object of a C type uses in all; `None` if its own size function raised, which leaves
+    /// nothing behind.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn memsize_guarded(&self, object: u64) -> Option<u64> {
+        let mut state = 0;
+        // SAFETY: the caller's. A raise unwinds to `rb_protect`, past frames of the VM and the extension
+        // only: what is called is the VM's function itself, whose signature is that of a protected one.
+        let bytes = unsafe {
+            let error = self.error();
+            let bytes = self.protect(self.0.rb_obj_memsize_of, object, &raw mut state);
+            if state != 0 {
+                self.set_error(error);
+            }
+            bytes
+        };
+        (state == 0).then_some(bytes)
+    }
+
+    /// Calls `hook` at every birth and before every collection.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn add_hook(&self, hook: Hook) {
+        // The hook's data is a VALUE that the collector marks: 0, an immediate one in every version.
+        // SAFETY: the caller's.
+        unsafe { self.add_hook2(hook, NEWOBJ | GC_START, 0, SAFE_RAW) };
+    }
+
+    /// Calls `hook` at every step of the collector.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn add_collector_hook(&self, hook: Hook) {
+        use collector::{END_MARK, ENTER, EXIT, START};
+        // SAFETY: the caller's.
+        unsafe { self.add_hook2(hook, START | END_MARK | ENTER | EXIT, 0, SAFE_RAW) };
+    }
+
+    /// What a line of Ruby, which ends with a zero, evaluates to; `None` if it raised, which leaves nothing behind.
+    ///
+    /// # Safety
+    /// As for the others.
+    pub unsafe fn evaluate(&self, code: &[u8]) -> Option<u64> {
+        debug_assert_eq!(code.last(), Some(&0));
+        let mut state = 0;
+        // SAFETY: the caller's; `code` is a C string.
+        unsafe {
+            let error = self.error();
+            let value = self.run(code.as_ptr(), &raw mut state);
+            if state != 0 {
+                self.set_error(error);
+            }
+            (state == 0).then_some(value)
+        }
+    }
+}

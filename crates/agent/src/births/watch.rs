@@ -1,0 +1,72 @@
+//! Births are watched: the hook in the VM, and what it is called for.
+
+use super::agent::{AGENT, Agent, NEWBORNS, NOBODY};
+use super::census;
+use super::moves::{MOVER, MOVER_DATA};
+use super::presence::stranger;
+use super::vmcalls::NEWOBJ;
+use crate::shared::{CONTROL_PAGE, LEDGER};
+use core::sync::atomic::Ordering;
+use wire::{ControlPage, Ledger, Reply, State};
+
+impl Agent {
+    /// Sets the hook. The VM's lock is held.
+    pub fn watch(&mut self, control_page: &ControlPage, ledger: &mut Ledger) -> Reply {
+        let Some(reader) = self.names.reader() else {
+            return Reply::Refused;
+        };
+        let heap = &reader.layout().heap;
+        let page_shift = heap.align.trailing_zeros();
+        let sizes = heap.pools.as_ref().map_or(1, |pools| pools.count);
+        if self.slots.open(page_shift, sizes as u32).is_none() || self.books.open(ledger).is_none()
+        {
+            self.forget(ledger);
+            return Reply::NoMemory;
+        }
+        ledger.slot_roots = self.slots.address();
+        ledger.page_shift = u64::from(self.slots.page_shift());
+        self.farewell = None;
+        self.newborns = [NOBODY; NEWBORNS];
+        self.heartbeat_seen = 0;
+        self.look(control_page);
+        // SAFETY: the VM's lock is held; the type and the place live as long as the agent's image,
+        // which is never unmapped.
+        unsafe {
+            self.mover = self.vm.wrap(0, MOVER_DATA, &raw const MOVER);
+            self.vm.keep(&raw mut self.mover);
+            self.vm.add_hook(on_event);
+        }
+        self.hook = Some(on_event);
+        if self.config.census_at_end != 0 && !self.ends {
+            self.ends = true;
+            // SAFETY: the VM's lock is held.
+            unsafe { self.vm.at_end(census::at_end, 0) };
+        }
+        Reply::Done
+    }
+}
+
+/// Called by the VM at every birth and before every collection, with its lock held.
+unsafe extern "C" fn on_event(_data: u64, arg: u64) {
+    let control_page = &CONTROL_PAGE;
+    if control_page.state.load(Ordering::Relaxed) != State::Open as u32 {
+        return stranger();
+    }
+    // SAFETY: the VM's lock admits one thread at a time, and no second ractor starts while the hook is in
+    // (`Farewell::Ractor`).
+    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    // SAFETY: the event is the first word of the VM's record.
+    if unsafe { *(arg as *const u32) } != NEWOBJ {
+        agent.settle(ledger, NEWBORNS);
+    } else if agent.busy {
+        ledger.unbooked += 1;
+    } else {
+        if agent.birth(ledger, arg).is_none() {
+            ledger.lost_memory += 1;
+        }
+        agent.until_look -= 1;
+        if agent.until_look == 0 {
+            agent.look_round(control_page, ledger);
+        }
+    }
+}

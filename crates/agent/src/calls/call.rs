@@ -1,0 +1,220 @@
+//! A hooked function is called, and returns. What the routine calls, on every call: what is done here is what a call
+//! costs.
+
+use super::finish::{self, Ended};
+use super::hooked::{Hooked, Outcome, wanted};
+use super::record::exchange;
+use super::{
+    counts, events, loader, notices, own, pulse, ring, scripted, selection, session, ticket,
+};
+use crate::memory::sys;
+use crate::shared::CONTROL_PAGE;
+use core::sync::atomic::{AtomicU64, Ordering};
+use routine::frame::flags::ENTRY_ONLY;
+use routine::{Frame, Results};
+use wire::calls::ticket::{COUNTED, ROW_AT};
+use wire::calls::{Hook, Ring, want};
+
+/// A function is called. Not 0 = its return is wanted too, and the routine calls [`leave`].
+///
+/// # Safety
+/// Called by the routine, with the frame it made.
+pub unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
+    // SAFETY: the frame is the routine's; its descriptor is the first part of a hook, which is never freed.
+    let (frame, hook) = unsafe {
+        let hook = (*frame).descriptor.cast::<Hook>();
+        (&mut *frame, &*hook)
+    };
+    let wanted = wanted(hook);
+    if wanted == 0 {
+        return 0;
+    }
+    if wanted & want::OWN != 0 {
+        return enter_own(hook, wanted, frame);
+    }
+    enter_wanted(hook, wanted, frame)
+}
+
+/// Into a function that is hooked for ourselves, and perhaps for the user too.
+#[cold]
+#[inline(never)]
+fn enter_own(hook: &Hook, wanted: u64, frame: &mut Frame) -> u64 {
+    own::before(wanted);
+    frame.ticket = ticket::of_session(session::number());
+    let user = match wanted & want::EVENTS {
+        0 => 0,
+        _ => enter_wanted(hook, wanted, frame),
+    };
+    user | own::at_call(wanted, frame)
+}
+
+#[inline]
+fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame) -> u64 {
+    if !selection::is_called_from_wanted(hook, frame) {
+        return 0;
+    }
+    let (mut number, mut kept) = (hook.number, 0);
+    if wanted & want::SCRIPTED != 0 {
+        match scripted::called(hook, frame) {
+            Some(called) => (number, kept) = called,
+            None => return 0,
+        }
+    }
+    let call = Hooked::new(hook, wanted, frame);
+    let Some((ring, lines)) = selection::at_call(call) else {
+        return 0;
+    };
+    if wanted & (want::COUNT | want::HELD) == want::COUNT {
+        let now = sys::ticks();
+        pulse::look(now);
+        if hook.flags & ENTRY_ONLY != 0 {
+            counts::add(ring, number as u32, lines, 0);
+            return 0;
+        }
+        // That look may have closed the gate.
+        let session = session::number();
+        if session == 0 {
+            return 0;
+        }
+        let Some(row) = counts::row(ring, number as u32, lines) else {
+            return 0;
+        };
+        // The frame says first that the call is counted: a command that stops the thread in between finds it open.
+        frame.ticket = ticket::counted(session, lines, ring, row, now);
+        counts::begun(ring, row);
+        return wanted & want::COUNT;
+    }
+    let ticket = ticket::pack(session::number(), lines, kept, ring);
+    let told = wanted & (want::ENTRY | want::HELD) != want::ENTRY
+        || events::call(ring, call, events::which(number, lines), sys::ticks());
+    let now = if told {
+        let now = sys::ticks();
+        pulse::look(now);
+        now
+    } else {
+        ticket::UNTOLD
+    };
+    frame.ticket = [ticket[0], ticket[1], now];
+    wanted & (want::RETURN | want::COUNT)
+}
+
+/// It has returned.
+///
+/// # Safety
+/// Called by the routine, with the frame that [`enter`] was given.
+pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
+    let now = sys::ticks();
+    // SAFETY: as in `enter`; the third word of the ticket is aligned.
+    let (open, frame, results, hook) = unsafe {
+        let open = AtomicU64::from_ptr(&raw mut (*frame).ticket[2]);
+        let frame = &*frame;
+        (open, frame, &*results, &*frame.descriptor.cast::<Hook>())
+    };
+    let counted = open.load(Ordering::Relaxed) & COUNTED != 0;
+    if counted {
+        count_return(open, hook, frame, now);
+    }
+    let session = ticket::session(frame.ticket);
+    let (ring, lines) = ticket::ring_and_lines(frame.ticket);
+    let wanted = wanted(hook);
+    if wanted & want::NOTICES != 0 {
+        notices::at_return((wanted, hook.place), session, results.rax);
+    }
+    // Of a session before this one, or recorded by a fork's parent.
+    if session != session::number() {
+        return;
+    }
+    if wanted & want::DEFINES != 0 {
+        loader::wait();
+    }
+    // No event of it was wanted.
+    if ring == 0 || counted {
+        return;
+    }
+    let number = match wanted & want::SCRIPTED {
+        0 => hook.number,
+        _ => scripted::number(hook, frame).unwrap_or(hook.number),
+    };
+    // SAFETY: `enter` put it there, and rings are never unmapped.
+    let ring = unsafe { &*(ring as *const Ring) };
+    let Some((ring, lines)) = of_this_thread(ring, lines) else {
+        return;
+    };
+    if frame.ticket[2] == ticket::UNTOLD {
+        if wanted & want::RETURN != 0 {
+            events::lose_return(ring);
+        }
+        return;
+    }
+    finish::finish(Ended {
+        call: Hooked::new(hook, wanted, frame),
+        ring,
+        number,
+        lines,
+        outcome: Outcome {
+            results,
+            kept: ticket::kept(frame.ticket),
+        },
+        began: frame.ticket[2],
+        now,
+    });
+}
+
+/// A call that was counted when it began has returned. Also when the gate is closed by now: the command counts those as
+/// open whose frames it finds in the stop in which it leaves, and clears [`COUNTED`] there.
+#[inline]
+fn count_return(open: &AtomicU64, hook: &Hook, frame: &Frame, now: u64) {
+    let ticket = frame.ticket;
+    let session = ticket::session(ticket);
+    let (ring, _) = ticket::ring_and_lines(ticket);
+    let row = ticket[1] >> ROW_AT;
+    // SAFETY: `enter` put it there, and rings are never unmapped.
+    let ring = unsafe { &*(ring as *const Ring) };
+    if ring.session.load(Ordering::Relaxed) != session
+        // A fork's child that nobody follows: its control page was wiped, and the table may be its parent's.
+        || session::number() != session && CONTROL_PAGE.heartbeat.load(Ordering::Relaxed) == 0
+        || !exchange(open, ticket[2], ticket[2] & !COUNTED)
+    {
+        return;
+    }
+    let took = now.wrapping_sub(ticket[2] & !COUNTED);
+    let here = ring.thread.load(Ordering::Relaxed) == super::thread::thread();
+    if here && ticket::began_here(ticket) {
+        counts::returned(ring, row, took);
+    } else {
+        count_elsewhere(ring, hook, frame, took);
+    }
+}
+
+/// The same where the call began on another thread, because its coroutine was moved, or in the parent of a fork.
+#[cold]
+#[inline(never)]
+fn count_elsewhere(began: &Ring, hook: &Hook, frame: &Frame, took: u64) {
+    let number = match wanted(hook) & want::SCRIPTED {
+        0 => hook.number,
+        _ => scripted::number(hook, frame).unwrap_or(hook.number),
+    };
+    let Some(ring) = ring::mine() else {
+        return;
+    };
+    let here = core::ptr::eq(began, ring);
+    if ticket::began_here(frame.ticket) && !here {
+        counts::moved(began, frame.ticket[1] >> ROW_AT);
+    }
+    let lines = if here {
+        (frame.ticket[0] >> 32) as u32 & ticket::LINE
+    } else {
+        0
+    };
+    counts::add(ring, number as u32, wire::calls::lines(lines, 0), took);
+}
+
+/// The ring of the thread that runs here and the lines of the call there: a frame that another thread finishes (a
+/// coroutine that was moved) has its lines in the first one's ring.
+#[inline]
+fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32)> {
+    if ring.thread.load(Ordering::Relaxed) == super::thread::thread() {
+        return Some((ring, lines));
+    }
+    Some((ring::mine()?, 0))
+}

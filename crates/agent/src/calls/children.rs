@@ -1,0 +1,82 @@
+//! Children of fork: what the parent records of one, and how one waits until the command follows it.
+
+use super::record::Record;
+use super::session::calls;
+use super::thread::thread;
+use super::wait::Wait;
+use super::{pool, ring};
+use crate::memory::sys;
+use crate::shared::CONTROL_PAGE;
+use core::sync::atomic::Ordering;
+use wire::calls::{MOVED, Ring, kind};
+
+/// The child has a copy of the calls that are open here: where, is told in the ring.
+pub fn record_fork(child: u64) {
+    let Some(ring) = ring::mine() else {
+        return;
+    };
+    if let Some(record) = Record::begin(ring, kind::FORK, 2) {
+        record.word(0, child);
+        record.word(1, sys::ticks());
+        record.end();
+    }
+}
+
+/// In a child: until the command has opened it.
+pub fn until_followed(session: u32) {
+    if !leave_pool(session) {
+        calls().late.store(1, Ordering::Relaxed);
+        return;
+    }
+    calls()
+        .apart
+        .store(sys::process_id().into(), Ordering::Release);
+    let mut wait = Wait::new(calls().child_patience);
+    while CONTROL_PAGE.calls.load(Ordering::Acquire) == 0 {
+        // The command cannot follow it, and says so.
+        let refused = calls().refused.load(Ordering::Relaxed) != 0;
+        if refused || !wait.goes_on() {
+            calls().late.store(1, Ordering::Relaxed);
+            return;
+        }
+    }
+    // The same thread pointer, another thread: says so.
+    ring::mine();
+}
+
+/// In a child of fork, in which nothing else runs and no hook speaks: memory of its own in the place of the pool. The
+/// ring of this thread begins anew where it was, because open calls name it; its lines are told again, by other
+/// numbers than their parent's. Whether it could be.
+fn leave_pool(session: u32) -> bool {
+    let pool = &calls().pool;
+    if pool.at == 0 {
+        return true;
+    }
+    let thread = thread();
+    let mut mine = None;
+    for entry in &calls().rings {
+        let known = entry.load(Ordering::Relaxed);
+        if known <= MOVED || !pool::holds(known) {
+            continue;
+        }
+        // SAFETY: rings are never unmapped.
+        let ring = unsafe { &*(known as *const Ring) };
+        match ring.thread.load(Ordering::Relaxed) == thread {
+            true => mine = Some((known, ring.last_place.load(Ordering::Relaxed))),
+            // Its thread is not here.
+            false => entry.store(MOVED, Ordering::Relaxed),
+        }
+    }
+    let used = pool.used.load(Ordering::Relaxed).min(pool.slots) * pool.slot;
+    let rest = pool.slots * pool.slot - used;
+    // SAFETY: the mapping is ours; of what it held, what is needed was read.
+    let mapped = unsafe {
+        (used == 0 || sys::map_over(pool.at, used, sys::READ_WRITE))
+            && (rest == 0 || sys::map_over(pool.at + used, rest, 0))
+    };
+    if let (true, Some((at, last_place))) = (mapped, mine) {
+        // SAFETY: a slot of zeros.
+        unsafe { ring::write(at, session, thread, last_place) };
+    }
+    mapped
+}

@@ -1,0 +1,59 @@
+//! What is done with a call that has returned: counted, or recorded.
+
+use super::hooked::{Hooked, Outcome};
+use super::{counts, events, places, selection};
+use wire::calls::{Ring, want};
+
+/// A call that has returned.
+pub struct Ended<'a> {
+    pub call: Hooked<'a>,
+    pub ring: &'a Ring,
+    /// The number of the function for the reader.
+    pub number: u64,
+    /// `wire::calls::lines`.
+    pub lines: u32,
+    pub outcome: Outcome<'a>,
+    /// Time-stamp counter at the call and at the return.
+    pub began: u64,
+    pub now: u64,
+}
+
+/// Records or counts the return; if the call was held until now, the call first.
+#[inline(always)]
+pub fn finish(ended: Ended) {
+    let Ended {
+        call,
+        ring,
+        number,
+        lines,
+        outcome,
+        ..
+    } = ended;
+    let took = ended.now.wrapping_sub(ended.began);
+    if call.wants(want::HELD) {
+        let meets = || {
+            let bits = if call.wants(want::ASKS_LINE) {
+                places::current(ring).1
+            } else {
+                0
+            };
+            selection::at_return(call, outcome, took, bits)
+        };
+        if took < call.hook.least_ticks || !meets() {
+            return;
+        }
+        if !call.wants(want::COUNT)
+            && !events::call(ring, call, events::which(number, lines), ended.began)
+        {
+            if call.wants(want::RETURN) {
+                events::lose_return(ring);
+            }
+            return;
+        }
+    }
+    if call.wants(want::COUNT) {
+        counts::add(ring, number as u32, lines, took);
+    } else if call.wants(want::RETURN) {
+        events::returned(ring, call, outcome, number, ended.now);
+    }
+}

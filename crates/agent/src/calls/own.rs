@@ -1,0 +1,23 @@
+//! What is hooked for ourselves: the loader's changes, functions that define functions of a script, and what is said by
+//! notices.
+
+use super::{loader, notices};
+use routine::Frame;
+use wire::calls::want;
+
+/// Before anything is recorded of the call.
+pub fn before(wanted: u64) {
+    if wanted & want::LOADER != 0 {
+        loader::changed();
+    }
+}
+
+/// When what is wanted of the call was recorded. Not 0 = its return is wanted.
+pub fn at_call(wanted: u64, frame: &Frame) -> u64 {
+    let defines = if wanted & want::DEFINES != 0 {
+        want::RETURN
+    } else {
+        0
+    };
+    defines | notices::at_call(frame, wanted)
+}

@@ -1,0 +1,246 @@
+//! The ring of a thread: found by its thread pointer, made at its first event, taken over from a thread that is dead.
+
+use super::record::Record;
+use super::session::{self, calls};
+pub use super::thread::thread_pointer;
+use super::thread::{has_block, thread, thread_id};
+use super::{pool, tables};
+use crate::memory::sys;
+use core::sync::atomic::{AtomicU64, Ordering};
+use wire::PAGE;
+use wire::calls::{
+    MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN, kind,
+};
+
+/// The ring of the thread that runs here, made if it has none.
+#[inline]
+pub fn mine() -> Option<&'static Ring> {
+    let thread = thread();
+    let at = place(thread);
+    let known = calls().rings.get(at)?.load(Ordering::Acquire);
+    if known > MOVED {
+        // SAFETY: rings are never unmapped.
+        let ring = unsafe { &*(known as *const Ring) };
+        if ring.thread.load(Ordering::Relaxed) == thread {
+            let fresh = fresh(ring, thread);
+            if fresh.is_some() || is_of(ring, thread) {
+                return fresh;
+            }
+        }
+    }
+    search(thread, at)
+}
+
+/// The ring of the thread that runs here, if it has one; nothing is written.
+#[inline]
+pub fn known() -> Option<&'static Ring> {
+    let thread = thread();
+    find(thread, place(thread))
+}
+
+/// A thread's ring, if it has one, looked for from `first` on.
+#[inline]
+fn find(thread: u64, first: usize) -> Option<&'static Ring> {
+    for step in 0..RINGS {
+        let known = calls().rings.get((first + step) % RINGS)?;
+        match known.load(Ordering::Acquire) {
+            0 => return None,
+            MOVED => {}
+            at => {
+                // SAFETY: rings are never unmapped.
+                let ring = unsafe { &*(at as *const Ring) };
+                if is_of(ring, thread) {
+                    return Some(ring);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Whether a ring is a thread's, and nobody takes it as a dead one's.
+fn is_of(ring: &Ring, thread: u64) -> bool {
+    ring.tid.load(Ordering::Acquire) != TAKEN && ring.thread.load(Ordering::Relaxed) == thread
+}
+
+/// Where a thread's ring is looked for first.
+#[inline]
+fn place(thread: u64) -> usize {
+    // Thread pointers are at least 64 bytes apart, mostly whole stacks.
+    (thread >> 6 ^ thread >> 20) as usize % RINGS
+}
+
+/// Notes when another thread has come to live at the same address.
+#[inline]
+fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
+    let session = session::number();
+    let last = ring.tid.load(Ordering::Relaxed);
+    let tid = match calls().tid_offset {
+        0 => last,
+        _ => thread_id(thread),
+    };
+    let known = last == tid && tid != UNKNOWN && ring.session.load(Ordering::Relaxed) == session;
+    (known || introduce(ring, thread, session)).then_some(ring)
+}
+
+/// Says which thread speaks from here on; whether the ring is its, and there was room to say it.
+#[cold]
+#[inline(never)]
+fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
+    let tid = match calls().tid_offset {
+        0 => sys::thread_id(),
+        _ => thread_id(thread),
+    };
+    // From whoever had it last: another thread may take it at the same moment, because that one is dead.
+    let last = ring.tid.load(Ordering::Relaxed);
+    let claim = |last| {
+        let order = Ordering::AcqRel;
+        ring.tid
+            .compare_exchange(last, UNKNOWN, order, Ordering::Relaxed)
+    };
+    if last == TAKEN || claim(last).is_err() {
+        return false;
+    }
+    let Some(record) = Record::begin(ring, kind::THREAD, 1) else {
+        return false;
+    };
+    record.word(0, u64::from(tid));
+    record.end();
+    // System calls of whoever had it last will not return.
+    ring.lent.store(0, Ordering::Relaxed);
+    ring.depth.store(0, Ordering::Relaxed);
+    let has_block = calls().tid_offset != 0 && has_block(thread);
+    ring.has_block.store(has_block.into(), Ordering::Relaxed);
+    if ring.session.load(Ordering::Relaxed) != session {
+        tables::forget_lines(ring);
+        tables::forget_counts(ring);
+        ring.session.store(session, Ordering::Relaxed);
+    }
+    ring.tid.store(tid, Ordering::Release);
+    true
+}
+
+#[cold]
+#[inline(never)]
+fn search(thread: u64, first: usize) -> Option<&'static Ring> {
+    let entries = || (first..first + RINGS).map(|at| &calls().rings[at % RINGS]);
+    if let Some(ring) = find(thread, first) {
+        return fresh(ring, thread);
+    }
+    let found = reclaim(thread).or_else(|| make(thread));
+    let into = |ring| {
+        entries().find(|entry| {
+            let free = entry.load(Ordering::Relaxed);
+            let order = Ordering::AcqRel;
+            free <= MOVED
+                && entry
+                    .compare_exchange(free, ring, order, Ordering::Relaxed)
+                    .is_ok()
+        })
+    };
+    let Some(ring) = found.filter(|ring| into(*ring).is_some()) else {
+        calls().without_ring.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    calls().made.fetch_add(1, Ordering::Release);
+    // SAFETY: rings are never unmapped.
+    fresh(unsafe { &*(ring as *const Ring) }, thread)
+}
+
+/// Threads that are asked at most whether they live, by one that needs a ring.
+const ASKED: usize = 16;
+
+/// The ring of a thread that is dead, with its lines and counts, which stay what they are.
+///
+/// Whether it is dead its own block says: there the kernel writes 0 in the place of its id (`CLONE_CHILD_CLEARTID`,
+/// which every C library asks for), or nothing is there any more. A thread that has come to live at the same address
+/// has another id; it and we take the ring by one exchange, so one of us gets it.
+fn reclaim(thread: u64) -> Option<u64> {
+    if calls().tid_offset == 0 || calls().pool.asks == 0 {
+        return None;
+    }
+    let first = calls().sweep.load(Ordering::Relaxed) as usize;
+    let mut asked = 0;
+    for at in first..first + RINGS {
+        let entry = &calls().rings[at % RINGS];
+        let known = entry.load(Ordering::Acquire);
+        if known <= MOVED {
+            continue;
+        }
+        // SAFETY: rings are never unmapped.
+        let ring = unsafe { &*(known as *const Ring) };
+        let tid = ring.tid.load(Ordering::Acquire);
+        if matches!(tid, TAKEN | UNKNOWN) || ring.has_block.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        let unread = ring.reserved.load(Ordering::Relaxed) - ring.taken.0.load(Ordering::Relaxed);
+        if unread > ring.size / 16 {
+            // Whoever got it would soon wait for room.
+            continue;
+        }
+        if asked == ASKED {
+            calls().sweep.store((at % RINGS) as u64, Ordering::Relaxed);
+            return None;
+        }
+        asked += 1;
+        let block = ring.thread.load(Ordering::Relaxed);
+        let order = Ordering::AcqRel;
+        let dead = !sys::holds(block.wrapping_add(calls().tid_offset), tid);
+        if dead
+            && ring
+                .tid
+                .compare_exchange(tid, TAKEN, order, Ordering::Relaxed)
+                .is_ok()
+        {
+            entry.store(MOVED, Ordering::Release);
+            ring.thread.store(thread, Ordering::Relaxed);
+            ring.tid.store(UNKNOWN, Ordering::Release);
+            calls().sweep.store((at % RINGS) as u64, Ordering::Relaxed);
+            return Some(known);
+        }
+    }
+    None
+}
+
+/// Makes a ring: its record, the table of lines, the ring.
+fn make(thread: u64) -> Option<u64> {
+    let at = match pool::slot() {
+        Some(slot) => slot,
+        None => sys::map(PAGE as u64 + TABLE + calls().ring_size)?,
+    };
+    // SAFETY: nobody else's, of that size, page-aligned, zeros.
+    unsafe { write(at, session::number(), thread, 0) };
+    Some(at)
+}
+
+/// Bytes of the table of lines.
+const TABLE: u64 = (PLACES * size_of::<Place>()) as u64;
+
+/// Begins a ring.
+///
+/// # Safety
+/// There is room for one at `at`, with empty tables.
+pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (at as *mut Ring).write(Ring {
+            thread: AtomicU64::new(thread),
+            tid: UNKNOWN.into(),
+            session: session.into(),
+            records: at + PAGE as u64 + TABLE,
+            size: calls().ring_size,
+            reserved: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            places: at + PAGE as u64,
+            last_place: last_place.into(),
+            uncounted: 0.into(),
+            has_block: AtomicU64::new(0),
+            counts: AtomicU64::new(0),
+            taken: Taken(AtomicU64::new(0)),
+            system_calls: [OpenSystemCall::NONE; OPEN].into(),
+            depth: AtomicU64::new(0),
+            lent: AtomicU64::new(0),
+            waits_from: AtomicU64::new(0),
+        });
+    }
+}

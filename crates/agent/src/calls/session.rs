@@ -1,0 +1,72 @@
+//! What the command wrote for the hooks of this session.
+
+use crate::shared::CONTROL_PAGE;
+use core::sync::atomic::{AtomicU64, Ordering};
+use wire::calls::{AREAS, Area, Calls, Pool, RINGS};
+
+/// What the hooks are told; written by the command before `ControlPage::calls` is set.
+#[unsafe(no_mangle)]
+static mut CALLS: Calls = Calls {
+    rings: [const { AtomicU64::new(0) }; RINGS],
+    made: AtomicU64::new(0),
+    without_ring: AtomicU64::new(0),
+    sweep: AtomicU64::new(0),
+    pool: Pool {
+        at: 0,
+        slots: 0,
+        slot: 0,
+        open: 0,
+        used: AtomicU64::new(0),
+        asks: 0,
+        name: wire::calls::POOL_NAME,
+    },
+    apart: AtomicU64::new(0),
+    ring_size: 0,
+    most_wait: 0,
+    tid_offset: 0,
+    tells_pointer: 0,
+    state_offset: 0,
+    language: 0,
+    facts: [0; wire::calls::FACTS],
+    room: 0,
+    r_debug: 0,
+    line_tests: [0; 2],
+    line_policy: 0,
+    wary: AtomicU64::new(0),
+    pid: 0,
+    follow: 0,
+    patience: 0,
+    child_patience: 0,
+    owner: 0,
+    late: AtomicU64::new(0),
+    refused: AtomicU64::new(0),
+    panics: AtomicU64::new(0),
+    silenced: AtomicU64::new(0),
+    areas: [Area {
+        at: 0,
+        size: 0,
+        used: 0,
+        holds: 0,
+    }; AREAS],
+};
+
+/// What the command wrote for the hooks.
+#[inline]
+pub fn calls() -> &'static Calls {
+    // SAFETY: the command writes its plain fields while the gate is closed and every thread stands still; what changes
+    // later is atomic.
+    unsafe { &*(&raw const CALLS) }
+}
+
+/// The number of the session; 0 = the gate is closed. It changes at any time.
+#[inline]
+pub fn number() -> u32 {
+    CONTROL_PAGE.calls.load(Ordering::Relaxed)
+}
+
+/// Closes the gate because a hook has panicked, and notes it for the command.
+#[cold]
+pub fn close_after_panic() {
+    CONTROL_PAGE.calls.store(0, Ordering::Relaxed);
+    calls().panics.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,79 @@
+//! What a call leaves behind for its return: the three words of `routine::Frame::ticket`.
+//!
+//! ```text
+//!   word 0   bits  0..32  the session
+//!                 32..44  the line of its events (`wire::calls::event_line`)
+//!                 44..64  what the VM's reader keeps of the call (`languages::Script::kept`)
+//!   word 1   bits  0..48  address of the ring; 0 = no event is wanted of the return
+//!                 48..64  the line of the library between (`wire::calls::library_line`)
+//!   word 2                time-stamp counter at the call
+//! ```
+//!
+//! That of a call that is counted where it happens is `wire::calls::ticket`, which the command reads too.
+
+use super::session::calls;
+use wire::calls::ticket::{COUNTED, ROW_AT};
+use wire::calls::{Ring, event_line, library_line};
+
+const KEPT_AT: u32 = 64 - vm::reader::KEPT;
+pub const LINE: u32 = (1 << (KEPT_AT - 32)) - 1;
+const _: () = assert!(wire::calls::MOST_LINES <= LINE);
+const LIBRARY_AT: u32 = 48;
+
+/// In the place of the time: the call's own record found no room.
+pub const UNTOLD: u64 = 0;
+
+/// A ticket with no ring.
+#[inline]
+pub fn of_session(session: u32) -> [u64; 3] {
+    [session.into(), 0, 0]
+}
+
+/// The ticket of a call of these lines.
+#[inline]
+pub fn pack(session: u32, lines: u32, kept: u64, ring: &Ring) -> [u64; 3] {
+    let event = u64::from(event_line(lines)) << 32;
+    let library = u64::from(library_line(lines)) << LIBRARY_AT;
+    [
+        u64::from(session) | event | kept << KEPT_AT,
+        core::ptr::from_ref(ring).addr() as u64 | library,
+        0,
+    ]
+}
+
+/// The ticket of a call of this line that began at `ticks` and is counted in a row of the ring's table.
+#[inline]
+pub fn counted(session: u32, lines: u32, ring: &Ring, row: u64, ticks: u64) -> [u64; 3] {
+    let event = u64::from(event_line(lines)) << 32;
+    [
+        u64::from(session) | event | calls().pid << KEPT_AT,
+        core::ptr::from_ref(ring).addr() as u64 | row << ROW_AT,
+        ticks | COUNTED,
+    ]
+}
+
+/// Whether a call that is counted began in this process, not in the parent of the fork that made it.
+#[inline]
+pub fn began_here(ticket: [u64; 3]) -> bool {
+    kept(ticket) == calls().pid << KEPT_AT >> KEPT_AT
+}
+
+/// The session.
+#[inline]
+pub fn session([first, ..]: [u64; 3]) -> u32 {
+    first as u32
+}
+
+/// What the VM's reader keeps of the call.
+#[inline]
+pub fn kept([first, ..]: [u64; 3]) -> u64 {
+    first >> KEPT_AT
+}
+
+/// The address of the ring, and the lines of the call.
+#[inline]
+pub fn ring_and_lines([first, second, _]: [u64; 3]) -> (u64, u32) {
+    let event = (first >> 32) as u32 & LINE;
+    let lines = wire::calls::lines(event, (second >> LIBRARY_AT) as u32);
+    (second & ((1 << LIBRARY_AT) - 1), lines)
+}

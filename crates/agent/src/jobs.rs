@@ -1,0 +1,138 @@
+//! What the command asks of `mem`'s agent, and which thread of the guest does it.
+//!
+//! ```text
+//!   thread in a remote call ──► enter ──► rb_postponed_job_register_one   anywhere, like a signal handler
+//!   VM, at a safe point ──────► job ────► watch, census, leave, collect   with the VM's lock
+//! ```
+
+use crate::births::agent::AGENT;
+use crate::births::census;
+use crate::births::vmcalls::Vm;
+use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
+use crate::{collections, guard};
+use core::sync::atomic::{AtomicBool, Ordering};
+use wire::control_page::enter::{LOCK, REGISTER, WAKE};
+use wire::{Reply, Request, State};
+
+/// A signal number Linux never sends (SIGSTKFLT), for which nobody sets a trap.
+const UNUSED_SIGNAL: i32 = 16;
+
+/// Called by a borrowed thread, wherever that stood: does only what a signal handler may do; with
+/// [`LOCK`], where it stood in a system call that the VM itself made or had made without its lock.
+#[unsafe(no_mangle)]
+extern "C" fn enter(what: u64) -> u64 {
+    // SAFETY: the command wrote the configuration while no thread ran here.
+    let config = unsafe { *(&raw const CONFIG) };
+    let vm = Vm(config.functions);
+    if what & LOCK != 0 {
+        // SAFETY: the command saw that the thread is in a blocking region, from where this may be called.
+        unsafe { vm.with_lock(locked_job, 0) };
+    }
+    if what & REGISTER != 0 {
+        // SAFETY: the function may be called from signal handlers; `job` lives for ever.
+        unsafe { vm.register_job(0, job, 0) };
+    }
+    if what & WAKE != 0 && config.waker != 0 {
+        // SAFETY: the command found the VM's own signal handler here.
+        unsafe {
+            let waker: unsafe extern "C" fn(i32) = core::mem::transmute(config.waker);
+            waker(UNUSED_SIGNAL);
+        }
+    }
+    0
+}
+
+/// Called by the VM at a safe point, with its lock held.
+///
+/// How often it is called is nothing we may rely on: up to Ruby 3.2 a job registered while the VM takes
+/// jobs off its table may run twice, or once more long after (`rb_postponed_job_flush`, `vm_trace.c`), and
+/// the command asks again when no answer comes. So a call carries nothing: what is to be done stands on the
+/// control page, each request under a number that the answer repeats, and whoever comes second finds it answered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn job(_: u64) {
+    if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32 {
+        return;
+    }
+    let asked = CONTROL_PAGE.asked.load(Ordering::Acquire);
+    if asked == CONTROL_PAGE.answered.load(Ordering::Relaxed) {
+        return;
+    }
+    // A collection runs finalizers, in which another thread may come by here.
+    if AT_WORK.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
+    let reply = if request == Request::Watch as u32 {
+        guarded(watch)
+    } else if request == Request::Census as u32 {
+        census::take(CONTROL_PAGE.argument.load(Ordering::Relaxed))
+    } else if request == Request::Leave as u32 {
+        guarded(leave)
+    } else if request == Request::Collect as u32 {
+        collections::collect(CONTROL_PAGE.argument.load(Ordering::Relaxed))
+    } else {
+        Reply::Refused
+    };
+    CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
+    CONTROL_PAGE.answered.store(asked, Ordering::Release);
+    AT_WORK.store(false, Ordering::Relaxed);
+}
+
+/// A job is being done.
+static AT_WORK: AtomicBool = AtomicBool::new(false);
+
+/// Does `work`; a panic in it is a refusal.
+fn guarded(work: extern "C" fn(u64) -> u64) -> Reply {
+    // SAFETY: the work owns nothing, and the VM's functions it calls do not call back.
+    match unsafe { guard::guarded(work, 0) } {
+        done if done == Reply::Done as u64 => Reply::Done,
+        none if none == Reply::NoMemory as u64 => Reply::NoMemory,
+        _ => Reply::Refused,
+    }
+}
+
+unsafe extern "C" fn locked_job(_: u64) -> u64 {
+    // SAFETY: the VM has given this thread its lock for the call.
+    unsafe { job(0) };
+    0
+}
+
+extern "C" fn watch(_: u64) -> u64 {
+    // SAFETY: the VM's lock is held.
+    let (agent, ledger, config) = unsafe {
+        (
+            &mut *(&raw mut AGENT),
+            &mut *(&raw mut LEDGER),
+            *(&raw const CONFIG),
+        )
+    };
+    (ledger.lost_memory, ledger.unbooked, ledger.moved) = (0, 0, 0);
+    if agent.hook.is_some() {
+        // A command died, and the agent had not noticed yet.
+        agent.leave(ledger);
+    }
+    agent.vm = Vm(config.functions);
+    agent.config = config;
+    let reply = if agent.names.open(&config.facts).is_err() {
+        Reply::Refused
+    } else if config.collections != 0 {
+        collections::watch(agent, ledger)
+    } else {
+        agent.watch(&CONTROL_PAGE, ledger)
+    };
+    CONTROL_PAGE
+        .hooked
+        .store(u32::from(agent.hook.is_some()), Ordering::Relaxed);
+    reply as u64
+}
+
+extern "C" fn leave(_: u64) -> u64 {
+    // SAFETY: the VM's lock is held.
+    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    agent.leave(ledger);
+    CONTROL_PAGE.hooked.store(0, Ordering::Relaxed);
+    CONTROL_PAGE
+        .state
+        .store(State::Quiet as u32, Ordering::Relaxed);
+    Reply::Done as u64
+}

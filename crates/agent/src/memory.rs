@@ -1,0 +1,6 @@
+//! What a program without libc brings along.
+
+mod builtins;
+pub mod direct;
+pub mod store;
+pub mod sys;

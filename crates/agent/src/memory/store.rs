@@ -1,0 +1,306 @@
+//! Memory for the agent's books: growing lists, hash indexes over them, and the pieces the command
+//! reads.
+//!
+//! All of it comes from `mmap` and goes back with `munmap` when we leave; the guest's allocator is
+//! never involved. Every function that needs memory says so by returning an `Option`: what cannot be
+//! booked is counted as lost, never waited for.
+
+use crate::memory::sys;
+use core::marker::PhantomData;
+use core::ptr;
+use wire::Segments;
+
+const PAGE: u64 = wire::PAGE as u64;
+
+fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE)
+}
+
+/// A list in one mapping that is made longer as a whole. `T` is plain data, valid when zero.
+pub struct List<T> {
+    at: u64,
+    length: u32,
+    capacity: u32,
+    element: PhantomData<T>,
+}
+
+impl<T: Copy> List<T> {
+    /// An empty list.
+    pub const fn new() -> Self {
+        List {
+            at: 0,
+            length: 0,
+            capacity: 0,
+            element: PhantomData,
+        }
+    }
+
+    /// Elements in it.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.length
+    }
+
+    /// Where it is, for the command.
+    pub fn address(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes mapped for it.
+    pub fn mapped(&self) -> u64 {
+        pages(u64::from(self.capacity) * size_of::<T>() as u64)
+    }
+
+    /// A pointer to element `index`.
+    ///
+    /// # Safety
+    /// `index` is less than [`len`](Self::len), and no other reference to the element is alive.
+    #[inline]
+    pub unsafe fn get(&self, index: u32) -> *mut T {
+        (self.at as *mut T).wrapping_add(index as usize)
+    }
+
+    /// Appends; the new element's number.
+    pub fn push(&mut self, element: T) -> Option<u32> {
+        if self.length == self.capacity {
+            self.grow(self.capacity.checked_mul(2)?.max(512))?;
+        }
+        let index = self.length;
+        // SAFETY: `index` is within the capacity, which is mapped.
+        unsafe { self.get(index).write(element) };
+        self.length += 1;
+        Some(index)
+    }
+
+    /// Forgets all elements from `length` on.
+    pub fn clear_to(&mut self, length: u32) {
+        self.length = self.length.min(length);
+    }
+
+    /// Makes it `length` zeroed or already written elements long.
+    pub fn resize(&mut self, length: u32) -> Option<()> {
+        if length > self.capacity {
+            self.grow(length)?;
+        }
+        self.length = length;
+        Some(())
+    }
+
+    fn grow(&mut self, capacity: u32) -> Option<()> {
+        let bytes = pages(u64::from(capacity) * size_of::<T>() as u64);
+        self.at = if self.at == 0 {
+            sys::map(bytes)?
+        } else {
+            // SAFETY: the mapping is this list's own, and elements are reached through `self.at` only.
+            unsafe { sys::remap(self.at, self.mapped(), bytes)? }
+        };
+        self.capacity = capacity;
+        Some(())
+    }
+
+    /// Gives its memory back.
+    pub fn free(&mut self) {
+        if self.at != 0 {
+            // SAFETY: the mapping is this list's own and is forgotten here.
+            unsafe { sys::unmap(self.at, self.mapped()) };
+        }
+        *self = Self::new();
+    }
+}
+
+/// Numbers found by the hash of what they stand for: open addressing, linear probing, at most half
+/// full. 0 is an empty place, [`DELETED`] a place that was used.
+pub struct Index {
+    table: List<u32>,
+    used: u32,
+}
+
+const DELETED: u32 = u32::MAX;
+const LEAST_PLACES: u32 = 1024;
+
+impl Index {
+    /// An empty index.
+    pub const fn new() -> Self {
+        Index {
+            table: List::new(),
+            used: 0,
+        }
+    }
+
+    #[inline]
+    fn place(&self, at: u64) -> u32 {
+        // SAFETY: masked by a length that is a power of two.
+        unsafe { *self.table.get(at as u32 & (self.table.len() - 1)) }
+    }
+
+    /// The number of hash `hash` for which `same` holds. Neither 0 nor `u32::MAX` is ever asked for.
+    #[inline]
+    pub fn find(&self, hash: u64, mut same: impl FnMut(u32) -> bool) -> Option<u32> {
+        if self.table.len() == 0 {
+            return None;
+        }
+        let mut at = hash;
+        loop {
+            match self.place(at) {
+                0 => return None,
+                number if number != DELETED && same(number) => return Some(number),
+                _ => at = at.wrapping_add(1),
+            }
+        }
+    }
+
+    /// Adds a number that is not in it; `hash_of` gives the hash of any number in it.
+    pub fn insert(&mut self, number: u32, hash_of: impl Fn(u32) -> u64) -> Option<()> {
+        if (self.used + 1) * 2 > self.table.len() {
+            self.rebuild(&hash_of)?;
+        }
+        self.put(number, hash_of(number));
+        Some(())
+    }
+
+    fn put(&mut self, number: u32, hash: u64) {
+        let mut at = hash;
+        loop {
+            match self.place(at) {
+                0 => self.used += 1,
+                DELETED => {}
+                _ => {
+                    at = at.wrapping_add(1);
+                    continue;
+                }
+            }
+            // SAFETY: masked as in `place`.
+            unsafe { *self.table.get(at as u32 & (self.table.len() - 1)) = number };
+            return;
+        }
+    }
+
+    /// Takes a number of hash `hash` out.
+    pub fn remove(&mut self, number: u32, hash: u64) {
+        let mut at = hash;
+        while self.table.len() != 0 {
+            match self.place(at) {
+                0 => return,
+                found if found == number => {
+                    // SAFETY: masked as in `place`.
+                    unsafe { *self.table.get(at as u32 & (self.table.len() - 1)) = DELETED };
+                    return;
+                }
+                _ => at = at.wrapping_add(1),
+            }
+        }
+    }
+
+    /// Makes room: a table without deleted places, twice as long if it is still half full.
+    fn rebuild(&mut self, hash_of: impl Fn(u32) -> u64) -> Option<()> {
+        let mut alive = 0u32;
+        self.each(|_| alive += 1);
+        let places = ((alive + 1) * 4).next_power_of_two().max(LEAST_PLACES);
+        let mut fresh = Index::new();
+        fresh.table.resize(places)?;
+        self.each(|number| fresh.put(number, hash_of(number)));
+        self.table.free();
+        *self = fresh;
+        Some(())
+    }
+
+    fn each(&self, mut of: impl FnMut(u32)) {
+        for at in 0..self.table.len() {
+            match self.place(u64::from(at)) {
+                0 | DELETED => {}
+                number => of(number),
+            }
+        }
+    }
+
+    /// Empties it and gives its memory back.
+    pub fn free(&mut self) {
+        self.table.free();
+        *self = Self::new();
+    }
+
+    /// Bytes mapped for it.
+    pub fn mapped(&self) -> u64 {
+        self.table.mapped()
+    }
+}
+
+/// Mixes words into a hash whose low bits are good. Constants: odd, half their bits set.
+#[inline]
+pub fn mix(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// The hash of a text.
+pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut hash = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = 0;
+        for byte in chunk {
+            word = word << 8 | u64::from(*byte);
+        }
+        hash = mix(hash, word);
+    }
+    hash
+}
+
+/// Bytes of one piece of `segments` of `T`.
+fn piece_bytes<T>(segments: &Segments) -> u64 {
+    pages(segments.piece * size_of::<T>() as u64)
+}
+
+/// The address of record `index`; its piece is mapped.
+pub fn record<T>(segments: &Segments, index: u64) -> *mut T {
+    let piece = segments.pieces[(index / segments.piece) as usize % wire::ledger::PIECES];
+    (piece as *mut T).wrapping_add((index % segments.piece) as usize)
+}
+
+/// Room for `count` records in a row within one piece; the first one's number. They are zero, and in
+/// use as soon as this returns.
+pub fn reserve<T>(segments: &mut Segments, count: u64) -> Option<u64> {
+    let left = segments.piece - segments.length % segments.piece;
+    let first = if count > left {
+        segments.length + left
+    } else {
+        segments.length
+    };
+    let piece = (first / segments.piece) as usize;
+    let place = segments.pieces.get_mut(piece)?;
+    if count > segments.piece {
+        return None;
+    }
+    if *place == 0 {
+        *place = sys::map(pages(segments.piece * size_of::<T>() as u64))?;
+    }
+    segments.length = first + count;
+    Some(first)
+}
+
+/// Appends a record; its number, which is less than 2³².
+pub fn append<T>(segments: &mut Segments, value: T) -> Option<u32> {
+    let index = reserve::<T>(segments, 1)?;
+    let at = record::<T>(segments, index);
+    // SAFETY: `reserve` mapped the record's piece, and nothing else knows the record yet.
+    unsafe { ptr::write(at, value) };
+    u32::try_from(index).ok()
+}
+
+/// Gives all pieces back.
+pub fn free<T>(segments: &mut Segments) {
+    let bytes = piece_bytes::<T>(segments);
+    for piece in &mut segments.pieces {
+        if *piece != 0 {
+            // SAFETY: the piece is ours and is forgotten here.
+            unsafe { sys::unmap(*piece, bytes) };
+            *piece = 0;
+        }
+    }
+    segments.length = 0;
+}
+
+/// Bytes mapped for all pieces.
+pub fn mapped<T>(segments: &Segments) -> u64 {
+    let pieces = segments.pieces.iter().filter(|piece| **piece != 0).count();
+    pieces as u64 * piece_bytes::<T>(segments)
+}

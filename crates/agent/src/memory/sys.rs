@@ -1,0 +1,155 @@
+//! The few system calls the agent makes, without libc.
+//!
+//! Numbers and the calling sequence: Linux `arch/x86/entry/syscalls/syscall_64.tbl`, SysV ABI
+//! supplement A.2.1 (arguments in rdi rsi rdx r10 r8 r9; rcx and r11 are lost).
+
+use core::arch::asm;
+
+const MMAP: u64 = 9;
+const MPROTECT: u64 = 10;
+const MUNMAP: u64 = 11;
+const RT_SIGPROCMASK: u64 = 14;
+const NANOSLEEP: u64 = 35;
+const GETPID: u64 = 39;
+const KILL: u64 = 62;
+const GETTID: u64 = 186;
+const FUTEX: u64 = 202;
+const MREMAP: u64 = 25;
+const CLOCK_GETTIME: u64 = 228;
+
+const PROT_READ_WRITE: u64 = 3;
+const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
+const MAP_FIXED: u64 = 0x10;
+/// No value of `how` (`SIG_BLOCK` to `SIG_SETMASK` are 0 to 2).
+const NO_HOW: u64 = 0x7fff_ffff;
+const MAP_NORESERVE: u64 = 0x4000;
+const MREMAP_MAYMOVE: u64 = 1;
+const CLOCK_MONOTONIC: u64 = 1;
+
+/// # Safety
+/// The caller answers for what the call does.
+unsafe fn syscall(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> u64 {
+    let result;
+    // SAFETY: the kernel keeps every register but rax, rcx and r11; memory effects are the caller's.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+fn address(result: u64) -> Option<u64> {
+    // Errors are -4095..=-1.
+    (result < 0u64.wrapping_sub(4095)).then_some(result)
+}
+
+/// Maps `bytes` zeroed bytes, which take memory only where they are touched.
+pub fn map(bytes: u64) -> Option<u64> {
+    let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+    address(unsafe { syscall(MMAP, 0, bytes, PROT_READ_WRITE, flags, u64::MAX, 0) })
+}
+
+/// The same in the place of a mapping of ours; whether the kernel let us.
+///
+/// # Safety
+/// The mapping is ours; what it held may go.
+pub unsafe fn map_over(at: u64, bytes: u64, protection: u64) -> bool {
+    let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    // SAFETY: the caller's promise.
+    unsafe { syscall(MMAP, at, bytes, protection, flags, u64::MAX, 0) == at }
+}
+
+/// Makes a mapping of ours longer; it may move.
+///
+/// # Safety
+/// `at` and `bytes` are a whole mapping made by [`map`]; nothing keeps a pointer into it.
+pub unsafe fn remap(at: u64, bytes: u64, longer: u64) -> Option<u64> {
+    // SAFETY: the caller owns the mapping.
+    address(unsafe { syscall(MREMAP, at, bytes, longer, MREMAP_MAYMOVE, 0, 0) })
+}
+
+/// Gives a mapping of ours back.
+///
+/// # Safety
+/// As for [`remap`].
+pub unsafe fn unmap(at: u64, bytes: u64) {
+    // SAFETY: the caller owns the mapping.
+    unsafe { syscall(MUNMAP, at, bytes, 0, 0, 0, 0) };
+}
+
+/// `PROT_READ | PROT_WRITE`.
+pub const READ_WRITE: u64 = PROT_READ_WRITE;
+
+/// Changes the protection of whole pages; whether the kernel let us.
+pub fn protect(at: u64, bytes: u64, protection: u64) -> bool {
+    // SAFETY: the callers add rights, or take away what they added.
+    unsafe { syscall(MPROTECT, at, bytes, protection, 0, 0, 0) == 0 }
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn now() -> u64 {
+    let mut time = [0u64; 2];
+    let at = (&raw mut time) as u64;
+    // SAFETY: `time` is a live `struct timespec`.
+    unsafe { syscall(CLOCK_GETTIME, CLOCK_MONOTONIC, at, 0, 0, 0, 0) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// The time-stamp counter.
+#[inline]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
+    // process asked otherwise for itself (PR_SET_TSC), which no VM does.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Sleeps so many nanoseconds, or until a signal.
+pub fn pause(nanoseconds: u64) {
+    let time = [0u64, nanoseconds];
+    // SAFETY: `time` is a live `struct timespec`; the rest is not wanted.
+    unsafe { syscall(NANOSLEEP, (&raw const time) as u64, 0, 0, 0, 0, 0) };
+}
+
+/// The kernel's id of this process.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(GETPID, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Whether there is such a process: signal 0 is none.
+pub fn is_process(pid: u64) -> bool {
+    const ESRCH: u64 = 0u64.wrapping_sub(3);
+    // SAFETY: nothing is sent.
+    unsafe { syscall(KILL, pid, 0, 0, 0, 0, 0) != ESRCH }
+}
+
+/// The kernel's id of this thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(GETTID, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Whether there is a 32-bit word of that value at an aligned address, which need not be mapped: the kernel looks
+/// (`FUTEX_CMP_REQUEUE` of no waiters, `kernel/futex/requeue.c`). A call that every sandbox lets through, because
+/// locks need it.
+pub fn holds(at: u64, value: u32) -> bool {
+    const CMP_REQUEUE_PRIVATE: u64 = 4 | 128;
+    // SAFETY: nobody is woken or moved.
+    unsafe { syscall(FUTEX, at, CMP_REQUEUE_PRIVATE, 0, 0, at, value.into()) == 0 }
+}
+
+/// Whether a page can be read: the kernel copies the mask from there before it looks at `how`
+/// (`rt_sigprocmask` in `kernel/signal.c`), and answers EFAULT or EINVAL. Nothing is changed.
+pub fn is_readable(at: u64) -> bool {
+    const EFAULT: u64 = 0u64.wrapping_sub(14);
+    // The mask's eight bytes are to lie in the page of `at`.
+    let at = at & !7;
+    // SAFETY: `how` does not exist, so the mask stays as it is.
+    unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT }
+}

@@ -1,0 +1,40 @@
+//! What command and agent share: the statics that the command finds by their names in the agent's file.
+
+use wire::{Config, ControlPage, Ledger, Segments, ledger};
+
+/// The page that a fork wipes.
+#[unsafe(no_mangle)]
+pub static CONTROL_PAGE: ControlPage = ControlPage::new();
+
+/// Written by the command before [`enter`](crate::jobs) is called.
+#[unsafe(no_mangle)]
+pub static mut CONFIG: Config = Config::NONE;
+
+/// Read by the command.
+#[unsafe(no_mangle)]
+pub static mut LEDGER: Ledger = Ledger {
+    sites: Segments::new(ledger::SITES),
+    frames: Segments::new(ledger::FRAMES),
+    kinds: Segments::new(ledger::KINDS),
+    stacks: Segments::new(ledger::STACKS),
+    text: Segments::new(ledger::TEXT),
+    entries: 0,
+    entry_count: 0,
+    slot_roots: 0,
+    page_shift: 0,
+    site_counts: 0,
+    site_count: 0,
+    kind_counts: 0,
+    kind_count: 0,
+    gc_nanos: 0,
+    walk_nanos: 0,
+    garbage: 0,
+    lost_memory: 0,
+    unbooked: 0,
+    unsized_objects: 0,
+    mapped: 0,
+    slots: 0,
+    moved: 0,
+    collections: 0,
+    collected: 0,
+};

@@ -1,0 +1,72 @@
+//! What one look at one guest found. Strings are shared (`Arc<str>`): a few thousand files,
+//! methods and type names stand behind any number of sites.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One place in Ruby code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// The file as the VM names it; bytes that are not UTF-8 are already replaced.
+    pub path: Arc<str>,
+    /// The line, from 1; 0 where the VM knows none (a function written in C).
+    pub line: u32,
+    /// The method or block name.
+    pub method: Arc<str>,
+}
+
+/// The objects of one type made at one place while we watched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteCount {
+    /// Innermost first. Exactly one without `--stacks`; none when the VM made the object outside
+    /// any Ruby code.
+    pub frames: Vec<Arc<Frame>>,
+    /// The name of the object's type.
+    pub kind: Arc<str>,
+    /// An object of the VM's own, which Ruby code never sees (IMEMO and the like).
+    pub internal: bool,
+    /// How many were made.
+    pub born: u64,
+    /// How many of them still live.
+    pub live: u64,
+    /// The memory the living ones hold.
+    pub bytes: u64,
+}
+
+/// The living objects of one type that were there before we came: nobody saw where they were made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeCount {
+    /// The name of the type.
+    pub kind: Arc<str>,
+    /// An object of the VM's own, which Ruby code never sees.
+    pub internal: bool,
+    /// How many live.
+    pub live: u64,
+    /// The memory they hold.
+    pub bytes: u64,
+}
+
+/// One look at one guest, or at several that were merged (see [`crate::analysis::merge()`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Census {
+    /// The guest; [`crate::analysis::MERGED_PID`] when several were merged.
+    pub pid: i32,
+    /// Its command line.
+    pub command: String,
+    /// Its Ruby version.
+    pub ruby: String,
+    /// How long we had been watching.
+    pub seconds: f64,
+    /// Objects born while we watched, by place and type.
+    pub sites: Vec<SiteCount>,
+    /// Objects born before.
+    pub before: Vec<TypeCount>,
+    /// How long the collection before the count held the guest; `None` when none was run.
+    pub gc_pause: Option<Duration>,
+    /// How long the walk over the heap held the guest.
+    pub walk_pause: Duration,
+    /// What was lost or refused, in plain sentences.
+    pub losses: Vec<String>,
+    /// Objects that nothing refers to any more may be counted as living.
+    pub garbage_included: bool,
+}

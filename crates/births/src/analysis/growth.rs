@@ -1,0 +1,163 @@
+//! What grew between two looks at the same guest: the leak view.
+//!
+//! Objects are not followed one by one; the row is. A row whose living objects increase look
+//! after look, although its dead increase too, is where a leak is made.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::analysis::census::Census;
+use crate::analysis::counts::{Counts, Delta};
+use crate::analysis::key::Key;
+use crate::analysis::report::{Identity, group, split};
+use crate::analysis::view::{By, Order, View};
+
+/// Why two censuses cannot be compared.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// They are of different processes.
+    #[error("these are two processes ({older} and {newer}): growth is between two looks at one")]
+    DifferentGuests {
+        /// The first one's process.
+        older: i32,
+        /// The second one's.
+        newer: i32,
+    },
+    /// The second was taken before the first.
+    #[error("the second look was taken before the first ({newer} s and {older} s after opening)")]
+    Backwards {
+        /// When the first was taken.
+        older: f64,
+        /// When the second was.
+        newer: f64,
+    },
+}
+
+/// One line of a growth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrowthRow {
+    /// What it is about.
+    pub key: Key,
+    /// By how much it changed.
+    pub delta: Delta,
+    /// Its figures now.
+    pub now: Counts,
+    /// Objects from before we came.
+    pub before: bool,
+}
+
+/// The rows a view cut off, added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrowthRest {
+    /// How many rows.
+    pub rows: usize,
+    /// By how much they changed together.
+    pub delta: Delta,
+}
+
+/// Two looks at one guest, the older taken from the newer. Rows and `rest` add up to `total`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Growth {
+    /// What makes a row.
+    pub by: By,
+    /// The time between the two looks.
+    pub seconds: f64,
+    /// The rows, largest growth first.
+    pub rows: Vec<GrowthRow>,
+    /// What was cut; `None` when nothing was. Rows that did not change are no rows at all.
+    pub rest: Option<GrowthRest>,
+    /// The change of everything the view lets through.
+    pub total: Delta,
+    /// The change of the VM's own objects, when the view leaves them out; not in `total`.
+    pub hidden: Delta,
+    /// The largest increase of living objects in one row of objects we saw born, cut or not: what
+    /// a limit is held against.
+    pub largest: i64,
+}
+
+impl Growth {
+    /// What changed from `older` to `newer`.
+    pub fn new(older: &Census, newer: &Census, view: &View) -> Result<Self, Error> {
+        if older.pid != newer.pid {
+            return Err(Error::DifferentGuests {
+                older: older.pid,
+                newer: newer.pid,
+            });
+        }
+        if newer.seconds < older.seconds {
+            return Err(Error::Backwards {
+                older: older.seconds,
+                newer: newer.seconds,
+            });
+        }
+        let (old_groups, old_hidden) = group(older, view);
+        let (new_groups, new_hidden) = group(newer, view);
+        let mut rows = changed(old_groups, new_groups);
+        rows.sort_by_cached_key(|row| {
+            (
+                Reverse(rank(&row.delta, view.order)),
+                row.before,
+                row.key.to_string(),
+            )
+        });
+        let total = rows.iter().map(|row| row.delta).sum();
+        let largest = rows
+            .iter()
+            .filter(|row| !row.before)
+            .map(|row| row.delta.live)
+            .max()
+            .unwrap_or(0);
+        let cut = split(&mut rows, view.top, |row| worth_a_row(&row.delta, view.min));
+        Ok(Self {
+            by: view.by,
+            seconds: newer.seconds - older.seconds,
+            rest: (!cut.is_empty()).then(|| GrowthRest {
+                rows: cut.len(),
+                delta: cut.iter().map(|row| row.delta).sum(),
+            }),
+            rows,
+            total,
+            hidden: new_hidden - old_hidden,
+            largest,
+        })
+    }
+}
+
+/// The rows that differ. A row that is gone from the newer census shrank to nothing.
+fn changed(mut old: HashMap<Identity, Counts>, new: HashMap<Identity, Counts>) -> Vec<GrowthRow> {
+    let both = new
+        .into_iter()
+        .map(|(identity, now)| {
+            let then = old.remove(&identity).unwrap_or_default();
+            (identity, now, now - then)
+        })
+        .collect::<Vec<_>>();
+    let gone = old
+        .into_iter()
+        .map(|(identity, then)| (identity, Counts::default(), Counts::default() - then));
+    both.into_iter()
+        .chain(gone)
+        .filter(|(_, _, delta)| *delta != Delta::default())
+        .map(|((key, before), now, delta)| GrowthRow {
+            key,
+            delta,
+            now,
+            before,
+        })
+        .collect()
+}
+
+/// Whether a row changed by at least `min` objects. An object that only got bigger (an array that
+/// is appended to) is a leak as well, so a minimum of one also lets such rows through.
+fn worth_a_row(delta: &Delta, min: u64) -> bool {
+    delta.live.unsigned_abs() >= min || (min <= 1 && delta.bytes != 0)
+}
+
+fn rank(delta: &Delta, order: Order) -> [i64; 3] {
+    let Delta { born, live, bytes } = *delta;
+    match order {
+        Order::Live => [live, bytes, born],
+        Order::Bytes => [bytes, live, born],
+        Order::Born => [born, live, bytes],
+    }
+}

@@ -1,0 +1,111 @@
+//! What a row is about.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::analysis::census::{Frame, SiteCount};
+use crate::analysis::owner::owner;
+use crate::analysis::view::By;
+
+/// The identity of a row. Two sites with the same key are one row; two censuses are compared key
+/// by key. A `path` of `None` means the VM made the object outside any Ruby code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// `file:line:Type`
+    Line {
+        /// The file.
+        path: Option<Arc<str>>,
+        /// The line.
+        line: u32,
+        /// The type.
+        kind: Arc<str>,
+    },
+    /// A method or block.
+    Method {
+        /// The file.
+        path: Option<Arc<str>>,
+        /// The method.
+        method: Arc<str>,
+    },
+    /// A file.
+    File {
+        /// The file.
+        path: Option<Arc<str>>,
+    },
+    /// A gem, or what stands for one.
+    Gem {
+        /// Its name (see [`crate::analysis::owner()`]).
+        name: Arc<str>,
+    },
+    /// A type.
+    Type {
+        /// The type.
+        kind: Arc<str>,
+    },
+    /// A call path and a type.
+    Stack {
+        /// Innermost first.
+        frames: Vec<Arc<Frame>>,
+        /// The type.
+        kind: Arc<str>,
+    },
+}
+
+/// What stands for a place when there is none: the VM itself made the object.
+const NO_PLACE: &str = "(vm)";
+
+impl Key {
+    /// The key of a site, looked at in this way. Only [`By::Stack`] looks past the innermost frame.
+    pub(crate) fn of(site: &SiteCount, by: By) -> Self {
+        let frame = site.frames.first();
+        let path = frame.map(|frame| frame.path.clone());
+        let kind = site.kind.clone();
+        match by {
+            By::Line => Self::Line {
+                path,
+                line: frame.map_or(0, |frame| frame.line),
+                kind,
+            },
+            By::Method => Self::Method {
+                path,
+                method: frame.map_or_else(|| NO_PLACE.into(), |frame| frame.method.clone()),
+            },
+            By::File => Self::File { path },
+            By::Gem => Self::Gem {
+                name: path.map_or_else(|| NO_PLACE.into(), |path| owner(&path).into()),
+            },
+            By::Type => Self::Type { kind },
+            By::Stack => Self::Stack {
+                frames: site.frames.clone(),
+                kind,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line {
+                path: Some(path),
+                line,
+                kind,
+            } => write!(f, "{path}:{line}:{kind}"),
+            Self::Line {
+                path: None, kind, ..
+            } => write!(f, "{NO_PLACE}:{kind}"),
+            Self::Method {
+                path: Some(path),
+                method,
+            } => write!(f, "{method} ({path})"),
+            Self::Method { path: None, method } => f.write_str(method),
+            Self::File { path } => f.write_str(path.as_deref().unwrap_or(NO_PLACE)),
+            Self::Gem { name } => f.write_str(name),
+            Self::Type { kind } => f.write_str(kind),
+            Self::Stack { frames, kind } => match frames.first() {
+                Some(frame) => write!(f, "{}:{}:{kind}", frame.path, frame.line),
+                None => write!(f, "{NO_PLACE}:{kind}"),
+            },
+        }
+    }
+}

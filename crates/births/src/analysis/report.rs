@@ -1,0 +1,141 @@
+//! Who holds the memory: the rows of one census.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::analysis::census::Census;
+use crate::analysis::counts::Counts;
+use crate::analysis::key::Key;
+use crate::analysis::view::{By, Order, View};
+
+/// One line of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is about; always a [`Key::Type`] when `before` is set.
+    pub key: Key,
+    /// Its figures.
+    pub counts: Counts,
+    /// Objects from before we came, whose place nobody saw.
+    pub before: bool,
+}
+
+/// The rows a view cut off, added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// How many rows.
+    pub rows: usize,
+    /// Their figures.
+    pub counts: Counts,
+}
+
+/// A census seen through a [`View`]. Rows and `rest` add up to `total`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What makes a row.
+    pub by: By,
+    /// The rows, ordered and cut as asked: places first, then objects from before we came.
+    pub rows: Vec<Row>,
+    /// What was cut; `None` when nothing was.
+    pub rest: Option<Rest>,
+    /// Everything the view lets through.
+    pub total: Counts,
+    /// How much of `total` are objects from before we came.
+    pub before: Counts,
+    /// The VM's own objects, when the view leaves them out; they are not in `total`.
+    pub hidden: Counts,
+    /// The most living objects in one row of objects we saw born, cut or not: what a limit is
+    /// held against.
+    pub largest: u64,
+}
+
+impl Report {
+    /// Looks at a census.
+    pub fn new(census: &Census, view: &View) -> Self {
+        let (groups, hidden) = group(census, view);
+        let mut rows: Vec<Row> = groups
+            .into_iter()
+            .map(|((key, before), counts)| Row {
+                key,
+                counts,
+                before,
+            })
+            .collect();
+        // Places first: they are what was asked for, and a process of some age holds more from
+        // before than a short look can see born.
+        rows.sort_by_cached_key(|row| {
+            let rank = Reverse(rank(&row.counts, view.order));
+            (row.before, rank, row.key.to_string())
+        });
+        let total = rows.iter().map(|row| row.counts).sum();
+        let old = rows.iter().filter(|row| row.before);
+        let before = old.map(|row| row.counts).sum();
+        let largest = rows
+            .iter()
+            .filter(|row| !row.before)
+            .map(|row| row.counts.live)
+            .max()
+            .unwrap_or(0);
+        let cut = split(&mut rows, view.top, |row| row.counts.live >= view.min);
+        Self {
+            by: view.by,
+            rest: (!cut.is_empty()).then(|| Rest {
+                rows: cut.len(),
+                counts: cut.iter().map(|row| row.counts).sum(),
+            }),
+            rows,
+            total,
+            before,
+            hidden,
+            largest,
+        }
+    }
+}
+
+/// A row's key, and whether it counts objects from before we came.
+pub(crate) type Identity = (Key, bool);
+
+/// Adds a census up by row. The second value is what the view hides.
+pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>, Counts) {
+    let mut groups: HashMap<Identity, Counts> = HashMap::new();
+    let mut hidden = Counts::default();
+    for site in &census.sites {
+        if site.internal && !view.internal {
+            hidden += site.into();
+        } else {
+            *groups.entry((Key::of(site, view.by), false)).or_default() += site.into();
+        }
+    }
+    for before in &census.before {
+        if before.internal && !view.internal {
+            hidden += before.into();
+        } else {
+            let kind = before.kind.clone();
+            *groups.entry((Key::Type { kind }, true)).or_default() += before.into();
+        }
+    }
+    (groups, hidden)
+}
+
+/// Leaves in `rows` the first `top` of those worth keeping, and returns the others in order.
+pub(crate) fn split<T>(rows: &mut Vec<T>, top: Option<usize>, keep: impl Fn(&T) -> bool) -> Vec<T> {
+    let (mut kept, mut cut): (Vec<T>, Vec<T>) = rows.drain(..).partition(keep);
+    if let Some(top) = top {
+        // The cut rows go behind those that were kept on merit: they rank higher.
+        let mut over = kept.split_off(top.min(kept.len()));
+        over.append(&mut cut);
+        cut = over;
+    }
+    *rows = kept;
+    cut
+}
+
+fn rank(counts: &Counts, order: Order) -> [u64; 3] {
+    let Counts {
+        born, live, bytes, ..
+    } = *counts;
+    match order {
+        Order::Live => [live, bytes, born],
+        Order::Bytes => [bytes, live, born],
+        Order::Born => [born, live, bytes],
+    }
+}

@@ -1,0 +1,75 @@
+//! How the user wants to look at a census.
+
+/// What makes two objects belong to the same row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum By {
+    /// `file:line:Type`
+    #[default]
+    Line,
+    /// The method (or block) and its file.
+    Method,
+    /// The file.
+    File,
+    /// The gem, `ruby stdlib`, `ruby core` or `app` (see [`crate::analysis::owner()`]).
+    Gem,
+    /// The type alone.
+    Type,
+    /// The whole call path and the type; what `--stacks` asks for.
+    Stack,
+}
+
+impl By {
+    /// The word for it, as the command line and the JSON output write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Method => "method",
+            Self::File => "file",
+            Self::Gem => "gem",
+            Self::Type => "type",
+            Self::Stack => "stack",
+        }
+    }
+}
+
+/// Which figure decides what comes first. Ties fall to the other figures, then to the name, so
+/// that two runs over the same counts print the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Most living objects first (in a growth: the largest increase).
+    #[default]
+    Live,
+    /// Most memory first (in a growth: the largest increase).
+    Bytes,
+    /// Most births first.
+    Born,
+}
+
+/// Grouping, filter, order and cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// What makes a row.
+    pub by: By,
+    /// Show the VM's own objects too.
+    pub internal: bool,
+    /// What comes first.
+    pub order: Order,
+    /// Rows of fewer living objects go into the remainder (in a growth: rows that changed by
+    /// fewer).
+    pub min: u64,
+    /// At most so many rows, the others go into the remainder; `None` for all.
+    pub top: Option<usize>,
+}
+
+impl Default for View {
+    /// Every `file:line:Type` that holds something, most objects first.
+    fn default() -> Self {
+        Self {
+            by: By::Line,
+            internal: false,
+            order: Order::Live,
+            min: 1,
+            top: None,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A guest's tally in the words of the analysis.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::analysis::{Census, Frame, SiteCount, TypeCount};
+use crate::ledger::{Line, Tally};
+
+/// Whose tally it is.
+pub struct Source<'a> {
+    /// Its process.
+    pub pid: i32,
+    /// Its command line.
+    pub command: &'a str,
+    /// Its Ruby's version.
+    pub ruby: &'a str,
+    /// How long it has been watched.
+    pub seconds: f64,
+}
+
+/// Frames are shared between all sites and reports.
+#[derive(Default)]
+pub struct Frames(HashMap<*const Line, (Arc<Line>, Arc<Frame>)>);
+
+impl Frames {
+    fn frame(&mut self, line: &Arc<Line>) -> Arc<Frame> {
+        // Keyed by address; keeping the line alive keeps the address its own.
+        let (_, frame) = self.0.entry(Arc::as_ptr(line)).or_insert_with(|| {
+            let frame = Frame {
+                path: line.path.clone(),
+                line: line.line,
+                method: line.method.clone(),
+            };
+            (line.clone(), Arc::new(frame))
+        });
+        frame.clone()
+    }
+}
+
+/// See the module's text.
+pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
+    let sites = tally.sites.iter().map(|site| SiteCount {
+        frames: site.path.iter().map(|line| frames.frame(line)).collect(),
+        kind: site.kind.clone(),
+        internal: site.internal,
+        born: site.counts.born,
+        live: site.counts.live,
+        bytes: site.counts.bytes,
+    });
+    let before = tally
+        .before
+        .iter()
+        .map(|(kind, internal, counts)| TypeCount {
+            kind: kind.clone(),
+            internal: *internal,
+            live: counts.live,
+            bytes: counts.bytes,
+        });
+    Census {
+        pid: source.pid,
+        command: source.command.to_owned(),
+        ruby: source.ruby.to_owned(),
+        seconds: source.seconds,
+        sites: sites.collect(),
+        before: before.collect(),
+        gc_pause: tally.gc,
+        walk_pause: tally.walk,
+        losses: losses(tally),
+        garbage_included: tally.gc.is_none(),
+    }
+}
+
+fn losses(tally: &Tally) -> Vec<String> {
+    let mut losses = Vec::new();
+    let mut add = |count: u64, what: &str| {
+        if count != 0 {
+            losses.push(format!("{count} births {what}"));
+        }
+    };
+    add(
+        tally.lost_memory,
+        "are not counted: the guest could not map memory for the books",
+    );
+    add(tally.unbooked, "during a count are not counted");
+    if tally.unsized_objects != 0 {
+        losses.push(format!(
+            "{} objects count with the size of their heap slot: their extension's own function for it failed",
+            tally.unsized_objects
+        ));
+    }
+    losses
+}

@@ -1,0 +1,416 @@
+//! The agent's books, read from outside.
+//!
+//! Text, frames and call paths are written once and never change, so they are kept here between two
+//! readings; sites and kinds are read anew.
+
+use inject::records::{ReadRecords, Record, implausible};
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::ledger::{ANONYMOUS, FRAMES, INTERNAL, KINDS, PIECES, SITES, STACKS, TEXT};
+use wire::{Counts, Frame, Kind, Ledger, Segments, Site};
+
+/// A line of Ruby code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The file, as the VM names it.
+    pub path: Arc<str>,
+    /// The line; 0 = the VM has none.
+    pub line: u32,
+    /// The method.
+    pub method: Arc<str>,
+}
+
+/// What was born at one place, of one type.
+#[derive(Clone, Debug)]
+pub struct SiteTally {
+    /// Innermost first; empty = no Ruby code.
+    pub path: Vec<Arc<Line>>,
+    /// The type's name.
+    pub kind: Arc<str>,
+    /// The VM's own.
+    pub internal: bool,
+    /// Born, alive, bytes.
+    pub counts: Counts,
+}
+
+/// What a census found.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Objects born since we came.
+    pub sites: Vec<SiteTally>,
+    /// Objects born before, by type: name, the VM's own, counts.
+    pub before: Vec<(Arc<str>, bool, Counts)>,
+    /// How long the garbage collector took; `None` = it did not run.
+    pub gc: Option<Duration>,
+    /// How long the walk took.
+    pub walk: Duration,
+    /// Births the agent had no memory to book.
+    pub lost_memory: u64,
+    /// Births during a census.
+    pub unbooked: u64,
+    /// Objects whose own size function raised.
+    pub unsized_objects: u64,
+    /// Bytes the agent has mapped.
+    pub mapped: u64,
+    /// Live objects seen.
+    pub objects: u64,
+    /// Objects a compaction moved.
+    pub moved: u64,
+}
+
+/// Reads one agent's books.
+#[derive(Debug)]
+pub struct Reader {
+    at: u64,
+    text: HashMap<u32, Arc<str>>,
+    frames: Vec<Arc<Line>>,
+    stacks: HashMap<u32, Vec<Arc<Line>>>,
+    anonymous: HashMap<u64, Arc<str>>,
+    paths: bool,
+    /// Bytes of texts and call paths that are kept.
+    kept: usize,
+}
+
+/// The most bytes of text and call paths that are kept of one process. All text that an agent can have is 64 MiB.
+const MOST_KEPT: usize = 256 << 20;
+
+/// One of [`Ledger`]'s segments at this moment, checked: what is read of it comes from the memory of a process that can
+/// write there what it likes.
+pub(crate) struct Records<'a> {
+    memory: &'a GuestMemory,
+    segments: Segments,
+}
+
+impl<'a> Records<'a> {
+    /// Reads the [`Segments`] at an address, whose pieces the agent makes of `piece` records each.
+    pub(crate) fn at(memory: &'a GuestMemory, at: u64, piece: u64) -> Result<Self> {
+        let segments: Segments = memory.record(at)?;
+        if segments.piece != piece || segments.length > piece * PIECES as u64 {
+            return Err(implausible(
+                memory.pid(),
+                at,
+                "the agent's books are damaged",
+            ));
+        }
+        Ok(Records { memory, segments })
+    }
+
+    /// All records from number `from` on.
+    pub(crate) fn all<T: Record>(&self, from: u64) -> Result<Vec<T>> {
+        let mut found = Vec::new();
+        let mut next = from;
+        while next < self.segments.length {
+            let within = next % self.segments.piece;
+            let count = (self.segments.piece - within).min(self.segments.length - next);
+            let at = self.address(next, size_of::<T>() as u64)?;
+            found.extend(self.memory.records::<T>(at, count as usize)?);
+            next += count;
+        }
+        Ok(found)
+    }
+
+    /// The address of a record of `size` bytes.
+    fn address(&self, index: u64, size: u64) -> Result<u64> {
+        let piece = (index / self.segments.piece) as usize;
+        let at = self.segments.pieces.get(piece).and_then(|piece| {
+            let within = index % self.segments.piece * size;
+            piece.checked_add(within).filter(|_| *piece != 0)
+        });
+        at.ok_or_else(|| self.damaged(index))
+    }
+
+    /// Fails if not all of `count` records from `index` on lie in one piece.
+    fn within_piece(&self, index: u64, count: u64) -> Result<()> {
+        if index % self.segments.piece + count <= self.segments.piece {
+            Ok(())
+        } else {
+            Err(self.damaged(index))
+        }
+    }
+
+    fn damaged(&self, index: u64) -> Error {
+        implausible(self.memory.pid(), index, "the agent's books are damaged")
+    }
+}
+
+impl Reader {
+    /// For the ledger at `at`; `paths` = call paths are kept.
+    pub fn new(at: u64, paths: bool) -> Self {
+        Reader {
+            at,
+            text: HashMap::new(),
+            frames: Vec::new(),
+            stacks: HashMap::new(),
+            anonymous: HashMap::new(),
+            paths,
+            kept: 0,
+        }
+    }
+
+    /// Reads what the last census left.
+    pub fn tally(&mut self, memory: &GuestMemory) -> Result<Tally> {
+        let field = |offset: usize| memory.word(self.at + offset as u64);
+        let counts = |at: usize, count: usize| {
+            let count = field(count)? as usize;
+            match count {
+                0 => Ok(Vec::new()),
+                count => memory.records::<Counts>(field(at)?, count),
+            }
+        };
+        let site_counts = counts(
+            offset_of!(Ledger, site_counts),
+            offset_of!(Ledger, site_count),
+        )?;
+        let kind_counts = counts(
+            offset_of!(Ledger, kind_counts),
+            offset_of!(Ledger, kind_count),
+        )?;
+        let gc = field(offset_of!(Ledger, gc_nanos))?;
+        let tally = Tally {
+            gc: (gc != 0).then(|| Duration::from_nanos(gc)),
+            walk: Duration::from_nanos(field(offset_of!(Ledger, walk_nanos))?),
+            lost_memory: field(offset_of!(Ledger, lost_memory))?,
+            unbooked: field(offset_of!(Ledger, unbooked))?,
+            unsized_objects: field(offset_of!(Ledger, unsized_objects))?,
+            mapped: field(offset_of!(Ledger, mapped))?,
+            objects: field(offset_of!(Ledger, slots))?,
+            moved: field(offset_of!(Ledger, moved))?,
+            ..Tally::default()
+        };
+        self.with_rows(memory, tally, &site_counts, &kind_counts)
+    }
+
+    /// Adds the rows that have these counts.
+    pub fn with_rows(
+        &mut self,
+        memory: &GuestMemory,
+        mut tally: Tally,
+        site_counts: &[Counts],
+        kind_counts: &[Counts],
+    ) -> Result<Tally> {
+        let sites: Vec<Site> = self
+            .records(memory, offset_of!(Ledger, sites), SITES)?
+            .all(0)?;
+        let kinds: Vec<Kind> = self
+            .records(memory, offset_of!(Ledger, kinds), KINDS)?
+            .all(0)?;
+        let names = kinds
+            .iter()
+            .map(|kind| self.kind_name(memory, kind))
+            .collect::<Result<Vec<_>>>()?;
+        self.read_new_frames(memory)?;
+        for (site, counts) in sites.iter().zip(site_counts) {
+            let Some(kind) = kinds.get(site.kind as usize).filter(|_| site.kind != 0) else {
+                continue;
+            };
+            if counts.born == 0 && counts.live == 0 {
+                continue;
+            }
+            tally.sites.push(SiteTally {
+                path: self.path(memory, site.place)?,
+                kind: names[site.kind as usize].clone(),
+                internal: kind.flags & INTERNAL != 0,
+                counts: *counts,
+            });
+        }
+        for ((kind, name), counts) in kinds.iter().zip(&names).zip(kind_counts) {
+            if counts.live != 0 {
+                tally
+                    .before
+                    .push((name.clone(), kind.flags & INTERNAL != 0, *counts));
+            }
+        }
+        Ok(tally)
+    }
+
+    fn records<'a>(
+        &self,
+        memory: &'a GuestMemory,
+        offset: usize,
+        piece: u64,
+    ) -> Result<Records<'a>> {
+        Records::at(memory, self.at + offset as u64, piece)
+    }
+
+    /// Notes that so many bytes more are kept; fails if they are too many.
+    fn keep(&mut self, memory: &GuestMemory, bytes: usize) -> Result<()> {
+        self.kept += bytes;
+        if self.kept > MOST_KEPT {
+            return Err(implausible(
+                memory.pid(),
+                self.at,
+                "more text is noted than the agent can have written",
+            ));
+        }
+        Ok(())
+    }
+
+    fn read_new_frames(&mut self, memory: &GuestMemory) -> Result<()> {
+        let records = self.records(memory, offset_of!(Ledger, frames), FRAMES)?;
+        let new: Vec<Frame> = records.all(self.frames.len() as u64)?;
+        for frame in new {
+            let line = Line {
+                path: self.text(memory, frame.path)?,
+                line: frame.line,
+                method: self.text(memory, frame.method)?,
+            };
+            self.frames.push(Arc::new(line));
+        }
+        Ok(())
+    }
+
+    fn path(&mut self, memory: &GuestMemory, place: u32) -> Result<Vec<Arc<Line>>> {
+        if !self.paths {
+            // Frame 0 is "no Ruby code".
+            let frame = self.frames.get(place as usize).filter(|_| place != 0);
+            return Ok(frame.cloned().into_iter().collect());
+        }
+        if let Some(known) = self.stacks.get(&place) {
+            return Ok(known.clone());
+        }
+        let records = self.records(memory, offset_of!(Ledger, stacks), STACKS)?;
+        let at = records.address(u64::from(place), 4)?;
+        let count = memory.half(at)?;
+        records.within_piece(u64::from(place), 1 + u64::from(count))?;
+        self.keep(memory, count as usize * size_of::<Arc<Line>>())?;
+        let path: Vec<Arc<Line>> = memory
+            .records::<u32>(at + 4, count as usize)?
+            .into_iter()
+            .filter_map(|frame| self.frames.get(frame as usize).cloned())
+            .collect();
+        self.stacks.insert(place, path.clone());
+        Ok(path)
+    }
+
+    fn kind_name(&mut self, memory: &GuestMemory, kind: &Kind) -> Result<Arc<str>> {
+        if kind.flags & ANONYMOUS == 0 {
+            return self.text(memory, kind.name);
+        }
+        let name = self
+            .anonymous
+            .entry(kind.address)
+            .or_insert_with(|| format!("#<Class:{:#018x}>", kind.address).into());
+        Ok(name.clone())
+    }
+
+    fn text(&mut self, memory: &GuestMemory, offset: u32) -> Result<Arc<str>> {
+        if let Some(known) = self.text.get(&offset) {
+            return Ok(known.clone());
+        }
+        let records = self.records(memory, offset_of!(Ledger, text), TEXT)?;
+        let at = records.address(u64::from(offset), 1)?;
+        let length = memory.half(at)?;
+        records.within_piece(u64::from(offset), 4 + u64::from(length))?;
+        self.keep(memory, length as usize)?;
+        let mut bytes = vec![0; length as usize];
+        memory.read_bytes(at + 4, &mut bytes)?;
+        let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
+        self.text.insert(offset, text.clone());
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random (xorshift64*).
+    fn next(state: &mut u64) -> u64 {
+        *state ^= *state >> 12;
+        *state ^= *state << 25;
+        *state ^= *state >> 27;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Books whose every word was written by somebody who means harm are read without a panic and without end. The guest
+    /// is this process; nothing is written.
+    #[test]
+    fn any_books_are_read_to_their_end() {
+        let memory = GuestMemory::open(std::process::id() as i32).expect("our own memory");
+        let mut state = 0x0123_4567_89ab_cdef;
+        let mut pages = vec![0u64; 1 << 16];
+        for word in &mut pages {
+            // Mostly small, so that lengths and numbers lead somewhere.
+            let any = next(&mut state);
+            *word = if any.is_multiple_of(4096) {
+                any
+            } else {
+                any & 0x3f_0000_003f
+            };
+        }
+        let from = pages.as_ptr() as u64;
+        let mut read = 0;
+        for _ in 0..300 {
+            let mut ledger = vec![0u64; size_of::<Ledger>() / 8];
+            for word in &mut ledger {
+                *word = match next(&mut state) % 4 {
+                    0 => next(&mut state) % 3,
+                    1 => next(&mut state),
+                    _ => from + next(&mut state) % (1 << 18),
+                };
+            }
+            // Half of them are whole enough to be read.
+            let segments = [
+                (offset_of!(Ledger, sites), SITES),
+                (offset_of!(Ledger, frames), FRAMES),
+                (offset_of!(Ledger, kinds), KINDS),
+                (offset_of!(Ledger, stacks), STACKS),
+                (offset_of!(Ledger, text), TEXT),
+            ];
+            for (offset, piece) in segments {
+                let at = offset / 8;
+                if next(&mut state).is_multiple_of(8) {
+                    continue;
+                }
+                ledger[at + offset_of!(Segments, piece) / 8] = piece;
+                ledger[at + offset_of!(Segments, length) / 8] = next(&mut state) % 100;
+                ledger[at + offset_of!(Segments, pieces) / 8] = from;
+            }
+            for (count, at) in [
+                (
+                    offset_of!(Ledger, site_count),
+                    offset_of!(Ledger, site_counts),
+                ),
+                (
+                    offset_of!(Ledger, kind_count),
+                    offset_of!(Ledger, kind_counts),
+                ),
+            ] {
+                if !next(&mut state).is_multiple_of(4) {
+                    (ledger[count / 8], ledger[at / 8]) = (next(&mut state) % 100, from);
+                }
+            }
+            let paths = next(&mut state).is_multiple_of(2);
+            // An error is an answer too.
+            if Reader::new(ledger.as_ptr() as u64, paths)
+                .tally(&memory)
+                .is_ok()
+            {
+                read += 1;
+            }
+        }
+        assert!(read > 0, "some are read");
+    }
+
+    #[test]
+    fn books_that_say_too_much_are_refused() {
+        let memory = GuestMemory::open(std::process::id() as i32).expect("our own memory");
+        let mut segments = vec![0u64; size_of::<Segments>() / 8];
+        let at = segments.as_ptr() as u64;
+        let refused = |memory: &GuestMemory| Records::at(memory, at, SITES).is_err();
+        // A piece of 0 records divides by zero.
+        segments[0] = std::hint::black_box(5);
+        assert!(refused(&memory));
+        segments[1] = std::hint::black_box(SITES);
+        assert!(!refused(&memory));
+        // More than all pieces have.
+        segments[0] = std::hint::black_box(SITES * PIECES as u64 + 1);
+        assert!(refused(&memory));
+        segments[0] = std::hint::black_box(u64::MAX);
+        assert!(refused(&memory));
+    }
+}

@@ -1,0 +1,16 @@
+//! The engine of `lancet mem`: births counted in a running Ruby by the agent, the census of the living, and what can be
+//! read from it.
+
+#![forbid(unsafe_code)]
+
+pub mod analysis;
+pub mod attached;
+pub mod census;
+pub mod ledger;
+pub mod postmortem;
+pub mod program;
+mod ruby;
+pub mod session;
+
+pub use ruby::RubyGuest;
+pub use session::{Options, Session};

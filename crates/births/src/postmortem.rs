@@ -1,0 +1,171 @@
+//! The living of a guest that can run no code any more, counted from outside.
+//!
+//! At the kernel's exit stop a process's memory is whole, but none of its threads will run again: no
+//! collection is possible and the VM's own functions cannot be asked. What can be had is every slot that
+//! is in use, garbage not yet swept among them, with its number; sizes are those of the slots.
+
+use crate::ledger::{Records, Tally};
+use inject::records::ReadRecords;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Instant;
+use vm::ruby::{Facts, Ruby, Slot, Type};
+use wire::ledger::SITES;
+use wire::slots::{ROOTS, Table};
+use wire::{Counts, Entry, Ledger, Site, SlotPath};
+
+/// What was seen.
+pub struct Seen {
+    /// Everything but the rows.
+    pub tally: Tally,
+    /// Per site.
+    pub sites: Vec<Counts>,
+}
+
+/// Counts.
+pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
+    let started = Instant::now();
+    let mut sites = births(memory, ledger)?;
+    let slots = Slots::of(memory, ledger)?;
+    let mut before = Before::default();
+    let unreadable = |error: vm::ruby::Error| Error::NotARuby {
+        pid: memory.pid(),
+        reason: error.to_string(),
+    };
+    let ruby = Ruby::new(memory, *facts).map_err(|error| unreadable(error.into()))?;
+    let mut objects = 0;
+    for page in ruby.pages().map_err(unreadable)?.flatten() {
+        let numbers = slots.numbers(page.start)?;
+        for slot in ruby.slots(page).flatten() {
+            if matches!(Type::of(slot.flags), Type::None | Type::Moved) {
+                continue;
+            }
+            objects += 1;
+            let counts = match numbers.of(slot.address) {
+                0 => before.of(&ruby, slot),
+                number => match sites.get_mut(number as usize) {
+                    Some(counts) => counts,
+                    None => continue,
+                },
+            };
+            counts.live += 1;
+            counts.bytes = counts.bytes.saturating_add(page.slot_size);
+        }
+    }
+    Ok(Seen {
+        tally: Tally {
+            walk: started.elapsed(),
+            objects,
+            before: before.0.into_values().collect(),
+            ..Tally::default()
+        },
+        sites,
+    })
+}
+
+/// Objects born before we came, by class (or by type where there is none).
+#[derive(Default)]
+struct Before(HashMap<(u64, u64), (Arc<str>, bool, Counts)>);
+
+impl Before {
+    fn of(&mut self, ruby: &Ruby<GuestMemory>, slot: Slot) -> &mut Counts {
+        let internal = ruby.is_internal(slot.address).unwrap_or(true);
+        let key = (slot.flags & 0x1f | u64::from(internal) << 8, slot.klass);
+        let (_, _, counts) = self.0.entry(key).or_insert_with(|| {
+            let mut name = String::new();
+            if ruby.write_type(slot.address, &mut name).is_err() {
+                name = "__unreadable__".into();
+            }
+            (name.into(), internal, Counts::default())
+        });
+        counts
+    }
+}
+
+/// The agent's numbers of heap slots.
+struct Slots<'a> {
+    memory: &'a GuestMemory,
+    roots: u64,
+    page_shift: u32,
+}
+
+/// The numbers of one page; none of them if nothing was born there.
+struct Numbers {
+    page_shift: u32,
+    table: Table,
+    numbers: Vec<u32>,
+}
+
+impl<'a> Slots<'a> {
+    fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
+        let page_shift = memory.half(ledger + offset_of!(Ledger, page_shift) as u64)?;
+        Ok(Slots {
+            memory,
+            roots: memory.word(ledger + offset_of!(Ledger, slot_roots) as u64)?,
+            // What was read from a guest must not lead us astray.
+            page_shift: page_shift.clamp(12, 24),
+        })
+    }
+
+    /// All numbers of the page that `address` lies in.
+    fn numbers(&self, address: u64) -> Result<Numbers> {
+        let table = self.table(SlotPath::of(address, self.page_shift))?;
+        let count = Table::numbers(table.step(), self.page_shift) as usize;
+        Ok(Numbers {
+            page_shift: self.page_shift,
+            table,
+            numbers: match table.address() {
+                0 => Vec::new(),
+                at => self.memory.records(at, count)?,
+            },
+        })
+    }
+
+    fn table(&self, path: SlotPath) -> Result<Table> {
+        if self.roots == 0 || path.root >= ROOTS {
+            return Ok(Table::NONE);
+        }
+        match self.memory.word(self.roots + u64::from(path.root) * 8)? {
+            0 => Ok(Table::NONE),
+            tables => Ok(Table::from_word(
+                self.memory.word(tables + u64::from(path.page) * 8)?,
+            )),
+        }
+    }
+}
+
+impl Numbers {
+    /// That of the object at `address`, which lies in this page; 0 if it was born before we came.
+    fn of(&self, address: u64) -> u32 {
+        let path = SlotPath::of(address, self.page_shift);
+        let index = self.table.index(path.grain);
+        let number = index.and_then(|index| self.numbers.get(index as usize));
+        number.copied().unwrap_or(0)
+    }
+}
+
+/// Births per site: those booked, and those still in the agent's entries.
+fn births(memory: &GuestMemory, ledger: u64) -> Result<Vec<Counts>> {
+    let records = Records::at(memory, ledger + offset_of!(Ledger, sites) as u64, SITES)?;
+    let counted = |site: Site| Counts {
+        born: site.born,
+        ..Counts::default()
+    };
+    let mut counts: Vec<Counts> = records.all(0)?.into_iter().map(counted).collect();
+    let at = memory.word(ledger + offset_of!(Ledger, entries) as u64)?;
+    let count = memory.word(ledger + offset_of!(Ledger, entry_count) as u64)?;
+    if at != 0 {
+        for entry in memory.records::<Entry>(at, count as usize)? {
+            if let Some(counts) = counts
+                .get_mut(entry.site as usize)
+                .filter(|_| entry.born != 0)
+            {
+                counts.born = counts.born.wrapping_add(entry.born);
+            }
+        }
+    }
+    Ok(counts)
+}

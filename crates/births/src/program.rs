@@ -1,0 +1,120 @@
+//! A program that `mem` starts: the agent is in it before its first instruction, and births are counted from the
+//! moment its VM is made ([`crate::session`] has the steps; [`inject::lifecycle`] owns its processes).
+
+use crate::session::{Event, Session, Shared};
+use inject::lifecycle::{NotStarted, Observer, Over, Processes};
+use process::error::{Error, Result};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Between two looks at a program that is being started. It waits for us twice until its script begins.
+const START_LOOK: Duration = Duration::from_millis(1);
+
+/// What has come to pass.
+pub enum News {
+    /// A session tells this.
+    Event(Event),
+    /// A watched process loads another program: what it held is gone, uncounted.
+    Replaced(i32),
+    /// A process could not be watched, and why.
+    Unwatched(i32, Error),
+    /// The program we started has ended with this exit code.
+    Ended(i32),
+}
+
+/// See the module's text.
+pub struct Program {
+    processes: Processes<Session>,
+    shared: Shared,
+    pid: i32,
+    heard: Heard,
+}
+
+/// What the processes told since the last look.
+#[derive(Default)]
+struct Heard {
+    news: Vec<News>,
+    ended: Vec<(i32, Option<i32>)>,
+}
+
+impl Observer<Session> for Heard {
+    fn event(&mut self, event: Event) {
+        self.news.push(News::Event(event));
+    }
+
+    fn begins(&mut self, _: i32) {}
+
+    /// One that has ended meanwhile is no news.
+    fn unwatched(&mut self, pid: i32, error: Error) {
+        if !matches!(error, Error::Gone(_)) {
+            self.news.push(News::Unwatched(pid, error));
+        }
+    }
+
+    fn over(&mut self, session: Session, why: Over) {
+        if why == Over::Replaced {
+            self.news.push(News::Replaced(session.pid()));
+        }
+    }
+
+    fn ended(&mut self, pid: i32, code: Option<i32>) {
+        self.ended.push((pid, code));
+    }
+}
+
+impl Program {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Error::Start`], if there is no such program or it may not be run.
+    pub fn start(command: &[OsString], shared: Shared) -> Result<Self> {
+        let (mut processes, mut heard) = (Processes::default(), Heard::default());
+        let how = (shared.options.follow, None);
+        let started = processes.start(command, how, &shared, &mut heard);
+        let pid =
+            started.map_err(|(NotStarted::Launch(error) | NotStarted::Watch(error))| error)?;
+        Ok(Program {
+            processes,
+            shared,
+            pid,
+            heard,
+        })
+    }
+
+    /// Its exit code, once it has ended after it was left.
+    pub fn code(&mut self) -> Option<i32> {
+        self.processes.code()
+    }
+
+    /// The processes whose births are counted, by rising id.
+    pub fn sessions(&mut self) -> Vec<&mut Session> {
+        let sessions = self.processes.watched_mut();
+        let mut open: Vec<_> = sessions.filter(|session| session.is_open()).collect();
+        open.sort_by_key(|session| session.pid());
+        open
+    }
+
+    /// Waits at most so long for something to happen to any of them.
+    pub fn wait(&self, most: Duration) {
+        let starting = self.processes.is_starting();
+        inject::tracee::wait_for_any(if starting { most.min(START_LOOK) } else { most });
+    }
+
+    /// Looks after every process once, without waiting; what has come to pass.
+    pub fn poll(&mut self) -> Vec<News> {
+        self.processes.poll(&self.shared, &mut self.heard);
+        for (pid, code) in std::mem::take(&mut self.heard.ended) {
+            if pid == self.pid {
+                // Nobody saw the end of a program whose tracer cannot wait for it any more.
+                let code = self.processes.code().or(code).unwrap_or(1);
+                self.heard.news.push(News::Ended(code));
+            }
+        }
+        std::mem::take(&mut self.heard.news)
+    }
+
+    /// Leaves every process; the program goes on alone, and only its end is waited for.
+    pub fn leave(&mut self) -> Vec<Error> {
+        self.processes.leave(&mut self.heard)
+    }
+}

@@ -1,0 +1,226 @@
+//! A running Ruby as the agent needs it: where its functions are, what its reader must know, and what
+//! speaks against opening it.
+//!
+//! Everything is found while the guest runs. A table that is being changed at that moment may read as
+//! garbage, so a failure is tried again before it is believed.
+
+use inject::remote_call::Gadgets;
+use process::error::{Error, Result};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::modules::{GuestFiles, Module, modules};
+use process::symbols::{Kind, Symbols};
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+use vm::Language;
+use vm::ruby::{Error as ReadError, Facts, Ruby, Unsupported, Version};
+use wire::ruby::Functions;
+
+/// Every Ruby exports it, and nothing else does.
+const MARK: &str = Language::Ruby.description().mark;
+const READ_TRIES: u32 = 20;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct RubyGuest {
+    /// What crate `vm` reads it with.
+    pub facts: Facts,
+    /// Where its functions are.
+    pub functions: Functions,
+    /// Address of its `rb_vm_t`.
+    pub vm: u64,
+    /// Address of the variable with its class Ractor, if Ractors and birth hooks do not go together.
+    pub ractor_class: u64,
+    /// Where the code of the module with the VM lies.
+    pub code: Vec<Range<u64>>,
+    /// For borrowing a thread.
+    pub gadgets: Gadgets,
+}
+
+impl RubyGuest {
+    /// Finds the Ruby in a process.
+    pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
+        let not_a_ruby = |reason: String| Error::NotARuby { pid, reason };
+        let symbols = symbols_of_vm(pid, memory, maps)?;
+        let address = |name: &str| symbols.symbols.symbol(name).and_then(place);
+        let facts = read_facts(memory, &address).map_err(|error| explain(pid, error))?;
+        Self::refuse_ractors(pid, memory, &facts)?;
+        let ruby = Ruby::new(memory, facts).map_err(|error| not_a_ruby(error.to_string()))?;
+        let vm = ruby.vm().map_err(|error| explain(pid, error))?;
+        let ractor_class = if bears_no_ractors(facts.version()) {
+            address("rb_cRactor").unwrap_or(0)
+        } else {
+            0
+        };
+        let mut missing = Vec::new();
+        let mut function = |name: &'static str| {
+            address(name).unwrap_or_else(|| {
+                missing.push(name);
+                0
+            })
+        };
+        let functions = Functions {
+            rb_postponed_job_register_one: function("rb_postponed_job_register_one"),
+            rb_add_event_hook2: function("rb_add_event_hook2"),
+            rb_remove_event_hook: function("rb_remove_event_hook"),
+            rb_objspace_each_objects: function("rb_objspace_each_objects"),
+            rb_obj_memsize_of: function("rb_obj_memsize_of"),
+            rb_gc_start: function("rb_gc_start"),
+            rb_gc_count: function("rb_gc_count"),
+            rb_data_typed_object_wrap: function("rb_data_typed_object_wrap"),
+            rb_gc_register_address: function("rb_gc_register_address"),
+            rb_gc_unregister_address: function("rb_gc_unregister_address"),
+            rb_set_end_proc: function("rb_set_end_proc"),
+            rb_thread_call_with_gvl: function("rb_thread_call_with_gvl"),
+            rb_protect: function("rb_protect"),
+            rb_errinfo: function("rb_errinfo"),
+            rb_set_errinfo: function("rb_set_errinfo"),
+            rb_eval_string_protect: function("rb_eval_string_protect"),
+            rb_gc_stat: function("rb_gc_stat"),
+        };
+        if !missing.is_empty() {
+            return Err(not_a_ruby(format!(
+                "its Ruby is linked in without these symbols: {} (a stripped static build; no debug file was found by its build-id)",
+                missing.join(", ")
+            )));
+        }
+        Ok(RubyGuest {
+            facts,
+            functions,
+            vm,
+            ractor_class,
+            code: symbols.module.code().collect(),
+            gadgets: Gadgets::find(pid, memory, maps)?,
+        })
+    }
+
+    /// Which Ruby it is.
+    pub fn version(&self) -> Version {
+        self.facts.version()
+    }
+
+    /// Whether a job is registered in two steps, between which no other thread may run: before Ruby 3.3
+    /// (`postponed_job_register` in `vm_trace.c`; since then one atomic store).
+    pub fn registers_in_two_steps(&self) -> bool {
+        !self.version().preregisters_jobs()
+    }
+
+    /// Whether a job may wait with a thread that does not run for long: up to Ruby 2.7 it is remembered
+    /// with the one that held the lock last.
+    pub fn loses_jobs(&self) -> bool {
+        !self.version().has_ractors()
+    }
+
+    /// Whether registering a job marks the thread that does it, if it is one of the VM's, and else the one
+    /// that holds the lock: from 3.1 (`get_valid_ec` in `vm_trace.c`). Before, only threads of the VM may.
+    pub fn marks_own_thread(&self) -> bool {
+        self.version() >= Version::new(3, 1, 0)
+    }
+
+    /// Whether this very VM is in `memory`.
+    pub fn is_there(&self, memory: &GuestMemory) -> bool {
+        Ruby::new(memory, self.facts).is_ok_and(|ruby| {
+            let mut name = String::new();
+            ruby.write_class_name(self.facts.object(), &mut name)
+                .is_ok()
+                && name == "Object"
+        })
+    }
+
+    /// Where on its stack the VM's main thread notes that it blocks without the VM's lock; 0 = it does
+    /// not.
+    pub fn main_region(&self, memory: &GuestMemory) -> u64 {
+        let found = Ruby::new(memory, self.facts)
+            .ok()
+            .and_then(|ruby| ruby.main_region(self.vm).ok());
+        found.unwrap_or(0)
+    }
+
+    /// Whether `address` is the VM's own code.
+    pub fn owns(&self, address: u64) -> bool {
+        self.code.iter().any(|range| range.contains(&address))
+    }
+
+    fn refuse_ractors(pid: i32, memory: &GuestMemory, facts: &Facts) -> Result<()> {
+        let version = facts.version();
+        if !bears_no_ractors(version) {
+            return Ok(());
+        }
+        let ruby = Ruby::new(memory, *facts).map_err(|error| Error::NotARuby {
+            pid,
+            reason: error.to_string(),
+        })?;
+        match ruby.vm().and_then(|vm| ruby.ractor_count(vm)) {
+            Ok(2..) => Err(Error::Ractors {
+                pid,
+                version: version.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether this VM crashes, or loses the hook, when Ractors and a birth hook meet.
+fn bears_no_ractors(version: Version) -> bool {
+    version.newobj_hook_crashes_ractors() || version.newobj_hook_lost_with_ractors()
+}
+
+struct VmSymbols {
+    module: Module,
+    symbols: Symbols,
+}
+
+/// The module that holds a Ruby: the program itself, or a library; those called so first.
+fn symbols_of_vm(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<VmSymbols> {
+    let files = Arc::new(GuestFiles::of(pid));
+    let mut candidates =
+        modules(&files, maps, memory).map_err(|error| Error::Elf { pid, error })?;
+    candidates.sort_by_key(|module| (!module.name().contains("ruby"), !module.main));
+    for module in candidates {
+        let Ok(symbols) = Symbols::open(&files, &module, memory) else {
+            continue;
+        };
+        if symbols.exported(MARK).is_some() || (module.main && symbols.symbol(MARK).is_some()) {
+            return Ok(VmSymbols { module, symbols });
+        }
+    }
+    Err(Error::NotARuby {
+        pid,
+        reason: "no Ruby is loaded in it".into(),
+    })
+}
+
+fn place(symbol: process::symbols::Symbol) -> Option<u64> {
+    (symbol.kind != Kind::Indirect).then_some(symbol.address)
+}
+
+fn read_facts(
+    memory: &GuestMemory,
+    address: &dyn Fn(&str) -> Option<u64>,
+) -> std::result::Result<Facts, ReadError> {
+    let mut tries = 0;
+    loop {
+        match Facts::find(memory, address) {
+            Err(ReadError::Garbled { .. } | ReadError::Memory(_)) if tries < READ_TRIES => {
+                tries += 1;
+                sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn explain(pid: i32, error: ReadError) -> Error {
+    match error {
+        ReadError::Unsupported(why @ Unsupported::Broken(_)) => Error::BrokenRuby {
+            pid,
+            reason: why.to_string(),
+        },
+        error => Error::NotARuby {
+            pid,
+            reason: error.to_string(),
+        },
+    }
+}

@@ -1,0 +1,431 @@
+//! A guest that is open: ask, be answered (`vm_entry`), leave.
+//!
+//! Between two requests nobody traces the guest. A thread of ours changes the control page's heartbeat; when it
+//! stands still, the agent leaves by itself.
+
+mod collections;
+mod vm_entry;
+mod watched;
+
+pub use watched::{Event, Shared};
+
+use crate::ledger::{Reader, Tally};
+use crate::postmortem;
+use crate::ruby::RubyGuest;
+use hooks::ScriptStart;
+use inject::heartbeat::Heartbeat;
+use inject::image::Image;
+use inject::records::ReadRecords;
+use inject::resident::Resident;
+use inject::seccomp;
+use inject::tracee::Tracee;
+use process::error::{Error, Result};
+use process::guest::{self, Status};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::{Config, ControlPage, Farewell, Reply, Request};
+
+/// Without a heartbeat for this long, the agent leaves by itself.
+pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
+
+/// What a guest is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Frames of call path kept for each birth; 1 = only the line.
+    pub depth: u32,
+    /// Forked children go on counting.
+    pub follow: bool,
+}
+
+/// A part of the control page's page that holds no field.
+const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
+
+/// How a guest's last tally came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// By the agent, when the main program had ended.
+    Counted,
+    /// From outside, after the VM could run no code: garbage included, slots without what hangs on
+    /// them.
+    Seen,
+}
+
+/// How the attach went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timing {
+    /// How long the guest stood still, all stops together.
+    pub stopped: Duration,
+    /// The longest of them.
+    pub longest_stop: Duration,
+    /// How many.
+    pub stops: u32,
+    /// From the request to the answer.
+    pub answered: Duration,
+}
+
+/// An open guest.
+#[derive(Debug)]
+pub struct Session {
+    status: Status,
+    command: String,
+    memory: Arc<GuestMemory>,
+    ruby: Arc<RubyGuest>,
+    maps: Maps,
+    resident: Resident,
+    reader: Reader,
+    config: Config,
+    heartbeat: Heartbeat,
+    /// The main thread, if it is ours for longer than a stop.
+    tracee: Option<Tracee>,
+    timing: Timing,
+    /// Collections that were read.
+    collected: u64,
+    /// A request has not been answered in time: the next entry into its VM takes the surest way.
+    insisting: bool,
+    open: bool,
+    /// Nothing comes of it any more.
+    over: bool,
+}
+
+impl Session {
+    /// Opens a process and counts births from then on.
+    pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        Self::open_for(pid, image, options, false)
+    }
+
+    /// Opens it to count births, or else to time collections.
+    fn open_for(pid: i32, image: &Image, options: Options, collections: bool) -> Result<Self> {
+        let (status, memory, maps) = guest::reach(pid)?;
+        let ruby = RubyGuest::find(pid, &memory, &maps)?;
+        let found = Resident::find(&memory, &maps, image);
+        if let Some(resident) = &found {
+            resident.check_free(&memory)?;
+            // Of `calls` that was killed.
+            hooks::lift_left(&status, &memory, ruby.gadgets, resident)?;
+        }
+        let mut session = Session::new(status, memory, ruby, maps, options);
+        session.config.collections = u64::from(collections);
+        session.enter_for_the_first_time(found, image)?;
+        session.await_answer("set its hook")?;
+        Ok(session)
+    }
+
+    fn new(
+        status: Status,
+        memory: Arc<GuestMemory>,
+        ruby: RubyGuest,
+        maps: Maps,
+        options: Options,
+    ) -> Self {
+        let config = config(&ruby, options);
+        Session {
+            command: guest::command_line(status.pid),
+            status,
+            memory,
+            ruby: Arc::new(ruby),
+            maps,
+            resident: Resident::nowhere(),
+            reader: Reader::new(0, options.depth > 1),
+            config,
+            heartbeat: Heartbeat::still(),
+            tracee: None,
+            timing: Timing::default(),
+            collected: 0,
+            insisting: false,
+            open: false,
+            over: false,
+        }
+    }
+
+    /// The child of an open guest, forked after that: the agent and its books came with it.
+    pub fn adopt(&self, pid: i32) -> Result<Self> {
+        let status = Status::read(pid)?;
+        let memory = Arc::new(GuestMemory::open(pid)?);
+        let header: wire::Header = memory.record(self.resident.base)?;
+        let config: Config = memory.record(self.resident.header.config)?;
+        if header != self.resident.header || config.session != self.config.session {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it does not carry its parent's agent",
+            });
+        }
+        if self.shares_memory_with(&memory)? {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "it still uses its parent's memory (vfork)",
+            });
+        }
+        if self
+            .resident
+            .control_page_u32(&memory, offset_of!(ControlPage, deserted))?
+            != 0
+        {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "its agent has left by itself",
+            });
+        }
+        self.resident.claim(&memory, &config)?;
+        self.resident
+            .write_control_page(&memory, offset_of!(ControlPage, hooked), 1u32)?;
+        let maps = Maps::of(pid)?;
+        Ok(Session {
+            command: guest::command_line(pid),
+            heartbeat: Heartbeat::start(
+                memory.clone(),
+                self.resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
+            ),
+            status,
+            ruby: self.ruby.clone(),
+            maps,
+            resident: self.resident,
+            reader: Reader::new(self.resident.header.ledger, self.config.depth > 1),
+            config,
+            memory,
+            tracee: None,
+            timing: Timing::default(),
+            collected: 0,
+            insisting: false,
+            open: true,
+            over: false,
+        })
+    }
+
+    /// Whether a child between vfork and exec stands before us: what is written to our guest is read
+    /// there. A forked child has a control page of its own.
+    fn shares_memory_with(&self, child: &GuestMemory) -> Result<bool> {
+        let nonce = inject::heartbeat::unique();
+        let place = self.resident.header.control_page + SCRATCH;
+        self.memory.write(place, &nonce.to_le_bytes())?;
+        Ok(child.word(place)? == nonce)
+    }
+
+    /// Puts the agent in, or finds it, and has it watch.
+    fn enter_for_the_first_time(&mut self, found: Option<Resident>, image: &Image) -> Result<()> {
+        let pid = self.status.pid;
+        let memory = self.memory.clone();
+        // Whichever thread has the VM's lock does what we ask.
+        seccomp::check_other_threads(pid, &[])?;
+        self.enter_vm(|session, remote| {
+            if session.status.seccomp != 0 {
+                seccomp::check(pid, pid, &[])?;
+            }
+            // Again, now that nobody else can be at work in it.
+            let found = match found {
+                Some(resident) => Some(resident),
+                None => {
+                    let maps = Maps::of(pid)?;
+                    Resident::find(&memory, &maps, image)
+                }
+            };
+            let resident = Resident::place(found, remote, &memory, image)?;
+            if !session.open {
+                resident.check_free(&memory)?;
+                session.take(resident)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes the agent ours and asks it to watch.
+    fn take(&mut self, resident: Resident) -> Result<()> {
+        self.resident = resident;
+        self.reader = Reader::new(resident.header.ledger, self.config.depth > 1);
+        resident.claim(&self.memory, &self.config)?;
+        self.heartbeat = Heartbeat::start(
+            self.memory.clone(),
+            resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
+        );
+        self.open = true;
+        self.request(Request::Watch, 0)
+    }
+
+    /// A program that we started and that waits for us at the first line of its script: the hooks that brought it
+    /// there are taken out, and births are counted from that line on.
+    pub fn at_script(
+        tracee: Tracee,
+        start: ScriptStart,
+        options: Options,
+        collect_at_end: bool,
+    ) -> std::result::Result<Self, (Tracee, Error)> {
+        let memory = start.memory().clone();
+        let found = Status::read(tracee.pid()).and_then(|status| {
+            let maps = Maps::of(status.pid)?;
+            let ruby = RubyGuest::find(status.pid, &memory, &maps)?;
+            Ok((status, maps, ruby))
+        });
+        let (status, maps, ruby) = match found {
+            Ok(found) => found,
+            // Dropping `start` takes its hooks out.
+            Err(error) => return Err((tracee, error)),
+        };
+        let mut session = Session::new(status, memory, ruby, maps, options);
+        session.config.census_at_end = 1;
+        session.config.end_argument = u32::from(collect_at_end);
+        match start.hand_over(|resident| session.take(resident)) {
+            Ok(()) => {
+                session.tracee = Some(tracee);
+                Ok(session)
+            }
+            Err(error) => {
+                session.open = false;
+                Err((tracee, error))
+            }
+        }
+    }
+
+    /// The same as [`adopt`](Self::adopt) for a child that is traced from its fork on.
+    fn adopt_traced(&self, tracee: Tracee) -> std::result::Result<Self, (Tracee, Error)> {
+        match self.adopt(tracee.pid()) {
+            Ok(mut session) => {
+                session.tracee = Some(tracee);
+                Ok(session)
+            }
+            Err(error) => Err((tracee, error)),
+        }
+    }
+
+    /// What is known of a guest that is about to end and runs no code of ours any more: what the
+    /// agent counted at the program's end, or else what can be seen from outside.
+    pub fn last_words(&mut self) -> Result<(Tally, Last)> {
+        self.open = false;
+        if let Some(why) = self.farewell()? {
+            let pid = self.status.pid;
+            return Err(Error::Left { pid, why });
+        }
+        let ended = self
+            .resident
+            .control_page_u32(&self.memory, offset_of!(ControlPage, ended))?;
+        if ended == Reply::Done as u32 {
+            return Ok((self.reader.tally(&self.memory)?, Last::Counted));
+        }
+        let counts =
+            postmortem::count(&self.memory, &self.ruby.facts, self.resident.header.ledger)?;
+        let tally = self
+            .reader
+            .with_rows(&self.memory, counts.tally, &counts.sites, &[])?;
+        Ok((tally, Last::Seen))
+    }
+
+    /// Counts the living, after a garbage collection if `collect` says so.
+    pub fn census(&mut self, collect: bool) -> Result<Tally> {
+        self.ask(Request::Census, u64::from(collect), "count the living")?;
+        self.reader.tally(&self.memory)
+    }
+
+    /// Takes the hook out and gives the guest its memory back.
+    pub fn leave(mut self) -> Result<Timing> {
+        self.depart()?;
+        Ok(self.timing)
+    }
+
+    /// It cannot be asked any more: it has ended, or runs another program, or its agent has left.
+    pub fn give_up(&mut self) {
+        (self.open, self.over) = (false, true);
+    }
+
+    /// Whether births are counted in it, and it can be asked.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Asks the agent to leave, without ending the session value itself.
+    fn depart(&mut self) -> Result<()> {
+        self.open = false;
+        if self.farewell()?.is_some() {
+            return Ok(());
+        }
+        let done = self.ask(Request::Leave, 0, "leave");
+        if done.is_err() {
+            self.go_quiet();
+        }
+        done
+    }
+
+    /// Where the VM's lock cannot be had: the hook sees a quiet control page at its next birth and takes
+    /// itself out. First what a child would do, then the state, so that it does not adopt itself.
+    fn go_quiet(&self) {
+        let follow = self.resident.header.config + offset_of!(Config, follow) as u64;
+        // The guest may be gone; then there is nothing to leave.
+        let _ = self.memory.write(follow, &0u32.to_le_bytes());
+        let _ =
+            self.resident
+                .write_control_page(&self.memory, offset_of!(ControlPage, state), 0u32);
+    }
+
+    /// Why the agent has left by itself, if it has.
+    pub fn farewell(&self) -> Result<Option<&'static str>> {
+        let why = self
+            .resident
+            .control_page_u32(&self.memory, offset_of!(ControlPage, deserted))?;
+        let all = [Farewell::Alone, Farewell::Ractor, Farewell::Broken];
+        let found = all.into_iter().find(|farewell| *farewell as u32 == why);
+        Ok(found.map(because))
+    }
+
+    /// Whether the guest still runs.
+    pub fn is_alive(&self) -> bool {
+        self.status.is_current()
+    }
+
+    /// The guest's id.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// Its command line.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Its Ruby.
+    pub fn ruby(&self) -> &RubyGuest {
+        &self.ruby
+    }
+
+    /// How the last request went, and all stops so far.
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.open && self.is_alive() {
+            // Nobody is left to tell.
+            let _ = self.depart();
+        }
+    }
+}
+
+/// What the agent is told of this Ruby.
+fn config(ruby: &RubyGuest, options: Options) -> Config {
+    let mut facts = [0; wire::control_page::FACTS];
+    for (word, fact) in facts.iter_mut().zip(ruby.facts.to_words()) {
+        *word = fact;
+    }
+    Config {
+        session: inject::heartbeat::unique(),
+        functions: ruby.functions,
+        facts,
+        depth: options.depth,
+        follow: u32::from(options.follow),
+        heartbeat_ticks: inject::heartbeat::ticks(DESERTED_AFTER),
+        ractor_class: ruby.ractor_class,
+        ..Config::default()
+    }
+}
+
+/// The reason that the agent gave for leaving, as a text for [`Error::Left`].
+fn because(why: Farewell) -> &'static str {
+    match why {
+        Farewell::Alone => "it heard nothing from us for 5 s",
+        Farewell::Ractor => {
+            "the program makes a Ractor, and this Ruby crashes or loses births when one is made while births are watched (Ruby bugs 18464, 19112)"
+        }
+        Farewell::Broken => "it found a fault of its own",
+    }
+}

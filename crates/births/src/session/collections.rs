@@ -1,0 +1,47 @@
+//! Timing the garbage collector of an open guest.
+
+use super::{Options, Session};
+use inject::image::Image;
+use inject::records::ReadRecords;
+use process::error::Result;
+use std::mem::offset_of;
+use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
+use wire::ledger::KEPT;
+use wire::{Collection, Ledger, Request};
+
+impl Session {
+    /// Opens a process and times its collections from then on; no birth is counted.
+    pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
+        let options = Options {
+            depth: 1,
+            follow: false,
+        };
+        Self::open_for(pid, image, options, true)
+    }
+
+    /// The collections since the last call; of very many, the last ones.
+    pub fn collections(&mut self) -> Result<Vec<Collection>> {
+        let field = |offset: usize| {
+            self.memory
+                .word(self.resident.header.ledger + offset as u64)
+        };
+        let count = field(offset_of!(Ledger, collected))?;
+        let ring: Vec<Collection> = match count {
+            0 => Vec::new(),
+            _ => self
+                .memory
+                .records(field(offset_of!(Ledger, collections))?, KEPT)?,
+        };
+        let first = self.collected.max(count.saturating_sub(KEPT as u64));
+        self.collected = count;
+        Ok((first..count)
+            .map(|number| ring[number as usize % KEPT])
+            .collect())
+    }
+
+    /// Has the VM collect now: all objects, or the young ones only.
+    pub fn collect(&mut self, full: bool) -> Result<()> {
+        let argument = if full { COLLECT_FULL } else { COLLECT_MINOR };
+        self.ask(Request::Collect, argument, "collect its garbage")
+    }
+}

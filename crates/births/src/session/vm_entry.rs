@@ -1,0 +1,370 @@
+//! How a request gets to the agent, and the agent to the VM's lock.
+//!
+//! ```text
+//!   us                               guest
+//!   request on the control page
+//!   stop its main thread             where does it stand?
+//!     in code, or others run ──────► "run this job": at a thread's next safe point, with the lock
+//!     asleep in the VM ────────────► the same, and wake it, as a signal would
+//!     in a system call, without
+//!     the VM's lock ───────────────► take the lock and do it now
+//!   look every 200 µs …              …
+//!   answered ◄────────────────────── reply on the control page
+//! ```
+//!
+//! A thread in a blocking system call is never woken: it would see EINTR, and Ruby hands that on to the
+//! program (`File.open` of a FIFO raises it). Instead it does what C code blocking there may do at any
+//! time, `rb_thread_call_with_gvl`, while the guest's other threads run on; then the call goes on as if
+//! nothing had been.
+
+use super::Session;
+use inject::records::ReadRecords;
+use inject::remote_call::RemoteThread;
+use inject::tracee::Tracee;
+use process::error::{Error, Result};
+use process::gadgets;
+use process::guest::{PAUSE, Status, TRIES};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::{Stop, is_running, thread_ids};
+use std::mem::offset_of;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use wire::control_page::enter::{LOCK, REGISTER, WAKE};
+use wire::{Config, ControlPage, Reply, Request};
+
+/// Between two looks for an answer.
+const LOOK: Duration = Duration::from_micros(200);
+/// A guest that has not answered by then is entered again, for it may stand elsewhere by now; and again
+/// after twice the time, up to a limit, because each entry stops it. Usually once is enough: before a thread
+/// blocks, the VM looks for jobs.
+const FIRST_AGAIN: Duration = Duration::from_millis(100);
+/// Where a job can get lost.
+const SOON_AGAIN: Duration = Duration::from_millis(10);
+const LAST_AGAIN: Duration = Duration::from_millis(400);
+/// How long a guest may keep its lock from us.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More stack than lies between a system call and the VM's note of it.
+const LARGEST_REGION: u64 = 64 * 1024;
+/// Return addresses into libc that a wrapper of a system call leaves, with some left over from before.
+const MOST_LIBC_WORDS: u32 = 4;
+
+/// How the VM's lock is had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// A job at the next safe point; the thread comes there by itself.
+    Job,
+    /// The same; it must be woken.
+    Wake,
+    /// The thread takes the lock itself.
+    Region,
+}
+
+impl Session {
+    /// Stops the main thread and does `work` with it, which may be begun more than once; then has the agent look at its
+    /// control page in the VM, with the VM's lock.
+    pub(super) fn enter_vm(
+        &mut self,
+        mut work: impl FnMut(&mut Self, &mut RemoteThread) -> Result<()>,
+    ) -> Result<()> {
+        let mut tries = 0;
+        loop {
+            match self.enter_vm_once(&mut work) {
+                Err(error) if tries < TRIES && error.may_pass() => {
+                    tries += 1;
+                    sleep(PAUSE);
+                    let pid = self.status.pid;
+                    self.maps = Maps::of(pid)?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn enter_vm_once(
+        &mut self,
+        work: &mut impl FnMut(&mut Self, &mut RemoteThread) -> Result<()>,
+    ) -> Result<()> {
+        let pid = self.status.pid;
+        let mut stop = self.stop_main()?;
+        if !self.status.is_current() {
+            return Err(Error::Gone(pid));
+        }
+        let memory = self.memory.clone();
+        self.check_program()?;
+        let maps = &self.maps;
+        let low = |sp| maps.find(sp).map(|mapping| mapping.start);
+        let mut remote = RemoteThread::new(pid, &memory, self.ruby.gadgets, low)?;
+        let result = work(self, &mut remote).and_then(|()| {
+            let entry = self.entry(&remote);
+            if entry == Entry::Region {
+                if self.is_in_foreign_code(&remote) {
+                    self.resident.write_control_page(
+                        &memory,
+                        offset_of!(ControlPage, argument),
+                        0u64,
+                    )?;
+                }
+                self.note(stop.age());
+                let done = || self.answered().unwrap_or(true);
+                remote.call_freely(self.resident.header.enter, LOCK, done)?;
+                stop.restart_clock();
+                return Ok(());
+            }
+            if self.ruby.registers_in_two_steps() {
+                stop.rest()?;
+            }
+            if entry == Entry::Job
+                && let Some(tid) = self.another_running()
+                && self.ruby.marks_own_thread()
+                && self.request_job_by(&mut stop, tid).is_ok()
+            {
+                return Ok(());
+            }
+            self.request_job(&mut remote, entry == Entry::Wake)
+        });
+        let back = remote.give_back();
+        self.note(stop.release());
+        result.and(back)
+    }
+
+    /// Where the main thread stands decides how its VM is reached.
+    fn entry(&self, remote: &RemoteThread) -> Entry {
+        let now = remote.registers();
+        // Taken out of a system call: EINTR, or one of the kernel's restart codes.
+        let blocked = now.orig_rax as i64 >= 0 && matches!(-(now.rax as i64), 4 | 512..=514 | 516);
+        if !blocked || (!self.insisting && self.another_running().is_some()) {
+            return Entry::Job;
+        }
+        let region = self.ruby.main_region(&self.memory);
+        // So the VM itself sleeps, on its lock or in `sleep`, `join`, `pop`: it looks around when woken.
+        // Or C code blocks with the VM's lock; then nothing wakes it, as there is nothing to wake it by.
+        if region == 0 || now.orig_rax == libc::SYS_futex as u64 {
+            return Entry::Wake;
+        }
+        let on_its_stack = self.maps.find(now.rsp).is_some_and(|stack| {
+            region > now.rsp && region < stack.end && region.is_multiple_of(4)
+        });
+        match on_its_stack {
+            true => Entry::Region,
+            false => Entry::Job,
+        }
+    }
+
+    /// Another thread that is running: it does a job at once, while for the lock the main thread would
+    /// have to queue, a tenth of a second for each thread before it.
+    fn another_running(&self) -> Option<i32> {
+        let pid = self.status.pid;
+        let all = thread_ids(pid).ok()?;
+        all.into_iter()
+            .find(|tid| *tid != pid && is_running(pid, *tid))
+    }
+
+    /// Has a running thread ask for the job, so that it is marked to look for it.
+    fn request_job_by(&self, stop: &mut Stop, tid: i32) -> Result<()> {
+        stop.also(tid)?;
+        let low = |sp| self.maps.find(sp).map(|mapping| mapping.start);
+        let mut remote = RemoteThread::new(tid, &self.memory, self.ruby.gadgets, low)?;
+        remote.call(self.resident.header.enter, REGISTER)?;
+        remote.give_back()
+    }
+
+    /// Whether code that is neither the VM's nor a bare system call of libc's stands between the blocked
+    /// thread and the VM: a driver, a resolver. It may hold locks of its own, which objects that are
+    /// freed by a collection may want: then none is run from here. Every word on that part of the stack
+    /// that looks like a return address counts, so the doubt is on the safe side.
+    fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
+        let now = remote.registers();
+        let region = self.ruby.main_region(&self.memory);
+        let mut stack = vec![0; region.saturating_sub(now.rsp).min(LARGEST_REGION) as usize];
+        if self.memory.read_bytes(now.rsp, &mut stack).is_err() {
+            return true;
+        }
+        let libc = self.maps.find(now.rip).map(|code| code.start..code.end);
+        let (mut foreign, mut in_libc) = (false, 0);
+        for word in stack.chunks_exact(8) {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            let Some(code) = self.maps.find(word).filter(|map| map.permissions.execute) else {
+                continue;
+            };
+            // What the hook left there in other calls is no frame of this one.
+            let agent = self.resident.base..self.resident.base + self.resident.header.size;
+            if agent.contains(&word) {
+                continue;
+            }
+            if libc.as_ref().is_some_and(|libc| libc.contains(&word)) {
+                in_libc += 1;
+                foreign |= word == self.ruby.gadgets.restore;
+            } else if !self.ruby.owns(code.start) && !self.ruby.owns(word) {
+                foreign = true;
+            }
+        }
+        foreign || in_libc > MOST_LIBC_WORDS
+    }
+
+    /// Another program may have taken the place of the one we know, by exec: same process, other memory.
+    fn check_program(&self) -> Result<()> {
+        let pid = self.status.pid;
+        let now = GuestMemory::open(pid)?;
+        let same = match self.resident.base {
+            0 => {
+                let mut bytes = [0; 3];
+                now.read_bytes(self.ruby.gadgets.syscall, &mut bytes)
+                    .is_ok()
+                    && bytes == gadgets::SYSCALL_RETURN
+                    && self.ruby.is_there(&now)
+            }
+            base => now
+                .record::<wire::Header>(base)
+                .is_ok_and(|header| header == self.resident.header),
+        };
+        match same {
+            true => Ok(()),
+            false => Err(Error::Replaced(pid)),
+        }
+    }
+
+    fn stop_main(&mut self) -> Result<Stop> {
+        let pid = self.status.pid;
+        let Some(tracee) = &mut self.tracee else {
+            return Stop::one(pid, pid, false);
+        };
+        poll(tracee)?;
+        Stop::one(pid, pid, true).inspect_err(|error| {
+            if let Error::AtEvent { event, .. } = error {
+                // If that fails it is gone, and whoever waits for it next is told so.
+                let _ = tracee.stand_at(*event);
+            }
+        })
+    }
+
+    fn note(&mut self, stopped: Duration) {
+        self.timing.stops += 1;
+        self.timing.stopped += stopped;
+        self.timing.longest_stop = self.timing.longest_stop.max(stopped);
+    }
+
+    /// Has the main thread, which makes remote calls for us, ask for the job and, if `wake` says so, wake itself.
+    fn request_job(&mut self, remote: &mut RemoteThread, wake: bool) -> Result<()> {
+        if wake && self.config.waker == 0 {
+            self.find_waker(remote)?;
+        }
+        let what = REGISTER | if wake { WAKE } else { 0 };
+        remote.call(self.resident.header.enter, what)
+    }
+
+    /// The VM's own signal handler, which wakes its main thread: every signal the VM handles has the
+    /// same one. Found by asking the kernel, believed only if it is the VM's code.
+    fn find_waker(&mut self, remote: &mut RemoteThread) -> Result<()> {
+        let place = self.resident.header.control_page + super::SCRATCH;
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
+            remote.syscall(
+                "rt_sigaction",
+                libc::SYS_rt_sigaction,
+                [signal as u64, 0, place, 8, 0, 0],
+            )?;
+            let handler = self.memory.word(place)?;
+            if self.ruby.owns(handler) {
+                self.config.waker = handler;
+                let field = self.resident.header.config + offset_of!(Config, waker) as u64;
+                return self.memory.write(field, &handler.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn request(&self, request: Request, argument: u64) -> Result<()> {
+        let memory = &self.memory;
+        let asked = self
+            .resident
+            .control_page_u32(memory, offset_of!(ControlPage, asked))?
+            .wrapping_add(1);
+        self.resident.write_control_page(
+            memory,
+            offset_of!(ControlPage, request),
+            request as u32,
+        )?;
+        self.resident
+            .write_control_page(memory, offset_of!(ControlPage, argument), argument)?;
+        self.resident
+            .write_control_page(memory, offset_of!(ControlPage, asked), asked)
+    }
+
+    /// Has the agent do something, with the VM's lock.
+    pub(super) fn ask(
+        &mut self,
+        request: Request,
+        argument: u64,
+        what: &'static str,
+    ) -> Result<()> {
+        self.request(request, argument)?;
+        self.enter_vm(|_, _| Ok(()))?;
+        self.await_answer(what)
+    }
+
+    fn answered(&self) -> Result<bool> {
+        let half = |offset| self.resident.control_page_u32(&self.memory, offset);
+        Ok(half(offset_of!(ControlPage, answered))? == half(offset_of!(ControlPage, asked))?)
+    }
+
+    pub(super) fn await_answer(&mut self, what: &'static str) -> Result<()> {
+        let pid = self.status.pid;
+        let started = Instant::now();
+        let mut pause = match self.ruby.loses_jobs() {
+            true => SOON_AGAIN,
+            false => FIRST_AGAIN,
+        };
+        let mut again = started + pause;
+        while !self.answered()? {
+            process::stop::poll_stragglers();
+            if let Some(tracee) = &mut self.tracee {
+                poll(tracee)?;
+            }
+            if let Some(why) = self.farewell()? {
+                return Err(Error::Left { pid, why });
+            }
+            if started.elapsed() > PATIENCE {
+                return Err(Error::NoAnswer {
+                    pid,
+                    waited_ms: PATIENCE.as_millis() as u64,
+                    reason: "no thread of it reached a point where the VM runs jobs (a C extension that keeps the VM's lock?)".into(),
+                });
+            }
+            if Instant::now() > again {
+                match Status::read(pid)?.state {
+                    'Z' | 'X' => return Err(Error::Gone(pid)),
+                    'T' => return Err(Error::Stopped(pid)),
+                    _ => {}
+                }
+                self.insisting = true;
+                let entered = self.enter_vm(|_, _| Ok(()));
+                self.insisting = false;
+                entered?;
+                pause = (pause * 2).min(LAST_AGAIN);
+                again = Instant::now() + pause;
+            }
+            sleep(LOOK);
+        }
+        self.timing.answered = started.elapsed();
+        let reply = self
+            .resident
+            .control_page_u32(&self.memory, offset_of!(ControlPage, reply))?;
+        let reason = match reply {
+            reply if reply == Reply::Done as u32 => return Ok(()),
+            reply if reply == Reply::NoMemory as u32 => "it could not map memory for its books",
+            _ => "the VM did not do what it was asked",
+        };
+        Err(Error::Refused { pid, what, reason })
+    }
+}
+
+/// Hands on what came for a traced thread; an error if it stands at something we must see first.
+fn poll(tracee: &mut Tracee) -> Result<()> {
+    match tracee.poll()? {
+        None => Ok(()),
+        Some(_) => Err(Error::AtEvent {
+            tid: tracee.pid(),
+            event: 0,
+        }),
+    }
+}

@@ -1,0 +1,218 @@
+//! A session among the processes of one run ([`inject::lifecycle`]): how a started program comes to be counted, and
+//! what is done at its forks and its end.
+//!
+//! ```text
+//!   exec        the agent is mapped, the loader's `_dl_debug_state` hooked            Starting
+//!   libraries   `ruby_run_node` is hooked; a program that has none is left alone      Starting or Plain
+//!   script      the VM is made: hooks out, births counted, the script begins          Open
+//!   ending      the agent has counted the living, or they are counted from outside    Open, until its end
+//! ```
+//!
+//! The steps up to the script are those of [`hooks::ScriptStart`]; the program runs at full speed between them, and
+//! if we die it goes on from each of them alone. A program that execs another one goes through it again, so a shell
+//! script that ends in `exec ruby …` needs nothing special. We stay the tracer of its main thread to the end, because
+//! only its tracer sees a process at `PTRACE_EVENT_EXIT`, when its memory is still there to be read.
+
+use super::{Last, Options, Session};
+use crate::ledger::Tally;
+use hooks::{Progress, ScriptStart};
+use inject::image::Image;
+use inject::lifecycle::{Observer, Stage, Turn, Watched};
+use inject::tracee::{Happening, Tracee};
+use process::error::{Error, Result};
+
+/// What a Ruby's `main` calls when the VM is made and the script is compiled; it returns when the program ends.
+const RUNS_SCRIPT: &str = vm::Language::Ruby.description().entry;
+
+/// What all sessions of one run have in common.
+pub struct Shared {
+    /// The agent.
+    pub image: Image,
+    /// What is counted.
+    pub options: Options,
+    /// Garbage is collected before the living are counted at a program's end.
+    pub collect_at_end: bool,
+}
+
+/// What a session tells of itself.
+pub enum Event {
+    /// Births are counted in this process from now on.
+    Watching(i32),
+    /// The process is ending; this is what it held.
+    Final {
+        /// Its id.
+        pid: i32,
+        /// Its command line.
+        command: String,
+        /// Its Ruby's version.
+        ruby: String,
+        /// What it held.
+        tally: Box<Tally>,
+        /// How that is known.
+        how: Last,
+    },
+}
+
+impl Watched for Session {
+    const TRACES_ALL: bool = true;
+    type Shared<'a> = Shared;
+    type Start = Box<ScriptStart>;
+    type Event = Event;
+    type Error = Error;
+
+    fn open(pid: i32, shared: &Shared) -> Result<Self> {
+        Session::open(pid, &shared.image, shared.options)
+    }
+
+    fn at_exec(
+        mut tracee: Tracee,
+        _: bool,
+        shared: &Shared,
+    ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
+        match ScriptStart::at_exec(&mut tracee, &shared.image, RUNS_SCRIPT) {
+            Ok(Some(start)) => Ok(Stage::Starting(tracee, Box::new(start))),
+            Ok(None) => Ok(Stage::Plain(tracee)),
+            Err(error) => Err((tracee, error)),
+        }
+    }
+
+    fn go_on(start: &Self::Start, tracee: &mut Tracee) -> Result<()> {
+        start.go_on(tracee)
+    }
+
+    fn proceed(
+        mut start: Self::Start,
+        mut tracee: Tracee,
+        at_system_call: bool,
+        shared: &Shared,
+    ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
+        let progress = if at_system_call {
+            start.at_system_call(&mut tracee)
+        } else {
+            start.poll()
+        };
+        match progress {
+            Ok(Progress::OnItsWay) => Ok(Stage::Starting(tracee, start)),
+            Ok(Progress::Reached) => {
+                let (options, collect) = (shared.options, shared.collect_at_end);
+                Session::at_script(tracee, *start, options, collect).map(Stage::Open)
+            }
+            // A shell, an `env`: what it runs comes later.
+            Ok(Progress::NoScript) => match start.leave() {
+                Ok(()) => Ok(Stage::Plain(tracee)),
+                Err(error) => stands_or_fails(start, tracee, error),
+            },
+            Err(error @ Error::AtEvent { .. }) => stands_or_fails(start, tracee, error),
+            Err(error) => match start.leave() {
+                // It stands at its next exec, which has taken away the memory that was to be read.
+                Err(event @ Error::AtEvent { .. }) => stands_or_fails(start, tracee, event),
+                _ => Err((tracee, error)),
+            },
+        }
+    }
+
+    fn leave_start(start: &mut Self::Start) -> Result<()> {
+        start.leave()
+    }
+
+    fn opened(&self, observer: &mut dyn Observer<Self>) {
+        observer.event(Event::Watching(self.pid()));
+    }
+
+    fn tracee(&mut self) -> &mut Option<Tracee> {
+        &mut self.tracee
+    }
+
+    fn stands(&mut self, happening: Happening, _: &Shared, turn: &mut Turn<'_, Self>) {
+        match happening {
+            // What it held is gone; there is nothing to be taken out.
+            Happening::Exec => return self.open = false,
+            Happening::Ended(_) => return self.is_unseen(),
+            Happening::Fork(child) => self.forked(Tracee::child(child), turn),
+            // It uses its parent's memory, agent and all, until it runs another program.
+            Happening::Vfork(child) => turn.child(child, Stage::Plain(Tracee::child(child))),
+            Happening::Ending => self.ending(turn),
+            // Not asked for.
+            Happening::Syscall | Happening::Signal(_) => {}
+        }
+        if let Some(tracee) = &mut self.tracee {
+            // An error means that it is gone, and then its end comes next.
+            let _ = tracee.go_on(false);
+        }
+    }
+
+    fn is_unseen(&mut self) {
+        self.open = false;
+        self.over = true;
+    }
+
+    /// A session whose main thread is traced hears of its end as its tracer; another one looks.
+    fn poll(&mut self, _: &Shared, _: &mut Turn<'_, Self>) -> bool {
+        if self.tracee.is_none() && (!self.is_alive() || matches!(self.farewell(), Ok(Some(_)))) {
+            self.over = true;
+        }
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+
+    fn code(&self) -> Option<i32> {
+        None
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        if self.open { self.depart() } else { Ok(()) }
+    }
+}
+
+impl Session {
+    /// A traced child with a copy of its memory: births are counted there too.
+    fn forked(&mut self, child: Tracee, turn: &mut Turn<'_, Self>) {
+        let pid = child.pid();
+        match self.adopt_traced(child) {
+            Ok(session) => {
+                session.opened(turn.observer);
+                turn.child(pid, Stage::Open(session));
+            }
+            Err((tracee, error)) => {
+                turn.observer.unwatched(pid, error);
+                turn.child(pid, Stage::Plain(tracee));
+            }
+        }
+    }
+
+    /// It runs no code of its own any more: tells what it held, and is not to be asked again.
+    fn ending(&mut self, turn: &mut Turn<'_, Self>) {
+        if !self.open {
+            return;
+        }
+        let pid = self.pid();
+        match self.last_words() {
+            Ok((tally, how)) => turn.observer.event(Event::Final {
+                pid,
+                command: self.command().to_owned(),
+                ruby: self.ruby().version().to_string(),
+                tally: Box::new(tally),
+                how,
+            }),
+            Err(error) => turn.observer.unwatched(pid, error),
+        }
+    }
+}
+
+/// Where the main thread of a starting program stands at something that its tracer must see first, it is seen to
+/// next, and then the step is tried again. Any other error ends the start.
+fn stands_or_fails(
+    start: Box<ScriptStart>,
+    mut tracee: Tracee,
+    error: Error,
+) -> std::result::Result<Stage<Session>, (Tracee, Error)> {
+    let Error::AtEvent { event, .. } = error else {
+        return Err((tracee, error));
+    };
+    // If that fails it is gone, and its end comes next.
+    let _ = tracee.stand_at(event);
+    Ok(Stage::Starting(tracee, start))
+}

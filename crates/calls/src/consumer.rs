@@ -1,0 +1,27 @@
+//! What becomes of calls: lines, a table, a file.
+
+use crate::event::Event;
+use crate::source::Count;
+use hooks::rings::Losses;
+use std::io;
+
+/// What is known when no event comes any more.
+#[derive(Debug, Default)]
+pub struct End {
+    /// What was counted where it happened, instead of being reported.
+    pub counted: Vec<Count>,
+    /// What got lost in each process.
+    pub losses: Vec<(i32, Losses)>,
+}
+
+/// Takes calls and returns in the order of time.
+pub trait Consumer {
+    /// Takes one.
+    fn take(&mut self, event: Event) -> io::Result<()>;
+
+    /// Nothing comes for a moment: what was taken is to be seen.
+    fn rest(&mut self) -> io::Result<()>;
+
+    /// Nothing comes any more.
+    fn finish(&mut self, end: End) -> io::Result<()>;
+}

@@ -1,0 +1,61 @@
+//! `-D`: what lancet itself does, on standard error. The numbers are ltrace's, octal.
+
+use crate::{Message, Options};
+use std::fmt::Arguments;
+
+/// Progress.
+pub const GENERAL: u32 = 0o1;
+/// What traced processes say and stop at.
+pub const EVENT: u32 = 0o10;
+/// What is done to traced processes.
+pub const PROCESS: u32 = 0o20;
+
+/// What `-Dh` answers.
+pub const HELP: &str = "\
+-D MASK, --debug MASK: what lancet does, on standard error; octal, the sum of
+   1  general   progress
+  10  event     what traced processes say and stop at
+  20  process   what is done to traced processes
+";
+
+/// What `-D` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug {
+    /// What there is to ask for.
+    Help,
+    /// A sum of the numbers above.
+    Mask(u32),
+}
+
+impl Debug {
+    /// From the command line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if matches!(text, "h" | "help") {
+            return Ok(Debug::Help);
+        }
+        u32::from_str_radix(text, 8)
+            .map(Debug::Mask)
+            .map_err(|_| "it is an octal number, or h for help".into())
+    }
+}
+
+/// Says something, if it was asked for.
+pub fn say(options: &Options, what: u32, text: Arguments) {
+    if let Some(Debug::Mask(mask)) = options.debug
+        && mask & what != 0
+    {
+        options.messages.say(Message::Debug(text.to_string()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_octal() {
+        assert_eq!(Debug::parse("77"), Ok(Debug::Mask(0o77)));
+        assert_eq!(Debug::parse("h"), Ok(Debug::Help));
+        assert!(Debug::parse("9").is_err());
+    }
+}

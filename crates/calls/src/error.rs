@@ -1,0 +1,62 @@
+//! Why a source or a recording could not be opened or read.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why it cannot be done; the text is one line, without the next step, which whoever runs us adds.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A process could not be opened, hooked or left.
+    #[error(transparent)]
+    Process(#[from] process::Error),
+    /// The program that was to be started could not be hooked at its first instruction, and was killed there.
+    #[error("the program was not run: {0}")]
+    NotRun(process::Error),
+    /// It ended before its exec.
+    #[error("the program ended before it began")]
+    EndedEarly,
+    /// The user who is to run the program does not exist.
+    #[error("there is no user {0}")]
+    NoUser(String),
+    /// Several processes were named, and none could be opened.
+    #[error("none of the processes could be opened")]
+    NothingOpened,
+    /// All functions that were asked for by name were refused.
+    #[error("process {0}: nothing of what was asked for can be hooked")]
+    NothingHooked(i32),
+    /// A file with prototypes that was named cannot be read.
+    #[error("cannot read prototypes from {path}: {error}")]
+    Prototypes {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file with prototypes that was found cannot be read.
+    #[error("cannot read prototypes: {0}")]
+    Search(io::Error),
+    /// A file with prototypes that was named holds a mistake.
+    #[error("{0}")]
+    Grammar(prototypes::Error),
+    /// A recording cannot be opened.
+    #[error("cannot read {path}: {error}")]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: recording::Error,
+    },
+    /// A consumer could not write.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// What failed in a guest, if that is the cause: there may be advice for it.
+    pub fn of_process(&self) -> Option<&process::Error> {
+        match self {
+            Error::Process(error) | Error::NotRun(error) => Some(error),
+            _ => None,
+        }
+    }
+}

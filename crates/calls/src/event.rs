@@ -1,0 +1,125 @@
+//! Events: calls and returns, signals, children, ends, in the order of time.
+//!
+//! An [`Event`] is made once, by a source, of a record of a ring or an item of a file; filters, formats and the recorder
+//! take it as it is. The types are those of [`recording`], and name what many calls have in common by pointers.
+
+use hooks::rings::Line;
+use process::functions::Function;
+use prototypes::Where;
+pub use recording::{End, Opened, Return};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An event of a process, which is named by its id.
+pub type Event = recording::Event<i32, Call>;
+/// What happened.
+pub type EventKind = recording::EventKind<Call>;
+/// Where and when.
+pub type At = recording::At<i32>;
+/// A call.
+pub type Call = recording::Call<Arc<CallEdge>, Arc<Line>, Arc<Caller>>;
+
+/// A time since 1970 as the local time of day: `14:10:54`.
+pub fn time_of_day(time: Duration) -> String {
+    let seconds = time.as_secs() as libc::time_t;
+    // SAFETY: both are live records of ours; the call fills the second and keeps neither.
+    let parts = unsafe {
+        let mut parts: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const seconds, &raw mut parts);
+        parts
+    };
+    format!(
+        "{:02}:{:02}:{:02}",
+        parts.tm_hour, parts.tm_min, parts.tm_sec
+    )
+}
+
+/// A frame of native code around a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Where it goes on.
+    pub address: u64,
+    /// The file; `None` = code of no file.
+    pub path: Option<String>,
+    /// The function, and how far into it.
+    pub function: Option<(String, u64)>,
+}
+
+impl std::fmt::Display for Caller {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.as_deref().unwrap_or("unmapped_area");
+        let at = self.address;
+        match &self.function {
+            Some((name, offset)) => write!(out, "{path}({name}+{offset:#x}) [{at:#x}]"),
+            None => write!(out, "{path}(???) [{at:#x}]"),
+        }
+    }
+}
+
+/// From which module calls go to which function: all that filters by name ask for. Calls that have it in common share it.
+#[derive(Debug, Default)]
+pub struct CallEdge {
+    /// The function.
+    pub function: Arc<Function>,
+    /// All its names; first the one that it is hooked by.
+    pub names: Arc<[String]>,
+    /// The module it is in.
+    pub module: Arc<Module>,
+    /// The module that calls.
+    pub from: Option<Arc<Module>>,
+    /// For which of the names that has a slot to call through: a bit for each.
+    pub slots: u64,
+    /// As what calls are shown, by the filters of this run; `None` = not at all.
+    pub shown: Option<Shown>,
+}
+
+/// A file that is mapped in a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Module {
+    /// Its path as the process sees it.
+    pub path: String,
+    /// Its name: SONAME or the file's.
+    pub name: Arc<str>,
+    /// It is the program itself.
+    pub main: bool,
+    /// What is added to its addresses: tells those apart that are mapped at the same time.
+    pub bias: u64,
+}
+
+impl Module {
+    /// As filters ask for it.
+    pub fn place(&self) -> Where<'_> {
+        Where {
+            path: &self.path,
+            soname: &self.name,
+            is_main: self.main,
+        }
+    }
+}
+
+/// As what a call is shown. One that both `-e` and `-x` name is two to ltrace: the second inside the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// As made by a module (`-e`, `-l`).
+    pub made: Option<Made>,
+    /// As entering a function (`-x`).
+    pub entered: Option<Entered>,
+}
+
+/// See [`Shown::made`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The module.
+    pub by: Arc<str>,
+    /// The name it calls the function by.
+    pub name: String,
+}
+
+/// See [`Shown::entered`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// The name that was asked for.
+    pub name: String,
+    /// The library; `None` = it is the program's.
+    pub of: Option<Arc<str>>,
+}

@@ -1,0 +1,232 @@
+//! `--where` and `--min-time` on what was recorded: decided by the code that decides in guests, over the bytes that were
+//! copied there.
+
+use crate::conditions::{CallTest, Conditions};
+use crate::consumer::{Consumer, End};
+use crate::event::{At, Call, Event, EventKind, Return};
+use crate::options::Options;
+use crate::signatures::Signatures;
+use crate::stacks::Stacks;
+use crate::{Message, Messages};
+use hooks::rings::Line;
+use process::functions::Function;
+use prototypes::capture::Returned;
+use prototypes::capture::condition::{Facts, holds, line_bits};
+use prototypes::{Captures, Memory};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::calls::want;
+
+/// Time is counted in nanoseconds here.
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// A call that has not returned.
+#[derive(Clone)]
+enum Open {
+    /// It was let through.
+    Event,
+    /// It waits for its return.
+    Held(At, Box<Call>, Arc<CallTest>, u32),
+}
+
+/// See the module's text.
+pub struct RecordFilter<'a> {
+    asks: Conditions,
+    line_tests: Vec<u64>,
+    signatures: &'a Signatures,
+    /// By address, with what holds it; `None`: its calls cannot be asked.
+    asked: HashMap<usize, (Arc<Function>, Option<Arc<CallTest>>)>,
+    lines: HashMap<usize, (Arc<Line>, u32)>,
+    stacks: Stacks<Open>,
+    next: Box<dyn Consumer + 'a>,
+    messages: Messages,
+}
+
+impl<'a> RecordFilter<'a> {
+    /// Lets through what is asked for; `next` itself if nothing is.
+    pub fn before(
+        next: Box<dyn Consumer + 'a>,
+        args: &Options,
+        signatures: &'a Signatures,
+    ) -> Box<dyn Consumer + 'a> {
+        let asks = Conditions::new(args, nanos);
+        if !asks.any() {
+            return next;
+        }
+        Box::new(RecordFilter {
+            line_tests: asks.lines(),
+            asks,
+            signatures,
+            asked: HashMap::new(),
+            lines: HashMap::new(),
+            stacks: Stacks::default(),
+            next,
+            messages: args.messages.clone(),
+        })
+    }
+
+    fn asked(&mut self, function: &Arc<Function>) -> Option<Arc<CallTest>> {
+        let key = Arc::as_ptr(function).addr();
+        if let Some((_, known)) = self.asked.get(&key) {
+            return known.clone();
+        }
+        let prototype = self.signatures.of(&function.module, &function.name);
+        let asked = match self.asks.of(prototype.as_ref()) {
+            Ok(asked) if asked.values => {
+                let name = function.name.clone();
+                let why = "values of the script's language can be asked in the process, not in a recording; record with the same --where".into();
+                self.messages.say(Message::NotShown { name, why });
+                None
+            }
+            Ok(asked) => Some(Arc::new(asked)),
+            Err(unfit) => {
+                let (name, why) = (function.name.clone(), unfit.to_string());
+                self.messages.say(Message::NotShown { name, why });
+                None
+            }
+        };
+        self.asked.insert(key, (function.clone(), asked.clone()));
+        asked
+    }
+
+    fn bits(&mut self, line: Option<&Arc<Line>>) -> u32 {
+        let Some(line) = line.filter(|_| !self.line_tests.is_empty()) else {
+            return 0;
+        };
+        let find = || {
+            let text = line.to_string();
+            (line.clone(), line_bits(&self.line_tests, text.as_bytes()))
+        };
+        self.lines
+            .entry(Arc::as_ptr(line).addr())
+            .or_insert_with(find)
+            .1
+    }
+
+    fn called(&mut self, at: At, call: Call) -> io::Result<()> {
+        let Some(asked) = self.asked(&call.edge.function) else {
+            return Ok(());
+        };
+        let lines = self.bits(call.line.as_ref());
+        let facts = Facts {
+            registers: &call.registers,
+            returned: None,
+            elapsed: 0,
+            lines,
+        };
+        if !holds(&asked.words[0], facts, |at, into| {
+            read(&call.captures, at, into)
+        }) {
+            return Ok(());
+        }
+        if asked.want & want::HELD != 0 {
+            let open = Open::Held(at, call.into(), asked, lines);
+            self.stacks.enter(at, open);
+            return Ok(());
+        }
+        self.stacks.enter(at, Open::Event);
+        self.next.take(Event {
+            at,
+            kind: EventKind::Call(call),
+        })
+    }
+
+    fn returned(&mut self, at: At, back: Return) -> io::Result<()> {
+        let Some((open, ..)) = self.stacks.leave(at) else {
+            return Ok(());
+        };
+        if let Open::Held(began, call, asked, lines) = open {
+            let took = nanos(at.time.saturating_sub(began.time));
+            if took < asked.least || !meets(&call, &back.returned, &asked, took, lines) {
+                return Ok(());
+            }
+            self.next.take(Event {
+                at: began,
+                kind: EventKind::Call(*call),
+            })?;
+        }
+        self.next.take(Event {
+            at,
+            kind: EventKind::Return(back),
+        })
+    }
+}
+
+fn meets(call: &Call, returned: &Returned, asked: &CallTest, elapsed: u64, lines: u32) -> bool {
+    let facts = Facts {
+        registers: &call.registers,
+        returned: Some(returned),
+        elapsed,
+        lines,
+    };
+    holds(&asked.words[1], facts, |at, into| {
+        read(&call.captures, at, into)
+    })
+}
+
+/// As many bytes as were copied from there on.
+fn read(captures: &Captures, at: u64, into: &mut [u8]) -> usize {
+    if captures.read(at, into) {
+        return into.len();
+    }
+    let (mut known, mut most) = (0, into.len());
+    // All before what is known is there, and not all before `most`.
+    while known + 1 < most {
+        let middle = known.midpoint(most);
+        match captures.read(at, &mut into[..middle]) {
+            true => known = middle,
+            false => most = middle,
+        }
+    }
+    captures.read(at, &mut into[..known]);
+    known
+}
+
+impl Consumer for RecordFilter<'_> {
+    fn take(&mut self, event: Event) -> io::Result<()> {
+        match event.kind {
+            EventKind::Call(call) => self.called(event.at, call),
+            EventKind::Return(back) => self.returned(event.at, back),
+            EventKind::Forked(child) => {
+                self.stacks.fork(event.at.process, child);
+                self.next.take(event)
+            }
+            EventKind::Ended(_) => {
+                self.stacks.drain(Some(event.at.process));
+                self.next.take(event)
+            }
+            EventKind::Opened(_) | EventKind::Signal(_) => self.next.take(event),
+        }
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        self.next.rest()
+    }
+
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        self.next.finish(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_copied_is_read_up_to_its_end() {
+        let mut captures = Captures::new();
+        captures.add(100, b"hello");
+        captures.add(105, b" you");
+        for length in 0..20 {
+            let mut into = vec![0; length];
+            let got = read(&captures, 100, &mut into);
+            assert_eq!(&into[..got], &b"hello you"[..length.min(9)]);
+        }
+        assert_eq!(read(&captures, 109, &mut [0; 4]), 0);
+        assert_eq!(read(&captures, 99, &mut [0; 4]), 0);
+    }
+}

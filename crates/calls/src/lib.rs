@@ -1,0 +1,58 @@
+//! Calls of C functions, of functions of a script's language, and of system calls: which are wanted, where they come
+//! from, and what is known of each.
+//!
+//! ```text
+//!   live guests (`Family`) ──┐                    ┌─► formats of crate `report`
+//!                            ├─► Source ─► Event ─┼─► `Recorder` (a file, by crate `recording`)
+//!   a recording (`Replay`) ──┘                    └─► `Rows` (counts and times by function and line)
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`options`] | what the user wants, without a command line |
+//! | [`message`] | what the user is told on the way, as values; whoever runs us prints them |
+//! | [`event`] | the one form of a call, a return, a signal, a fork, an end |
+//! | [`source`], [`consumer`] | who makes events, and who takes them |
+//! | `live` | events of running guests |
+//! | [`replay`], [`recorder`] | events from and into a file |
+//! | `select`, `conditions`, [`filter`] | which calls are hooked, reported and shown |
+//! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
+//! | [`signatures`] | the prototype of each function |
+//! | [`stacks`], [`summary`] | which calls are open; how often and how long |
+//!
+//! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
+//! [`Messages`].
+
+mod conditions;
+pub mod consumer;
+pub mod debug;
+mod error;
+pub mod event;
+pub mod filter;
+mod groups;
+mod live;
+pub mod message;
+pub mod options;
+pub mod preset;
+pub mod recorder;
+pub mod replay;
+mod select;
+pub mod signals;
+pub mod signatures;
+pub mod source;
+pub mod stacks;
+pub mod summary;
+
+pub use consumer::Consumer;
+pub use error::Error;
+pub use event::{Event, EventKind};
+pub use hooks::policy::is_told_at_entry_only;
+pub use hooks::rings::{Line, Losses};
+pub use live::Family;
+pub use message::{Message, Messages};
+pub use options::Options;
+pub use process::functions::Function;
+pub use recorder::Recorder;
+pub use replay::Replay;
+pub use signatures::Signatures;
+pub use source::{Flow, Source};

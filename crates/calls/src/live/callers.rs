@@ -1,0 +1,125 @@
+//! `-w`: who called whom, from a part of the stack that the hook copied.
+//!
+//! The hook copies the caller's frame pointer, the return address and what lies above them; the command unwinds through
+//! that with the files' call frame information, as `lancet stack` does. A call costs the copy, and what reaches
+//! further than that part is not known. Frames of the hook itself are left out.
+
+use crate::event::Caller;
+use frames::live::loaded::Modules;
+use frames::live::unwind::Unwinder;
+use hooks::Tracing;
+use process::maps::Maps;
+use process::snapshot::Place;
+use prototypes::capture::{CALLERS, Op, Source};
+use prototypes::{Captures, Memory as _};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of the stack that are copied.
+pub const REACH: u32 = 8 << 10;
+
+/// Words that a record needs for them: they come in captures of 256 bytes, each with its address and length.
+pub const ROOM: u64 = REACH as u64 / 8 + REACH as u64 / 256 * 2 + 4;
+
+/// What a hook does to copy them, behind what it copies of the arguments.
+pub fn program() -> [u64; 2] {
+    [Op::Value(Source::Callers), Op::Bytes(REACH)].map(Op::encode)
+}
+
+/// See the module's text.
+pub struct Callers {
+    most: usize,
+    files: Option<(Modules, Unwinder)>,
+    known: HashMap<u64, Arc<Caller>>,
+}
+
+/// The copied part of the stack as memory.
+struct Copied<'a>(&'a Captures);
+
+impl vm::Memory for Copied<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
+        match self.0.read(at, into) {
+            true => Ok(()),
+            false => Err(vm::Fault { at }),
+        }
+    }
+}
+
+impl Callers {
+    /// At most so many of each call.
+    pub fn new(most: usize) -> Self {
+        Callers {
+            most,
+            files: None,
+            known: HashMap::new(),
+        }
+    }
+
+    /// A library came or went.
+    pub fn forget(&mut self) {
+        self.files = None;
+        self.known.clear();
+    }
+
+    /// Around the call that returns to `caller` with its stack pointer at `frame`. What was copied for that alone is
+    /// taken out of `captures`.
+    pub fn of(
+        &mut self,
+        tracing: &Tracing,
+        caller: u64,
+        frame: u64,
+        captures: &mut Captures,
+    ) -> Vec<Arc<Caller>> {
+        let saved = frame.wrapping_sub(CALLERS);
+        if self.most == 0 {
+            return Vec::new();
+        }
+        let (stack, mut rbp) = (captures.split_off(saved), [0; 8]);
+        if !stack.read(saved, &mut rbp) {
+            return Vec::new();
+        }
+        let memory = &**tracing.memory();
+        if self.files.is_none() {
+            let pid = tracing.pid();
+            let modules = Maps::read(pid)
+                .ok()
+                .and_then(|maps| Modules::of_guest(pid, &maps, memory).ok());
+            let Some(modules) = modules else {
+                return Vec::new();
+            };
+            self.files = Some((modules, Unwinder::default()));
+        }
+        let Some((modules, unwinder)) = &mut self.files else {
+            return Vec::new();
+        };
+        let place = Place {
+            // In the call, not behind it: what follows may be another function.
+            ip: caller.wrapping_sub(1),
+            sp: frame,
+            bp: u64::from_le_bytes(rbp),
+            thread_area: 0,
+        };
+        let (frames, _) = unwinder.walk(modules, place, &Copied(&stack), memory, &[]);
+        let ours = tracing.agent();
+        let theirs = frames.iter().filter(|frame| !ours.contains(&frame.lookup));
+        let callers = theirs.take(self.most).map(|frame| {
+            let known = self.known.entry(frame.lookup);
+            let look = || Arc::new(caller_at(modules, memory, frame.lookup));
+            known.or_insert_with(look).clone()
+        });
+        callers.collect()
+    }
+}
+
+fn caller_at(modules: &Modules, memory: &dyn vm::Memory, lookup: u64) -> Caller {
+    let file = modules.at(lookup);
+    let function = file.and_then(|file| {
+        let function = file.function(memory, lookup);
+        Some((function.name?, function.offset + 1))
+    });
+    Caller {
+        address: lookup + 1,
+        path: file.map(|file| file.path.display().to_string()),
+        function,
+    }
+}

@@ -1,0 +1,255 @@
+//! Everybody who is traced: processes that were opened, a program that was started, their children and what they run
+//! next.
+
+use super::guest::{Guest, Shared};
+use super::unadopted::Unadopted;
+use crate::consumer::Consumer;
+use crate::debug::{self, say};
+use crate::event::Event;
+use crate::options::Options;
+use crate::signatures::Signatures;
+use crate::source::{Count, Flow, Source};
+use crate::{Error, Message};
+use hooks::rings::Losses;
+use inject::Image;
+use inject::lifecycle::{NotStarted, Observer, Over, Processes};
+use inject::tracee::{User, wait_for_any};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Between two looks at rings that were empty.
+const LOOK: Duration = Duration::from_millis(1);
+/// The same where there has been nothing for so many looks. Who loads a library waits for a look.
+const SELDOM: Duration = Duration::from_millis(4);
+const A_WHILE: u32 = 100;
+
+/// See the module's text.
+pub struct Family<'a> {
+    shared: Shared<'a>,
+    processes: Processes<Guest>,
+    /// Children that were not told of.
+    unadopted: Unadopted,
+    kept: Kept<'a>,
+    /// Looks since there was something.
+    idle: u32,
+}
+
+/// What is kept of guests of whom nothing comes any more.
+struct Kept<'a> {
+    args: &'a Options,
+    /// They were left; what they told is to be read.
+    left: Vec<Guest>,
+    counts: Vec<Count>,
+    losses: Vec<(i32, Losses)>,
+    /// Something was lost or refused.
+    lost: bool,
+}
+
+/// Hears the guests for a consumer of their events, up to the first that it cannot take.
+struct Hears<'h, 'a> {
+    kept: &'h mut Kept<'a>,
+    sink: Option<&'h mut dyn Consumer>,
+    taken: Result<(), Error>,
+}
+
+impl<'h, 'a> Hears<'h, 'a> {
+    fn new(kept: &'h mut Kept<'a>, sink: Option<&'h mut dyn Consumer>) -> Self {
+        let taken = Ok(());
+        Hears { kept, sink, taken }
+    }
+}
+
+impl Observer<Guest> for Hears<'_, '_> {
+    fn event(&mut self, event: Event) {
+        if let (Ok(()), Some(sink)) = (&self.taken, &mut self.sink) {
+            self.taken = sink.take(event).map_err(Error::from);
+        }
+    }
+
+    fn begins(&mut self, pid: i32) {
+        say(
+            self.kept.args,
+            debug::PROCESS,
+            format_args!("process {pid} runs another program: it is followed"),
+        );
+    }
+
+    fn unwatched(&mut self, _: i32, error: process::Error) {
+        let message = Message::NotOpened(error.into());
+        self.kept.args.messages.say(message);
+        self.kept.lost = true;
+    }
+
+    fn over(&mut self, guest: Guest, why: Over) {
+        match why {
+            Over::Ended | Over::Replaced => self.kept.retire(guest),
+            Over::Left => self.kept.left.push(guest),
+        }
+    }
+
+    /// Whoever runs the command asks for the exit code of the program that was started.
+    fn ended(&mut self, _: i32, _: Option<i32>) {}
+}
+
+impl<'a> Family<'a> {
+    /// Opens the processes, and starts the program, that the command line names.
+    pub fn open(
+        args: &'a Options,
+        signatures: &'a Signatures,
+        image: Image,
+    ) -> Result<Self, Error> {
+        let mut family = Family {
+            shared: Shared {
+                args,
+                signatures,
+                image,
+            },
+            processes: Processes::default(),
+            unadopted: Unadopted::default(),
+            kept: Kept {
+                args,
+                left: Vec::new(),
+                counts: Vec::new(),
+                losses: Vec::new(),
+                lost: false,
+            },
+            idle: 0,
+        };
+        let starts = !args.program.is_empty();
+        if starts {
+            family.start(args)?;
+        }
+        for pid in &args.pids {
+            match family.processes.open(*pid, &family.shared) {
+                Ok(()) => {}
+                Err(error) if args.pids.len() == 1 && !starts => return Err(error),
+                Err(error) => {
+                    args.messages.say(Message::NotOpened(error));
+                    family.kept.lost = true;
+                }
+            }
+        }
+        if family.processes.is_empty() {
+            return Err(Error::NothingOpened);
+        }
+        Ok(family)
+    }
+
+    /// Starts the program; it is hooked before its own code runs. Its children are not traced: they tell of themselves.
+    fn start(&mut self, args: &Options) -> Result<(), Error> {
+        let user = match &args.user {
+            None => None,
+            Some(name) => Some(User::named(name).ok_or_else(|| Error::NoUser(name.clone()))?),
+        };
+        let how = (false, user.as_ref());
+        let mut hears = Hears::new(&mut self.kept, None);
+        let started = self
+            .processes
+            .start(&args.program, how, &self.shared, &mut hears);
+        match started {
+            Ok(_) => Ok(()),
+            Err(NotStarted::Launch(error)) => Err(error.into()),
+            Err(NotStarted::Watch(error)) => Err(Error::NotRun(error)),
+        }
+    }
+
+    /// Opens children that were not told of, as any running process is opened.
+    fn open_unadopted(&mut self) {
+        let guests: Vec<&Guest> = self.processes.watched().collect();
+        for (parent, child) in self.unadopted.look(&guests) {
+            let messages = &self.shared.args.messages;
+            messages.say(Message::ClonedChild { pid: child, parent });
+            self.kept.lost = true;
+            if let Err(error) = self.processes.open(child, &self.shared) {
+                messages.say(Message::NotFollowed { pid: child, error });
+            }
+        }
+    }
+}
+
+impl Kept<'_> {
+    /// Nothing comes of a guest any more: keeps what is needed of it.
+    fn retire(&mut self, mut guest: Guest) {
+        say(
+            self.args,
+            debug::GENERAL,
+            format_args!("process {} is over: {:?}", guest.pid(), guest.ended()),
+        );
+        self.lost |= guest.has_missed();
+        if self.args.counts_in_guest() {
+            match guest.counted() {
+                Ok(counts) => self.counts.extend(counts),
+                Err(error) => {
+                    let pid = guest.pid();
+                    self.args.messages.say(Message::CountsLost { pid, error });
+                    self.lost = true;
+                }
+            }
+        }
+        if let Ok(losses) = guest.losses() {
+            self.losses.push((guest.pid(), losses));
+        }
+    }
+}
+
+impl Source for Family<'_> {
+    fn read(&mut self, sink: &mut dyn Consumer) -> Result<Flow, Error> {
+        let left = std::mem::take(&mut self.kept.left);
+        let mut hears = Hears::new(&mut self.kept, Some(sink));
+        for mut guest in left {
+            guest.drain(&mut |event| hears.event(event));
+            hears.kept.retire(guest);
+        }
+        std::mem::replace(&mut hears.taken, Ok(()))?;
+        let any = self.processes.poll(&self.shared, &mut hears);
+        hears.taken?;
+        if self.shared.args.follow {
+            self.open_unadopted();
+        }
+        if any {
+            self.idle = 0;
+        }
+        Ok(match any {
+            _ if self.processes.is_empty() => Flow::Over,
+            true => Flow::More,
+            false => Flow::Idle,
+        })
+    }
+
+    fn rest(&mut self) {
+        self.idle += 1;
+        let pause = if self.idle > A_WHILE { SELDOM } else { LOOK };
+        match self.processes.started() {
+            Some(_) => wait_for_any(pause),
+            None => sleep(pause),
+        }
+    }
+
+    fn leave(&mut self) -> bool {
+        let mut hears = Hears::new(&mut self.kept, None);
+        let mut left = true;
+        for error in self.processes.leave(&mut hears) {
+            if !matches!(error, process::Error::Gone(_)) {
+                self.shared.args.messages.say(Message::NotLeft(error));
+                left = false;
+            }
+        }
+        left
+    }
+
+    fn counted(&mut self) -> Vec<Count> {
+        std::mem::take(&mut self.kept.counts)
+    }
+
+    fn has_missed(&self) -> bool {
+        self.kept.lost
+    }
+
+    fn losses(&mut self) -> Vec<(i32, Losses)> {
+        std::mem::take(&mut self.kept.losses)
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.processes.code()
+    }
+}

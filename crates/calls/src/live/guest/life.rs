@@ -1,0 +1,348 @@
+//! A traced process's turns: a library comes, a child is made, another program begins, the end.
+
+mod children;
+mod watched;
+
+use super::{Guest, options};
+use crate::Message;
+use crate::debug::{self, say};
+use crate::event::{At, End, Event, EventKind};
+use crate::options::Options;
+use crate::signatures::Signatures;
+use crate::source::Count;
+use hooks::rings::Losses;
+use hooks::{Arrives, Notice, Says, Tracing};
+use inject::Image;
+use inject::lifecycle::{Execs, Turn};
+use inject::tracee::Tracee;
+use process::Error;
+use process::stop::Ties;
+use std::collections::HashSet;
+use std::time::{Duration, Instant, SystemTime};
+
+/// What all guests of one run have in common.
+pub struct Shared<'a> {
+    /// What was asked for.
+    pub args: &'a Options,
+    /// How functions are called.
+    pub signatures: &'a Signatures,
+    /// The agent.
+    pub image: Image,
+}
+
+/// What is kept of a guest's life.
+#[derive(Default)]
+pub(super) struct Life {
+    /// What it said that it ends with.
+    says: Option<i32>,
+    end: Option<End>,
+    /// It goes to another program, and we go along.
+    leaves: bool,
+    /// Counts and losses when it was about to go.
+    counts: Option<Vec<Count>>,
+    losses: Option<Losses>,
+    /// We stay its tracer to its end.
+    keep: bool,
+    /// Something of it was not seen.
+    missed: bool,
+    /// It lives, and cannot be heard any more.
+    unheard: bool,
+    /// Children that it told of.
+    met: HashSet<i32>,
+    /// Children that are not ready to be opened yet, and since when they are known.
+    children: Vec<(i32, Instant)>,
+}
+
+impl Guest {
+    /// Takes a process that stands at its exec. With `keep` we stay its tracer.
+    pub fn begin(
+        mut tracee: Tracee,
+        keep: bool,
+        args: &Options,
+        image: &Image,
+        signatures: &Signatures,
+    ) -> Result<Self, (Tracee, Error)> {
+        let mut guest = match Tracing::at_exec(&mut tracee, image, options(args)) {
+            Ok(tracing) => Guest::new(tracing, args),
+            Err(error) => return Err((tracee, error)),
+        };
+        if let Err(error) = guest.expect_first_picks(signatures) {
+            return Err((tracee, error));
+        }
+        if keep {
+            tracee.tell_signals();
+        }
+        let led = guest.tracing.arrives() == Arrives::AtThread;
+        let needed = keep || led;
+        let gone = match needed {
+            true => tracee.go_on(led),
+            false => tracee.let_go(),
+        };
+        if let Err(error) = gone {
+            return Err((tracee, error));
+        }
+        if needed {
+            guest.tracing.tie(Ties::Kept);
+        }
+        guest.life.keep = keep;
+        guest.tracee = needed.then_some(tracee);
+        Ok(guest)
+    }
+
+    /// Says what is missing if its hooks went quiet because we were silent, and has them speak again.
+    pub(super) fn end_silence(&mut self) {
+        if let Ok(Some(ticks)) = self.tracing.end_silence() {
+            let period = self.clock.period();
+            let from = self.clock.wall(ticks, period);
+            let pid = self.pid();
+            self.messages.say(Message::Silent {
+                pid,
+                from,
+                to: now(),
+            });
+            self.life.missed = true;
+        }
+    }
+
+    /// A program without a loader has come so far that it can be hooked.
+    fn arrive(&mut self, signatures: &Signatures) {
+        let Some(mut tracee) = self.tracee.take() else {
+            return;
+        };
+        let stood = tracee.stand_still();
+        self.tracing.tie(Ties::Standing);
+        let followed = stood.and_then(|()| self.follow(signatures));
+        self.tracing.tie(match self.life.keep {
+            true => Ties::Kept,
+            false => Ties::None,
+        });
+        if let Err(error) = followed {
+            self.report_error(error);
+        }
+        if self.life.keep {
+            let _ = tracee.go_on(false);
+            self.tracee = Some(tracee);
+        } else {
+            let _ = tracee.let_go();
+        }
+    }
+
+    /// What its threads say at once.
+    fn handle_notices(&mut self, shared: &Shared, turn: &mut Turn<Self>) -> Result<bool, Error> {
+        let (args, signatures) = (shared.args, shared.signatures);
+        let notices = self.tracing.notices()?;
+        for notice in &notices {
+            let ours = notice.pid == self.pid();
+            say(
+                args,
+                debug::EVENT,
+                format_args!(
+                    "thread {} of process {} says: {:?}",
+                    notice.tid, notice.pid, notice.says
+                ),
+            );
+            match notice.says {
+                Says::Ends(code) => {
+                    self.life.says = Some(code);
+                    self.read_all(&mut |event| turn.tell(event));
+                }
+                Says::Exec => {
+                    if ours {
+                        self.read_all(&mut |event| turn.tell(event));
+                    }
+                    self.exec(notice, ours, args, turn.execs);
+                }
+                Says::ExecFailed => {
+                    self.life.leaves &= !ours;
+                    turn.execs.failed(notice.tid);
+                }
+                // It is no child of its: it has ended meanwhile, or the notice was forged.
+                Says::Fork { child: 0, number } => {
+                    let (pid, parent, error) = (number, self.pid(), Error::NoSuchProcess(number));
+                    self.messages
+                        .say(Message::ChildNotFollowed { pid, parent, error });
+                    self.life.missed = true;
+                }
+                Says::Fork { child, .. } => {
+                    self.life.met.insert(child);
+                    if self.life.children.iter().all(|(known, _)| *known != child) {
+                        self.life.children.push((child, Instant::now()));
+                    }
+                    self.poll_children(args, turn);
+                }
+                Says::Picked { place, target } => {
+                    let which = (place, target);
+                    let mut tell = |event| turn.tell(event);
+                    if let Err(error) = self.picked(which, notice.tid, signatures, &mut tell) {
+                        self.report_error(error);
+                    }
+                }
+                Says::Script => {
+                    let begun = self.tracing.script_begins();
+                    match begun.and_then(|()| self.look_for_names(signatures)) {
+                        Ok(()) if self.quiet => {}
+                        Ok(()) => self.say_no_lines(),
+                        Err(error) => self.report_error(error),
+                    }
+                }
+            }
+            self.tracing.handled_notice(notice)?;
+        }
+        Ok(!notices.is_empty())
+    }
+
+    /// A thread is about to run another program: goes along.
+    fn exec(&mut self, notice: &Notice, ours: bool, args: &Options, execs: &mut Execs) {
+        if ours && self.tracee.is_some() && notice.tid == self.pid() {
+            self.life.leaves = true;
+            return;
+        }
+        match execs.follow(notice.tid, || self.tracing.seize_for_exec(notice)) {
+            Ok(true) => {
+                self.life.leaves |= ours;
+                let tid = notice.tid;
+                say(
+                    args,
+                    debug::PROCESS,
+                    format_args!("thread {tid} is seized for its exec"),
+                );
+            }
+            // It has ended meanwhile, or the notice was forged: nothing is done to whoever was named.
+            Ok(false) => self.life.missed = true,
+            Err(error) => self.report_error(error),
+        }
+    }
+
+    /// Reads everything, and what was counted: soon it is gone.
+    fn read_all(&mut self, tell: &mut dyn FnMut(Event)) {
+        self.drain(tell);
+        if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.rings().losses()) {
+            (self.life.counts, self.life.losses) = (Some(rows), Some(losses));
+        }
+    }
+
+    /// Its memory is gone.
+    fn is_gone(&mut self, tell: &mut dyn FnMut(Event)) {
+        let took = self.tracing.rings().gone();
+        if self.life.says.is_none() && !self.life.leaves && took != 0 {
+            let pid = self.pid();
+            self.messages
+                .say(Message::RecordsLost { pid, threads: took });
+            self.life.missed = true;
+        }
+        let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
+            (true, ..) => End::Replaced,
+            (_, Some(code), _) => End::Exited(code),
+            (_, None, true) => {
+                if !self.quiet {
+                    let pid = self.pid();
+                    self.messages.say(Message::Executed { pid });
+                }
+                End::Replaced
+            }
+            (_, None, false) => {
+                // Or why it is not heard any more was said.
+                if !self.quiet && !self.life.unheard {
+                    let pid = self.pid();
+                    self.messages.say(Message::Ended { pid });
+                }
+                End::Unknown
+            }
+        };
+        self.end(end, tell);
+    }
+
+    fn end(&mut self, end: End, tell: &mut dyn FnMut(Event)) {
+        self.gone = true;
+        self.life.end = Some(end);
+        tell(now_of(self.pid(), EventKind::Ended(end)));
+    }
+
+    /// What reading its rings has failed with for good.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.life.unheard = !matches!(error, Error::Gone(_));
+        self.report_error(error);
+    }
+
+    /// Says what did not work; where its main thread stood at something, that is seen to next.
+    fn report_error(&mut self, error: Error) {
+        if let (Error::AtEvent { event, .. }, Some(tracee)) = (&error, &mut self.tracee) {
+            let _ = tracee.stand_at(*event);
+        }
+        if !matches!(error, Error::Gone(_)) {
+            let pid = self.pid();
+            self.messages.say(Message::Failed { pid, error });
+            self.life.missed = true;
+        }
+    }
+
+    /// How it has ended.
+    pub fn ended(&self) -> Option<End> {
+        self.life.end
+    }
+
+    /// Whether something of it was not seen, beside what its rings have lost.
+    pub fn has_missed(&self) -> bool {
+        self.life.missed
+    }
+
+    fn count(&mut self) -> Result<Vec<Count>, Error> {
+        let counted = self.tracing.rings().counted()?;
+        let period = self.clock.period();
+        let counts = counted.into_iter().filter_map(|counted| {
+            Some(Count {
+                function: self.known.function(&self.tracing, counted.hook)?,
+                line: counted
+                    .place
+                    .and_then(|place| self.known.line(&mut self.tracing, place)),
+                counted,
+                period,
+            })
+        });
+        Ok(counts.collect())
+    }
+
+    /// What was counted, by function and line.
+    pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
+        let counted = self.count();
+        match self
+            .went(&counted)
+            .then(|| self.life.counts.take())
+            .flatten()
+        {
+            Some(before) => Ok(before),
+            None => counted,
+        }
+    }
+
+    /// What got lost.
+    pub fn losses(&mut self) -> Result<Losses, Error> {
+        let losses = self.tracing.rings().losses();
+        match self.went(&losses).then_some(self.life.losses).flatten() {
+            Some(before) => Ok(before),
+            None => losses,
+        }
+    }
+
+    /// Rings went with it after they were read.
+    fn went<T>(&mut self, looked: &Result<T, Error>) -> bool {
+        looked.is_err() || self.tracing.rings().gone() != 0
+    }
+}
+
+/// Something that happened to a process as a whole, now.
+fn now_of(pid: i32, kind: EventKind) -> Event {
+    let at = At {
+        process: pid,
+        tid: pid as u32,
+        time: now(),
+        ..At::default()
+    };
+    Event { at, kind }
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+}

@@ -1,0 +1,83 @@
+//! A traced process's children: told of, waited for until they can be opened, opened.
+
+use super::Guest;
+use crate::Message;
+use crate::debug::{self, say};
+use crate::options::Options;
+use inject::lifecycle::{Stage, Turn};
+use std::time::Duration;
+
+/// A child that is not ready by then never will be.
+const CHILDHOOD: Duration = Duration::from_secs(10);
+
+impl Guest {
+    /// Whether it has told of this child.
+    pub fn has_met(&self, child: i32) -> bool {
+        self.life.met.contains(&child)
+    }
+
+    /// Whether a process has a copy of its memory, hooks and all.
+    pub fn is_copied_in(&self, child: i32) -> bool {
+        self.tracing.is_copied_in(child).unwrap_or(false)
+    }
+
+    /// Opens children that are ready for it.
+    pub(super) fn poll_children(&mut self, args: &Options, turn: &mut Turn<Self>) -> bool {
+        let mut any = false;
+        for (child, since) in std::mem::take(&mut self.life.children) {
+            let ready = self.tracing.is_apart(child);
+            if matches!(ready, Ok(false)) && since.elapsed() < CHILDHOOD {
+                self.life.children.push((child, since));
+                continue;
+            }
+            any = true;
+            // Lines that both know.
+            self.drain(&mut |event| turn.tell(event));
+            match ready {
+                Ok(true) | Err(_) => {
+                    if let Some(guest) = self.adopt(child, args) {
+                        let pid = self.pid();
+                        say(
+                            args,
+                            debug::PROCESS,
+                            format_args!("process {child}, a child of {pid}, is opened"),
+                        );
+                        turn.child(child, Stage::Open(guest));
+                    }
+                }
+                Ok(false) => {
+                    let (pid, parent) = (child, self.pid());
+                    self.messages
+                        .say(Message::ChildWithoutRings { pid, parent });
+                    self.life.missed = true;
+                }
+            }
+        }
+        any
+    }
+
+    fn adopt(&mut self, pid: i32, args: &Options) -> Option<Guest> {
+        let adopted = self.tracing.adopt(pid);
+        match adopted {
+            Ok(tracing) => {
+                if tracing.was_late().unwrap_or(false) {
+                    let parent = self.pid();
+                    self.messages.say(Message::ChildOpenedLate { pid, parent });
+                    self.life.missed = true;
+                }
+                let mut child = Guest::new(tracing, args);
+                child.clock = self.clock;
+                child.names = self.names.clone();
+                Some(child)
+            }
+            Err(error) => {
+                // A child that has ended meanwhile waited in vain, and has said so in its memory, which is gone.
+                let parent = self.pid();
+                self.messages
+                    .say(Message::ChildNotFollowed { pid, parent, error });
+                self.life.missed = true;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What is wanted of each function that is hooked: which registers, which copies, which calls.
+
+use super::super::callers;
+use super::super::names::{self, Names};
+use crate::conditions::{CallTest, Conditions};
+use crate::options::Options;
+use crate::select::Selection;
+use crate::signatures::Signatures;
+use crate::{Message, Messages};
+use hooks::probes::Probe;
+use hooks::{PROBE, Role, Tracing, Wanted};
+use inject::heartbeat;
+use process::functions::Function;
+use prototypes::{Detail, Location, Prototype};
+use wire::calls::want;
+
+/// So many system calls are not asked for by name.
+const MANY: usize = 100;
+
+/// How functions are hooked.
+pub struct Plan {
+    want: u64,
+    detail: Detail,
+    copies: bool,
+    asks: Conditions,
+    /// With the stack (`-w`).
+    callers: bool,
+    messages: Messages,
+}
+
+impl Plan {
+    /// As the command line has it.
+    pub fn new(args: &Options, selection: &Selection) -> Self {
+        Plan {
+            want: wanted_of(args, selection),
+            detail: Detail {
+                strings: args.kept_of_strings,
+                array: args.array,
+            },
+            copies: !args.counts_in_guest(),
+            asks: Conditions::new(args, heartbeat::ticks),
+            callers: args.frames != 0 && !args.counts_in_guest(),
+            messages: args.messages.clone(),
+        }
+    }
+
+    /// Whether calls are reported one by one.
+    pub fn tells(&self) -> bool {
+        self.copies
+    }
+
+    /// Each function with the code that its calls are reported from.
+    pub fn all(
+        &self,
+        signatures: &Signatures,
+        functions: Vec<Function>,
+        callers: Vec<Vec<u64>>,
+    ) -> Vec<Wanted> {
+        // A condition fits few of all system calls, and that goes without saying.
+        let says = functions.len() < MANY || !functions[0].is_system_call();
+        let functions = functions.into_iter().zip(callers);
+        let wanted = functions.filter_map(|(function, callers)| {
+            let prototype = signatures.of(&function.module, &function.name);
+            let asked = match says {
+                true => self.asked_of(&function, prototype.as_ref())?,
+                false => self.asks.of(prototype.as_ref()).ok()?,
+            };
+            let copy = prototype
+                .as_ref()
+                .filter(|_| self.copies)
+                .map(|of| of.capture(self.detail));
+            let mut copy = copy.unwrap_or_default();
+            if self.callers {
+                copy.call.extend(callers::program());
+            }
+            Some(Wanted {
+                stack: signatures.stack_of(&function.module, &function.name),
+                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)) | asked.want,
+                callers,
+                copy: [copy.call, copy.exit],
+                asks: asked.words,
+                guard: asked.guard,
+                least_ticks: asked.least,
+                ..Wanted::of(function)
+            })
+        });
+        wanted.collect()
+    }
+
+    /// What its calls must meet to be reported; `None` = that cannot be asked of it, which is said.
+    fn asked_of(&self, function: &Function, prototype: Option<&Prototype>) -> Option<CallTest> {
+        match self.asks.of(prototype) {
+            Ok(asked) => Some(asked),
+            Err(unfit) => {
+                let (name, why) = (function.name.clone(), unfit.to_string());
+                self.messages.say(Message::NotShown { name, why });
+                None
+            }
+        }
+    }
+
+    /// Probes, each as a function that returns at once.
+    pub fn probes(&self, signatures: &Signatures, probes: Vec<Probe>) -> Vec<Wanted> {
+        let wanted = probes.into_iter().filter_map(|probe| {
+            let prototype = signatures.of_probe(&probe);
+            let asked = self.asked_of(&probe.function, Some(&prototype))?;
+            if asked.want & want::HELD != 0 {
+                let name = probe.function.name;
+                self.messages.say(Message::ProbeNotShown { name });
+                return None;
+            }
+            let copy = match self.copies {
+                true => prototype.capture(self.detail).call,
+                false => Vec::new(),
+            };
+            Some(Wanted {
+                want: self.want | want::PROBE | asked.want,
+                probe: Some(probe.semaphore),
+                copy: [copy, probe.operands],
+                asks: asked.words,
+                guard: asked.guard,
+                least_ticks: asked.least,
+                routine: PROBE,
+                ..Wanted::of(probe.function)
+            })
+        });
+        wanted.collect()
+    }
+
+    /// System calls, by number.
+    pub fn system_calls(&self, signatures: &Signatures, selection: &Selection) -> Vec<Wanted> {
+        let functions = selection.system_calls();
+        let callers = vec![Vec::new(); functions.len()];
+        let wanted = self.all(signatures, functions, callers).into_iter();
+        wanted
+            .map(|wanted| Wanted {
+                role: Role::SystemCall,
+                ..wanted
+            })
+            .collect()
+    }
+
+    /// What is wanted of the guest as it is now: symbols, and names of the script's language.
+    pub fn wanted(
+        &self,
+        tracing: &Tracing,
+        signatures: &Signatures,
+        selection: &Selection,
+        names: &mut Names,
+    ) -> Vec<Wanted> {
+        names.look(tracing);
+        let scripted = names.by_address();
+        let mut functions = selection.functions(tracing.functions());
+        functions.retain(|function| !scripted.contains_key(&function.address));
+        signatures.read_debug_info(tracing.functions(), &functions);
+        let callers = selection.callers(tracing.functions(), &functions);
+        let mut wanted = self.all(signatures, functions, callers);
+        wanted.extend(self.probes(signatures, selection.probes(tracing.functions())));
+        for of_code in scripted.values() {
+            for one in of_code {
+                let (module, name) = (&one.function.module, &one.function.name);
+                signatures.note(module, name, &names::prototype(&one.calling));
+            }
+            let Some(first) = of_code.first() else {
+                continue;
+            };
+            let one = self.all(signatures, vec![first.function.clone()], vec![Vec::new()]);
+            wanted.extend(one.into_iter().map(|mut wanted| {
+                if names::is_called_by_vm(&first.calling) {
+                    wanted.want |= want::SCRIPTED;
+                }
+                if let Some(at_return) = names::at_return(&first.calling).filter(|_| self.copies) {
+                    wanted.copy[1] = at_return;
+                }
+                wanted.names = names::identities(of_code);
+                wanted
+            }));
+        }
+        wanted
+    }
+
+    /// What a record of its return has of the x87's registers.
+    fn x87(&self, prototype: &Prototype) -> u64 {
+        match prototype.locations().returned {
+            Location::X87 if self.want & want::RETURN != 0 => want::X87,
+            Location::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
+            _ => 0,
+        }
+    }
+}
+
+fn wanted_of(args: &Options, selection: &Selection) -> u64 {
+    let place = if args.ltrace { 0 } else { want::PLACE };
+    match args.counts_in_guest() {
+        // Which module called is seen from the record only.
+        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
+        true => want::COUNT | place,
+        false => want::ENTRY | want::RETURN | want::FLOATS | place,
+    }
+}

@@ -1,0 +1,61 @@
+//! Children of vfork: until they run another program or end, they run in their parent's memory and speak in its ring.
+
+use crate::event::At;
+use std::collections::{HashMap, HashSet};
+
+/// Something else than the same speaker as before.
+pub enum Turn {
+    /// A child, for the first time.
+    Begins,
+    /// This child will not speak any more, and nobody else tells of its end.
+    Over(i32),
+}
+
+/// See the module's text.
+pub struct Vforks {
+    /// By ring, the last child that was made there: as the guest numbers it, and as we do.
+    made: HashMap<u32, (u32, i32)>,
+    /// Rings in which it speaks.
+    speaking: HashSet<u32>,
+    /// What a child runs next is followed.
+    follow: bool,
+}
+
+impl Vforks {
+    /// There is none yet.
+    pub fn new(follow: bool) -> Self {
+        Vforks {
+            made: HashMap::new(),
+            speaking: HashSet::new(),
+            follow,
+        }
+    }
+
+    /// A child was made. One that has memory of its own never speaks here.
+    pub fn forked(&mut self, ring: u32, child: u32, here: i32) {
+        self.made.insert(ring, (child, here));
+    }
+
+    /// Who speaks, and whether that is another than before.
+    pub fn speaks(&mut self, at: At) -> (At, Option<Turn>) {
+        let Some((child, here)) = self.made.get(&at.ring).copied() else {
+            return (at, None);
+        };
+        if at.tid == child {
+            let begins = self.speaking.insert(at.ring);
+            return (
+                At {
+                    process: here,
+                    ..at
+                },
+                begins.then_some(Turn::Begins),
+            );
+        }
+        if !self.speaking.remove(&at.ring) {
+            return (at, None);
+        }
+        self.made.remove(&at.ring);
+        let runs = || std::fs::read_link(format!("/proc/{here}/exe")).is_ok();
+        (at, (!self.follow || !runs()).then_some(Turn::Over(here)))
+    }
+}

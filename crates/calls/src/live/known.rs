@@ -1,0 +1,240 @@
+//! What numbers and addresses in a guest's records mean: functions, lines, call edges, stacks. Each is looked up once.
+
+use super::mapped::Mapped;
+use crate::event::{CallEdge, Module};
+use crate::select::Selection;
+use hooks::Tracing;
+use hooks::rings::Line;
+use process::functions::{Function, Functions, Place, SYSTEM};
+use process::linkage;
+use process::maps::Maps;
+use process::symbols::Kind;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// See the module's text.
+pub struct Known {
+    /// By the number of their hook.
+    functions: HashMap<u32, Option<Arc<Function>>>,
+    /// By their number.
+    lines: Vec<Arc<Line>>,
+    /// By the address where their file is mapped.
+    modules: HashMap<u64, Arc<Module>>,
+    /// What system calls are functions of.
+    system_calls: Arc<Module>,
+    /// All names of a function, by its address.
+    names: HashMap<u64, Arc<[String]>>,
+    /// By hook, and by the address that is returned to.
+    calls: HashMap<(u32, u64), Option<Arc<CallEdge>>>,
+    /// By hook, by the module that holds that address, and by the names it has slots for.
+    edges: HashMap<(u32, Option<u64>, u64), Arc<CallEdge>>,
+    /// Mappings that were seen to hold stacks.
+    stacks: Mapped,
+    /// When the mappings were read last, and how long that took.
+    looked: Option<(Instant, Duration)>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Known {
+            functions: HashMap::new(),
+            lines: Vec::new(),
+            modules: HashMap::new(),
+            system_calls: Arc::new(Module {
+                path: SYSTEM.into(),
+                name: SYSTEM.into(),
+                ..Module::default()
+            }),
+            names: HashMap::new(),
+            calls: HashMap::new(),
+            edges: HashMap::new(),
+            stacks: Mapped::default(),
+            looked: None,
+        }
+    }
+}
+
+/// A thread that makes others by the thousand is not to make us read its mappings all the time: of our time at most
+/// this part.
+const PART: u32 = 8;
+
+impl Known {
+    /// The function with this hook.
+    pub fn function(&mut self, tracing: &Tracing, hook: u32) -> Option<Arc<Function>> {
+        let find = || tracing.function(hook).cloned().map(Arc::new);
+        self.functions.entry(hook).or_insert_with(find).clone()
+    }
+
+    /// The edge of a call; `None` if the call is not shown.
+    pub fn edge(
+        &mut self,
+        tracing: &Tracing,
+        selection: &Selection,
+        hook: u32,
+        caller: u64,
+    ) -> Option<Arc<CallEdge>> {
+        let known = match self.calls.get(&(hook, caller)) {
+            Some(known) => known,
+            None => {
+                let found = self.find(tracing, selection, hook, caller);
+                self.calls.entry((hook, caller)).or_insert(found)
+            }
+        };
+        known.as_ref().filter(|edge| edge.shown.is_some()).cloned()
+    }
+
+    fn find(
+        &mut self,
+        tracing: &Tracing,
+        selection: &Selection,
+        hook: u32,
+        caller: u64,
+    ) -> Option<Arc<CallEdge>> {
+        let function = self.function(tracing, hook)?;
+        let functions = tracing.functions();
+        let from = functions.module_of(caller);
+        let callee = functions.home_of(&function);
+        let names = callee.map(|callee| self.names(functions, &function, callee));
+        let slots = names.as_ref().zip(from);
+        let slots = slots.map_or(0, |(names, from)| {
+            slots_of(tracing, selection, names, from, caller)
+        });
+        let key = (hook, from.map(|from| from.module.bias), slots);
+        if let Some(known) = self.edges.get(&key) {
+            return Some(known.clone());
+        }
+        let mut edge = match callee.zip(names) {
+            None if function.is_system_call() => CallEdge {
+                names: [function.name.clone()].into(),
+                module: self.system_calls.clone(),
+                from: from.map(|from| self.module(from)),
+                function,
+                ..CallEdge::default()
+            },
+            // It was unloaded meanwhile.
+            None => CallEdge {
+                names: [function.name.clone()].into(),
+                function,
+                ..CallEdge::default()
+            },
+            Some((module, names)) => CallEdge {
+                function,
+                module: self.module(module),
+                from: from.map(|from| self.module(from)),
+                slots,
+                names,
+                shown: None,
+            },
+        };
+        edge.shown = selection.shows(&edge);
+        let found = Arc::new(edge);
+        self.edges.insert(key, found.clone());
+        Some(found)
+    }
+
+    /// Its names, and those of the IFUNCs that have picked it.
+    fn names(&mut self, all: &Functions, function: &Function, of: &Place) -> Arc<[String]> {
+        let find = || {
+            let mut names = vec![function.name.clone()];
+            for named in of.symbols.every() {
+                let is = match (named.symbol.kind, named.symbol.address) {
+                    (Kind::Function, address) => address == function.address,
+                    (Kind::Indirect, picker) => {
+                        picker == function.address || all.pick_of(picker) == Some(function.address)
+                    }
+                    _ => false,
+                };
+                if is && !names.iter().any(|known| *known == named.name) {
+                    names.push(named.name.into_owned());
+                }
+            }
+            names.into()
+        };
+        self.names
+            .entry(function.address)
+            .or_insert_with(find)
+            .clone()
+    }
+
+    fn module(&mut self, place: &Place) -> Arc<Module> {
+        let make = || {
+            Arc::new(Module {
+                path: place.module.path.to_string_lossy().into_owned(),
+                name: place.name.clone(),
+                main: place.module.main,
+                bias: place.module.bias,
+            })
+        };
+        self.modules
+            .entry(place.module.bias)
+            .or_insert_with(make)
+            .clone()
+    }
+
+    /// The line with this number.
+    pub fn line(&mut self, tracing: &mut Tracing, place: usize) -> Option<Arc<Line>> {
+        let more = tracing.rings().places().get(self.lines.len()..)?;
+        self.lines.extend(more.iter().cloned().map(Arc::new));
+        self.lines.get(place).cloned()
+    }
+
+    /// Libraries have come or gone.
+    pub fn forget_edges(&mut self) {
+        self.modules.clear();
+        self.names.clear();
+        self.calls.clear();
+        self.edges.clear();
+    }
+
+    /// The number of the stack that holds a frame.
+    pub fn stack(&mut self, pid: i32, frame: u64) -> u64 {
+        if let Some(known) = self.stacks.find(frame) {
+            return known;
+        }
+        // A mapping that grew or came. Of one that cannot be looked for now its page is known: that is in no other.
+        let range = self.mapping(pid, frame);
+        let page = frame & !0xfff..(frame | 0xfff).saturating_add(1);
+        self.stacks.learn(range.unwrap_or(page));
+        self.stacks.find(frame).unwrap_or(frame)
+    }
+
+    fn mapping(&mut self, pid: i32, at: u64) -> Option<Range<u64>> {
+        let began = Instant::now();
+        if let Some((last, took)) = self.looked
+            && began < last + took * PART
+        {
+            return None;
+        }
+        let maps = Maps::read(pid).ok();
+        self.looked = Some((Instant::now(), began.elapsed()));
+        let maps = maps?;
+        let found = maps.find(at)?;
+        Some(found.start..found.end)
+    }
+}
+
+/// For which of a function's names the module that calls has a slot, a bit for each; of several the one that this call
+/// went through, where that is known.
+fn slots_of(
+    tracing: &Tracing,
+    selection: &Selection,
+    names: &[String],
+    from: &Place,
+    caller: u64,
+) -> u64 {
+    let bits = |named: &dyn Fn(&String) -> bool| {
+        let names = names.iter().take(64).enumerate();
+        names.fold(0, |all, (at, name)| all | u64::from(named(name)) << at)
+    };
+    let all = bits(&|name| selection.has_slot(from, name));
+    if all.count_ones() < 2 {
+        return all;
+    }
+    let called = linkage::called_as(from, tracing.memory(), caller);
+    match called.map_or(0, |called| all & bits(&|name| *name == called)) {
+        0 => all,
+        one => one,
+    }
+}

@@ -1,0 +1,72 @@
+//! How much of each ring is read at once: as much as is dealt with soon, because a thread whose ring is full waits until
+//! we come back to it, and after `--max-wait` drops what it has to say.
+
+use std::time::{Duration, Instant};
+
+/// From one look at a ring to the next, at most and at least: well below the 100 ms that a thread waits, also where
+/// others want the processor.
+const LONG: Duration = Duration::from_millis(15);
+const SHORT: Duration = Duration::from_millis(4);
+/// Words that are read at least.
+pub const LEAST: u64 = 2048;
+
+/// See the module's text.
+pub struct Pace {
+    words: u64,
+    most: u64,
+    began: Option<Instant>,
+}
+
+impl Pace {
+    /// Begins with whole rings of so many words.
+    pub fn new(most: u64) -> Self {
+        Pace {
+            words: most,
+            most,
+            began: None,
+        }
+    }
+
+    /// A look begins: words to read of each ring.
+    pub fn next(&mut self) -> u64 {
+        let now = Instant::now();
+        if let Some(began) = self.began.replace(now) {
+            self.words = match now - began {
+                took if took > LONG => (self.words / 2).max(LEAST),
+                took if took < SHORT => (self.words * 2).min(self.most),
+                _ => self.words,
+            };
+        }
+        self.words
+    }
+
+    /// Whether there was anything. Where there was not, we rest, and that is no measure.
+    pub fn read(&mut self, any: bool) {
+        if !any {
+            self.began = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_slow_reads_less_and_who_rests_does_not_count() {
+        let mut pace = Pace::new(1 << 17);
+        assert_eq!(pace.next(), 1 << 17);
+        pace.began = pace.began.map(|began| began - LONG * 2);
+        assert_eq!(pace.next(), 1 << 16);
+        pace.began = pace.began.map(|began| began - LONG * 2);
+        pace.read(false);
+        assert_eq!(pace.next(), 1 << 16);
+        pace.read(true);
+        assert_eq!(pace.next(), 1 << 17);
+        for _ in 0..40 {
+            pace.began = pace.began.map(|began| began - LONG * 2);
+            pace.next();
+        }
+        assert_eq!(pace.words, LEAST);
+    }
+}

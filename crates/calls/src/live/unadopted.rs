@@ -1,0 +1,47 @@
+//! Children that nobody told us of: made by `clone` or by a bare system call, where no hook of ours waits. They have
+//! a copy of their parent's hooks, which fall through, and are found by looking.
+
+use super::guest::Guest;
+use process::guest::children;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// Between two looks. Who is there at two of them is no child of fork whose parent has not come to tell us yet.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Unadopted {
+    looked: Option<Instant>,
+    /// Seen at the last look.
+    seen: HashSet<i32>,
+    /// Found before.
+    found: HashSet<i32>,
+}
+
+impl Unadopted {
+    /// Those that are there since the last look at least; each with its parent.
+    pub fn look(&mut self, guests: &[&Guest]) -> Vec<(i32, i32)> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return Vec::new();
+        }
+        self.looked = Some(Instant::now());
+        let ours: HashSet<i32> = guests.iter().map(|guest| guest.pid()).collect();
+        let (mut unadopted, mut seen) = (Vec::new(), HashSet::new());
+        for guest in guests {
+            for child in children(guest.pid()) {
+                let known = ours.contains(&child) || self.found.contains(&child);
+                if known || guest.has_met(child) || !guest.is_copied_in(child) {
+                    continue;
+                }
+                match self.seen.contains(&child) {
+                    true => unadopted.push((guest.pid(), child)),
+                    false => drop(seen.insert(child)),
+                }
+            }
+        }
+        self.seen = seen;
+        self.found.extend(unadopted.iter().map(|(_, child)| *child));
+        unadopted
+    }
+}

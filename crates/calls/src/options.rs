@@ -1,0 +1,81 @@
+//! What the user wants to know of calls: the same answers whatever asked the questions.
+
+use crate::debug::Debug;
+use crate::message::Messages;
+use crate::preset::Preset;
+use prototypes::{Condition, Filter};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// See the module's text. Filters have the meaning that ltrace gives to the option of the same letter.
+#[derive(Clone)]
+pub struct Options {
+    /// Running processes to open.
+    pub pids: Vec<i32>,
+    /// A program to start with its arguments; empty = none.
+    pub program: Vec<OsString>,
+    /// The user who runs that program; `None` = whoever runs us.
+    pub user: Option<String>,
+    /// Children that are made from now on are opened, and the programs that guests execute.
+    pub follow: bool,
+    /// Functions to hook at their entry, wherever they are called from.
+    pub x: Vec<Filter>,
+    /// Functions whose calls from a module are wanted.
+    pub e: Vec<Filter>,
+    /// Functions of a library that are wanted when they are called from outside it.
+    pub l: Vec<Filter>,
+    /// Functions for a question.
+    pub presets: Vec<Preset>,
+    /// System calls are wanted.
+    pub system_calls: bool,
+    /// Nothing is wanted but what the filters name; without this and without a filter, calls from the program itself are.
+    pub only: bool,
+    /// What a call must meet to be reported.
+    pub condition: Option<Condition>,
+    /// How long a call must take to be reported.
+    pub min_time: Option<Duration>,
+    /// The script line of a call is that of the nearest frame, also if a library's code runs there.
+    pub nearest: bool,
+    /// A line belongs to the application if its text holds one of these; empty = the path decides.
+    pub app: Vec<String>,
+    /// How long a guest's thread waits for room in its ring before it drops a record; zero = it never waits.
+    pub most_wait: Duration,
+    /// Only how often and how long is wanted, not each call.
+    pub count: bool,
+    /// Events are recorded in a file.
+    pub record: bool,
+    /// Characters of a string that are shown.
+    pub strings: u32,
+    /// Characters of a string that are copied from the guest: at least as many.
+    pub kept_of_strings: u32,
+    /// Elements of an array that are copied and shown.
+    pub array: u32,
+    /// Native frames around each call; 0 = none are copied.
+    pub frames: usize,
+    /// Work as ltrace does where we would do otherwise, and send no [`Message`](crate::Message) of progress.
+    pub ltrace: bool,
+    /// What lancet itself does is said, too.
+    pub debug: Option<Debug>,
+    /// Takes what is to be said to the user.
+    pub messages: Messages,
+}
+
+impl Options {
+    /// Whether guests count calls for themselves instead of reporting each one. They cannot tell what the calls of a
+    /// preset have in common (a statement, a name), so a preset that asks for that has its calls reported.
+    pub fn counts_in_guest(&self) -> bool {
+        let rules = self.presets.iter().flat_map(|preset| &preset.rules);
+        self.count && !self.record && rules.into_iter().all(|rule| rule.by.is_none())
+    }
+
+    /// The filters by calling module: those of `e`, or all calls from the program itself if nothing else is wanted.
+    pub fn callers(&self) -> Vec<Filter> {
+        // To ltrace -x is no reason to do without them.
+        let entries = !self.x.is_empty() && !self.ltrace || !self.presets.is_empty();
+        if self.only || entries || !self.l.is_empty() || !self.e.is_empty() {
+            self.e.clone()
+        } else {
+            vec![Filter::parse("@MAIN").expect("a literal that the grammar knows")]
+        }
+    }
+}

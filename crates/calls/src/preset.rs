@@ -1,0 +1,268 @@
+//! Presets: which functions to hook for a question, and what makes their calls the same.
+//!
+//! They are files, `crates/calls/presets/*.preset`, and anybody may write another (`--preset ./mine.preset`):
+//!
+//! ```text
+//!   # a comment, at the beginning of a line or behind a space
+//!   about   SQL statements          what --help says
+//!   strings 4000                    characters of a string that are shown, unless -s says otherwise
+//!
+//!   FUNCTION[@LIBRARY] [BY] [names KEY] [until FUNCTION KEY]
+//!
+//!   mysql_real_query    mysql arg2                    with -c a row for each statement, by its dialect's rules
+//!   PQexec              postgresql arg2
+//!   sqlite3_exec        sqlite arg2
+//!   getaddrinfo         text arg1                     with -c a row for each text
+//!   malloc                                            with -c a row for each script line, as always
+//!
+//!   mysql_stmt_prepare  mysql arg2   names arg1       arg1 stands for that statement from now on …
+//!   mysql_stmt_execute  as arg1                       … and here it is
+//!   sqlite3_prepare_v2  sqlite arg2  names *arg4      what arg4 points to when it has returned
+//!   PQprepare           postgresql arg3  names text arg2
+//!
+//!   mysql_send_query    mysql arg2   until mysql_read_query_result arg1
+//! ```
+//!
+//! With `until` a call lasts until the other function, called with the same argument (a connection, mostly), has returned: of who
+//! sends a query and asks for its result later the time of the sending says nothing. Only the outermost
+//! of nested calls of a preset's grouped functions counts: `PQexec` is `PQsendQuery` and `PQgetResult` inside.
+
+mod statement;
+
+pub use statement::{Dialect, normalise};
+
+use prototypes::Filter;
+use std::str::FromStr;
+
+/// The presets that lancet brings along.
+const BUNDLED: [(&str, &str); 6] = [
+    ("sql", include_str!("../presets/sql.preset")),
+    ("gc", include_str!("../presets/gc.preset")),
+    ("tls", include_str!("../presets/tls.preset")),
+    ("dns", include_str!("../presets/dns.preset")),
+    ("alloc", include_str!("../presets/alloc.preset")),
+    ("locks", include_str!("../presets/locks.preset")),
+];
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Preset {
+    /// What `--help` says of it.
+    pub about: String,
+    /// Characters of a string that are shown.
+    pub strings: Option<u32>,
+    /// Its functions.
+    pub rules: Vec<Rule>,
+}
+
+/// One function of a preset.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Which.
+    pub filter: Filter,
+    /// What makes its calls the same, besides the function and the script line.
+    pub by: Option<By>,
+    /// What stands for that from now on.
+    pub names: Option<Key>,
+    /// The function with whose return it ends, and what both were called with.
+    pub until: Option<(String, Key)>,
+}
+
+/// What makes calls the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The statement at which an argument points.
+    Statement(Dialect, usize),
+    /// The text at which it points.
+    Text(usize),
+    /// What another function named.
+    As(Key),
+}
+
+/// What a call is known by to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// An argument, counted from 1.
+    Argument(usize),
+    /// What it points to when the function has returned.
+    Behind(usize),
+    /// The text at which it points.
+    Text(usize),
+}
+
+impl Preset {
+    /// One that lancet brings along, or a file.
+    pub fn load(name: &str) -> Result<Self, String> {
+        if let Some((name, text)) = BUNDLED.iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text);
+        }
+        if !name.contains('/') {
+            let known: Vec<&str> = BUNDLED.iter().map(|(name, _)| *name).collect();
+            return Err(format!(
+                "there is no preset {name}: {}, or a file of your own (./{name})",
+                known.join(", ")
+            ));
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|error| format!("cannot read the preset {name}: {error}"))?;
+        Self::parse(name, &text)
+    }
+
+    /// Name and purpose of each that lancet brings along, a line each.
+    pub fn all() -> String {
+        let line = |(name, text)| {
+            let about = Self::parse(name, text).map(|preset| preset.about);
+            format!("\n  {name:7}{}", about.unwrap_or_default())
+        };
+        BUNDLED.into_iter().map(line).collect()
+    }
+
+    /// The functions to hook: its own, and those that end their calls.
+    pub fn filters(&self) -> impl Iterator<Item = Filter> {
+        self.rules.iter().flat_map(|rule| {
+            let ends = rule.until.iter();
+            let ends = ends.filter_map(|(name, _)| Filter::parse(name).ok());
+            std::iter::once(rule.filter.clone()).chain(ends)
+        })
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Self, String> {
+        let mut preset = Preset::default();
+        for (number, line) in text.lines().enumerate() {
+            // A name of Ruby's has one inside (`ruby:Class#method`).
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                preset
+                    .line(line)
+                    .map_err(|wrong| format!("{file}:{}: {wrong}", number + 1))?;
+            }
+        }
+        Ok(preset)
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("about") => {
+                self.about = line["about".len()..].trim().into();
+                return Ok(());
+            }
+            Some("strings") => {
+                let count = words.next().and_then(|word| word.parse().ok());
+                self.strings = Some(count.ok_or("strings wants a number")?);
+            }
+            Some(name) => self.rules.push(Rule::parse(name, &mut words)?),
+            None => {}
+        }
+        match words.next() {
+            None => Ok(()),
+            Some(more) => Err(format!("{more} was not expected")),
+        }
+    }
+}
+
+impl Rule {
+    fn parse<'t>(name: &str, words: &mut impl Iterator<Item = &'t str>) -> Result<Self, String> {
+        let filter = Filter::parse(name).map_err(|error| error.wrong.to_string())?;
+        let mut rule = Rule {
+            filter,
+            by: None,
+            names: None,
+            until: None,
+        };
+        while let Some(word) = words.next() {
+            match word {
+                "mysql" => rule.by = Some(By::Statement(Dialect::MySql, argument(words.next())?)),
+                "postgresql" => {
+                    rule.by = Some(By::Statement(Dialect::PostgreSql, argument(words.next())?));
+                }
+                "sqlite" => rule.by = Some(By::Statement(Dialect::Sqlite, argument(words.next())?)),
+                "text" => rule.by = Some(By::Text(argument(words.next())?)),
+                "as" => rule.by = Some(By::As(key(words)?)),
+                "names" => rule.names = Some(key(words)?),
+                "until" => {
+                    let function = words.next().ok_or("until wants a function")?;
+                    rule.until = Some((function.into(), key(words)?));
+                }
+                other => {
+                    return Err(format!(
+                        "{other}: mysql, postgresql, sqlite, text, as, names or until was expected"
+                    ));
+                }
+            }
+        }
+        if rule.by.is_none() && (rule.names.is_some() || rule.until.is_some()) {
+            return Err("names and until want to know what the call is of (mysql arg2, …)".into());
+        }
+        Ok(rule)
+    }
+}
+
+/// `arg2`, of the six that are handed over in registers.
+fn argument(word: Option<&str>) -> Result<usize, String> {
+    word.and_then(|word| word.strip_prefix("arg"))
+        .and_then(|number| usize::from_str(number).ok())
+        .filter(|number| (1..=6).contains(number))
+        .ok_or_else(|| {
+            let word = word.unwrap_or("the end of the line");
+            format!("arg1 to arg6 was expected in place of {word}")
+        })
+}
+
+/// `arg1`, `*arg4`, `text arg2`.
+fn key<'t>(words: &mut impl Iterator<Item = &'t str>) -> Result<Key, String> {
+    match words.next() {
+        Some("text") => Ok(Key::Text(argument(words.next())?)),
+        Some(word) if word.starts_with('*') => Ok(Key::Behind(argument(Some(&word[1..]))?)),
+        word => Ok(Key::Argument(argument(word)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_lancet_brings_along_are_right() {
+        for (name, text) in BUNDLED {
+            let preset = Preset::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+            assert!(
+                !preset.about.is_empty() && !preset.rules.is_empty(),
+                "{name}"
+            );
+        }
+        assert!(Preset::all().contains("dns    names"), "{}", Preset::all());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, expected) in [
+            (
+                "a\n\nf mysql",
+                "x:3: arg1 to arg6 was expected in place of the end of the line",
+            ),
+            (
+                "f text arg7",
+                "x:1: arg1 to arg6 was expected in place of arg7",
+            ),
+            (
+                "f so arg1",
+                "x:1: so: mysql, postgresql, sqlite, text, as, names or until was expected",
+            ),
+            ("strings many", "x:1: strings wants a number"),
+            (
+                "f names arg1",
+                "x:1: names and until want to know what the call is of (mysql arg2, …)",
+            ),
+            ("/f", "x:1: the regular expression has no closing `/`"),
+            ("strings 1 2", "x:1: 2 was not expected"),
+        ] {
+            assert_eq!(Preset::parse("x", text).unwrap_err(), expected);
+        }
+        let unknown = Preset::load("nosuch").unwrap_err();
+        assert!(
+            unknown.starts_with("there is no preset nosuch: sql, gc, "),
+            "{unknown}"
+        );
+    }
+}

@@ -1,0 +1,362 @@
+//! From the filters to the functions that are hooked, and back: whether a call that was reported is to be shown, and as
+//! what.
+//!
+//! ltrace stops at two kinds of places: at a function's entry (`-x`), and where a module calls others (`-e` by the
+//! module that calls, `-l` by the one that is called). We hook entries only; who called is seen from the return address,
+//! and a module calls those functions for which it has a slot in its PLT or GOT.
+
+use crate::event::{CallEdge, Entered, Made, Shown};
+use crate::options::Options;
+use crate::preset::Preset;
+use hooks::OTHERS;
+use hooks::probes::{self, Probe};
+use process::functions::{Function, Functions, Place, SYSTEM};
+use prototypes::{Filter, Where, filter::any_matches};
+use std::collections::{HashMap, HashSet};
+use std::slice;
+use strsim::levenshtein;
+
+/// What the command line asks for.
+pub struct Selection {
+    x: Vec<Filter>,
+    /// Those of `x` that name symbols.
+    c: Vec<Filter>,
+    /// So many of `x` were given by name; the others are a preset's.
+    named: usize,
+    e: Vec<Filter>,
+    l: Vec<Filter>,
+    /// All system calls, unless some of `x` name the library `SYS`.
+    system_calls: bool,
+}
+
+/// Where system calls are, to filters.
+const SYSTEM_CALLS: Where<'static> = Where {
+    path: SYSTEM,
+    soname: SYSTEM,
+    is_main: false,
+};
+
+/// Whether a filter asks for system calls, and not for whatever has such a name.
+fn is_of_system_calls(filter: &Filter) -> bool {
+    let any = Where {
+        path: "/",
+        soname: "/",
+        is_main: false,
+    };
+    filter.may_match(SYSTEM_CALLS) && !filter.may_match(any)
+}
+
+/// What system calls without a name are shown as (`conf/syscalls.conf`).
+const UNKNOWN: &str = "unknown";
+
+fn located(place: &Place) -> Where<'_> {
+    Where {
+        path: place.module.path.to_str().unwrap_or(""),
+        soname: &place.name,
+        is_main: place.module.main,
+    }
+}
+
+fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
+    any_matches(filters, symbol, located(place))
+}
+
+/// Those with which a module begins and ends, called by nobody's code; the last two are IFUNCs that pick nothing (glibc
+/// `sysdeps/x86/cacheinfo.c`).
+const LINKERS: [&str; 6] = [
+    "__libc_start_main",
+    "__cxa_finalize",
+    "__gmon_start__",
+    "_dl_relocate_static_pie",
+    "__x86_cpu_features",
+    "__x86_cacheinfo",
+];
+
+/// Whether a module calls a function by this name through a slot of its own.
+fn calls(from: &Place, name: &str) -> bool {
+    (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
+}
+
+impl Selection {
+    /// By `-x`, `--preset`, `-e` and `-l`.
+    pub fn new(x: Vec<Filter>, presets: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
+        let named = x.len();
+        let x = [x, presets].concat();
+        Selection {
+            c: x.iter()
+                .filter(|filter| filter.scripted().is_none())
+                .cloned()
+                .collect(),
+            x,
+            named,
+            e,
+            l,
+            system_calls: false,
+        }
+    }
+
+    /// And system calls (`-S`).
+    pub fn with_system_calls(self, system_calls: bool) -> Self {
+        Selection {
+            system_calls,
+            ..self
+        }
+    }
+
+    /// Whether calls of this system call are shown.
+    pub fn has_system_call(&self, name: &str) -> bool {
+        let named: Vec<&Filter> = self.x.iter().filter(|of| is_of_system_calls(of)).collect();
+        match named.is_empty() {
+            true => self.system_calls,
+            false => named.iter().any(|of| of.matches(name, SYSTEM_CALLS)),
+        }
+    }
+
+    /// The system calls to hook.
+    pub fn system_calls(&self) -> Vec<Function> {
+        let named = prototypes::system_calls().map(|(number, name)| (u64::from(number), name));
+        let all = named.chain([(OTHERS, UNKNOWN)]);
+        all.filter(|(_, name)| self.has_system_call(name))
+            .map(|(number, name)| Function {
+                name: name.into(),
+                module: SYSTEM.into(),
+                address: number,
+                ..Function::default()
+            })
+            .collect()
+    }
+
+    /// Whether a preset says what is asked for.
+    pub fn is_a_presets(&self) -> bool {
+        self.named < self.x.len()
+    }
+
+    /// Whether it matters which module calls.
+    pub fn asks_callers(&self) -> bool {
+        !(self.e.is_empty() && self.l.is_empty())
+    }
+
+    /// The functions to hook.
+    pub fn functions(&self, functions: &Functions) -> Vec<Function> {
+        let mut found = functions.find(true, |name, place| matches(&self.c, name, place));
+        if !self.e.is_empty() || !self.l.is_empty() {
+            // Called from one module, a function may lie in any; which calls count is seen at the call.
+            let callers = functions.modules();
+            let made = functions.find(false, |name, place| {
+                matches(&self.l, name, place)
+                    || callers
+                        .iter()
+                        .any(|from| calls(from, name) && matches(&self.e, name, from))
+            });
+            found.extend(made);
+            // A module's slot for an IFUNC of its own has no name, and neither need others know it.
+            let hidden = |place: &Place| place.symbols.has_local_picks();
+            found.extend(functions.find_in(hidden, true, |name, place| {
+                place.symbols.calls_own_pick(name) && matches(&self.e, name, place)
+            }));
+            found.sort_by_key(|function| function.address);
+            found.dedup_by_key(|function| function.address);
+        }
+        found
+    }
+
+    /// The probes to hook. `*` asks for functions: a pattern that a name of no probe fits, too, is none of probes.
+    pub fn probes(&self, functions: &Functions) -> Vec<Probe> {
+        const NO_PROBE: &str = "usdt!";
+        let wanted = |name: &str, place: &Place| {
+            self.x.iter().any(|filter| {
+                let of = slice::from_ref(filter);
+                !matches(of, NO_PROBE, place) && matches(of, name, place)
+            })
+        };
+        let places = functions.modules().iter().filter(|place| {
+            let place = located(place);
+            self.x.iter().any(|filter| filter.may_match(place))
+        });
+        let probes = places.flat_map(|place| {
+            let probes = probes::of(place).into_iter();
+            probes.map(move |probe| (place, probe))
+        });
+        probes
+            .filter(|(place, probe)| wanted(&probe.function.name, place))
+            .map(|(_, probe)| probe)
+            .collect()
+    }
+
+    /// The code whose calls of these functions are to be reported, as hooks have it; empty = they may come from anywhere. What it
+    /// lets through is looked at again.
+    pub fn callers(&self, functions: &Functions, hooked: &[Function]) -> Vec<Vec<u64>> {
+        if self.e.is_empty() || !self.l.is_empty() {
+            return vec![Vec::new(); hooked.len()];
+        }
+        // Two IFUNCs may have picked one function, and a function may have several names.
+        let picks: HashSet<u64> = functions.picks().collect();
+        let addresses: HashSet<u64> = hooked.iter().map(|function| function.address).collect();
+        let mut names: HashMap<u64, Vec<String>> = HashMap::new();
+        for named in functions
+            .modules()
+            .iter()
+            .flat_map(|place| place.symbols.exports())
+        {
+            if addresses.contains(&named.symbol.address) {
+                let known = names.entry(named.symbol.address).or_default();
+                known.push(named.name.into_owned());
+            }
+        }
+        let of = |function: &Function| {
+            let names = names.get(&function.address).map_or(&[][..], |names| names);
+            let names = names.iter().chain([&function.name]);
+            let callee = functions.module_of(function.address);
+            let entered = callee
+                .is_none_or(|callee| names.clone().any(|name| matches(&self.x, name, callee)));
+            if entered || picks.contains(&function.address) {
+                return Vec::new();
+            }
+            let asked = functions
+                .modules()
+                .iter()
+                .filter(|from| names.clone().any(|name| matches(&self.e, name, from)));
+            let ranges: Vec<_> = asked.flat_map(|from| from.module.code()).collect();
+            let bounds = ranges.iter().flat_map(|range| [range.start, range.end]);
+            [ranges.len() as u64].into_iter().chain(bounds).collect()
+        };
+        hooked.iter().map(of).collect()
+    }
+
+    /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs are none to
+    /// `-l`: libc calls its `strlen` all the time.
+    pub fn has_slot(&self, from: &Place, name: &str) -> bool {
+        match self.e.is_empty() {
+            true => from.symbols.imports(name) && !LINKERS.contains(&name),
+            false => calls(from, name),
+        }
+    }
+
+    /// Whether entries of a function of this name are asked for.
+    pub fn enters(&self, name: &str, place: &Place) -> bool {
+        matches(&self.x, name, place)
+    }
+
+    /// As what calls over this edge are to be shown; `None` = not at all.
+    pub fn shows(&self, edge: &CallEdge) -> Option<Shown> {
+        let CallEdge {
+            names,
+            module: callee,
+            ..
+        } = edge;
+        if edge.function.is_system_call() {
+            let entered = Entered {
+                name: edge.function.name.clone(),
+                of: Some(SYSTEM.into()),
+            };
+            let shown = Shown {
+                made: None,
+                entered: Some(entered),
+            };
+            return self.has_system_call(&edge.function.name).then_some(shown);
+        }
+        let place = callee.place();
+        let entered = names.iter().find(|name| any_matches(&self.x, name, place));
+        let made = edge.from.as_ref().and_then(|from| {
+            let outside = from.bias != callee.bias;
+            let slot = |at: usize| at < 64 && edge.slots >> at & 1 != 0;
+            let wanted = |(at, name): &(usize, &String)| {
+                slot(*at) && any_matches(&self.e, name, from.place())
+                    || (slot(*at) || outside) && any_matches(&self.l, name, place)
+            };
+            // The name it is called by, if that is known.
+            let by_slot = |(at, name): &(usize, &String)| slot(*at) && wanted(&(*at, name));
+            let found = names.iter().enumerate().find(by_slot);
+            let (_, name) = found.or_else(|| names.iter().enumerate().find(wanted))?;
+            Some(Made {
+                by: from.name.clone(),
+                name: name.clone(),
+            })
+        });
+        let entered = entered.map(|name| Entered {
+            name: name.clone(),
+            of: (!callee.main).then(|| callee.name.clone()),
+        });
+        (made.is_some() || entered.is_some()).then_some(Shown { made, entered })
+    }
+
+    /// What is shown of a recording: all of it, unless something is asked for.
+    pub fn recorded(args: &Options) -> Self {
+        let mut x = args.x.clone();
+        let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
+        let all = x.is_empty() && presets.is_empty() && args.e.is_empty() && args.l.is_empty();
+        if all && !args.only {
+            x.push(Filter::parse("*").expect("it is right"));
+        }
+        Selection::new(x, presets, args.e.clone(), args.l.clone())
+            .with_system_calls(args.system_calls || all)
+    }
+
+    /// Names that were asked for by `-x` and `-e` and are not among these.
+    pub fn missing<'s>(&'s self, known: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+        let known: HashSet<&str> = known.collect();
+        let wanted = self.x[..self.named]
+            .iter()
+            .chain(&self.e)
+            .flat_map(Filter::names);
+        wanted
+            .filter(|name| *name != "*" && !known.contains(name))
+            .collect()
+    }
+
+    /// Names that were asked for by `-x` and that no module has, each with names like it.
+    pub fn unknown(&self, functions: &Functions, found: &[Function]) -> Vec<(String, Vec<String>)> {
+        let wanted = self.x[..self.named]
+            .iter()
+            .filter(|filter| filter.scripted().is_none() && !is_of_system_calls(filter))
+            .chain(&self.e)
+            .flat_map(Filter::names);
+        let missing: Vec<&str> = wanted
+            .filter(|name| !found.iter().any(|function| function.name == **name))
+            // It may be another name of a function that is hooked.
+            .filter(|name| functions.find(true, |known, _| known == *name).is_empty())
+            .collect();
+        if missing.is_empty() {
+            return Vec::new();
+        }
+        let all = functions.find(false, |_, _| true);
+        missing
+            .into_iter()
+            .map(|name| {
+                let all = all.iter().map(|function| function.name.as_str());
+                (name.to_owned(), like(name, all))
+            })
+            .collect()
+    }
+}
+
+/// At most so many names that are like one.
+const MOST_LIKE: usize = 5;
+
+/// Names that differ by little: one holds the other, or few letters are others.
+pub fn like<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut near: Vec<(usize, &str)> = all
+        .filter_map(|known| {
+            let distance = levenshtein(name, known);
+            let holds = name.len() > 3 && known.contains(name);
+            (holds || distance * 3 <= name.len().max(3) + 1).then_some((distance, known))
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup_by_key(|(_, name)| *name);
+    near.truncate(MOST_LIKE);
+    near.into_iter().map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::levenshtein as distance;
+
+    #[test]
+    fn letters_are_counted() {
+        assert_eq!(distance("mysql_real_query", "mysql_real_query"), 0);
+        assert_eq!(distance("mysql_query", "mysql_real_query"), 5);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,63 @@
+//! The biggest frames of several files.
+
+use std::cmp::Reverse;
+use std::path::PathBuf;
+
+use crate::{Frame, Scan};
+
+/// Which frames of the scanned files are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// At most so many rows.
+    pub rows: usize,
+    /// Only frames of which call frame information and code give two sizes.
+    pub differing: bool,
+    /// Frames of more bytes than this are counted.
+    pub max: Option<u64>,
+}
+
+/// The frames of several files, the biggest first.
+#[derive(Debug)]
+pub struct Ranking {
+    /// The files that were read.
+    pub scans: Vec<Scan>,
+    /// The wanted rows, the biggest first: the number of the scan, and the frame.
+    pub rows: Vec<(usize, Frame)>,
+    /// The number of frames in the files that are not among the rows.
+    pub more: usize,
+    /// The number of frames larger than [`Wanted::max`], among the rows or not.
+    pub larger: u64,
+    /// The files that could not be read, and why.
+    pub refused: Vec<(PathBuf, String)>,
+}
+
+impl Ranking {
+    /// Ranks the frames of `scans`. Frames of one size stand in the order of their files, and then of their addresses.
+    pub fn new(scans: Vec<Scan>, refused: Vec<(PathBuf, String)>, wanted: Wanted) -> Ranking {
+        let larger = |frame: &&Frame| wanted.max.is_some_and(|max| frame.bytes > max);
+        let all = || scans.iter().flat_map(Scan::frames);
+        let (larger, count) = (all().filter(larger).count() as u64, all().count());
+        let mut rows: Vec<(usize, Frame)> = Vec::new();
+        for (number, scan) in scans.iter().enumerate() {
+            // Each scan is in order: no more than its first can come into the rows.
+            let frames = scan.frames().iter();
+            let frames = frames.filter(|frame| !wanted.differing || differs(frame));
+            let frames = frames.take(wanted.rows);
+            rows.extend(frames.map(|frame| (number, frame.clone())));
+        }
+        rows.sort_by_key(|(number, frame)| (Reverse(frame.bytes), *number, frame.range.start));
+        rows.truncate(wanted.rows);
+        Ranking {
+            more: count - rows.len(),
+            scans,
+            rows,
+            larger,
+            refused,
+        }
+    }
+}
+
+/// Whether the two ways of telling a frame's size gave two answers.
+fn differs(frame: &Frame) -> bool {
+    frame.otherwise.is_some_and(|other| other != frame.bytes)
+}

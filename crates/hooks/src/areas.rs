@@ -1,0 +1,307 @@
+//! The mappings in a guest that hold hooks, stubs and programs; noted in the agent, so that the next attach
+//! uses them again.
+
+use crate::limits::{MOST_HOOKS, USER_END};
+use inject::records::{ReadRecords, Record, implausible};
+use inject::remote_call::RemoteThread;
+use process::error::{Error, Result};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::ops::Range;
+use wire::calls::{AREAS, Area, Calls, Hook, area};
+
+/// A new area is at least so large, and twice as large for each [`STEP`] that there are: the list has [`AREAS`] places, and a guest may be
+/// hooked in many small batches.
+const LEAST: u64 = 64 * 1024;
+const STEP: usize = 8;
+
+/// An island is made for all functions to come that are so near to the one that needs it.
+const NEAR: u64 = 1 << 30;
+/// Where no island could be mapped for one function there is none for those this near to it either.
+const SAME: u64 = 1 << 24;
+
+/// How far a jump with a 32-bit displacement reaches, with a page to spare.
+const REACH: u64 = (1 << 31) - 4096;
+
+/// The list as it may be computed with. The process can write to it: a place that no session can have written counts as
+/// free, and what was there is not used.
+fn checked(mut all: Vec<Area>) -> Vec<Area> {
+    let page = wire::PAGE as u64;
+    for place in &mut all {
+        let plausible = place.at.is_multiple_of(page)
+            && place.size.is_multiple_of(page)
+            && place.at < USER_END
+            && place.size <= USER_END - place.at
+            && place.used <= place.size
+            && (area::STUBS..=area::PROGRAMS).contains(&place.holds);
+        if !plausible {
+            *place = NOTHING;
+        }
+    }
+    all
+}
+
+/// A place of the list that is free.
+const NOTHING: Area = Area {
+    at: 0,
+    size: 0,
+    used: 0,
+    holds: 0,
+};
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Areas {
+    /// Where the list is, in the guest.
+    at: u64,
+    all: Vec<Area>,
+    /// Stubs of the batch that have no room yet: bytes by the address of the code they serve.
+    stubs: BTreeMap<u64, u64>,
+    /// Bytes of hooks of the batch that have no room yet.
+    hooks: u64,
+    /// The list as it was when the batch began.
+    before: Vec<Area>,
+    /// Code for which no island could be mapped in this batch.
+    crowded: Vec<u64>,
+}
+
+impl Areas {
+    /// Reads the list.
+    pub fn read(memory: &GuestMemory, calls: u64) -> Result<Self> {
+        let at = calls + offset_of!(Calls, areas) as u64;
+        Ok(Areas {
+            at,
+            all: checked(memory.records(at, AREAS)?),
+            stubs: BTreeMap::new(),
+            hooks: 0,
+            before: Vec::new(),
+            crowded: Vec::new(),
+        })
+    }
+
+    /// A batch begins: stubs are to come, each with the address of its code and its bytes, and so many hooks. New areas are made as
+    /// large as these need, so that many functions take few areas and no more memory than they use.
+    pub fn begin(&mut self, stubs: impl Iterator<Item = (u64, u64)>, hooks: usize) {
+        self.stubs = stubs.collect();
+        self.hooks = (hooks * size_of::<Hook>()) as u64;
+        self.before.clone_from(&self.all);
+        self.crowded.clear();
+    }
+
+    /// The batch has failed before anything led to what was made for it: takes that back, mappings included.
+    pub fn undo(&mut self, remote: &mut RemoteThread, memory: &GuestMemory) {
+        let made: Vec<Area> = self
+            .all
+            .iter()
+            .filter(|area| area.at != 0 && self.before.iter().all(|old| old.at != area.at))
+            .copied()
+            .collect();
+        self.all.clone_from(&self.before);
+        for area in made {
+            // One that cannot be unmapped stays in the list, for the next attach.
+            if remote.unmap(area.at, area.size).is_err()
+                && let Some(free) = self.all.iter_mut().find(|area| area.at == 0)
+            {
+                *free = Area { used: 0, ..area };
+            }
+        }
+        // Where it cannot be written any more the guest is gone.
+        let _ = self.write(memory);
+    }
+
+    /// Whether what was given out at an address is given out still.
+    pub fn is_given(&self, at: u64) -> bool {
+        let mut all = self.all.iter();
+        all.any(|area| (area.at..area.at + area.used).contains(&at))
+    }
+
+    /// The hooks there are, each with its address.
+    pub fn hooks(&self, memory: &GuestMemory) -> Result<Vec<(u64, Hook)>> {
+        let size = size_of::<Hook>() as u64;
+        let mut hooks = Vec::new();
+        for area in self.all.iter().filter(|area| area.holds == area::HOOKS) {
+            let count = (area.used / size) as usize;
+            if hooks.len() + count > MOST_HOOKS {
+                return Err(implausible(
+                    memory.pid(),
+                    area.at,
+                    "more hooks are noted than can have been set",
+                ));
+            }
+            let records: Vec<Hook> = memory.records(area.at, count)?;
+            hooks.extend((area.at..).step_by(size as usize).zip(records));
+        }
+        Ok(hooks)
+    }
+
+    /// Programs of earlier sessions are forgotten.
+    pub fn forget_programs(&mut self) {
+        for area in &mut self.all {
+            if area.holds == area::PROGRAMS {
+                area.used = 0;
+            }
+        }
+    }
+
+    /// Room for `size` bytes, in reach of `code` if that is given; mapped if there is none.
+    pub fn room(
+        &mut self,
+        remote: &mut RemoteThread,
+        holds: u64,
+        size: u64,
+        code: Option<Range<u64>>,
+    ) -> Result<u64> {
+        match (holds, &code) {
+            (area::STUBS, Some(code)) => drop(self.stubs.remove(&code.start)),
+            (area::HOOKS, _) => self.hooks = self.hooks.saturating_sub(size),
+            _ => {}
+        }
+        let reaches = |at: u64, end: u64| {
+            code.as_ref()
+                .is_none_or(|code| end.max(code.end) - at.min(code.start) < REACH)
+        };
+        let fitting = self.all.iter_mut().find(|area| {
+            area.holds == holds
+                && area.size - area.used >= size
+                && reaches(area.at, area.at + area.size)
+        });
+        if let Some(area) = fitting {
+            let at = area.at + area.used;
+            area.used += size;
+            return Ok(at);
+        }
+        let pid = remote.pid();
+        let free = self.all.iter().position(|area| area.at == 0);
+        let Some(free) = free else {
+            return Err(Error::NothingToBorrow {
+                pid,
+                reason: "its list of islands is full".into(),
+            });
+        };
+        let coming = match (holds, &code) {
+            (area::STUBS, Some(code)) => {
+                let near = code.start.saturating_sub(NEAR)..code.start.saturating_add(NEAR);
+                self.stubs.range(near).map(|(_, size)| size).sum()
+            }
+            (area::HOOKS, _) => self.hooks,
+            _ => 0,
+        };
+        let least = LEAST << (free / STEP);
+        let bytes = (size + coming).max(least);
+        let bytes = bytes.next_multiple_of(wire::PAGE as u64);
+        let mapped = match &code {
+            None => remote.map(0, bytes, libc::PROT_READ, 0)?,
+            Some(code) => self.island(remote, code, bytes)?,
+        };
+        self.all[free] = Area {
+            at: mapped,
+            size: bytes,
+            used: 0,
+            holds,
+        };
+        // At once: whoever comes after us, if we are killed, uses it.
+        self.write(&GuestMemory::open(pid)?)?;
+        self.all[free].used = size;
+        Ok(mapped)
+    }
+
+    /// Maps an island for `code`, unless that failed a moment ago.
+    fn island(&mut self, remote: &mut RemoteThread, code: &Range<u64>, bytes: u64) -> Result<u64> {
+        let pid = remote.pid();
+        let none = || Error::NothingToBorrow {
+            pid,
+            reason: format!(
+                "no free addresses within 2 GiB of its code at {:#x}",
+                code.start
+            ),
+        };
+        let mut crowded = self.crowded.iter();
+        if crowded.any(|at| at.abs_diff(code.start) < SAME) {
+            return Err(none());
+        }
+        match map_near(remote, pid, code.clone(), bytes)? {
+            Some(at) => Ok(at),
+            None => {
+                self.crowded.push(code.start);
+                Err(none())
+            }
+        }
+    }
+
+    /// Notes in the guest what is used; before anything of the guest's leads there.
+    pub fn write(&self, memory: &GuestMemory) -> Result<()> {
+        let bytes: Vec<u8> = self.all.iter().flat_map(Record::to_bytes).collect();
+        memory.write(self.at, &bytes)
+    }
+}
+
+/// Maps an island of stubs; `None` = there is no room in reach.
+fn map_near(
+    remote: &mut RemoteThread,
+    pid: i32,
+    code: Range<u64>,
+    bytes: u64,
+) -> Result<Option<u64>> {
+    let maps = Maps::of(pid)?;
+    for gap in maps.gaps(code.clone(), bytes) {
+        // The end that is nearer to the code, away from what may grow into the gap.
+        let at = if gap.start >= code.end {
+            gap.start
+        } else {
+            gap.end - bytes
+        };
+        let flags = libc::MAP_FIXED_NOREPLACE;
+        match remote.map(at, bytes, libc::PROT_READ | libc::PROT_EXEC, flags) {
+            Ok(mapped) if mapped == at => return Ok(Some(at)),
+            // A kernel before 4.17 takes the flag for a hint.
+            Ok(elsewhere) => {
+                remote.unmap(elsewhere, bytes)?;
+            }
+            Err(Error::Remote { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_list_is_no_list() {
+        let good = Area {
+            at: 0x7000_0000_0000,
+            size: 65536,
+            used: 4096,
+            holds: area::STUBS,
+        };
+        let same = |left: &Area, right: &Area| left.to_bytes() == right.to_bytes();
+        assert!(same(&checked(vec![good])[0], &good));
+        for bad in [
+            Area { at: 5, ..good },
+            Area { at: !4095, ..good },
+            Area {
+                size: !4095,
+                ..good
+            },
+            Area {
+                size: USER_END,
+                ..good
+            },
+            Area {
+                used: 65537,
+                ..good
+            },
+            Area {
+                used: u64::MAX,
+                ..good
+            },
+            Area { holds: 99, ..good },
+        ] {
+            assert!(same(&checked(vec![bad])[0], &NOTHING), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Taking hooks out of the code: ours when we leave, and those that a session has left that was killed.
+
+use crate::areas::Areas;
+use crate::parked;
+use crate::pool;
+use crate::standstill::Standstill;
+use crate::table::{is_left_in_code, patches, write_want};
+use crate::threads;
+use crate::wanted::{FIND_FDE, Timing};
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
+use process::error::Result;
+use process::guest::Status;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::mem::offset_of;
+use wire::ControlPage;
+use wire::calls::Hook;
+
+/// Lifts the hooks that a session that was killed has left in a process, and takes out the memory that it shared for
+/// rings. The hook on the unwinder stays where frames of ours are still on some stack.
+pub fn lift(
+    status: &Status,
+    memory: &GuestMemory,
+    gadgets: Gadgets,
+    resident: &Resident,
+) -> Result<()> {
+    let left = Areas::read(memory, resident.header.calls)?.hooks(memory)?;
+    let left = left
+        .into_iter()
+        .filter(|(_, hook)| is_left_in_code(memory, hook));
+    let unwinder = |hook: &Hook| hook.routine == resident.header.routines[FIND_FDE];
+    let (last, first): (Vec<_>, Vec<_>) = left.partition(|(_, hook)| unwinder(hook));
+    if first.is_empty() && last.is_empty() {
+        return Ok(());
+    }
+    resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
+    let standstill = Standstill {
+        status,
+        memory,
+        gadgets,
+        ties: Ties::None,
+    };
+    let lift = |hooks: &[(u64, Hook)]| {
+        let hooks: Vec<Hook> = hooks.iter().map(|(_, hook)| *hook).collect();
+        standstill.run(&mut Timing::default(), |stop, remote| {
+            resident.check_free(memory)?;
+            put_back(stop, remote, memory, &hooks)?;
+            pool::close_left(memory, remote)?;
+            pool::withdraw(memory, resident, remote)?;
+            Ok(stack_pointers(stop, remote))
+        })
+    };
+    let stacks = lift(&first)?;
+    for (at, _) in &first {
+        write_want(memory, *at, 0)?;
+    }
+    let agent = resident.base..resident.base + resident.header.size;
+    let ours = [agent, pool::range(memory, resident)?];
+    if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {
+        lift(&last)?;
+    }
+    Ok(())
+}
+
+/// Puts back the bytes that were where hooks are, in a process that stands still. The reverse of [`crate::set`], in the
+/// reverse order: the entry first, then the jump in the padding that it leads to.
+pub(crate) fn put_back(
+    stop: &Stop,
+    remote: &mut RemoteThread,
+    memory: &GuestMemory,
+    hooks: &[Hook],
+) -> Result<()> {
+    let padded = hooks.iter().filter(|hook| patches(hook).len() > 1);
+    let pads: Vec<(u64, u64)> = padded.map(|hook| (hook.patches[0].at, hook.stub)).collect();
+    threads::take_jumps(remote, &stop.threads().collect::<Vec<_>>(), &pads)?;
+    for hook in hooks {
+        for patch in patches(hook).iter().rev() {
+            let length = (patch.length as usize).min(patch.is.len());
+            let mut now = [0; 8];
+            // Not where its library was unloaded, or somebody else has changed the code since.
+            if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
+                && now[..length] == patch.is[..length]
+            {
+                memory.write(patch.at, &patch.was[..length])?;
+                if patch.at == hook.place {
+                    count_us(memory, hook, -1);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The stack pointers of all threads, which stand still.
+pub(crate) fn stack_pointers(stop: &Stop, remote: &RemoteThread) -> Vec<u64> {
+    let mine = remote.registers().rsp;
+    let others = stop.threads().filter(|tid| *tid != remote.pid());
+    let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rsp));
+    others.chain([mine]).collect()
+}
+
+/// Adds `by` to the counter of a static probe's users, by which the program knows that somebody listens.
+pub(crate) fn count_us(memory: &GuestMemory, hook: &Hook, by: i16) {
+    let mut users = [0; 2];
+    // Its library may be unloaded, and the counter with it.
+    if hook.semaphore != 0 && memory.read_bytes(hook.semaphore, &mut users).is_ok() {
+        let users = u16::from_le_bytes(users).saturating_add_signed(by);
+        let _ = memory.write(hook.semaphore, &users.to_le_bytes());
+    }
+}

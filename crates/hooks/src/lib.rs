@@ -1,0 +1,71 @@
+//! Hooks in a guest: set in one stop for all of them, read through rings, lifted in one stop.
+//!
+//! ```text
+//!   us                                   guest
+//!   symbols → plans (it runs)
+//!   stop every thread ─────────────────► stands still
+//!     hooks, stubs, their list ────────► written where nothing leads yet
+//!     threads within changed bytes ────► moved into the stub
+//!     jumps ───────────────────────────► 5 bytes each
+//!   let them go; nothing is traced
+//!   read rings ◄──────────────────────── records
+//!   close the gate ────────────────────► hooks fall through
+//!   stop, put the bytes back, go ──────► as it was; stubs stay, for frames that may return into them
+//! ```
+//!
+//! If we die, the hooks stay, and fall through as soon as nobody reads (`agent::calls::ring`). The next
+//! attach finds them in the list and lifts them or uses them again.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tracing` | [`Tracing`], the front: a process whose calls are traced, made of the next four |
+//! | `target` | which process: its memory, the agent in it, its functions, how it is stopped |
+//! | `patcher`, `set`, `left` | hooks planned, written and taken out |
+//! | `limits` | bounds on what is read from a process |
+//! | `rings`, `pool` | records of calls, read; the memory for them that we share with the process |
+//! | `scripts`, `state`, `scripted` | the VM in it, and functions by the names of the script's language |
+//! | `table` | which hooks there are, what they are for, whether they are set |
+//! | `wanted`, `policy` | what is asked of a hook; what may be asked of which function |
+//! | `text`, `change` | code decoded, and what is changed in it |
+//! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
+//! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
+//! | `own`, `notices`, `picks`, `vforks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs |
+//! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
+
+mod areas;
+mod change;
+mod left;
+mod limits;
+mod named;
+mod notices;
+mod open;
+mod open_calls;
+mod own;
+mod parked;
+mod patcher;
+mod picks;
+pub mod policy;
+mod pool;
+pub mod probes;
+pub mod rings;
+mod script_start;
+pub mod scripted;
+mod scripts;
+mod set;
+mod standstill;
+mod state;
+mod system_calls;
+mod table;
+mod target;
+mod text;
+mod threads;
+mod tracing;
+mod vforks;
+mod wanted;
+
+pub use left::lift as lift_left;
+pub use notices::{Notice, Says};
+pub use script_start::{Progress, ScriptStart};
+pub use state::Script;
+pub use tracing::{Arrives, Tracing};
+pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Refused, Role, Timing, Wanted};

@@ -1,0 +1,62 @@
+//! Functions that are asked for by their name in the script's language, and the moments when new ones are defined.
+//!
+//! A VM learns the names of a library's functions when the library is initialised, which is after the loader has called
+//! `r_brk` for it. So the function that initialises it is hooked too ([`vm::Description::definer`]), and waits before it
+//! returns until the command has looked at the names ([`crate::scripts::ScriptReaders::definers`]).
+
+use crate::scripted::{self, Outcome, Pattern};
+use crate::tracing::Tracing;
+use crate::wanted::{Refused, Wanted};
+use process::error::Result;
+use std::collections::HashSet;
+
+impl Tracing {
+    /// Looks for C functions by their name in the script's language.
+    pub fn named(&self, pattern: &Pattern) -> Outcome {
+        self.scripts.named(&self.target, pattern)
+    }
+
+    /// Names of C functions that resemble one, for the message that there is none of that name.
+    pub fn near(&self, pattern: &Pattern) -> Vec<String> {
+        scripted::near(&self.target.memory, &self.scripts.script, pattern)
+    }
+
+    /// Hooks those of `wanted` that are not hooked yet; those that were refused.
+    pub fn add(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let refused = self.add_here(wanted);
+        self.patcher.forget_code();
+        refused
+    }
+
+    /// The same, keeping decoded code for what is set next.
+    pub(crate) fn add_here(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let table = &self.patcher.table;
+        let hooked: HashSet<u64> = table.told().map(|function| function.address).collect();
+        wanted.retain(|wanted| {
+            let address = wanted.function.address;
+            let mut names = wanted.names.iter();
+            // The list of callers is another one, when a library was loaded that calls a function that is hooked
+            // already.
+            let called_by_others =
+                !wanted.callers.is_empty() && !self.patcher.programs.contains_key(&wanted.callers);
+            !hooked.contains(&address)
+                || called_by_others
+                || names.any(|(identity, _)| !table.has_number(*identity, address))
+        });
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patcher.set(&self.target, wanted)
+    }
+
+    /// From now on, functions that define names wait until [`follow`](Tracing::follow) was called.
+    pub fn expect_definitions(&mut self) -> Result<()> {
+        if self.scripts.defined.is_none() {
+            let places = self.target.functions.modules().iter();
+            let known = places.map(|place| place.module.bias).collect();
+            self.scripts.defined = Some(known);
+            self.set_own()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,401 @@
+//! The ways in: a process that runs, one that stands at its exec, one that is the child of a traced one.
+
+use crate::areas::Areas;
+use crate::notices;
+use crate::patcher::Patcher;
+use crate::pool;
+use crate::rings::Rings;
+use crate::scripts::ScriptReaders;
+use crate::standstill::Standstill;
+use crate::state::{self, Script, Words};
+use crate::system_calls::SystemCalls;
+use crate::target::Target;
+use crate::tracing::{Arrives, Tracing};
+use crate::wanted::{LEAST_PATIENCE, Options, Timing};
+use inject::heartbeat::{self, Heartbeat};
+use inject::image::Image;
+use inject::records::ReadRecords;
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
+use inject::seccomp;
+use inject::tracee::Tracee;
+use process::error::{Error, Result};
+use process::functions::Functions;
+use process::gadgets;
+use process::guest::{self, Status, pid_namespace};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::calls::Calls;
+use wire::{Config, ControlPage};
+
+/// How long a program that has just begun waits until it is hooked.
+const FIRST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a tracing begins with.
+struct Ground {
+    status: Status,
+    memory: Arc<GuestMemory>,
+    gadgets: Gadgets,
+    functions: Functions,
+    ties: Ties,
+}
+
+impl Tracing {
+    /// Opens a process; nothing is hooked yet.
+    pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        let (status, memory, maps) = guest::reach(pid)?;
+        let gadgets = Gadgets::find(pid, &memory, &maps)?;
+        let found = Resident::find(&memory, &maps, image);
+        if let Some(resident) = &found {
+            resident.check_free(&memory)?;
+        }
+        let functions = Functions::read(pid, &memory, &maps)?;
+        let script = Script::find(&memory, &functions);
+        let ground = Ground {
+            status,
+            memory,
+            gadgets,
+            functions,
+            ties: Ties::None,
+        };
+        let mut tracing = Self::begin(ground, found, image, options, Some(&script))?;
+        tracing.patcher.find_earlier(&tracing.target)?;
+        tracing.set_own()?;
+        tracing.target.open_gate()?;
+        Ok(tracing)
+    }
+
+    /// Takes a process that stands at its exec. It still stands afterwards; where its functions can be hooked it says
+    /// by what it [`Arrives`] at.
+    pub fn at_exec(tracee: &mut Tracee, image: &Image, options: Options) -> Result<Self> {
+        tracee.stand_still()?;
+        let pid = tracee.pid();
+        let (status, memory, maps) = guest::reach_ours(pid)?;
+        let ground = Ground {
+            gadgets: Gadgets::find(pid, &memory, &maps)?,
+            functions: Functions::read(pid, &memory, &maps)?,
+            status,
+            memory,
+            ties: Ties::Standing,
+        };
+        let mut tracing = Self::begin(ground, None, image, options, None)?;
+        tracing.arrives = if tracing.hook_loader()? {
+            Arrives::AtLoader
+        } else {
+            Arrives::AtThread
+        };
+        tracing.scripts.awaits_script = true;
+        // Nothing of it has run, so nobody else waits for it.
+        tracing.target.set_patience(FIRST_PATIENCE)?;
+        tracing.target.open_gate()?;
+        tracing.target.ties = Ties::None;
+        Ok(tracing)
+    }
+
+    /// Whether a process has a copy of this one's memory, in which nobody speaks: a child's control page was wiped. One
+    /// between vfork and exec has no copy, but the memory itself.
+    pub fn is_copied_in(&self, pid: i32) -> Result<bool> {
+        let memory = GuestMemory::open(pid)?;
+        let header: wire::Header = memory.record(self.target.resident.base)?;
+        let wiped = |offset| Ok(self.target.resident.control_page_u32(&memory, offset)? == 0);
+        Ok(header == self.target.resident.header
+            && wiped(offset_of!(ControlPage, calls))?
+            && wiped(offset_of!(ControlPage, state))?)
+    }
+
+    /// Whether a child of this process has its rings for itself, as it must before we take it. An error means that it
+    /// is gone.
+    pub fn is_apart(&self, pid: i32) -> Result<bool> {
+        let memory = GuestMemory::open(pid)?;
+        let at = self.target.resident.header.calls + offset_of!(Calls, apart) as u64;
+        Ok(memory.word(at)? == u64::from(state::own_id(pid, pid)))
+    }
+
+    /// Takes a child of this process that waits for us. Where that fails it need not wait any longer.
+    pub fn adopt(&self, pid: i32) -> Result<Self> {
+        let adopted = self.adopt_waiting(pid);
+        if adopted.is_err()
+            && let Ok(memory) = GuestMemory::open(pid)
+            && let Ok(header) = memory.record::<wire::Header>(self.target.resident.base)
+            && header == self.target.resident.header
+        {
+            let at = header.calls + offset_of!(Calls, refused) as u64;
+            let _ = memory.write(at, &1u64.to_le_bytes());
+        }
+        adopted
+    }
+
+    /// Takes a child of this process that waits for us, with a copy of its memory: hooks, stubs, rings. Calls that were
+    /// open return in both.
+    fn adopt_waiting(&self, pid: i32) -> Result<Self> {
+        let (status, memory, _) = guest::reach(pid)?;
+        let header: wire::Header = memory.record(self.target.resident.base)?;
+        if header != self.target.resident.header {
+            return Err(Error::Replaced(pid));
+        }
+        let resident = self.target.resident;
+        let at = |offset: usize| resident.header.calls + offset as u64;
+        let own_id = u64::from(state::own_id(pid, pid));
+        memory.write(at(offset_of!(Calls, pid)), &own_id.to_le_bytes())?;
+        resident.claim(
+            &memory,
+            &Config {
+                session: u64::from(self.target.session),
+                ..Config::default()
+            },
+        )?;
+        let rings = self.rings.adopt(memory.clone())?;
+        let tracing = Tracing {
+            _heartbeat: start_heartbeat(&memory, &resident),
+            target: Target {
+                status,
+                memory,
+                gadgets: self.target.gadgets,
+                resident,
+                functions: self.target.functions.clone(),
+                session: self.target.session,
+                ties: Ties::None,
+                timing: Cell::default(),
+            },
+            patcher: self.patcher.of_child(),
+            rings,
+            scripts: self.scripts.clone(),
+            system_calls: self.system_calls.clone(),
+            patience: self.patience,
+            follow: self.follow,
+            news: 0,
+            loader: self.loader,
+            arrives: Arrives::Now,
+            open: true,
+        };
+        tracing.target.open_gate()?;
+        Ok(tracing)
+    }
+
+    /// Whether it waited in vain to be adopted, and went on.
+    pub fn was_late(&self) -> Result<bool> {
+        let at = self.target.resident.header.calls + offset_of!(Calls, late) as u64;
+        Ok(self.target.memory.word(at)? != 0)
+    }
+
+    /// Where its functions can be hooked.
+    pub fn arrives(&self) -> Arrives {
+        self.arrives
+    }
+
+    /// Whether its VM may be made yet.
+    pub fn awaits_script(&self) -> bool {
+        self.scripts.awaits_script
+    }
+
+    /// How its main thread is tied to us from now on.
+    pub fn tie(&mut self, ties: Ties) {
+        self.target.ties = ties;
+    }
+
+    /// Whether its thread, which stands at a system call, has set its thread pointer.
+    pub fn has_thread_pointer(&self) -> bool {
+        process::ptrace::registers(self.target.status.pid).is_ok_and(|now| {
+            now.fs_base != 0 && self.target.memory.word(now.fs_base).ok() == Some(now.fs_base)
+        })
+    }
+
+    /// Learns what the agent must know of threads and of the VM, once they are there.
+    pub fn look_again(&mut self) -> Result<()> {
+        let target = &mut self.target;
+        let maps = Maps::of(target.status.pid)?;
+        let memory = target.memory.clone();
+        target
+            .functions
+            .refresh(target.status.pid, &memory, &maps)?;
+        let script = Script::find(&memory, &target.functions);
+        self.scripts.no_lines = target.stopped(|stop, remote| {
+            target.close_gate()?;
+            let learnt = learn(&target.resident, &memory, stop, remote, &script);
+            target.open_gate()?;
+            learnt
+        })?;
+        self.scripts.script = script;
+        Ok(())
+    }
+
+    /// Its VM has begun with the script: learns of it, and is not told again.
+    pub fn script_begins(&mut self) -> Result<()> {
+        self.scripts.awaits_script = false;
+        self.patcher
+            .table
+            .unwant(&self.target.memory, wire::calls::want::SCRIPT)?;
+        self.look_again()
+    }
+
+    fn begin(
+        ground: Ground,
+        found: Option<Resident>,
+        image: &Image,
+        options: Options,
+        script: Option<&Script>,
+    ) -> Result<Self> {
+        let Ground {
+            status,
+            memory,
+            gadgets,
+            functions,
+            ties,
+        } = ground;
+        let session = (heartbeat::unique() as u32).max(1);
+        let mut timing = Timing::default();
+        // Hooks will run in every thread, each under its own filter.
+        let filtered = seccomp::filtered_threads(status.pid)?;
+        let standstill = Standstill {
+            status: &status,
+            memory: &memory,
+            gadgets,
+            ties,
+        };
+        let (resident, no_lines, pool) = standstill.run(&mut timing, |stop, remote| {
+            let pid = status.pid;
+            let under_filter: Vec<i32> = stop
+                .threads()
+                .filter(|tid| filtered.contains(tid))
+                .collect();
+            for tid in &under_filter {
+                seccomp::check(pid, *tid, &seccomp::OF_HOOKS)?;
+            }
+            let resident = Resident::place(found, remote, &memory, image)?;
+            resident.check_free(&memory)?;
+            if resident.state(&memory)? == wire::State::Open {
+                // Whoever had it was killed.
+                pool::close_left(&memory, remote)?;
+            }
+            take(&resident, &memory, &options, session)?;
+            let allows = |tid: &i32| seccomp::check(pid, *tid, &seccomp::OF_POOL).is_ok();
+            let asks = options.ring_size != 0 && under_filter.iter().all(allows);
+            let pool = pool::open(&memory, &resident, remote, (options.ring_size, asks))?;
+            let no_lines = match script {
+                Some(script) => learn(&resident, &memory, stop, remote, script)?,
+                None => None,
+            };
+            Ok((resident, no_lines, pool))
+        })?;
+        // The guest's own may be hooked.
+        let syscall = gadgets::within(
+            &*memory,
+            resident.base..resident.base + resident.header.size,
+        )
+        .unwrap_or(gadgets.syscall);
+        let gadgets = Gadgets { syscall, ..gadgets };
+        let heartbeat = start_heartbeat(&memory, &resident);
+        let mut areas = Areas::read(&memory, resident.header.calls)?;
+        areas.forget_programs();
+        let rings = Rings::open(memory.clone(), pool, resident.header.calls, session)?;
+        let patience = options.waits()[1];
+        let script = script.cloned().unwrap_or_else(Script::unknown);
+        Ok(Tracing {
+            _heartbeat: heartbeat,
+            target: Target {
+                status,
+                memory,
+                gadgets,
+                resident,
+                functions,
+                session,
+                ties,
+                timing: Cell::new(timing),
+            },
+            patcher: Patcher::new(areas, options.line_tests),
+            rings,
+            scripts: ScriptReaders::new(script, no_lines),
+            system_calls: SystemCalls::default(),
+            patience,
+            follow: options.follow,
+            news: 0,
+            loader: 0,
+            arrives: Arrives::Now,
+            open: true,
+        })
+    }
+}
+
+fn start_heartbeat(memory: &Arc<GuestMemory>, resident: &Resident) -> Heartbeat {
+    Heartbeat::start(
+        memory.clone(),
+        resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
+    )
+}
+
+/// Takes the agent for a session, with what its hooks must know from the first on.
+fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u32) -> Result<()> {
+    let pid = memory.pid();
+    let us = std::process::id();
+    // A filter might take its question for an attack.
+    let sees_us = Status::read(pid)?.seccomp == 0 && pid_namespace(pid) == pid_namespace(us as i32);
+    resident.claim(
+        memory,
+        &Config {
+            session: u64::from(session),
+            ..Config::default()
+        },
+    )?;
+    let [most_wait, patience] = options.waits().map(heartbeat::ticks);
+    for (offset, value) in [
+        (offset_of!(Calls, ring_size), options.ring_size),
+        (offset_of!(Calls, most_wait), most_wait),
+        (offset_of!(Calls, patience), patience),
+        (
+            offset_of!(Calls, child_patience),
+            if sees_us {
+                patience
+            } else {
+                patience.min(heartbeat::ticks(LEAST_PATIENCE))
+            },
+        ),
+        (
+            offset_of!(Calls, owner),
+            if sees_us { u64::from(us) } else { 0 },
+        ),
+        (offset_of!(Calls, pid), u64::from(state::own_id(pid, pid))),
+        (offset_of!(Calls, follow), u64::from(options.follow)),
+        (offset_of!(Calls, wary), 0),
+        (offset_of!(Calls, late), 0),
+        (offset_of!(Calls, silenced), 0),
+        (offset_of!(Calls, refused), 0),
+        (offset_of!(Calls, room), options.room),
+        (offset_of!(Calls, line_policy), options.line_policy),
+        // Words of another session are gone.
+        (offset_of!(Calls, line_tests) + 8, 0),
+    ] {
+        memory.write(resident.header.calls + offset as u64, &value.to_le_bytes())?;
+    }
+    notices::clear(resident, memory)
+}
+
+/// Looks through the threads, which stand still, and hands over what is found; why script lines will not be known, if
+/// so.
+fn learn(
+    resident: &Resident,
+    memory: &GuestMemory,
+    stop: &Stop,
+    remote: &mut RemoteThread,
+    script: &Script,
+) -> Result<Option<String>> {
+    let threads: Vec<i32> = stop.threads().collect();
+    let (words, no_lines): (Words, _) = state::find(memory.pid(), memory, &threads, script)?;
+    let at = |offset: usize| resident.header.calls + offset as u64;
+    for (offset, value) in [
+        (offset_of!(Calls, tid_offset), words.tid_offset),
+        (offset_of!(Calls, state_offset), words.state_offset),
+        (offset_of!(Calls, tells_pointer), words.tells_pointer),
+        (offset_of!(Calls, language), words.language),
+    ] {
+        memory.write(at(offset), &value.to_le_bytes())?;
+    }
+    let facts = words.facts.iter().flat_map(|word| word.to_le_bytes());
+    memory.write(at(offset_of!(Calls, facts)), &facts.collect::<Vec<u8>>())?;
+    remote.call(resident.header.open_calls, 0)?;
+    Ok(no_lines)
+}

@@ -1,0 +1,59 @@
+//! Calls that are counted and still open when we leave: their frames are found on the stacks of the threads, which stand
+//! still. The rest of those that have begun and not returned were left by an exception or a jump.
+//!
+//! Each frame that is found is marked as counted for good, so that its return changes nothing any more. Only the stacks
+//! that threads run on are looked at: a call in a coroutine that is parked counts as left.
+
+use process::error::Result;
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use routine::Frame;
+use std::collections::HashMap;
+use std::mem::offset_of;
+use wire::calls::ticket::{self, COUNTED};
+
+/// The most of a stack that is searched, in bytes.
+const MOST: u64 = 8 << 20;
+/// Words from a frame's ticket to the descriptor.
+const TO_ORIGINAL: usize = (offset_of!(Frame, original) - offset_of!(Frame, ticket)) / 8;
+const TO_DESCRIPTOR: usize = (offset_of!(Frame, descriptor) - offset_of!(Frame, ticket)) / 8;
+
+/// The rings and rows of the calls that are open, and takes [`COUNTED`] from their frames. `hooks`: address of each
+/// counting hook and of its function's moved code; `stacks`: the stack pointer of each thread.
+pub(crate) fn close(
+    memory: &GuestMemory,
+    session: u32,
+    hooks: &HashMap<u64, u64>,
+    stacks: &[u64],
+) -> Result<Vec<(u64, u64)>> {
+    let mut open = Vec::new();
+    if hooks.is_empty() {
+        return Ok(open);
+    }
+    let maps = Maps::of(memory.pid())?;
+    for pointer in stacks {
+        let Some(stack) = maps.iter().find(|mapping| mapping.contains(*pointer)) else {
+            continue;
+        };
+        let start = pointer & !7;
+        let mut words = vec![0; ((stack.end - start).min(MOST) / 8) as usize];
+        memory.read_words(start, &mut words)?;
+        for (at, frame) in words.windows(TO_DESCRIPTOR + 1).enumerate() {
+            if hooks.get(&frame[TO_DESCRIPTOR]) != Some(&frame[TO_ORIGINAL]) {
+                continue;
+            }
+            let [first, second, third, ..] = *frame else {
+                continue;
+            };
+            match ticket::open([first, second, third]) {
+                Some((its, ring, row)) if its == session => {
+                    let third_at = start + (at as u64 + 2) * 8;
+                    memory.write(third_at, &(third & !COUNTED).to_le_bytes())?;
+                    open.push((ring, row));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(open)
+}

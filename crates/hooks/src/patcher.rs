@@ -1,0 +1,181 @@
+//! Hooks are set and lifted here: planned while the process runs, and written in one stop for all of them.
+
+use crate::areas::Areas;
+use crate::left;
+use crate::open_calls;
+use crate::pool;
+use crate::set::Edit;
+use crate::standstill::Writes;
+use crate::table::{HookTable, Known, is_left_in_code};
+use crate::target::Target;
+use crate::text::Texts;
+use crate::wanted::{FIND_FDE, Refused, Wanted};
+use process::error::Result;
+use process::guest;
+use std::collections::HashMap;
+use wire::calls::{Hook, want};
+
+/// Why a function is not hooked now, but may be a moment later.
+pub(crate) const IN_THE_WAY: &str = "a thread is about to go on in its first instructions";
+
+/// What was seen in the stop in which hooks were lifted.
+#[derive(Debug)]
+pub(crate) struct Lifted {
+    /// Each thread's stack pointer.
+    pub stacks: Vec<u64>,
+    /// The rings and rows of counted calls that were open.
+    pub open: Vec<(u64, u64)>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Patcher {
+    /// Memory in the process for records, stubs and programs.
+    pub areas: Areas,
+    pub table: HookTable,
+    /// Programs of crate `capture` and lists of callers that were written in this session, with their addresses.
+    pub programs: HashMap<Vec<u64>, u64>,
+    /// Tests of script lines, which are written together with the first hooks.
+    pub line_tests: Vec<u64>,
+    /// Addresses of the records of system calls by their number, which probes around `syscall` instructions are given.
+    pub by_number: Vec<u64>,
+    /// Code that was decoded, for as long as hooks are being set.
+    pub texts: Texts,
+}
+
+impl Patcher {
+    pub fn new(areas: Areas, line_tests: Vec<u64>) -> Self {
+        Patcher {
+            areas,
+            table: HookTable::default(),
+            programs: HashMap::new(),
+            line_tests,
+            by_number: Vec::new(),
+            texts: Texts::default(),
+        }
+    }
+
+    /// The same for a child of the process, which has copies of all that was written.
+    pub fn of_child(&self) -> Self {
+        Patcher {
+            areas: self.areas.clone(),
+            table: self.table.clone(),
+            programs: self.programs.clone(),
+            line_tests: Vec::new(),
+            by_number: self.by_number.clone(),
+            texts: Texts::default(),
+        }
+    }
+
+    /// Notes the hooks that were made at an earlier attach, silences them, and lifts those that a command that was
+    /// killed has left set. The unwinder's stays: frames of ours may be parked.
+    pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
+        let mut left = Vec::new();
+        for (at, mut hook) in self.areas.hooks(&target.memory)? {
+            let set = is_left_in_code(&target.memory, &hook);
+            if hook.want != 0 {
+                hook.want = 0;
+                crate::table::write_want(&target.memory, at, 0)?;
+            }
+            if set && hook.routine != target.resident.header.routines[FIND_FDE] {
+                left.push(hook.place);
+            }
+            self.table.insert_earlier(Known {
+                at,
+                hook,
+                set,
+                function: None,
+            });
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.lift(target, &left, false).map(drop)
+    }
+
+    /// Hooks functions, in one stop; those that cannot be hooked, and why. What is in a thread's way is tried again a
+    /// moment later. Decoded code is kept for the next call: see [`Patcher::forget_code`].
+    pub fn set(&mut self, target: &Target, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let wanted = self.with_pickers(wanted);
+        let wanted = self.with_returns(target, wanted);
+        let mut refused = self.try_set(target, wanted.clone())?;
+        for _ in 0..guest::TRIES {
+            let busy = |refused: &Refused| refused.reason == IN_THE_WAY;
+            let again: Vec<u64> = refused
+                .iter()
+                .filter(|refused| busy(refused))
+                .map(|refused| refused.function.address)
+                .collect();
+            if again.is_empty() {
+                break;
+            }
+            std::thread::sleep(guest::PAUSE);
+            refused.retain(|refused| !busy(refused));
+            let wanted = wanted.iter();
+            let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
+            refused.extend(self.try_set(target, wanted.cloned().collect())?);
+        }
+        Ok(refused)
+    }
+
+    fn try_set(&mut self, target: &Target, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        let (mut refused, mut steps) = (Vec::new(), Vec::new());
+        let mut texts = std::mem::take(&mut self.texts);
+        for wanted in wanted {
+            match self.step(target, &wanted, &mut texts) {
+                Ok(step) => steps.push(step),
+                Err(reason) => refused.push(Refused {
+                    function: wanted.function,
+                    reason,
+                }),
+            }
+        }
+        self.texts = texts;
+        if !steps.is_empty() {
+            target.stopped(|stop, remote| {
+                let mut edit = Edit {
+                    target,
+                    stop,
+                    remote,
+                    writes: Writes::default(),
+                };
+                self.write(&mut edit, &steps, &mut refused)
+            })?;
+        }
+        Ok(refused)
+    }
+
+    /// Drops the decoded code, which may take several times the memory of the code itself.
+    pub fn forget_code(&mut self) {
+        self.texts = Texts::default();
+    }
+
+    /// Puts back what was at these places. When we are `leaving`, the process gets memory of its own in the place of
+    /// the shared rings.
+    pub fn lift(&mut self, target: &Target, places: &[u64], leaving: bool) -> Result<Lifted> {
+        let counting = self
+            .table
+            .all()
+            .filter(|known| known.hook.want & want::COUNT != 0);
+        let counting: HashMap<u64, u64> = counting
+            .map(|known| (known.at, known.hook.original))
+            .collect();
+        let known = places.iter().filter_map(|place| self.table.get(*place));
+        let hooks: Vec<Hook> = known.map(|known| known.hook).collect();
+        let mut open = Vec::new();
+        let stacks = target.stopped(|stop, remote| {
+            left::put_back(stop, remote, &target.memory, &hooks)?;
+            for place in places {
+                self.table.mark(*place, false);
+            }
+            let stacks = left::stack_pointers(stop, remote);
+            if leaving {
+                let found = open_calls::close(&target.memory, target.session, &counting, &stacks)?;
+                open.extend(found);
+                pool::withdraw(&target.memory, &target.resident, remote)?;
+            }
+            Ok(stacks)
+        })?;
+        Ok(Lifted { stacks, open })
+    }
+}

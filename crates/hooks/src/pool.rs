@@ -1,0 +1,364 @@
+//! The pool: memory for rings that we share with a process, so that what was written can be read when the process is
+//! gone, whatever ended it. Layout: `wire::calls::Pool`.
+//!
+//! ```text
+//!   a thread that makes remote calls         us
+//!   memfd_create ──────────────────────────► duplicate its descriptor N, check that it is such a file,
+//!                                            size it, seal its size
+//!                                            write the headers of rings that are in use
+//!   mmap: slots in use, in their place;
+//!         the rest without protection
+//!   close
+//! ```
+//!
+//! The process chooses what stands at its descriptor N: another process that shares its table (`CLONE_FILES`) may put
+//! any file there, and a filter (`SECCOMP_RET_USER_NOTIF`) may answer any number. So the descriptor is duplicated
+//! (`pidfd_getfd`, Linux 5.6), never opened by its path in `/proc`: a duplicate has the rights with which the process
+//! opened the file, where opening it again would use ours. `memfd` then checks the file before anything is changed.
+//!
+//! The file has no name, and the process keeps no descriptor of it. Its size is sealed, because a page that somebody
+//! cuts off would kill us with SIGBUS when we read it. When we leave, private memory replaces the file at the same
+//! addresses ([`withdraw`]): a thread that was stopped within a hook goes on writing there. The next session maps a new
+//! file.
+
+mod memfd;
+mod there;
+
+use inject::records::Record;
+use inject::remote_call::RemoteThread;
+use inject::resident::Resident;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use std::fs::{self, File};
+use std::io;
+use std::mem::offset_of;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use there::There;
+use wire::calls::{self, Calls, Ring};
+
+/// The number of rings that a pool has room for.
+const SLOTS: u64 = 256;
+/// Where the address space is limited (RLIMIT_AS), a pool takes at most one part in so many of it.
+const PART: u64 = 16;
+
+/// The shared memory; see the module's documentation.
+#[derive(Debug)]
+pub struct Pool {
+    /// Its address in the process.
+    at: u64,
+    bytes: u64,
+    slot: u64,
+    file: File,
+    /// Its address here.
+    here: NonNull<u8>,
+}
+
+// SAFETY: the mapping is this value's alone until it is dropped, and is only touched by atomic loads and stores.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+/// The address of what the agent has noted of the pool.
+fn pool(resident: &Resident) -> u64 {
+    resident.header.calls + offset_of!(Calls, pool) as u64
+}
+
+fn set(memory: &GuestMemory, resident: &Resident, offset: usize, value: u64) -> Result<()> {
+    memory.write(pool(resident) + offset as u64, &value.to_le_bytes())
+}
+
+/// Makes the pool of a process that stands still, for rings of `ring_size` bytes, if it `may` be made: a seccomp filter
+/// may forbid its system calls. `None` = there is no pool, and rings are made in the private memory of the process.
+pub fn open(
+    memory: &GuestMemory,
+    resident: &Resident,
+    remote: &mut RemoteThread,
+    (ring_size, may): (u64, bool),
+) -> Result<Option<Pool>> {
+    set(memory, resident, offset_of!(calls::Pool, asks), may.into())?;
+    if !may {
+        withdraw(memory, resident, remote)?;
+        return Ok(None);
+    }
+    let mut there = There::read(memory, resident)?;
+    set(memory, resident, offset_of!(calls::Pool, open), 0)?;
+    let slot = calls::slot(ring_size);
+    if there.at == 0 {
+        there.slot = slot;
+        there.slots = slots(memory.pid(), slot);
+    }
+    if there.slots == 0 || there.slot != slot {
+        return Ok(None);
+    }
+    let name = pool(resident) + offset_of!(calls::Pool, name) as u64;
+    let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+    let shared = remote
+        .syscall(
+            "memfd_create",
+            libc::SYS_memfd_create,
+            [name, flags, 0, 0, 0, 0],
+        )
+        .and_then(|file| {
+            let shared = map(memory, remote, file, there);
+            let close = [file, 0, 0, 0, 0, 0];
+            remote.syscall("close", libc::SYS_close, close)?;
+            shared
+        });
+    let pool = match shared {
+        Ok(pool) => pool,
+        // The kernel has no memfd_create, the process has no room, or we may not open its file.
+        Err(Error::Remote { .. } | Error::System { .. }) => {
+            withdraw(memory, resident, remote)?;
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    for (offset, value) in [
+        (offset_of!(calls::Pool, at), pool.at),
+        (offset_of!(calls::Pool, slots), there.slots),
+        (offset_of!(calls::Pool, slot), there.slot),
+        (offset_of!(calls::Pool, open), 1),
+    ] {
+        set(memory, resident, offset, value)?;
+    }
+    Ok(Some(pool))
+}
+
+/// The number of slots that a process has room for.
+fn slots(pid: i32, slot: u64) -> u64 {
+    let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let status = read("status");
+    let kib = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        let word = line.and_then(|line| line.split_ascii_whitespace().next());
+        word.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
+    };
+    if kib("VmLck:") != 0 {
+        // All that it maps is locked (mlockall), or counts as if it were.
+        return 0;
+    }
+    let limits = read("limits");
+    let limit = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"));
+    let limit = limit.and_then(|line| line.split_ascii_whitespace().next());
+    match limit.and_then(|limit| limit.parse::<u64>().ok()) {
+        Some(limit) => (limit.saturating_sub(kib("VmSize:") << 10) / PART / slot).min(SLOTS),
+        None => SLOTS,
+    }
+}
+
+/// Maps a file that the process has open into its memory and into ours.
+fn map(memory: &GuestMemory, remote: &mut RemoteThread, file: u64, there: There) -> Result<Pool> {
+    let mut pool = Pool::open(memory.pid(), file, there)?;
+    if there.at == 0 {
+        pool.at = map_shared(remote, there.bytes(), (file, 0), libc::PROT_NONE, None)?;
+    } else {
+        for (offset, ring) in there.rings(memory)? {
+            pool.write_file(offset, &ring)?;
+        }
+        // Each part by one system call: if we die in between, no thread misses memory that it uses.
+        let (used, all) = (there.in_use(), there.bytes());
+        let read_write = libc::PROT_READ | libc::PROT_WRITE;
+        for (part, protection) in [(0..used, read_write), (used..all, libc::PROT_NONE)] {
+            let bytes = part.end - part.start;
+            if bytes != 0 {
+                let place = Some(there.at + part.start);
+                map_shared(remote, bytes, (file, part.start), protection, place)?;
+            }
+        }
+    }
+    // Left out of core files: writing one would give memory to pages that were never used.
+    let advice = libc::MADV_DONTDUMP as u64;
+    let part = [pool.at, there.bytes(), advice, 0, 0, 0];
+    remote.syscall("madvise(MADV_DONTDUMP)", libc::SYS_madvise, part)?;
+    Ok(pool)
+}
+
+fn map_shared(
+    remote: &mut RemoteThread,
+    bytes: u64,
+    (file, offset): (u64, u64),
+    protection: i32,
+    at: Option<u64>,
+) -> Result<u64> {
+    let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
+    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | fixed) as u64;
+    let arguments = [
+        at.unwrap_or(0),
+        bytes,
+        protection as u64,
+        flags,
+        file,
+        offset,
+    ];
+    remote.syscall("mmap", libc::SYS_mmap, arguments)
+}
+
+/// Replaces the pool of a process that stands still by private memory with the same contents.
+pub fn withdraw(
+    memory: &GuestMemory,
+    resident: &Resident,
+    remote: &mut RemoteThread,
+) -> Result<()> {
+    set(memory, resident, offset_of!(calls::Pool, open), 0)?;
+    let there = There::read(memory, resident)?;
+    if there.at == 0 {
+        return Ok(());
+    }
+    let rings = there.rings(memory)?;
+    let (used, all) = (there.in_use(), there.bytes());
+    let flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
+    if used != 0 {
+        let read_write = libc::PROT_READ | libc::PROT_WRITE;
+        remote.map(there.at, used, read_write, flags)?;
+        for (offset, ring) in rings {
+            memory.write(there.at + offset, &ring)?;
+        }
+    }
+    if used != all {
+        remote.map(there.at + used, all - used, libc::PROT_NONE, flags)?;
+    }
+    Ok(())
+}
+
+/// The addresses at which a process has its pool, shared or not.
+pub fn range(memory: &GuestMemory, resident: &Resident) -> Result<Range<u64>> {
+    let there = There::read(memory, resident)?;
+    Ok(there.at..there.at + there.bytes())
+}
+
+/// Closes the file that a session has left open in a process, if it was killed while it made the pool.
+pub fn close_left(memory: &GuestMemory, remote: &mut RemoteThread) -> Result<()> {
+    let name = String::from_utf8_lossy(&calls::POOL_NAME);
+    let name = format!("/memfd:{} (deleted)", name.trim_end_matches('\0'));
+    let Ok(files) = fs::read_dir(format!("/proc/{}/fd", memory.pid())) else {
+        return Ok(());
+    };
+    let ours = files.flatten().filter(|file| {
+        fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == name.as_str())
+    });
+    for file in ours {
+        let number = file.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(number) = number {
+            remote.syscall("close", libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+        }
+    }
+    Ok(())
+}
+
+impl Pool {
+    /// Sizes a file that the process has just made, and maps it here.
+    fn open(pid: i32, file: u64, there: There) -> Result<Self> {
+        let failed = |error: io::Error| Error::system("the memory for rings", error);
+        let bytes = there.bytes();
+        let file = memfd::of_process(pid, file, bytes).map_err(failed)?;
+        // SAFETY: a descriptor of ours and a new mapping at an address of the kernel's choice.
+        let here = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        let here = NonNull::new(here.cast()).filter(|_| here != libc::MAP_FAILED);
+        let here = here.ok_or_else(|| failed(io::Error::last_os_error()))?;
+        Ok(Pool {
+            at: there.at,
+            bytes,
+            slot: there.slot,
+            file,
+            here,
+        })
+    }
+
+    /// Its addresses in the process.
+    pub fn range(&self) -> Range<u64> {
+        self.at..self.at + self.bytes
+    }
+
+    /// The offset in the pool of a range of the process's memory, if all of it lies in the pool.
+    fn offset(&self, at: u64, bytes: usize) -> Option<u64> {
+        let offset = at.checked_sub(self.at)?;
+        let end = offset.checked_add(bytes as u64)?;
+        (end <= self.bytes).then_some(offset)
+    }
+
+    fn atomic(&self, at: u64) -> Option<&AtomicU64> {
+        let offset = self.offset(at, 8).filter(|_| at.is_multiple_of(8))?;
+        // SAFETY: within the mapping, which lives as long as we, aligned; sealed against shrinking.
+        Some(unsafe { &*self.here.as_ptr().add(offset as usize).cast() })
+    }
+
+    /// The 64-bit word that the process has at address `at`; `None` = not in the pool, or not aligned.
+    pub fn word(&self, at: u64) -> Option<u64> {
+        self.atomic(at).map(|word| word.load(Ordering::Acquire))
+    }
+
+    /// The 32-bit word at address `at`, in the same way.
+    pub fn half(&self, at: u64) -> Option<u32> {
+        let offset = self.offset(at, 4).filter(|_| at.is_multiple_of(4))?;
+        // SAFETY: as in `atomic`.
+        let half: &AtomicU32 = unsafe { &*self.here.as_ptr().add(offset as usize).cast() };
+        Some(half.load(Ordering::Acquire))
+    }
+
+    /// Fills `into` with the words from address `at` on; false if they are not all in the pool.
+    pub fn read_words(&self, at: u64, into: &mut [u64]) -> bool {
+        let inside = self.offset(at, size_of_val(into)).is_some();
+        if inside {
+            for (at, word) in (at..).step_by(8).zip(into) {
+                *word = self.word(at).unwrap_or(0);
+            }
+        }
+        inside
+    }
+
+    /// Sets the word at address `at`; false if it is not in the pool.
+    pub fn set_word(&self, at: u64, value: u64) -> bool {
+        let word = self.atomic(at);
+        word.is_some_and(|word| {
+            word.store(value, Ordering::Release);
+            true
+        })
+    }
+
+    /// The `count` records from address `at` on, read through the file: a read of the mapping would give memory to
+    /// pages that were never used.
+    pub fn records<T: Record>(&self, at: u64, count: usize) -> Option<Vec<T>> {
+        let size = size_of::<T>();
+        let offset = self.offset(at, size.checked_mul(count)?)?;
+        let mut bytes = vec![0; size * count];
+        self.file.read_exact_at(&mut bytes, offset).ok()?;
+        Some(bytes.chunks_exact(size).map(T::from_bytes).collect())
+    }
+
+    /// Addresses of the rings that were made in the pool.
+    pub fn rings(&self) -> Vec<u64> {
+        let slots = self.range().step_by(self.slot as usize);
+        let made = |at: &u64| {
+            let ring = self.records::<u64>(at + offset_of!(Ring, records) as u64, 1);
+            ring.is_some_and(|ring| ring[0] != 0)
+        };
+        slots.filter(made).collect()
+    }
+
+    fn write_file(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all_at(bytes, offset);
+        written.map_err(|error| Error::system("the file of the rings", error))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, to which no reference is left.
+        unsafe { libc::munmap(self.here.as_ptr().cast(), self.bytes as usize) };
+    }
+}

@@ -1,0 +1,128 @@
+//! Takes a file that a process has made by `memfd_create`, without trusting the process that it is one.
+//!
+//! We may be root and the process a stranger's. What is changed here (size, seals) is changed through a duplicate of the
+//! process's own descriptor, so the process could have changed it itself; and only after the file has been seen to be
+//! one that `memfd_create` makes with `MFD_ALLOW_SEALING`, empty and without a name.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+
+/// What the file can no longer do once it is ours: a page that somebody cuts off would kill us with SIGBUS.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+/// The kernel sets this one by itself where `vm.memfd_noexec` says so (Linux 6.3).
+const SEAL_EXEC: i32 = 0x20;
+
+/// Duplicates descriptor `number` of process `pid`, checks the file, gives it its size and seals it.
+///
+/// # Errors
+/// The kernel has no `pidfd_getfd` (before Linux 5.6, or a filter of ours forbids it), the process has no such descriptor,
+/// or what stands there is not an empty, unsealed memfd.
+pub fn of_process(pid: i32, number: u64, bytes: u64) -> Result<File> {
+    let number =
+        RawFd::try_from(number).map_err(|_| not_ours("the descriptor has no valid number"))?;
+    prepare(duplicate(pid, number)?, bytes)
+}
+
+/// Duplicates a descriptor of a process. The duplicate is of the same open file: one that the process opened with
+/// `O_PATH`, or for reading only, can do no more in our hands.
+fn duplicate(pid: i32, number: RawFd) -> Result<File> {
+    // SAFETY: takes two integers; the result is a new descriptor or -1.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let process = owned(process)?;
+    // SAFETY: as above.
+    let file = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    Ok(File::from(owned(file)?))
+}
+
+fn owned(result: i64) -> Result<OwnedFd> {
+    match RawFd::try_from(result) {
+        // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
+        Ok(descriptor @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// Checks that a file is an empty, unsealed memfd, gives it its size and seals it.
+fn prepare(file: File, bytes: u64) -> Result<File> {
+    let fcntl = |command, argument: i32| {
+        // SAFETY: neither command that is used here takes a pointer.
+        match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
+            -1 => Err(Error::last_os_error()),
+            value => Ok(value),
+        }
+    };
+    let before = file.metadata()?;
+    if !before.is_file() || before.len() != 0 || before.nlink() != 0 {
+        return Err(not_ours("it is not an empty file without a name"));
+    }
+    // Other files have no seals (EINVAL), O_PATH descriptors do not tell (EBADF), files of a tmpfs have F_SEAL_SEAL.
+    if fcntl(libc::F_GET_SEALS, 0)? & !SEAL_EXEC != 0 {
+        return Err(not_ours("it was not made to be sealed"));
+    }
+    file.set_len(bytes)?;
+    fcntl(libc::F_ADD_SEALS, SEALS)?;
+    // The process may have changed it in between; it cannot any more.
+    if fcntl(libc::F_GET_SEALS, 0)? & !SEAL_EXEC != SEALS || file.metadata()?.len() != bytes {
+        return Err(not_ours("it was changed meanwhile"));
+    }
+    Ok(file)
+}
+
+fn not_ours(reason: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    fn memfd(flags: u32) -> File {
+        // SAFETY: a NUL-terminated name; the result is a new descriptor.
+        let made =
+            unsafe { libc::memfd_create(c"lancet-test".as_ptr(), flags | libc::MFD_CLOEXEC) };
+        File::from(owned(made.into()).unwrap())
+    }
+
+    #[test]
+    fn a_new_memfd_is_sized_and_sealed() {
+        let file = memfd(libc::MFD_ALLOW_SEALING);
+        let ours = of_process(std::process::id() as i32, file.as_raw_fd() as u64, 8192).unwrap();
+        assert_eq!(ours.metadata().unwrap().len(), 8192);
+        assert!(file.set_len(0).is_err());
+        assert!(file.set_len(1 << 20).is_err());
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_left_as_it_is() {
+        let path = std::env::temp_dir().join(format!("lancet-memfd-{}", std::process::id()));
+        std::fs::write(&path, "content").unwrap();
+        let open = |flags: i32| {
+            File::options()
+                .read(true)
+                .write(true)
+                .custom_flags(flags)
+                .open(&path)
+                .unwrap()
+        };
+        let pid = std::process::id() as i32;
+        let taken = |file: &File| of_process(pid, file.as_raw_fd() as u64, 4096);
+        assert!(taken(&open(0)).is_err(), "a file with a name");
+        assert!(taken(&open(libc::O_PATH)).is_err(), "a path");
+        let unlinked = open(0);
+        std::fs::remove_file(&path).unwrap();
+        assert!(taken(&unlinked).is_err(), "a file that was deleted");
+        unlinked.set_len(0).unwrap();
+        assert!(taken(&unlinked).is_err(), "an empty file that was deleted");
+        assert_eq!(unlinked.metadata().unwrap().len(), 0);
+        assert!(taken(&memfd(0)).is_err(), "a memfd without seals");
+        let used = memfd(libc::MFD_ALLOW_SEALING);
+        used.set_len(1).unwrap();
+        assert!(taken(&used).is_err(), "a memfd in use");
+        assert_eq!(used.metadata().unwrap().len(), 1);
+        assert!(of_process(pid, u64::MAX, 4096).is_err());
+        assert!(of_process(pid, 1 << 20, 4096).is_err());
+    }
+}

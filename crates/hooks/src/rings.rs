@@ -1,0 +1,491 @@
+//! The reader of the rings of a process: the other side of what `wire::calls` lays out and the agent writes.
+//!
+//! Each thread has a ring of its own. [`Rings::look`] finds new ones, [`Rings::fill`] copies what was written and gives
+//! the room back, [`Rings::next`] hands records on in the order of time, whichever ring they are from.
+
+mod backing;
+mod event;
+mod figures;
+#[cfg(test)]
+mod hostile;
+mod queue;
+mod record;
+
+use crate::limits::{
+    LEAST_RING, MOST_LINE_BYTES, MOST_LINES, MOST_LINES_OF_RING, MOST_POSITION, MOST_RING,
+    MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
+};
+use crate::pool::Pool;
+use backing::Backing;
+pub use event::{Counted, Line, Losses, RingEvent, RingEventKind};
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use queue::Queue;
+use record::{behind, decode, string};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::calls::{self, Calls, Ring, kind};
+
+/// The rings of one process; see the module's documentation.
+#[derive(Debug)]
+pub struct Rings {
+    backing: Backing,
+    calls: u64,
+    /// [`Calls::without_ring`] as it was at the last [`Rings::look`].
+    without_ring: u64,
+    /// [`Calls::made`] as it was then.
+    made: Option<u64>,
+    known: Vec<Known>,
+    by_address: HashMap<u64, usize>,
+    /// Script lines, each once.
+    places: Vec<Line>,
+    by_line: HashMap<Line, usize>,
+    /// Bytes of the texts of `places`.
+    line_bytes: u64,
+    /// For each queue that is not empty, when its oldest record was written, and the index of its ring.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
+    /// before they are read.
+    blocked: bool,
+    lost_before: Losses,
+    session: u32,
+    /// How many calls of a row of counts, by address of the ring and row, were open when we left.
+    open: HashMap<(u64, u64), u64>,
+    /// A buffer, kept because it is large.
+    words: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    address: u64,
+    records: u64,
+    words: u64,
+    taken: u64,
+    tid: u32,
+    places: HashMap<u32, usize>,
+    queue: Queue,
+    /// It has unread records.
+    behind: bool,
+    /// It can be read. A ring that a thread of the parent made after the fork is not in the memory of the child.
+    there: bool,
+    /// It was lost with the memory of a process that is gone.
+    went: bool,
+    /// [`Ring::lost`] at the beginning of this session.
+    lost_before: u64,
+    /// Since when the next record is unfinished although others follow it, and how far the ring was written then.
+    /// Unfinished records before that position are at least as old.
+    stuck: Option<(Instant, u64)>,
+    /// The number of unfinished records that were given up.
+    abandoned: u64,
+}
+
+/// How long an unfinished record that others follow is waited for. Its writer was interrupted by a signal handler,
+/// which may have left by `longjmp`, so that the record is never finished.
+const STUCK: Duration = Duration::from_secs(1);
+/// The same, if the ring is more than half full of what follows, so that the thread would soon wait for us.
+const STUCK_AND_FULL: Duration = Duration::from_millis(50);
+
+impl Rings {
+    /// Finds the rings of a process. RingEventKind they hold now is passed over.
+    pub fn open(
+        memory: Arc<GuestMemory>,
+        pool: Option<Pool>,
+        calls: u64,
+        session: u32,
+    ) -> Result<Self> {
+        let pool = pool.map(Arc::new);
+        let mut rings = Rings {
+            backing: Backing { memory, pool },
+            calls,
+            without_ring: 0,
+            made: None,
+            known: Vec::new(),
+            by_address: HashMap::new(),
+            places: Vec::new(),
+            by_line: HashMap::new(),
+            line_bytes: 0,
+            heads: BinaryHeap::new(),
+            blocked: false,
+            lost_before: Losses::default(),
+            session,
+            open: HashMap::new(),
+            words: Vec::new(),
+        };
+        rings.begin_here()?;
+        Ok(rings)
+    }
+
+    /// The rings of a child that has a copy of this memory and stands still. Script lines and threads are known from
+    /// here; records begin with those that the child writes itself.
+    pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
+        let mut rings = Rings {
+            // The child has replaced the shared pool by memory of its own.
+            backing: Backing { memory, pool: None },
+            calls: self.calls,
+            without_ring: 0,
+            made: None,
+            known: self.known.clone(),
+            by_address: self.by_address.clone(),
+            places: self.places.clone(),
+            by_line: self.by_line.clone(),
+            line_bytes: self.line_bytes,
+            heads: BinaryHeap::new(),
+            blocked: false,
+            lost_before: Losses::default(),
+            session: self.session,
+            open: HashMap::new(),
+            words: Vec::new(),
+        };
+        let there = rings.addresses()?;
+        for ring in &mut rings.known {
+            ring.there &= there.contains(&ring.address);
+        }
+        rings
+            .by_address
+            .retain(|address, _| there.contains(address));
+        rings.begin_here()?;
+        for at in 0..rings.known.len() {
+            // Records that wait are handed on by the parent's reader. The script lines among them count for both.
+            while rings.known[at].queue.waiting() != 0 {
+                rings.find_head(at, false);
+                rings.known[at].queue.advance();
+            }
+        }
+        rings.heads.clear();
+        for ring in rings.known.iter().filter(|ring| ring.there) {
+            let field = ring.address + offset_of!(Ring, counts) as u64;
+            // The counts so far are the parent's.
+            rings.backing.set_word(field, 0)?;
+        }
+        Ok(rings)
+    }
+
+    /// Passes over what was written and lost until now.
+    fn begin_here(&mut self) -> Result<()> {
+        self.look()?;
+        for at in 0..self.known.len() {
+            if !self.known[at].there {
+                continue;
+            }
+            let (reserved, lost) = self.written(at)?;
+            let ring = &mut self.known[at];
+            (ring.taken, ring.lost_before) = (reserved, lost);
+            (ring.stuck, ring.abandoned) = (None, 0);
+            self.give_back(at)?;
+        }
+        self.lost_before.without_ring = self.without_ring;
+        self.lost_before.panics = self.panics()?;
+        Ok(())
+    }
+
+    /// The script lines so far, by the indices that events have.
+    pub fn places(&self) -> &[Line] {
+        &self.places
+    }
+
+    /// Addresses of the rings.
+    fn addresses(&self) -> Result<Vec<u64>> {
+        let table = self.calls + offset_of!(Calls, rings) as u64;
+        self.backing.records(table, calls::RINGS)
+    }
+
+    /// Finds the rings that were made since the last call.
+    ///
+    /// # Errors
+    /// The process is gone. Rings in the shared pool can still be read.
+    pub fn look(&mut self) -> Result<()> {
+        const _: () = assert!(offset_of!(Calls, without_ring) == offset_of!(Calls, made) + 8);
+        let mut words = [0; 2];
+        let at = self.calls + offset_of!(Calls, made) as u64;
+        let there = self.backing.read_words(at, &mut words);
+        if there.is_err() {
+            for address in self.backing.rings_that_stay() {
+                self.learn(address)?;
+            }
+            return there;
+        }
+        let [made, without_ring] = words;
+        self.without_ring = without_ring;
+        if self.made == Some(made) {
+            return Ok(());
+        }
+        for address in self.addresses()? {
+            if address > calls::MOVED {
+                self.learn(address)?;
+            }
+        }
+        self.made = Some(made);
+        Ok(())
+    }
+
+    /// Notes the ring at an address, unless its header makes no sense.
+    fn learn(&mut self, address: u64) -> Result<()> {
+        if self.by_address.contains_key(&address) || address >= USER_END {
+            return Ok(());
+        }
+        let field = |offset| self.backing.word(address + offset as u64);
+        let (records, size) = (
+            field(offset_of!(Ring, records))?,
+            field(offset_of!(Ring, size))?,
+        );
+        let taken = field(offset_of!(Ring, taken))?;
+        if !is_plausible(address, records, size) || self.known.len() >= MOST_RINGS {
+            return Ok(());
+        }
+        self.by_address.insert(address, self.known.len());
+        self.known.push(Known {
+            address,
+            records,
+            words: size / 8,
+            taken,
+            tid: 0,
+            places: HashMap::new(),
+            queue: Queue::default(),
+            behind: false,
+            there: true,
+            went: false,
+            lost_before: 0,
+            stuck: None,
+            abandoned: 0,
+        });
+        Ok(())
+    }
+
+    /// The ranges of memory that rings take, without the tables of counts. `parked` passes over them: words in them may
+    /// look like return addresses.
+    pub fn ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let rings = self.known.iter();
+        rings
+            .map(|ring| ring.address..ring.records + ring.words * 8)
+            .chain(self.backing.shared())
+            .collect()
+    }
+
+    /// How many rings were lost with the process, with what was unread in them.
+    pub fn gone(&self) -> usize {
+        self.known.iter().filter(|ring| ring.went).count()
+    }
+
+    /// How many words were reserved in a ring and how many records it has lost, since it was made.
+    fn written(&self, at: usize) -> Result<(u64, u64)> {
+        let field = |offset| self.backing.word(self.known[at].address + offset as u64);
+        Ok((
+            field(offset_of!(Ring, reserved))?,
+            field(offset_of!(Ring, lost))?,
+        ))
+    }
+
+    fn give_back(&self, at: usize) -> Result<()> {
+        let ring = &self.known[at];
+        self.backing
+            .set_word(ring.address + offset_of!(Ring, taken) as u64, ring.taken)
+    }
+
+    /// Reads up to `most` words of each ring, in whole records; whether there were any.
+    pub fn fill(&mut self, most: u64) -> Result<bool> {
+        let mut any = false;
+        let mut result = Ok(());
+        let waiting = self.known.iter().map(|ring| ring.queue.waiting() as u64);
+        let waiting = waiting.sum();
+        for at in 0..self.known.len() {
+            match self.fill_ring(at, most, waiting) {
+                Ok(filled) => any |= filled,
+                // It was in the memory of the process, not in the pool.
+                Err(Error::Gone(_)) => {
+                    let ring = &mut self.known[at];
+                    (ring.there, ring.went, ring.behind) = (false, true, false);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        let known = self.known.iter();
+        self.blocked = result.is_ok()
+            && known
+                .filter(|ring| ring.queue.waiting() == 0)
+                .any(|ring| ring.behind);
+        result.map(|()| any)
+    }
+
+    fn fill_ring(&mut self, at: usize, most: u64, waiting_in_all: u64) -> Result<bool> {
+        if !self.known[at].there {
+            return Ok(false);
+        }
+        let (reserved, _) = self.written(at)?;
+        let ring = &mut self.known[at];
+        let (from, size) = (ring.taken, ring.words);
+        ring.behind = false;
+        if reserved <= from || reserved - from > size || reserved > MOST_POSITION {
+            return Ok(false);
+        }
+        let waiting = ring.queue.waiting() as u64;
+        if waiting > MOST_WAITING || waiting != 0 && waiting_in_all > MOST_WAITING_IN_ALL {
+            ring.behind = true;
+            return Ok(false);
+        }
+        let was_empty = ring.queue.waiting() == 0;
+        let mut to = reserved.min(from + most);
+        let mut words = std::mem::take(&mut self.words);
+        self.read(at, from, to, &mut words)?;
+        let mut position = from;
+        let mut whole = 0;
+        while position < to {
+            let done = (position - from) as usize;
+            let rest = &words[done..];
+            let header = calls::open(rest[0], position);
+            if let Some((length, _)) = header
+                && to < reserved
+                && length as usize > rest.len()
+            {
+                if position > from {
+                    break;
+                }
+                // The first record alone is longer than what was to be read.
+                to = reserved.min(from + length);
+                self.read(at, from, to, &mut words)?;
+                continue;
+            }
+            let opened = header
+                .filter(|(length, what)| *length as usize <= rest.len() && *what != kind::BEGUN);
+            let ring = &mut self.known[at];
+            if let Some((length, _)) = opened {
+                position += length;
+                continue;
+            }
+            // If no record follows, it is merely being written.
+            let Some(skipped) = behind(rest, position) else {
+                break;
+            };
+            let now = || (Instant::now(), reserved);
+            let (since, written) = *ring.stuck.get_or_insert_with(now);
+            if position >= written {
+                ring.stuck = Some(now());
+                break;
+            }
+            let full = reserved - position > size / 2;
+            let patience = if full { STUCK_AND_FULL } else { STUCK };
+            if since.elapsed() < patience {
+                break;
+            }
+            ring.abandoned += 1;
+            ring.queue.add(&words[whole..done]);
+            position += skipped;
+            whole = (position - from) as usize;
+        }
+        let ring = &mut self.known[at];
+        ring.behind = position == to && to < reserved;
+        ring.queue.add(&words[whole..(position - from) as usize]);
+        self.words = words;
+        if was_empty {
+            self.find_head(at, false);
+        }
+        let ring = &mut self.known[at];
+        if position == from {
+            return Ok(false);
+        }
+        ring.taken = position;
+        if ring.stuck.is_some_and(|(_, written)| position >= written) {
+            ring.stuck = None;
+        }
+        self.give_back(at)?;
+        Ok(true)
+    }
+
+    /// Copies the words of a ring between two positions; the part after the end of its memory is at the beginning.
+    fn read(&self, at: usize, from: u64, to: u64, words: &mut Vec<u64>) -> Result<()> {
+        let ring = &self.known[at];
+        let first = from % ring.words;
+        let count = to - from;
+        let before_end = count.min(ring.words - first);
+        words.resize(count as usize, 0);
+        let (front, back) = words.split_at_mut(before_end as usize);
+        self.backing.read_words(ring.records + first * 8, front)?;
+        if back.is_empty() {
+            Ok(())
+        } else {
+            self.backing.read_words(ring.records, back)
+        }
+    }
+
+    /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and notes the time
+    /// of the first event. After a call that was `held` back until its return was seen, that return comes at once.
+    fn find_head(&mut self, at: usize, held: bool) {
+        let ring = &mut self.known[at];
+        while let Some([header, body @ ..]) = ring.queue.front() {
+            match (header >> 16 & 0xff, body) {
+                (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, ticks, ..]) => {
+                    let when = if held { 0 } else { *ticks };
+                    self.heads.push(Reverse((when, at)));
+                    return;
+                }
+                (kind::THREAD, [tid, ..]) => ring.tid = *tid as u32,
+                (kind::PLACE, [number, lengths, text @ ..]) => {
+                    let (path, name) =
+                        ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
+                    let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));
+                    let line = Line {
+                        path: string(path_text, path),
+                        line: (number >> 32) as u32,
+                        name: string(rest, name),
+                    };
+                    let bytes = (line.path.len() + line.name.len()) as u64;
+                    let places = &mut self.places;
+                    let known = self.by_line.get(&line).copied().or_else(|| {
+                        self.line_bytes += bytes;
+                        let room = places.len() < MOST_LINES && self.line_bytes <= MOST_LINE_BYTES;
+                        room.then(|| {
+                            places.push(line.clone());
+                            self.by_line.insert(line, places.len() - 1);
+                            places.len() - 1
+                        })
+                    });
+                    if let Some(index) = known.filter(|_| ring.places.len() < MOST_LINES_OF_RING) {
+                        ring.places.insert(*number as u32, index);
+                    }
+                }
+                _ => {}
+            }
+            ring.queue.advance();
+        }
+    }
+
+    /// The next event in the order of time; the words after the fixed part of its record are put into `rest`. `None` =
+    /// the rings must be read again first.
+    pub fn next(&mut self, rest: &mut Vec<u64>) -> Option<RingEvent> {
+        while !self.blocked {
+            let Reverse((_, at)) = self.heads.pop()?;
+            let ring = &mut self.known[at];
+            let event = ring.queue.front().and_then(|record| {
+                let (kind, ticks, follows) = decode(record, &ring.places)?;
+                rest.clear();
+                rest.extend_from_slice(follows);
+                Some(RingEvent {
+                    tid: ring.tid,
+                    ring: at as u32,
+                    ticks,
+                    kind,
+                })
+            });
+            let held = ring.queue.front().map(|record| record[0] >> 16 & 0xff) == Some(kind::HELD);
+            ring.queue.advance();
+            self.find_head(at, held);
+            let ring = &self.known[at];
+            self.blocked = ring.behind && ring.queue.waiting() == 0;
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+}
+
+/// Whether a ring may be where the process says: its header and its records at addresses of user space.
+fn is_plausible(address: u64, records: u64, size: u64) -> bool {
+    address.is_multiple_of(8)
+        && records.is_multiple_of(8)
+        && (1..USER_END).contains(&records)
+        && size.is_power_of_two()
+        && (LEAST_RING..=MOST_RING).contains(&size)
+}

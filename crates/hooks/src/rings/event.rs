@@ -1,0 +1,122 @@
+//! What the reader of rings hands on: calls and returns, script lines, counts, losses.
+
+use std::fmt;
+
+/// A record that was read from a ring. What follows the fixed part of the record (floating-point registers, captured
+/// bytes) comes beside it, as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingEvent {
+    /// The kernel's id of the thread, in the PID namespace of the process.
+    pub tid: u32,
+    /// The number of the ring. Each thread pointer has one, so it tells threads apart that had the same id one after
+    /// the other.
+    pub ring: u32,
+    /// When the record was written: the time-stamp counter.
+    pub ticks: u64,
+    /// What happened.
+    pub kind: RingEventKind,
+}
+
+/// What happened. See [`RingEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingEventKind {
+    /// A function was called.
+    Call {
+        /// The number of its hook.
+        hook: u32,
+        /// The script line that called, as an index into [`super::Rings::places`].
+        place: Option<usize>,
+        /// The line of the innermost script frame, if that is a library's and `place` is a line further out.
+        library: Option<usize>,
+        /// The stack pointer at the call: tells this call from all others of its ring until it returns.
+        frame: u64,
+        /// The return address.
+        caller: u64,
+        /// rdi, rsi, rdx, rcx, r8, r9, rax at the call.
+        registers: [u64; 7],
+    },
+    /// A function returned.
+    Return {
+        /// The number of its hook.
+        hook: u32,
+        /// As for [`RingEventKind::Call`].
+        frame: u64,
+        /// rax and rdx at the return.
+        registers: [u64; 2],
+        /// How many of the words after xmm0 and xmm1 are of st(0) and st(1).
+        x87: usize,
+    },
+    /// The thread has made a child, which has a copy of the calls that have not returned yet.
+    Forked {
+        /// The id of the child in the PID namespace of the process.
+        child: u32,
+    },
+}
+
+/// A script line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Line {
+    /// The file as the VM has it.
+    pub path: String,
+    /// From 1; 0 = the VM has none.
+    pub line: u32,
+    /// The method or function.
+    pub name: String,
+}
+
+/// `app.rb:12 in 'show'`.
+impl fmt::Display for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { path, line, name } = self;
+        out.write_str(path)?;
+        // The frame in which Ruby calls a library's `Init_` function has no line.
+        if *line != 0 {
+            write!(out, ":{line}")?;
+            if !name.is_empty() {
+                write!(out, " in '{name}'")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was counted of one function and line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The number of its hook.
+    pub hook: u32,
+    /// The line, as for [`RingEventKind::Call`].
+    pub place: Option<usize>,
+    /// How many calls have returned.
+    pub returned: u64,
+    /// How many were left without a return: by an exception or a jump, or by the end of the process.
+    pub left: u64,
+    /// Cycles of those that have returned.
+    pub total: u64,
+    /// Cycles of the longest.
+    pub longest: u64,
+    /// Numbers of calls by duration, see [`wire::calls::bucket`].
+    pub buckets: Vec<u32>,
+}
+
+/// How much was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Records that found no room in their ring.
+    pub records: u64,
+    /// Calls by threads that have no ring.
+    pub without_ring: u64,
+    /// Calls that found no room in a table of counts.
+    pub uncounted: u64,
+    /// Hooks that have panicked: a fault of the agent. Nothing is recorded from the first on, until the next session.
+    pub panics: u64,
+}
+
+impl Losses {
+    /// The sum of all losses.
+    pub fn sum(&self) -> u64 {
+        [self.without_ring, self.uncounted, self.panics]
+            .into_iter()
+            .fold(self.records, u64::saturating_add)
+    }
+}

@@ -1,0 +1,40 @@
+//! Records of one ring that were read and are not yet handed on.
+//!
+//! Records of all rings are handed on in the order of time. But each ring is read a part at a time, so that every
+//! thread has room again soon. So a record waits here until no other ring can have an earlier one.
+
+/// Whole records, each with its first word, in the order they were written.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    words: Vec<u64>,
+    /// Index of the word at which the next one begins.
+    next: usize,
+}
+
+impl Queue {
+    /// Adds whole records.
+    pub fn add(&mut self, words: &[u64]) {
+        if self.next == self.words.len() {
+            self.words.clear();
+            self.next = 0;
+        }
+        self.words.extend_from_slice(words);
+    }
+
+    /// The number of words that wait.
+    pub fn waiting(&self) -> usize {
+        self.words.len() - self.next
+    }
+
+    /// The oldest record.
+    pub fn front(&self) -> Option<&[u64]> {
+        let rest = &self.words[self.next..];
+        let length = (*rest.first()? & 0xffff) as usize;
+        rest.get(..length.max(1))
+    }
+
+    /// Drops the oldest record.
+    pub fn advance(&mut self) {
+        self.next += self.front().map_or(0, <[u64]>::len);
+    }
+}

@@ -1,0 +1,208 @@
+//! Brings a program that stands at its exec to the first line of its script, for a command that hooks nothing else.
+//!
+//! ```text
+//!   us                                     the program
+//!   map the agent, hook `_dl_debug_state`  stands at its exec
+//!                                          the loader maps the libraries and calls `_dl_debug_state`: waits for us
+//!   hook the function that runs the
+//!   script, forget the loader's hook ────► constructors, `main`; the VM is made, the script compiled
+//!                                          calls the function: posts a notice and waits for us
+//!   in one stop: put all bytes back,
+//!   give the agent to its next user ─────► `agent::job`, then the script
+//! ```
+//!
+//! Without us the program goes on from each of these: both waits end when the heartbeat stands still or our process is
+//! gone, and a hook falls through when the gate is closed (`agent::calls::notices`, `agent::calls::loader`). The
+//! function that runs the script gets no frame of ours, because it returns only when the program ends.
+
+use crate::{Arrives, Options, Says, Tracing, Wanted};
+use crate::{left, pool};
+use inject::image::Image;
+use inject::resident::Resident;
+use inject::tracee::Tracee;
+use process::error::{Error, Result};
+use process::functions::Function;
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::Ties;
+use process::symbols::Kind;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::ControlPage;
+use wire::calls::{Hook, want};
+
+/// How far a program has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is being loaded, or its VM is being made.
+    OnItsWay,
+    /// Its libraries are there and none has the function: it runs no script of this language.
+    NoScript,
+    /// Its main thread waits at the first instruction of the function, until [`ScriptStart::hand_over`].
+    Reached,
+}
+
+/// A program between its exec and its script; see the module's text.
+#[derive(Debug)]
+pub struct ScriptStart {
+    tracing: Tracing,
+    function: &'static str,
+    hooked: bool,
+}
+
+impl ScriptStart {
+    /// Takes a program that stands at its exec, and still stands there afterwards: [`go_on`](Self::go_on) sets it going.
+    /// `function` is what its `main` calls to run the script. `None`: it has no loader, and the function is not in it.
+    pub fn at_exec(
+        tracee: &mut Tracee,
+        image: &Image,
+        function: &'static str,
+    ) -> Result<Option<Self>> {
+        let options = Options {
+            ring_size: 0,
+            most_wait: Duration::ZERO,
+            room: 0,
+            line_tests: Vec::new(),
+            line_policy: 0,
+            follow: false,
+        };
+        let mut start = ScriptStart {
+            tracing: Tracing::at_exec(tracee, image, options)?,
+            function,
+            hooked: false,
+        };
+        let alone = start.tracing.functions().modules().len() == 1;
+        if start.tracing.arrives == Arrives::AtThread && alone && start.find().is_none() {
+            start.tracing.tie(Ties::Standing);
+            start.tracing.leave()?;
+            return Ok(None);
+        }
+        start.tracing.tie(Ties::Kept);
+        Ok(Some(start))
+    }
+
+    /// Sets the program going after an event that its tracer has seen.
+    pub fn go_on(&self, tracee: &mut Tracee) -> Result<()> {
+        tracee.go_on(self.tracing.arrives == Arrives::AtThread)
+    }
+
+    /// Looks how far it is, and does what is next, without waiting. An error is [`Error::AtEvent`] if its main thread
+    /// stands at something that its tracer must see first.
+    pub fn poll(&mut self) -> Result<Progress> {
+        if self.tracing.has_news()? {
+            return self.loaded();
+        }
+        let notices = self.tracing.notices()?;
+        match notices.iter().any(|notice| notice.says == Says::Script) {
+            true => Ok(Progress::Reached),
+            false => Ok(Progress::OnItsWay),
+        }
+    }
+
+    /// A program without a loader stands at a system call. As soon as its thread pointer is set its function is hooked;
+    /// before, code of ours must not run in it.
+    pub fn at_system_call(&mut self, tracee: &mut Tracee) -> Result<Progress> {
+        if !self.tracing.has_thread_pointer() {
+            return Ok(Progress::OnItsWay);
+        }
+        tracee.stand_still()?;
+        self.tracing.tie(Ties::Standing);
+        let progress = self.loaded();
+        self.tracing.tie(Ties::Kept);
+        progress
+    }
+
+    /// The guest's memory.
+    pub fn memory(&self) -> &Arc<GuestMemory> {
+        self.tracing.memory()
+    }
+
+    /// Its libraries are there: hooks the function, and lets the loader go on.
+    fn loaded(&mut self) -> Result<Progress> {
+        let tracing = &mut self.tracing;
+        tracing.arrives = Arrives::Now;
+        let at = offset_of!(ControlPage, loads);
+        let loads = tracing.target.control_page_u32(at)?;
+        if !self.hooked {
+            let pid = tracing.pid();
+            let maps = Maps::of(pid)?;
+            let target = &mut tracing.target;
+            target.functions.refresh(pid, &target.memory, &maps)?;
+            let Some(function) = self.find() else {
+                return Ok(Progress::NoScript);
+            };
+            self.hook(function)?;
+        }
+        let at = offset_of!(ControlPage, loads_seen);
+        self.tracing.target.set_on_control_page(at, loads)?;
+        Ok(Progress::OnItsWay)
+    }
+
+    fn hook(&mut self, function: Function) -> Result<()> {
+        let wanted = Wanted {
+            entry_only: true,
+            ..Wanted::own(function, want::SCRIPT)
+        };
+        let refused = self.tracing.set(vec![wanted])?;
+        if let Some(refused) = refused.into_iter().next() {
+            return Err(Error::Hook {
+                pid: self.tracing.pid(),
+                function: refused.function.name,
+                reason: refused.reason,
+            });
+        }
+        self.hooked = true;
+        // Libraries that come from now on are nothing to us, and their loading need not wait.
+        let Tracing {
+            target, patcher, ..
+        } = &mut self.tracing;
+        patcher.table.unwant(&target.memory, want::LOADER)
+    }
+
+    /// The function that runs the script, in the program itself or in a library of it.
+    fn find(&self) -> Option<Function> {
+        let mut places = self.tracing.functions().modules().iter();
+        places.find_map(|place| {
+            let symbol = match place.module.main {
+                true => place.symbols.symbol(self.function),
+                false => place.symbols.exported(self.function),
+            };
+            let symbol = symbol.filter(|symbol| symbol.kind != Kind::Indirect)?;
+            Some(Function {
+                name: self.function.into(),
+                module: place.name.clone(),
+                address: symbol.address,
+                size: symbol.size,
+                picks: false,
+            })
+        })
+    }
+
+    /// Takes the hooks out and gives the agent to its next user, in one stop of all threads; then the main thread goes
+    /// on, and the agent does what `take` has asked of it before the script begins. `take` may be called again where
+    /// the threads stood badly.
+    pub fn hand_over(mut self, mut take: impl FnMut(Resident) -> Result<()>) -> Result<()> {
+        let target = &self.tracing.target;
+        let set = self.tracing.patcher.table.set_ones();
+        let hooks: Vec<Hook> = set.map(|known| known.hook).collect();
+        let handed = target.stopped(|stop, remote| {
+            left::put_back(stop, remote, &target.memory, &hooks)?;
+            pool::withdraw(&target.memory, &target.resident, remote)?;
+            take(target.resident)
+        });
+        if let Err(error) = handed {
+            let _ = self.leave();
+            return Err(error);
+        }
+        let table = &mut self.tracing.patcher.table;
+        table.silence_all(&self.tracing.target.memory)?;
+        self.tracing.open = false;
+        Ok(())
+    }
+
+    /// Takes the hooks out; the program goes on alone.
+    pub fn leave(&mut self) -> Result<()> {
+        self.tracing.leave().map(drop)
+    }
+}

@@ -1,0 +1,314 @@
+//! C functions by the names that a script's language has for them: `Mysql2::Client#query` of Ruby,
+//! `_mysql.connection.query` of Python, `DBI::db::do` of Perl, `PDO::query` of PHP.
+//!
+//! ```text
+//!   name ─► the VM's own tables, read from outside (crate `vm`) ─► address of the C function ─► a hook like any other
+//! ```
+//!
+//! The guest runs while its tables are read. So each is read until two readings in a row agree; and what comes out is
+//! no more than an address, which is used only if it lies in a library's code.
+//!
+//! A `*` in a name stands for any characters, unless there is a function of that very name (`Integer#*`). It finds what
+//! a module or class has itself, not what it inherits.
+
+mod collection;
+mod glob;
+mod perl;
+mod php;
+mod python;
+mod ruby;
+
+use crate::Script;
+use process::functions::{Function, Functions};
+use process::memory::GuestMemory;
+use process::pages::Pages;
+use std::fmt;
+use std::str::FromStr;
+use vm::reader::FactWords;
+use vm::{Description, Language, Word};
+
+/// Every language whose functions can be found by name. Nothing else here names one: a language is a file and an entry.
+const LANGUAGES: &[Entry] = &[ruby::ENTRY, python::ENTRY, perl::ENTRY, php::ENTRY];
+
+/// A language, and how its functions are looked for in a process.
+struct Entry(Language, fn(&FactWords) -> Box<dyn Names>);
+
+/// The functions of C that a language has names for, in one process.
+trait Names {
+    /// The functions of a name or pattern.
+    fn look(&self, memory: &Pages, name: &str) -> Look;
+
+    /// Names of functions written in C in the neighbourhood of a name: in the class or module that it names, or the
+    /// same name in classes and modules beside that.
+    fn near(&self, memory: &Pages, name: &str) -> Vec<String>;
+
+    /// The address of the function that collects the VM's garbage, and how it is called; or why there is none.
+    fn collector(
+        &self,
+        memory: &GuestMemory,
+        functions: &Functions,
+    ) -> Result<(u64, Calling), String>;
+}
+
+/// The functions of the language that a guest runs.
+fn names_of(script: &Script) -> Result<Box<dyn Names>, String> {
+    match script {
+        Script::None(reason) => Err(reason.clone()),
+        Script::Vm(language, found) => {
+            let mut entries = LANGUAGES.iter();
+            let entry = entries.find(|Entry(of, _)| of == language);
+            let Entry(_, open) = entry.ok_or_else(|| {
+                format!("functions of {language} cannot be looked for by their names")
+            })?;
+            Ok(open(&found.facts))
+        }
+    }
+}
+
+/// `ruby:Mysql2::Client#*`; `gc`, whatever the language.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// Before the colon; none of the garbage collection.
+    pub language: Option<Language>,
+    /// Behind it.
+    pub name: String,
+}
+
+/// The name of the garbage collection.
+const COLLECTION: &str = "gc";
+
+impl Pattern {
+    /// Whether it may name several, and more that come later.
+    pub fn is_glob(&self) -> bool {
+        self.name.contains('*')
+    }
+}
+
+/// It is no [`Pattern`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPattern {
+    /// There is no language before a colon.
+    #[error("it begins with none of {}", each(|language| format!("{}:", language.prefix)))]
+    Language,
+    /// Nothing follows.
+    #[error("nothing follows the colon: {}", each(|language| language.examples.into()))]
+    Empty,
+}
+
+/// What is said of each language, in one list.
+fn each(say: impl Fn(&Description) -> String) -> String {
+    let all = Language::ALL.iter();
+    let said: Vec<String> = all.map(|language| say(language.description())).collect();
+    said.join(", ")
+}
+
+impl FromStr for Pattern {
+    type Err = NoPattern;
+
+    fn from_str(text: &str) -> Result<Self, NoPattern> {
+        if text == COLLECTION {
+            return Ok(Pattern {
+                language: None,
+                name: text.to_owned(),
+            });
+        }
+        let (before, name) = text.split_once(':').ok_or(NoPattern::Language)?;
+        let language = Language::of_prefix(before).ok_or(NoPattern::Language)?;
+        if name.is_empty() {
+            return Err(NoPattern::Empty);
+        }
+        Ok(Pattern {
+            language: Some(language),
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(language) = self.language {
+            write!(out, "{}:", language.description().prefix)?;
+        }
+        out.write_str(&self.name)
+    }
+}
+
+/// How a C function is called that a VM has a name for, as far as its calls are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calling {
+    /// What it returns.
+    pub returns: Shown,
+    /// What it is given, from the first register on.
+    pub parameters: Vec<Shown>,
+    /// It is the VM's garbage collection, which is called as any C function is, and not by the script.
+    pub is_collection: bool,
+    /// How many collections there were stands so far behind what the first argument points to.
+    pub collections_at: Option<u32>,
+}
+
+impl Calling {
+    /// A function that the script calls.
+    fn by_script(returns: Shown, parameters: Vec<Shown>) -> Self {
+        Calling {
+            returns,
+            parameters,
+            is_collection: false,
+            collections_at: None,
+        }
+    }
+
+    /// The function that collects garbage.
+    fn collection(returns: Shown, parameters: Vec<Shown>) -> Self {
+        Calling {
+            is_collection: true,
+            ..Calling::by_script(returns, parameters)
+        }
+    }
+}
+
+/// How an argument or a result is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// As text that the hook takes from the VM.
+    Word(Word),
+    /// As an `int`.
+    Int,
+    /// As a `long`.
+    Long,
+    /// As a `long` that may be an address.
+    Guess,
+    /// Not at all.
+    Hidden,
+}
+
+/// A C function with its name in a script's language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scripted {
+    /// The function; its name is the language's.
+    pub function: Function,
+    /// What tells it from others with the same code; 0 = nothing need.
+    pub identity: u64,
+    /// How it is called.
+    pub calling: Calling,
+}
+
+/// What has been found of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Functions; of a pattern with `*` there may be none yet.
+    Found(Vec<Scripted>),
+    /// It does not exist, but may be defined later.
+    NotYet(String),
+    /// No C function is behind it, and why.
+    Never(String),
+}
+
+/// A function as a VM's tables have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
+    name: String,
+    address: u64,
+    identity: u64,
+    calling: Calling,
+}
+
+/// What a VM's tables say of a name.
+enum Look {
+    Found(Vec<Named>),
+    NotYet(String),
+    Never(String),
+}
+
+/// Readings until two agree.
+const TRIES: usize = 8;
+
+/// Looks for a name.
+pub fn find(
+    memory: &GuestMemory,
+    script: &Script,
+    functions: &Functions,
+    pattern: &Pattern,
+) -> Outcome {
+    let mut last = None;
+    for _ in 0..TRIES {
+        let now = look(memory, script, functions, pattern);
+        if last.as_ref() == Some(&now) {
+            return now;
+        }
+        last = Some(now);
+    }
+    last.unwrap_or(Outcome::Found(Vec::new()))
+}
+
+fn look(
+    memory: &GuestMemory,
+    script: &Script,
+    functions: &Functions,
+    pattern: &Pattern,
+) -> Outcome {
+    let pages = &Pages::new(memory);
+    let name = pattern.name.as_str();
+    let look = match (names_of(script), pattern.language, script) {
+        (Err(why), ..) => Look::Never(why),
+        (Ok(names), None, _) => match names.collector(memory, functions) {
+            Ok((address, calling)) => Look::Found(vec![Named {
+                name: COLLECTION.into(),
+                address,
+                identity: 0,
+                calling,
+            }]),
+            Err(why) => Look::Never(why),
+        },
+        (Ok(names), Some(language), Script::Vm(of, _)) if language == *of => {
+            names.look(pages, name)
+        }
+        (_, Some(language), _) => Look::Never(format!("the process does not run {language}")),
+    };
+    match look {
+        Look::Found(named) => match placed(named, functions, memory) {
+            found if found.is_empty() && !pattern.is_glob() => {
+                Outcome::Never("its code lies in no library".into())
+            }
+            found => Outcome::Found(found),
+        },
+        Look::NotYet(why) => Outcome::NotYet(why),
+        Look::Never(why) => Outcome::Never(why),
+    }
+}
+
+/// Names of C functions in the neighbourhood of a name, to look for the one that was meant.
+pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<String> {
+    match (names_of(script), script) {
+        (Ok(names), Script::Vm(language, _)) if pattern.language == Some(*language) => {
+            names.near(&Pages::new(memory), &pattern.name)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Those that lie in a library's code, each once.
+fn placed(mut named: Vec<Named>, functions: &Functions, memory: &GuestMemory) -> Vec<Scripted> {
+    // Of several names the shortest, which the others are made from.
+    named.sort_by(|a, b| {
+        let key = |one: &Named| (one.address, one.identity, one.name.len());
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    named.dedup_by_key(|one| (one.address, one.identity));
+    let placed = named.into_iter().filter_map(|one| {
+        let place = functions.module_of(one.address)?;
+        let code = place.module.code().any(|code| code.contains(&one.address));
+        let range = place.module.function_at(one.address, memory);
+        code.then(|| Scripted {
+            function: Function {
+                name: one.name,
+                module: place.name.clone(),
+                address: one.address,
+                size: range.map_or(0, |range| range.end - one.address),
+                picks: false,
+            },
+            identity: one.identity,
+            calling: one.calling,
+        })
+    });
+    placed.collect()
+}

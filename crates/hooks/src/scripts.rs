@@ -1,0 +1,69 @@
+//! What is known of the guest's VM and the names that its language has for C functions.
+
+use crate::scripted::{self, Outcome, Pattern};
+use crate::state::Script;
+use crate::target::Target;
+use crate::wanted::Wanted;
+use std::collections::HashSet;
+use vm::Definer;
+use wire::calls::want;
+
+/// See the module's documentation.
+#[derive(Clone, Debug)]
+pub(crate) struct ScriptReaders {
+    /// The VM.
+    pub script: Script,
+    /// Why the agent cannot tell script lines, if so.
+    pub no_lines: Option<String>,
+    /// The program has just been started, and its VM has not begun with the script.
+    pub awaits_script: bool,
+    /// Libraries, by their bias, that were loaded when definitions of names were first awaited; `None` = nobody awaits
+    /// any. What initialises these has run.
+    pub defined: Option<HashSet<u64>>,
+}
+
+impl ScriptReaders {
+    pub fn new(script: Script, no_lines: Option<String>) -> Self {
+        ScriptReaders {
+            script,
+            no_lines,
+            awaits_script: false,
+            defined: None,
+        }
+    }
+
+    /// C functions by their name in the script's language.
+    pub fn named(&self, target: &Target, pattern: &Pattern) -> Outcome {
+        match &self.script {
+            Script::None(_) if self.awaits_script => {
+                Outcome::NotYet("its VM has not begun with the script".into())
+            }
+            script => scripted::find(&target.memory, script, &target.functions, pattern),
+        }
+    }
+
+    /// Functions that define names: they are hooked, and wait at their return until the command has looked at the
+    /// names.
+    pub fn definers(&self, target: &Target) -> Vec<Wanted> {
+        let Some(defined) = &self.defined else {
+            return Vec::new();
+        };
+        let by_prefix = |prefix: &'static str| {
+            target.functions.find(false, move |name, place| {
+                name.starts_with(prefix) && !defined.contains(&place.module.bias)
+            })
+        };
+        let by_name = |wanted: &'static str| target.functions.find(false, |name, _| name == wanted);
+        let functions = match &self.script {
+            Script::None(_) => Vec::new(),
+            Script::Vm(language, _) => match language.description().definer {
+                Definer::Prefix(prefix) => by_prefix(prefix),
+                Definer::Function(name) => by_name(name),
+            },
+        };
+        let definers = functions.into_iter();
+        definers
+            .map(|function| Wanted::own(function, want::DEFINES))
+            .collect()
+    }
+}

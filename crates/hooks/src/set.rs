@@ -1,0 +1,484 @@
+//! Setting hooks: each is planned while the process runs ([`Patcher::step`]), and all are written while it stands still
+//! ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
+//! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
+
+use crate::change::Change;
+use crate::left::count_us;
+use crate::patcher::{IN_THE_WAY, Patcher};
+use crate::policy;
+use crate::standstill::Writes;
+use crate::table::{Known, LANDING, bytes_at, patches, stands_whole};
+use crate::target::Target;
+use crate::text::Texts;
+use crate::threads::{self, Changed};
+use crate::wanted::{CALL_THROUGH, Refused, Role, Wanted};
+use inject::records::Record;
+use inject::remote_call::RemoteThread;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use process::stop::Stop;
+use routine::frame::{MOST_COPIED, flags};
+use std::mem::offset_of;
+use trampoline::hook_policy::{Treatment, treatment};
+use trampoline::{Destination, Stub};
+use wire::calls::{self, Hook, Name, Patched, area, want};
+
+/// `int3`, between stubs.
+const PADDING: u8 = 0xcc;
+
+/// How a hook is set.
+pub(crate) enum Step {
+    /// It is set, or it was, and its stub can be used again: its place, what is wanted, and where each of the
+    /// instructions that its patch replaces is in the stub.
+    Again(u64, Wanted, Vec<(u64, u64)>),
+    /// A record that no code leads to.
+    Bare(Wanted),
+    /// A new hook; with the fingerprint of the bytes that it replaces.
+    New(Wanted, Box<Change>, u64),
+}
+
+/// A hook whose record and stub are written, or will be.
+struct Prepared {
+    known: Known,
+    moves: Vec<(u64, u64)>,
+}
+
+/// A stop in which hooks are written.
+pub(crate) struct Edit<'a, 'g> {
+    pub target: &'a Target,
+    pub stop: &'a Stop,
+    pub remote: &'a mut RemoteThread<'g>,
+    /// What is to be written before any patch.
+    pub writes: Writes,
+}
+
+impl Patcher {
+    /// Decides how one function is hooked, or why it cannot be. The process runs meanwhile.
+    pub(crate) fn step(
+        &self,
+        target: &Target,
+        wanted: &Wanted,
+        texts: &mut Texts,
+    ) -> std::result::Result<Step, String> {
+        let function = &wanted.function;
+        if wanted.role == Role::SystemCall {
+            return Ok(self.step_of_number(wanted));
+        }
+        match treatment(&function.name) {
+            // The agent has a routine of its own for it.
+            _ if wanted.routine != CALL_THROUGH => {}
+            Treatment::Never(reason) => return Err(reason.into()),
+            Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
+        }
+        let mut set = self.table.set_at(function.address);
+        if let Some((place, _)) = set.find(|(_, known)| stands_whole(&target.memory, &known.hook)) {
+            return Ok(Step::Again(place, wanted.clone(), Vec::new()));
+        }
+        let plan = texts.plan(&target.functions, &target.memory, &self.table, wanted)?;
+        if let Some(known) = self.table.get(plan.at())
+            && let Some(stub) = fits(target, known, wanted, &plan)
+        {
+            return Ok(Step::Again(plan.at(), wanted.clone(), stub.moves));
+        }
+        let length = plan.stolen().max(5) as u64;
+        if wanted.role == Role::Function && self.table.is_around_a_system_call(plan.at(), length) {
+            return Err("a system call that is hooked stands in its first bytes".into());
+        }
+        let mut was = vec![0; plan.stolen()];
+        target
+            .memory
+            .read_bytes(plan.at(), &mut was)
+            .map_err(|error| error.to_string())?;
+        // Not every kernel lets the vDSO be written, and it must be known before others have been set.
+        if target.functions.is_kernels(plan.at())
+            && target.memory.write(plan.at(), &was[..1]).is_err()
+        {
+            return Err("the kernel's vDSO cannot be written".into());
+        }
+        Ok(Step::New(
+            wanted.clone(),
+            Box::new(plan),
+            calls::fingerprint(&was),
+        ))
+    }
+
+    /// What is to be done for a system call by its number, to whose record no code leads.
+    fn step_of_number(&self, wanted: &Wanted) -> Step {
+        let number = wanted.function.address;
+        if self.table.get(number).is_some() {
+            Step::Again(number, wanted.clone(), Vec::new())
+        } else {
+            Step::Bare(wanted.clone())
+        }
+    }
+
+    /// Writes all hooks. Where that fails before the first patch is written, nothing of it stays, mappings included.
+    pub(crate) fn write(
+        &mut self,
+        edit: &mut Edit,
+        steps: &[Step],
+        refused: &mut Vec<Refused>,
+    ) -> Result<()> {
+        let memory = &edit.target.memory;
+        let new = steps.iter().filter_map(|step| match step {
+            Step::New(_, plan, _) => Some((plan.at(), stub_size(plan))),
+            _ => None,
+        });
+        self.areas.begin(new, steps.len());
+        let mut before = Vec::new();
+        let written = self.write_stubs(edit, steps, refused, &mut before);
+        let mut prepared = match written {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                for (place, known) in before.into_iter().rev() {
+                    self.table.restore(place, known);
+                }
+                self.areas.undo(edit.remote, memory);
+                let areas = &self.areas;
+                self.programs.retain(|_, at| areas.is_given(*at));
+                return Err(error);
+            }
+        };
+        prepared.retain(|made| !made.known.set);
+        for made in &prepared {
+            // Before its first byte is written, so that what is written in part is lifted too.
+            self.table.mark(made.known.hook.place, true);
+        }
+        write_patches(memory, &prepared)?;
+        for made in &prepared {
+            count_us(memory, &made.known.hook, 1);
+        }
+        Ok(())
+    }
+
+    /// Writes records and stubs, to which nothing leads yet, and moves threads out of the way. What the table had at their
+    /// places is kept in `before`.
+    fn write_stubs(
+        &mut self,
+        edit: &mut Edit,
+        steps: &[Step],
+        refused: &mut Vec<Refused>,
+        before: &mut Vec<(u64, Option<Known>)>,
+    ) -> Result<Vec<Prepared>> {
+        let memory = &edit.target.memory;
+        let mut prepared = Vec::new();
+        for step in steps {
+            let (wanted, made) = match step {
+                Step::Again(place, wanted, moves) => {
+                    let mut known = self.table.get(*place).cloned().expect("it was found there");
+                    known.function = Some(wanted.function.clone());
+                    known.hook.want = wanted.want | self.table.own_want(*place);
+                    known.hook.flags |= own_flags(known.hook.want);
+                    known.hook.copied = known.hook.copied.max(described(wanted));
+                    self.programs(edit, wanted, &mut known.hook)?;
+                    let moves = moves.clone();
+                    (wanted, Ok(Prepared { known, moves }))
+                }
+                Step::Bare(wanted) => (wanted, Ok(self.bare(edit, wanted)?)),
+                Step::New(wanted, plan, was) => (wanted, self.prepare(edit, wanted, plan, *was)?),
+            };
+            match made {
+                Ok(mut made) => {
+                    match wanted.role {
+                        Role::Place { instruction, fixed } => {
+                            let by_number = std::mem::take(&mut self.by_number);
+                            let hook = &mut made.known.hook;
+                            hook.names = self.program(edit, &by_number)?;
+                            hook.instruction = instruction;
+                            hook.fixed = fixed;
+                            self.by_number = by_number;
+                        }
+                        _ => self.name(edit, wanted, &mut made.known)?,
+                    }
+                    prepared.push(made);
+                }
+                Err(reason) => refused.push(Refused {
+                    function: wanted.function.clone(),
+                    reason,
+                }),
+            }
+        }
+        let tests = std::mem::take(&mut self.line_tests);
+        let [at, count] = self.program(edit, &tests)?;
+        if count != 0 {
+            let place = edit
+                .target
+                .calls_field(offset_of!(calls::Calls, line_tests));
+            edit.writes
+                .add(place, [at.to_le_bytes(), count.to_le_bytes()].concat());
+        }
+        prepared.sort_by_key(|made| made.known.hook.place);
+        // Before anything leads to them: whoever comes after us must know of stubs that are in use.
+        self.areas.write(memory)?;
+        for made in &prepared {
+            edit.writes.add(made.known.at, made.known.hook.to_bytes());
+            let place = made.known.hook.place;
+            before.push((place, self.table.insert(made.known.clone())));
+        }
+        std::mem::take(&mut edit.writes).write(memory)?;
+        self.clear_the_way(edit, &mut prepared, refused)?;
+        Ok(prepared)
+    }
+
+    /// Moves threads out of what is about to change; hooks that are in a thread's way back are not set.
+    fn clear_the_way(
+        &mut self,
+        edit: &mut Edit,
+        prepared: &mut Vec<Prepared>,
+        refused: &mut Vec<Refused>,
+    ) -> Result<()> {
+        loop {
+            let changes: Vec<Changed> = prepared
+                .iter()
+                .filter(|made| !made.known.set)
+                .map(|made| Changed {
+                    at: made.known.hook.place,
+                    length: u64::from(made.known.hook.moved).max(made.known.hook.patches[0].length),
+                    moves: &made.moves,
+                })
+                .collect();
+            let memory = &edit.target.memory;
+            let standing: Vec<i32> = edit.stop.threads().collect();
+            let blocked = threads::move_out(edit.remote, &standing, memory, &changes)?;
+            let Some(index) = blocked else {
+                return Ok(());
+            };
+            let place = changes[index].at;
+            let at = prepared
+                .iter()
+                .position(|made| made.known.hook.place == place);
+            prepared.remove(at.expect("it is one of them"));
+            self.table.set_want(memory, place, 0)?;
+            let places = [place, place - LANDING].into_iter();
+            let function = { places }.find_map(|address| self.table.unname(address));
+            refused.extend(function.map(|function| Refused {
+                function,
+                reason: IN_THE_WAY.into(),
+            }));
+        }
+    }
+
+    /// Makes room for a new hook and writes its stub; why it cannot be, if so.
+    fn prepare(
+        &mut self,
+        edit: &mut Edit,
+        wanted: &Wanted,
+        plan: &Change,
+        was: u64,
+    ) -> Result<std::result::Result<Prepared, String>> {
+        let code = plan.at()..plan.at() + plan.stolen() as u64;
+        let size = stub_size(plan);
+        let stub_at = match self.areas.room(edit.remote, area::STUBS, size, Some(code)) {
+            // The others can be hooked all the same.
+            Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
+            room => room?,
+        };
+        let at = match self.room_for_record(edit) {
+            Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
+            room => room?,
+        };
+        let entry_only = wanted.entry_only || policy::gets_no_frame(&wanted.function);
+        let to = Destination {
+            routine: edit.target.resident.header.routines[wanted.routine],
+            descriptor: at,
+        };
+        let made = plan
+            .stub(stub_at, to)
+            .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
+        let (stub, list) = match made {
+            Ok(made) => made,
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        let mut hook = Hook {
+            original: stub.original,
+            flags: own_flags(wanted.want) | if entry_only { flags::ENTRY_ONLY } else { 0 },
+            copied: plan.copied().max(described(wanted)),
+            number: self.table.new_number(),
+            place: plan.at(),
+            semaphore: wanted.probe.unwrap_or(0),
+            want: wanted.want | self.table.own_want(plan.at()),
+            stub: stub_at,
+            routine: to.routine,
+            moved: plan.stolen() as u32,
+            patched: list.len() as u32,
+            was,
+            ..Hook::default()
+        };
+        self.programs(edit, wanted, &mut hook)?;
+        for (into, patch) in hook.patches.iter_mut().zip(&list) {
+            (into.at, into.length) = (patch.at, patch.new.len() as u64);
+            into.was[..patch.old.len()].copy_from_slice(&patch.old);
+            into.is[..patch.new.len()].copy_from_slice(&patch.new);
+            if bytes_at(&edit.target.memory, into).as_deref() != Some(&patch.old[..]) {
+                return Ok(Err("its code changed while we looked at it".into()));
+            }
+        }
+        let mut bytes = stub.bytes;
+        bytes.resize(size as usize, PADDING);
+        edit.writes.add(stub_at, bytes);
+        let known = Known {
+            at,
+            hook,
+            set: false,
+            function: Some(wanted.function.clone()),
+        };
+        Ok(Ok(Prepared {
+            known,
+            moves: stub.moves,
+        }))
+    }
+
+    fn room_for_record(&mut self, edit: &mut Edit) -> Result<u64> {
+        let size = size_of::<Hook>() as u64;
+        self.areas.room(edit.remote, area::HOOKS, size, None)
+    }
+
+    /// Makes room for a hook that no code leads to.
+    fn bare(&mut self, edit: &mut Edit, wanted: &Wanted) -> Result<Prepared> {
+        let at = self.room_for_record(edit)?;
+        let mut hook = Hook {
+            number: self.table.new_number(),
+            place: wanted.function.address,
+            want: wanted.want,
+            ..Hook::default()
+        };
+        self.programs(edit, wanted, &mut hook)?;
+        let known = Known {
+            at,
+            hook,
+            set: false,
+            function: Some(wanted.function.clone()),
+        };
+        Ok(Prepared {
+            known,
+            moves: Vec::new(),
+        })
+    }
+
+    /// Has a hook's programs and its callers written, each once; and its guard set.
+    fn programs(&mut self, edit: &mut Edit, wanted: &Wanted, hook: &mut Hook) -> Result<()> {
+        let ([at_entry, at_return], [asks_call, asks_return]) = (&wanted.copy, &wanted.asks);
+        hook.at_entry = self.program(edit, at_entry)?;
+        hook.at_return = self.program(edit, at_return)?;
+        hook.asks_call = self.program(edit, asks_call)?;
+        hook.asks_return = self.program(edit, asks_return)?;
+        hook.least_ticks = wanted.least_ticks;
+        // What is called for ourselves is called whatever its arguments are.
+        let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
+        hook.guard = guard.unwrap_or_default().to_words();
+        hook.flags &= !flags::GUARDED;
+        hook.flags |= guard.map_or(0, |_| flags::GUARDED);
+        [hook.callers, _] = self.program(edit, &wanted.callers)?;
+        Ok(())
+    }
+
+    /// Where a program is, and how many words it has; each is written once.
+    fn program(&mut self, edit: &mut Edit, words: &[u64]) -> Result<[u64; 2]> {
+        if words.is_empty() {
+            return Ok([0; 2]);
+        }
+        let at = match self.programs.get(words) {
+            Some(at) => *at,
+            None => {
+                let size = words.len() as u64 * 8;
+                let at = self.areas.room(edit.remote, area::PROGRAMS, size, None)?;
+                let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                edit.writes.add(at, bytes);
+                self.programs.insert(words.to_vec(), at);
+                at
+            }
+        };
+        Ok([at, words.len() as u64])
+    }
+
+    /// Notes the function of a hook by the number that the agent writes for it. Where several functions share their
+    /// code, writes the table of their identities and numbers.
+    fn name(&mut self, edit: &mut Edit, wanted: &Wanted, known: &mut Known) -> Result<()> {
+        if wanted.names.is_empty() {
+            known.hook.names = [0; 2];
+            if wanted.want & !want::OWN != 0 {
+                self.table.name(known.hook.number, &wanted.function);
+            }
+            return Ok(());
+        }
+        let mut words: Vec<u64> = Vec::new();
+        for (identity, function) in &wanted.names {
+            words.extend([*identity, self.table.number_of(*identity, function)]);
+        }
+        let count = wanted.names.len() as u64;
+        let size = count * size_of::<Name>() as u64;
+        let at = self.areas.room(edit.remote, area::PROGRAMS, size, None)?;
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        edit.writes.add(at, bytes.collect());
+        known.hook.names = [at, count];
+        Ok(())
+    }
+}
+
+/// The bytes that are kept for a stub.
+fn stub_size(plan: &Change) -> u64 {
+    (plan.most() as u64).next_multiple_of(16)
+}
+
+/// Writes the patches of hooks, all that are in one page by one write, because all threads wait for each system call.
+/// Patches in padding come before those that lead to them. A kill cannot cut a write within a page.
+fn write_patches(memory: &GuestMemory, prepared: &[Prepared]) -> Result<()> {
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for made in prepared {
+        let list = patches(&made.known.hook);
+        if let Some((entry, pads)) = list.split_last() {
+            first.extend(pads);
+            last.push(entry);
+        }
+    }
+    for mut list in [first, last] {
+        list.sort_unstable_by_key(|patch| patch.at);
+        let page = |patch: &&Patched| patch.at / wire::PAGE as u64;
+        for together in list.chunk_by(|a, b| page(a) == page(b)) {
+            let (Some(from), Some(to)) = (together.first(), together.last()) else {
+                continue;
+            };
+            let mut bytes = vec![0; (to.at + to.length - from.at) as usize];
+            memory.read_bytes(from.at, &mut bytes)?;
+            for patch in together {
+                let at = (patch.at - from.at) as usize;
+                let length = patch.length as usize;
+                bytes[at..at + length].copy_from_slice(&patch.is[..length]);
+            }
+            memory.write(from.at, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn own_flags(wanted: u64) -> u32 {
+    match wanted & want::FORKS {
+        0 => 0,
+        _ => flags::FORKS,
+    }
+}
+
+/// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it:
+/// what the code reads counts too.
+fn described(wanted: &Wanted) -> u32 {
+    let bytes = wanted.stack.unwrap_or(0);
+    bytes.min(MOST_COPIED).next_multiple_of(16)
+}
+
+/// The stub of a hook of an earlier attach, if it does what this plan says.
+fn fits(target: &Target, known: &Known, wanted: &Wanted, plan: &Change) -> Option<Stub> {
+    let to = Destination {
+        routine: target.resident.header.routines[wanted.routine],
+        descriptor: known.at,
+    };
+    let stub = plan.stub(known.hook.stub, to).ok()?;
+    let mut bytes = vec![0; stub.bytes.len()];
+    target.memory.read_bytes(stub.at, &mut bytes).ok()?;
+    let changes = plan.patches(stub.at).ok()?;
+    let same = patches(&known.hook).len() == changes.len()
+        && patches(&known.hook).iter().zip(&changes).all(|(had, has)| {
+            let length = had.length as usize;
+            had.at == has.at && had.was.get(..length) == Some(&has.old[..])
+        });
+    (same && bytes == stub.bytes && known.hook.original == stub.original).then_some(stub)
+}

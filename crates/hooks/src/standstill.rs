@@ -1,0 +1,100 @@
+//! One stop for one piece of work, with the main thread ready for remote calls; and writing much in few system
+//! calls.
+
+use crate::wanted::Timing;
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::seccomp;
+use process::error::{Error, Result};
+use process::guest::{self, Status};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::time::Instant;
+
+/// The process that is to stand still, and how its main thread is tied to us.
+#[derive(Clone, Copy)]
+pub(crate) struct Standstill<'a> {
+    pub status: &'a Status,
+    pub memory: &'a GuestMemory,
+    pub gadgets: Gadgets,
+    pub ties: Ties,
+}
+
+impl Standstill<'_> {
+    /// Does `work` while all threads stand still, and adds to `timing` how long that was. `work` is begun again, up to
+    /// [`guest::TRIES`] times, where a thread stood badly.
+    pub fn run<T>(
+        self,
+        timing: &mut Timing,
+        mut work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let pid = self.status.pid;
+        let mut tries = 0;
+        loop {
+            match self.once(timing, &mut work) {
+                Err(error) if tries < guest::TRIES && error.may_pass() => {
+                    tries += 1;
+                    std::thread::sleep(guest::PAUSE);
+                }
+                Err(_) if !self.status.is_current() => return Err(Error::Gone(pid)),
+                done => return done,
+            }
+        }
+    }
+
+    fn once<T>(
+        self,
+        timing: &mut Timing,
+        work: &mut impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let pid = self.status.pid;
+        let maps = Maps::of(pid)?;
+        let began = Instant::now();
+        let mut stop = Stop::main(pid, self.ties)?;
+        stop.rest()?;
+        if !self.status.is_current() {
+            return Err(Error::Gone(pid));
+        }
+        if self.status.seccomp != 0 {
+            seccomp::check(pid, pid, &seccomp::OF_HOOKS)?;
+        }
+        let low = |sp| maps.find(sp).map(|mapping| mapping.start);
+        let mut remote = RemoteThread::new(pid, self.memory, self.gadgets, low)?;
+        let done = work(&mut stop, &mut remote);
+        let back = remote.give_back();
+        drop(stop);
+        let stood = began.elapsed();
+        timing.stops += 1;
+        timing.stopped += stood;
+        timing.longest_stop = timing.longest_stop.max(stood);
+        let done = done?;
+        back.map(|()| done)
+    }
+}
+
+/// Bytes to be written. Those that touch are joined, because each write is a system call, and all threads wait for it.
+#[derive(Default)]
+pub(crate) struct Writes(Vec<(u64, Vec<u8>)>);
+
+impl Writes {
+    /// Adds bytes for address `at`.
+    pub fn add(&mut self, at: u64, bytes: Vec<u8>) {
+        match self.0.last_mut() {
+            Some((start, before)) if *start + before.len() as u64 == at => before.extend(bytes),
+            _ => self.0.push((at, bytes)),
+        }
+    }
+
+    /// Writes all of them, by rising address.
+    pub fn write(mut self, memory: &GuestMemory) -> Result<()> {
+        self.0.sort_by_key(|(at, _)| *at);
+        let mut joined = Writes::default();
+        for (at, bytes) in self.0 {
+            joined.add(at, bytes);
+        }
+        joined
+            .0
+            .iter()
+            .try_for_each(|(at, bytes)| memory.write(*at, bytes))
+    }
+}

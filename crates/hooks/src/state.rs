@@ -1,0 +1,247 @@
+//! What the agent needs to know of a guest's threads: where each keeps its kernel id and its VM's state,
+//! counted from the thread pointer.
+//!
+//! Both are found by looking for what is known: the main thread's id, the address of its VM state. They lie in
+//! the thread's control block or its static thread-local storage, at the same distance in every thread
+//! (`struct pthread`, glibc `nptl/descr.h`; variant II of "ELF Handling For Thread-Local Storage").
+
+use process::error::{Error, Result};
+use process::functions::Functions;
+use process::memory::GuestMemory;
+use process::ptrace;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+use vm::Language;
+use vm::reader::{Found, State};
+use wire::calls::FACTS;
+
+// The agent hands them to the reader as they are.
+const _: () = assert!(FACTS == vm::reader::FACTS);
+
+/// Static thread-local storage below the thread pointer, and the control block above it.
+const BELOW: u64 = 64 * 1024;
+const ABOVE: u64 = 4096;
+
+/// Readings of a VM that may be garbled because the guest changes it meanwhile, and the time between two.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The VM of a guest, as the agent needs it to know script lines.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// None, and why.
+    None(String),
+    /// One that is known.
+    Vm(Language, Found),
+}
+
+impl Script {
+    /// Nobody has looked for it yet.
+    pub(crate) fn unknown() -> Self {
+        Script::None("its VM has not begun with the script yet".into())
+    }
+
+    /// Its language; empty = none.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Script::None(_) => "",
+            Script::Vm(language, _) => language.description().name,
+        }
+    }
+
+    /// Looks for one while the guest runs.
+    pub fn find(memory: &GuestMemory, functions: &Functions) -> Self {
+        let symbol = |name: &str| functions.symbol(name);
+        let Some(language) = Language::loaded(&symbol) else {
+            return Script::None(format!("no {} is loaded in it", Language::any()));
+        };
+        let mut tries = 0;
+        loop {
+            match language.find(memory, &symbol) {
+                Ok(found) => return Script::Vm(language, found),
+                Err(error) if error.may_pass() && tries < TRIES => {
+                    tries += 1;
+                    sleep(PAUSE);
+                }
+                Err(error) => return Script::None(error.to_string()),
+            }
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Words {
+    /// For `wire::calls::Calls`.
+    pub tid_offset: u64,
+    /// For `wire::calls::Calls`.
+    pub tells_pointer: u64,
+    /// For `wire::calls::Calls`.
+    pub state_offset: u64,
+    /// For `wire::calls::Calls`.
+    pub language: u64,
+    /// For `wire::calls::Calls`.
+    pub facts: [u64; FACTS],
+}
+
+/// Looks through the control blocks of stopped threads; and why script lines will not be known, if so.
+pub fn find(
+    pid: i32,
+    memory: &GuestMemory,
+    tids: &[i32],
+    script: &Script,
+) -> Result<(Words, Option<String>)> {
+    let tells_pointer = tells_pointer();
+    let (mut main, mut blocks) = (None, Vec::<Block>::new());
+    for tid in [pid].iter().chain(tids.iter().filter(|tid| **tid != pid)) {
+        match Block::read(pid, *tid, memory)? {
+            Some(block) if *tid == pid => main = Some(block),
+            // A thread may share another's, and nothing there is about it: io_uring's workers do.
+            Some(block)
+                if main
+                    .iter()
+                    .chain(&blocks)
+                    .any(|known| known.pointer == block.pointer) => {}
+            Some(block) => blocks.push(block),
+            None if tells_pointer => {}
+            None => {
+                return Err(Error::NothingToBorrow {
+                    pid,
+                    reason: format!(
+                        "thread {tid} has no thread-local storage, and this kernel (before 5.9) does not let programs see that"
+                    ),
+                });
+            }
+        }
+    }
+    let mut words = Words {
+        tid_offset: main
+            .as_ref()
+            .and_then(|main| tid_offset(main, &blocks))
+            .unwrap_or(0),
+        tells_pointer: tells_pointer.into(),
+        ..Words::default()
+    };
+    let (language, found) = match script {
+        Script::None(reason) => return Ok((words, Some(reason.clone()))),
+        Script::Vm(language, found) => (language, found),
+    };
+    let mut no_lines = None;
+    match found.state {
+        State::Known => {}
+        State::MainThread => words.state_offset = main.map_or(0, |main| main.pointer),
+        // 0 is no pointer.
+        State::Pointer(value) => match main
+            .filter(|_| value != 0)
+            .and_then(|main| main.find(value))
+        {
+            Some(offset) => words.state_offset = offset,
+            None => {
+                return Ok((
+                    words,
+                    Some(format!(
+                        "its {language} keeps no pointer to a thread's state where one was found before"
+                    )),
+                ));
+            }
+        },
+        State::Unknown(why) => no_lines = Some(why.into()),
+    }
+    words.language = language.number();
+    words.facts = found.facts;
+    Ok((words, no_lines))
+}
+
+/// Whether programs may use `rdfsbase` here (`HWCAP2_FSGSBASE`, arch/x86/include/uapi/asm/hwcap2.h; kernels since 5.9).
+fn tells_pointer() -> bool {
+    const FSGSBASE: u64 = 1 << 1;
+    // SAFETY: a constant argument; reads the vector that the kernel gave us.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & FSGSBASE != 0 }
+}
+
+/// The memory around a thread pointer.
+struct Block {
+    tid: u32,
+    start: u64,
+    pointer: u64,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// That of a thread; `None` = it has none that a C library made.
+    fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<Self>> {
+        let registers = ptrace::registers(tid)
+            .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
+        let pointer = registers.fs_base;
+        if pointer == 0 || memory.word(pointer).ok() != Some(pointer) {
+            return Ok(None);
+        }
+        // Page by page, as the storage may lie at either end of its mapping.
+        let page = wire::PAGE as u64;
+        let (mut start, mut bytes) = (pointer & !(page - 1), Vec::new());
+        let read = |at: u64, into: &mut Vec<u8>, front: bool| {
+            let mut piece = vec![0; page as usize];
+            let there = memory.read_bytes(at, &mut piece).is_ok();
+            match (there, front) {
+                (true, true) => drop(into.splice(..0, piece)),
+                (true, false) => into.append(&mut piece),
+                (false, _) => {}
+            }
+            there
+        };
+        for at in (start..pointer + ABOVE).step_by(page as usize) {
+            if !read(at, &mut bytes, false) {
+                break;
+            }
+        }
+        while pointer - start < BELOW && read(start - page, &mut bytes, true) {
+            start -= page;
+        }
+        Ok(Some(Block {
+            tid: own_id(pid, tid),
+            start,
+            pointer,
+            bytes,
+        }))
+    }
+
+    /// The distance from the thread pointer of a word with this value, nearest first.
+    fn find(&self, value: u64) -> Option<u64> {
+        let places = (self.start..).step_by(8).zip(self.bytes.chunks_exact(8));
+        places
+            .filter(|(_, bytes)| **bytes == value.to_le_bytes())
+            .map(|(at, _)| at)
+            .min_by_key(|at| at.abs_diff(self.pointer))
+            .map(|at| at.wrapping_sub(self.pointer))
+    }
+
+    fn half(&self, offset: u64) -> Option<u32> {
+        let at = (self.pointer + offset - self.start) as usize;
+        let bytes = self.bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// Where every thread has its id.
+fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
+    (0..ABOVE).step_by(4).find(|offset| {
+        main.half(*offset) == Some(main.tid)
+            && others
+                .iter()
+                .all(|block| block.half(*offset) == Some(block.tid))
+    })
+}
+
+/// The id that a thread has in its own PID namespace: the last of `NSpid`.
+pub(crate) fn own_id(pid: i32, tid: i32) -> u32 {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))
+        .ok()
+        .and_then(|status| {
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("NSpid:"))?;
+            line.split_ascii_whitespace().last()?.parse().ok()
+        })
+        .unwrap_or(tid as u32)
+}

@@ -1,0 +1,167 @@
+//! Hooks around system calls: one probe before each `syscall` instruction and one after it.
+//!
+//! ```text
+//!   code:   jmp ─► stub: mov $39,%eax; probe; jmp ─┐      was: mov $39,%eax
+//!           syscall                            ◄───┘      stays where it is
+//!           jmp ─► stub: probe; cmp …; jmp back           was: cmp $-4096,%rax
+//! ```
+//!
+//! The instruction itself stays where it is. So nothing need be done for threads that wait in the kernel while hooks
+//! come and go, for calls that the kernel restarts, and for code that knows the instruction's address (glibc's
+//! cancellation, unwinding rules). What is wanted depends on the number of the call: for each number there is a record
+//! that no code leads to, and the probes are given a table of the addresses of these records, by number.
+
+use crate::text::Around;
+use crate::tracing::Tracing;
+use crate::wanted::{OTHERS, PROBE, Refused, Role, Wanted};
+use process::error::Result;
+use process::functions::{Function, Place};
+use std::collections::HashSet;
+use trampoline::system_call::Site;
+use wire::calls::{CALLED, NO_NUMBER};
+
+/// `clone`, `vfork`, `clone3`. Their probes are set even if nobody asks for them: a child that shares its parent's
+/// memory uses the ring of its parent's thread meanwhile, and the agent must know.
+const LENDS: [u32; 3] = [56, 58, 435];
+
+/// What is known of the system calls of a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SystemCalls {
+    /// The user has asked for some.
+    wanted: bool,
+    /// Modules that were searched, by load bias and inode.
+    looked: HashSet<(u64, u64)>,
+    /// Addresses of the `syscall` instructions that were found in them.
+    seen: HashSet<u64>,
+}
+
+impl Tracing {
+    /// Records system calls from now on, as `wanted` says for each number; the places that were refused.
+    pub fn set_system_calls(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
+        self.expect_system_calls(wanted)?;
+        let refused = self.follow_system_calls();
+        self.patcher.forget_code();
+        refused
+    }
+
+    /// Writes the records of these numbers; the next [`Tracing::follow_system_calls`] sets the probes.
+    pub(crate) fn expect_system_calls(&mut self, wanted: Vec<Wanted>) -> Result<()> {
+        if !wanted.is_empty() {
+            self.patcher.set(&self.target, wanted)?;
+            self.system_calls.wanted = true;
+        }
+        Ok(())
+    }
+
+    /// The number of `syscall` instructions that are hooked, and of all that were found.
+    pub fn system_calls(&self) -> [usize; 2] {
+        [
+            self.patcher.table.system_call_instructions(),
+            self.system_calls.seen.len(),
+        ]
+    }
+
+    /// Sets probes in modules that were loaded since the last call; the places that were refused.
+    pub(crate) fn follow_system_calls(&mut self) -> Result<Vec<Refused>> {
+        if !self.system_calls.wanted {
+            return Ok(Vec::new());
+        }
+        // Records of an earlier attach may be there, which want nothing.
+        let at = |number| {
+            let known = self.patcher.table.get(number);
+            known
+                .filter(|known| known.hook.want != 0)
+                .map_or(0, |known| known.at)
+        };
+        self.patcher.by_number = (0..=OTHERS).map(at).collect();
+        let mut texts = std::mem::take(&mut self.patcher.texts);
+        let (mut wanted, mut refused) = (Vec::new(), Vec::new());
+        let identity = |place: &Place| (place.module.bias, place.module.inode);
+        let looked = &mut self.system_calls.looked;
+        let there = self.target.functions.modules().iter();
+        let there: HashSet<_> = there.map(|place| identity(place)).collect();
+        looked.retain(|known| there.contains(known));
+        let new = |place: &Place| !looked.contains(&identity(place));
+        // An instruction whose number is known and not asked for is left alone, and so costs nothing.
+        let table = &self.patcher.by_number;
+        let asked = |site: &Site| {
+            site.number.is_none_or(|number| {
+                let own = table.get(number as usize).is_none_or(|hook| *hook != 0);
+                own || LENDS.contains(&number)
+            })
+        };
+        let found = texts.system_calls(
+            &self.target.functions,
+            new,
+            asked,
+            &self.target.memory,
+            &self.patcher.table,
+        );
+        looked.extend(there);
+        let functions = &self.target.functions;
+        let there = |at: &u64| functions.module_of(*at).is_some();
+        self.system_calls.seen.retain(there);
+        for around in found {
+            let instruction = around.site.at;
+            self.system_calls.seen.insert(instruction);
+            match around.plans {
+                Ok(places) => {
+                    let Around {
+                        site, name, module, ..
+                    } = around;
+                    wanted.extend(places.into_iter().map(|(want, at)| Wanted {
+                        want,
+                        probe: Some(0),
+                        routine: PROBE,
+                        role: Role::Place {
+                            instruction,
+                            fixed: if site.called {
+                                CALLED
+                            } else {
+                                site.number.map_or(NO_NUMBER, u64::from)
+                            },
+                        },
+                        ..Wanted::of(Function {
+                            name: name.clone(),
+                            module: module.clone(),
+                            address: at,
+                            ..Function::default()
+                        })
+                    }));
+                }
+                Err(reason) => refused.push(Refused {
+                    function: Function {
+                        name: around.name,
+                        module: around.module,
+                        address: instruction,
+                        ..Function::default()
+                    },
+                    reason,
+                }),
+            }
+        }
+        self.patcher.texts = texts;
+        if wanted.is_empty() {
+            return Ok(refused);
+        }
+        let failed = self.patcher.set(&self.target, wanted.clone())?;
+        // One probe without the other says nothing.
+        for failed in &failed {
+            let of = wanted
+                .iter()
+                .find(|one| one.function.address == failed.function.address);
+            let Some(Role::Place { instruction, .. }) = of.map(|one| one.role) else {
+                continue;
+            };
+            let places = wanted.iter().filter(
+                |one| matches!(one.role, Role::Place { instruction: at, .. } if at == instruction),
+            );
+            for place in places {
+                let at = place.function.address;
+                self.patcher.table.set_want(&self.target.memory, at, 0)?;
+            }
+        }
+        refused.extend(failed);
+        Ok(refused)
+    }
+}

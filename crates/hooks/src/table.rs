@@ -1,0 +1,260 @@
+//! The hooks of one process: the one place that knows which there are, what they are for and whether they are set.
+//!
+//! A hook is four things in the process: a record ([`Hook`]) that the agent reads, a stub, the bytes in the code that
+//! jump to it, and a number in what the agent writes. The table has a copy of the record, because reading it back costs
+//! a system call, and changes both together ([`HookTable::set_want`]). Whether patches are in the code is kept too
+//! ([`Known::set`]); what the code itself says is asked by [`stands_whole`] and [`is_left_in_code`], where somebody
+//! else may have changed it.
+
+use process::error::Result;
+use process::functions::Function;
+use process::memory::GuestMemory;
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+use wire::calls::{Hook, Patched, want};
+
+/// Bytes of an `endbr64`. The patch of a function that begins with one begins behind it.
+pub(crate) const LANDING: u64 = 4;
+
+/// One hook.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Address of its record.
+    pub at: u64,
+    /// Its record, as we last wrote it.
+    pub hook: Hook,
+    /// Its patches are in the code.
+    pub set: bool,
+    /// The function that it was last asked for; `None` = it is of an earlier attach, and was not asked for in this one.
+    pub function: Option<Function>,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HookTable {
+    /// By the address of the patch that is written last; hooks of system calls, which no code leads to, by the call's
+    /// number.
+    by_place: HashMap<u64, Known>,
+    next_number: u64,
+    /// Functions by the number of their hook. Those of unloaded libraries stay: records of their calls may still be
+    /// unread.
+    functions: HashMap<u32, Function>,
+    /// Numbers of functions that share their code with others, by address and identity. A function keeps its number.
+    identities: HashMap<(u64, u64), u64>,
+}
+
+impl HookTable {
+    pub fn get(&self, place: u64) -> Option<&Known> {
+        self.by_place.get(&place)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Known> {
+        self.by_place.values()
+    }
+
+    /// The hooks whose patches are in the code.
+    pub fn set_ones(&self) -> impl Iterator<Item = &Known> {
+        self.all().filter(|known| known.set)
+    }
+
+    /// The set hook of the function at `address`, and the address of its patch.
+    pub fn set_at(&self, address: u64) -> impl Iterator<Item = (u64, &Known)> {
+        let places = [address, address + LANDING].into_iter();
+        let known = places.filter_map(|place| Some((place, self.get(place)?)));
+        known.filter(|(_, known)| known.set)
+    }
+
+    /// Notes a hook, in the place of what is known there, which is returned.
+    pub fn insert(&mut self, known: Known) -> Option<Known> {
+        self.by_place.insert(known.hook.place, known)
+    }
+
+    /// Undoes an [`insert`](Self::insert) at this place that returned `before`.
+    pub fn restore(&mut self, place: u64, before: Option<Known>) {
+        match before {
+            Some(known) => self.by_place.insert(place, known),
+            None => self.by_place.remove(&place),
+        };
+    }
+
+    /// Notes a hook that an earlier attach has made. A place may have had several; one that is set is the one to know.
+    pub fn insert_earlier(&mut self, known: Known) {
+        self.next_number = self.next_number.max(known.hook.number + 1);
+        let before = self.get(known.hook.place);
+        if before.is_none_or(|before| known.set || !before.set) {
+            self.insert(known);
+        }
+    }
+
+    /// Notes whether the patches of the hook at `place` are in the code now.
+    pub fn mark(&mut self, place: u64, set: bool) {
+        if let Some(known) = self.by_place.get_mut(&place) {
+            known.set = set;
+        }
+    }
+
+    /// A number that no hook of this process has.
+    pub fn new_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Changes what is wanted of the hook at `place`, here and in the process; 0 silences it.
+    pub fn set_want(&mut self, memory: &GuestMemory, place: u64, wanted: u64) -> Result<()> {
+        let Some(known) = self.by_place.get_mut(&place) else {
+            return Ok(());
+        };
+        known.hook.want = wanted;
+        write_want(memory, known.at, wanted)
+    }
+
+    /// Takes away the bits `gone` of what is wanted of all hooks.
+    pub fn unwant(&mut self, memory: &GuestMemory, gone: u64) -> Result<()> {
+        for known in self.by_place.values_mut() {
+            if known.hook.want & gone != 0 {
+                known.hook.want &= !gone;
+                write_want(memory, known.at, known.hook.want)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Silences every hook. Records outlive the hooks: what is parked in a stub may come back to one.
+    pub fn silence_all(&mut self, memory: &GuestMemory) -> Result<()> {
+        self.unwant(memory, u64::MAX)
+    }
+
+    /// What the hook at `place` does for ourselves, whatever the user asks of it: bits of [`want::OWN`].
+    pub fn own_want(&self, place: u64) -> u64 {
+        let known = self.get(place).filter(|known| known.set);
+        known.map_or(0, |known| known.hook.want & want::OWN)
+    }
+
+    /// Addresses of the functions that are hooked for ourselves in this session: those with a bit of [`want::OWN`], and
+    /// those that lead to `routine`, which is the unwinder's.
+    pub fn own_functions(&self, routine: u64) -> HashSet<u64> {
+        self.set_ones()
+            .filter(|known| known.hook.routine == routine || known.hook.want & want::OWN != 0)
+            .filter_map(|known| Some(known.function.as_ref()?.address))
+            .collect()
+    }
+
+    /// IFUNCs that are hooked themselves, to see what they pick.
+    pub fn pickers(&self) -> impl Iterator<Item = &Function> {
+        self.set_ones()
+            .filter(|known| known.hook.want & want::PICKS != 0)
+            .filter_map(|known| known.function.as_ref())
+    }
+
+    /// `syscall` instructions with probes around them that tell something.
+    pub fn system_call_instructions(&self) -> usize {
+        let found = self
+            .set_ones()
+            .filter(|known| known.hook.instruction != 0 && known.hook.want != 0)
+            .map(|known| known.hook.instruction);
+        found.collect::<HashSet<u64>>().len()
+    }
+
+    /// Whether a hook around a system call has changed some of the `length` bytes from `at` on.
+    pub fn is_around_a_system_call(&self, at: u64, length: u64) -> bool {
+        self.set_ones()
+            .filter(|known| known.hook.instruction != 0)
+            .any(|known| {
+                let moved = u64::from(known.hook.moved).max(5);
+                known.hook.place < at + length && at < known.hook.place + moved
+            })
+    }
+
+    /// The functions whose calls are told now.
+    pub fn told(&self) -> impl Iterator<Item = &Function> {
+        let set = self.set_ones().filter(|known| known.hook.patched != 0);
+        set.flat_map(|known| self.numbers(known))
+            .filter_map(|number| self.functions.get(&(number as u32)))
+    }
+
+    /// The numbers by which the calls of a hooked function are told: several, where functions share their code.
+    fn numbers(&self, known: &Known) -> Vec<u64> {
+        if known.hook.names[1] == 0 {
+            return vec![known.hook.number];
+        }
+        let places = [known.hook.place, known.hook.place.wrapping_sub(LANDING)];
+        let numbers = self.identities.iter();
+        let here = numbers.filter(|((address, _), _)| places.contains(address));
+        here.map(|(_, number)| *number).collect()
+    }
+
+    /// The function with this number.
+    pub fn function(&self, number: u32) -> Option<&Function> {
+        self.functions.get(&number)
+    }
+
+    /// How many functions have had a number.
+    pub fn functions_so_far(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Notes the function that the calls with a number are of.
+    pub fn name(&mut self, number: u64, function: &Function) {
+        self.functions.insert(number as u32, function.clone());
+    }
+
+    /// The number of one of several functions that share their code.
+    pub fn number_of(&mut self, identity: u64, function: &Function) -> u64 {
+        let key = (function.address, identity);
+        let number = match self.identities.get(&key) {
+            Some(number) => *number,
+            None => self.new_number(),
+        };
+        self.identities.insert(key, number);
+        self.name(number, function);
+        number
+    }
+
+    /// Whether that function has a number.
+    pub fn has_number(&self, identity: u64, address: u64) -> bool {
+        self.identities.contains_key(&(address, identity))
+    }
+
+    /// Forgets the functions at an address that is not hooked after all; one of them, if there are any.
+    pub fn unname(&mut self, address: u64) -> Option<Function> {
+        let found = self.functions.values();
+        let found = found.into_iter().find(|known| known.address == address);
+        let found = found.cloned();
+        self.functions.retain(|_, known| known.address != address);
+        self.identities.retain(|(of, _), _| *of != address);
+        found
+    }
+}
+
+/// Sets [`Hook::want`] of the record at `at`.
+pub(crate) fn write_want(memory: &GuestMemory, at: u64, wanted: u64) -> Result<()> {
+    memory.write(at + offset_of!(Hook, want) as u64, &wanted.to_le_bytes())
+}
+
+/// The patches of a hook. The record may come from the process, so their number is not trusted.
+pub(crate) fn patches(hook: &Hook) -> &[Patched] {
+    &hook.patches[..(hook.patched as usize).min(hook.patches.len())]
+}
+
+/// Whether all patches of a hook are in the code, so that calls come to it. They are not, if its library was unloaded,
+/// and loaded again at the same address.
+pub(crate) fn stands_whole(memory: &GuestMemory, hook: &Hook) -> bool {
+    patches(hook).iter().all(|patch| is_in_code(memory, patch))
+}
+
+/// Whether any patch of a hook is in the code, so that something is to be put back. A command that was killed between
+/// two patches leaves one of them.
+pub(crate) fn is_left_in_code(memory: &GuestMemory, hook: &Hook) -> bool {
+    patches(hook).iter().any(|patch| is_in_code(memory, patch))
+}
+
+fn is_in_code(memory: &GuestMemory, patch: &Patched) -> bool {
+    bytes_at(memory, patch).is_some_and(|now| now[..] == patch.is[..now.len()])
+}
+
+/// The bytes that are where a patch is, or will be; `None` if they cannot be read.
+pub(crate) fn bytes_at(memory: &GuestMemory, patch: &Patched) -> Option<Vec<u8>> {
+    let mut now = vec![0; (patch.length as usize).min(patch.is.len())];
+    memory.read_bytes(patch.at, &mut now).ok()?;
+    Some(now)
+}

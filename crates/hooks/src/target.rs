@@ -1,0 +1,116 @@
+//! The process whose functions are hooked: who it is, its memory, the agent in it, its functions, and how it is
+//! stopped.
+
+use crate::standstill::Standstill;
+use crate::wanted::Timing;
+use inject::heartbeat;
+use inject::records::Record;
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
+use process::error::Result;
+use process::functions::Functions;
+use process::guest::Status;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::ControlPage;
+use wire::calls::Calls;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub status: Status,
+    pub memory: Arc<GuestMemory>,
+    /// Instructions in the process that remote calls use.
+    pub gadgets: Gadgets,
+    /// The agent in it.
+    pub resident: Resident,
+    pub functions: Functions,
+    /// The number that the gate has while hooks are to tell us something; never 0.
+    pub session: u32,
+    /// How its main thread is tied to us between two stops.
+    pub ties: Ties,
+    /// How often and how long it was stopped. A cell, because a stop changes nothing else here.
+    pub timing: Cell<Timing>,
+}
+
+impl Target {
+    /// Does `work` while all its threads stand still, with the main thread ready for remote calls. `work` is begun
+    /// again where a thread stood badly, so it must bear that.
+    pub fn stopped<T>(
+        &self,
+        work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let standstill = Standstill {
+            status: &self.status,
+            memory: &self.memory,
+            gadgets: self.gadgets,
+            ties: self.ties,
+        };
+        let mut timing = self.timing.get();
+        let done = standstill.run(&mut timing, work);
+        self.timing.set(timing);
+        done
+    }
+
+    /// The gate is the word that every hook reads first. Open, it has the number of our session; hooks tell nothing
+    /// while it has another, and a fork sets it to 0 in the child.
+    pub fn open_gate(&self) -> Result<()> {
+        self.set_on_control_page(offset_of!(ControlPage, calls), self.session)
+    }
+
+    /// After this no hook writes a record.
+    pub fn close_gate(&self) -> Result<()> {
+        self.set_on_control_page(offset_of!(ControlPage, calls), 0u32)
+    }
+
+    /// A 32-bit field of the control page.
+    pub fn control_page_u32(&self, offset: usize) -> Result<u32> {
+        self.resident.control_page_u32(&self.memory, offset)
+    }
+
+    /// Sets a field of the control page.
+    pub fn set_on_control_page<T: Record>(&self, offset: usize, value: T) -> Result<()> {
+        self.resident
+            .write_control_page(&self.memory, offset, value)
+    }
+
+    /// The address of a field of [`Calls`].
+    pub fn calls_field(&self, offset: usize) -> u64 {
+        self.resident.header.calls + offset as u64
+    }
+
+    /// Sets a 64-bit field of [`Calls`].
+    pub fn set_calls_field(&self, offset: usize, value: u64) -> Result<()> {
+        self.memory
+            .write(self.calls_field(offset), &value.to_le_bytes())
+    }
+
+    /// How long threads that have posted a notice wait for us from now on.
+    pub fn set_patience(&self, patience: Duration) -> Result<()> {
+        self.set_calls_field(offset_of!(Calls, patience), heartbeat::ticks(patience))
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// Whether the process still runs, and its id is not another's by now.
+    pub fn is_alive(&self) -> bool {
+        self.status.is_current()
+    }
+
+    /// Whether the memory that the agent was placed in is still there: an exec takes it away.
+    pub fn has_agent(&self) -> bool {
+        self.memory.word(self.resident.base).is_ok()
+    }
+
+    /// Where the agent is mapped.
+    pub fn agent(&self) -> Range<u64> {
+        self.resident.base..self.resident.base + self.resident.header.size
+    }
+}

@@ -1,0 +1,223 @@
+//! Decoded code of modules, kept while hooks are being planned: where functions begin, what jumps where, where padding
+//! is. A module is decoded once, however many of its functions are hooked.
+
+mod around;
+mod go;
+
+pub use around::Around;
+
+use crate::change::Change;
+use crate::table::{HookTable, patches};
+use crate::wanted::{Role, Wanted};
+use process::functions::{Functions, Place};
+use process::memory::GuestMemory;
+use process::symbols::Kind;
+use routine::frame::{COPIED, MOST_COPIED};
+use std::collections::HashMap;
+use std::ops::Range;
+use trampoline::probe::{self, ProbePlan, Spot};
+use trampoline::{Options, Pads, Refusal, Stack, Stacks, Targets, plan};
+use vm::Memory;
+use wire::calls::want;
+
+/// Code that is longer, in bytes, is not decoded. The largest libraries known have 200 MB.
+const MOST_CODE: u64 = 1 << 29;
+
+/// Bytes of stack arguments that are copied for a function that takes their address, as variadic ones do: 128 words.
+const UNBOUNDED: u32 = 1024;
+
+/// Decoded code; see the module's documentation.
+#[derive(Debug, Default)]
+pub struct Texts {
+    by_start: HashMap<u64, Text>,
+    /// Whether a module was compiled by Go, by the address where its code begins.
+    by_go: HashMap<u64, bool>,
+    /// Plans of probes around system calls, by the address of their patch.
+    around: HashMap<u64, ProbePlan>,
+}
+
+#[derive(Debug)]
+struct Text {
+    at: u64,
+    code: Vec<u8>,
+    /// The addresses at which functions begin, by symbols and picks of IFUNCs, sorted.
+    starts: Vec<u64>,
+    targets: Targets,
+    pads: Pads,
+    stacks: Stacks,
+}
+
+impl Texts {
+    /// Plans the hook of a function or probe; or says why there can be none.
+    pub fn plan(
+        &mut self,
+        functions: &Functions,
+        memory: &GuestMemory,
+        hooks: &HookTable,
+        wanted: &Wanted,
+    ) -> Result<Change, String> {
+        let function = &wanted.function;
+        if matches!(wanted.role, Role::Place { .. }) {
+            let planned = self.around.remove(&function.address);
+            return planned
+                .map(Change::Probe)
+                .ok_or_else(|| "its code changed while we looked at it".into());
+        }
+        let place = functions
+            .module_of(function.address)
+            .ok_or("the library it is in was unloaded")?;
+        let range = place
+            .module
+            .code()
+            .find(|range| range.contains(&function.address))
+            .ok_or("it does not lie in code")?;
+        // The unwinder's hook serves C, also in a program of Go that C is linked into.
+        if wanted.routine != crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
+            return Err(go::REFUSED.into());
+        }
+        let text = match self.by_start.entry(range.start) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(free) => {
+                free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
+            }
+        };
+        if wanted.probe.is_some() {
+            return text.probe(function.address, wanted.want & want::BACK != 0);
+        }
+        let next = text
+            .starts
+            .partition_point(|start| *start <= function.address);
+        let end = text.at + text.code.len() as u64;
+        let end = text.starts.get(next).copied().unwrap_or(end);
+        let code = &text.code[(function.address - text.at) as usize..(end - text.at) as usize];
+        let own = match function.size {
+            0 => code.len() as u64,
+            size => size.min(code.len() as u64),
+        };
+        let range = function.address..function.address + own;
+        // A VM calls it by a convention of its own, which says what is on the stack.
+        let found = if wanted.want & want::SCRIPTED != 0 {
+            Stack::Reads(0)
+        } else {
+            text.stacks.of(&text.code, text.at, range, &text.starts)
+        };
+        let copied = match found {
+            Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
+            Stack::Unproven => COPIED,
+            Stack::All => UNBOUNDED,
+            // What is known by its name is hooked in another way.
+            Stack::OwnReturn
+                if wanted.routine == super::CALL_THROUGH
+                    && !crate::policy::gets_no_frame(function) =>
+            {
+                return Err(Refusal::ReturnAddress.to_string());
+            }
+            Stack::OwnReturn => UNBOUNDED,
+        };
+        plan(
+            &trampoline::Function {
+                entry: function.address,
+                code,
+                size: function.size as usize,
+            },
+            &text.targets,
+            &mut text.pads,
+            Options::default(),
+        )
+        .map(|plan| Change::Entry(plan, copied))
+        .map_err(|refusal| refusal.to_string())
+    }
+}
+
+impl Texts {
+    fn is_go(&mut self, place: &Place, memory: &GuestMemory, start: u64) -> bool {
+        let known = self.by_go.entry(start);
+        *known.or_insert_with(|| go::is_go(place, memory))
+    }
+}
+
+impl Text {
+    /// Plans a probe at `site`: a nop, or any instruction if `any`. Instructions are decoded from the nearest known
+    /// beginning of a function on.
+    fn probe(&mut self, site: u64, any: bool) -> Result<Change, String> {
+        let next = self.starts.partition_point(|start| *start <= site);
+        let before = next.checked_sub(1).and_then(|at| self.starts.get(at));
+        let entry = *before.ok_or("no function is known before it")?;
+        let end = self.at + self.code.len() as u64;
+        let end = self.starts.get(next).copied().unwrap_or(end);
+        let function = trampoline::Function {
+            entry,
+            code: &self.code[(entry - self.at) as usize..(end - self.at) as usize],
+            size: 0,
+        };
+        let spot = if any { Spot::From } else { Spot::Nop };
+        let (targets, pads) = (&self.targets, &mut self.pads);
+        probe::plan(&function, site, spot, targets, pads, Options::default())
+            .map(Change::Probe)
+            .map_err(|refusal| refusal.to_string())
+    }
+
+    fn read(
+        place: &Place,
+        memory: &GuestMemory,
+        hooks: &HookTable,
+        picks: impl Iterator<Item = u64>,
+        Range { start, end }: Range<u64>,
+    ) -> Result<Self, String> {
+        if end - start > MOST_CODE {
+            return Err("its module is too large".into());
+        }
+        let mut code = vec![0; (end - start) as usize];
+        memory
+            .read_bytes(start, &mut code)
+            .map_err(|error| error.to_string())?;
+        // Functions are decoded as they were without hooks, for their first instructions may be the targets of others.
+        // Jumps of ours in padding are left, so that this padding is not used twice.
+        for known in hooks.set_ones() {
+            let Some(entry) = patches(&known.hook).last() else {
+                continue;
+            };
+            let length = entry.length as usize;
+            if (start..end).contains(&entry.at)
+                && let Some(there) = code.get_mut((entry.at - start) as usize..)
+                && let Some(there) = there.get_mut(..length)
+                && *there == entry.is[..length.min(entry.is.len())]
+            {
+                there.copy_from_slice(&entry.was[..length]);
+            }
+        }
+        let known: Vec<(u64, u64)> = place
+            .symbols
+            .every()
+            .filter(|named| matches!(named.symbol.kind, Kind::Function | Kind::Indirect))
+            .map(|named| (named.symbol.address, named.symbol.size))
+            .filter(|(address, _)| (start..end).contains(address))
+            .collect();
+        let mut starts: Vec<u64> = known.iter().map(|(address, _)| *address).collect();
+        starts.extend(picks.filter(|at| (start..end).contains(at)));
+        starts.sort_unstable();
+        starts.dedup();
+        let ends: Vec<u64> = known
+            .iter()
+            .filter(|(_, size)| *size != 0)
+            .map(|(address, size)| address + size)
+            .collect();
+        let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
+        // Unwinding rules tell of functions without a symbol.
+        let mut begins = place.module.functions(memory);
+        begins.retain(|at| (start..end).contains(at));
+        begins.extend(&starts);
+        begins.sort_unstable();
+        begins.dedup();
+        let targets = Targets::of(&code, start, &begins, Some(&read));
+        let pads = Pads::of(&code, start, &ends, &targets);
+        Ok(Text {
+            at: start,
+            code,
+            starts,
+            targets,
+            pads,
+            stacks: Stacks::default(),
+        })
+    }
+}

@@ -1,0 +1,296 @@
+//! Finds the `syscall` instructions of modules and plans the probes around each.
+
+use super::{Text, Texts, go};
+use crate::table::{HookTable, Known, patches};
+use memchr::memmem;
+use process::functions::{Functions, Place};
+use process::gadgets;
+use process::memory::GuestMemory;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::Arc;
+use trampoline::probe::{self, ProbePlan, Spot};
+use trampoline::system_call::{self, Site, Unfit};
+use trampoline::{Function, Options};
+use vm::Memory;
+use wire::calls::want;
+
+const SYSCALL: &[u8] = &[0x0f, 0x05];
+
+/// A `syscall` instruction with the probes around it.
+pub struct Around {
+    /// The instruction, and what is known of the number that it is made with.
+    pub site: Site,
+    /// Its place as the user is told: `function+0x1f`, or the offset in the module.
+    pub name: String,
+    /// The name of its module.
+    pub module: Arc<str>,
+    /// The address of the patch of each probe, with a bit of [`want`]; or why there can be none.
+    pub plans: Result<Vec<(u64, u64)>, String>,
+}
+
+/// The bytes that hooks of functions have changed, sorted: begin, end, the hook.
+type Changed<'h> = Vec<(u64, u64, &'h Known)>;
+
+impl Texts {
+    /// The instructions for which `wanted` says yes in modules for which `new` does, each with its probes. The plans
+    /// are kept here until [`Texts::plan`] is asked for them.
+    pub fn system_calls(
+        &mut self,
+        functions: &Functions,
+        new: impl Fn(&Place) -> bool,
+        wanted: impl Fn(&Site) -> bool,
+        memory: &GuestMemory,
+        hooks: &HookTable,
+    ) -> Vec<Around> {
+        let of_functions = hooks.set_ones().filter(|known| known.hook.instruction == 0);
+        let mut changed: Changed = of_functions
+            .flat_map(|known| {
+                let moved = u64::from(known.hook.moved);
+                patches(&known.hook).iter().map(move |patch| {
+                    let own = if patch.at == known.hook.place {
+                        moved
+                    } else {
+                        0
+                    };
+                    (patch.at, patch.at + patch.length.max(own), known)
+                })
+            })
+            .collect();
+        changed.sort_unstable_by_key(|(from, ..)| *from);
+        let mut found = Vec::new();
+        for place in functions.modules().iter().filter(|place| new(place)) {
+            for range in place.module.code() {
+                let code = (&**place, range);
+                found.extend(self.of_code(code, &wanted, functions, memory, hooks, &changed));
+            }
+        }
+        found
+    }
+
+    fn of_code(
+        &mut self,
+        (place, range): (&Place, Range<u64>),
+        wanted: &impl Fn(&Site) -> bool,
+        functions: &Functions,
+        memory: &GuestMemory,
+        hooks: &HookTable,
+        changed: &Changed,
+    ) -> Vec<Around> {
+        // Most modules have none, and are not decoded.
+        let mut code = vec![0; (range.end - range.start) as usize];
+        if memory.read_bytes(range.start, &mut code).is_err()
+            || memmem::find(&code, SYSCALL).is_none()
+        {
+            return Vec::new();
+        }
+        drop(code);
+        let text = match self.by_start.entry(range.start) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let read = Text::read(place, memory, hooks, functions.picks(), range.clone());
+                match read {
+                    Ok(text) => free.insert(text),
+                    Err(_) => return Vec::new(),
+                }
+            }
+        };
+        let mut found: Vec<Around> = Vec::new();
+        let candidates: Vec<u64> = memmem::find_iter(&text.code, SYSCALL)
+            .map(|offset| range.start + offset as u64)
+            .collect();
+        let is_go = go::is_go(place, memory);
+        let mut done = range.start;
+        // The end of the bytes that the probes of the instruction before take.
+        let mut taken = range.start;
+        for candidate in candidates {
+            // In `__restore_rt`, the return from signal handlers, unwinding rules begin a byte before the code (glibc),
+            // so it cannot be decoded from there. It is left alone.
+            if candidate < done || text.is_signal_return(candidate) {
+                continue;
+            }
+            let Some(function) = text.function_around(place, memory, candidate) else {
+                continue;
+            };
+            done = function.end.max(candidate + 1);
+            let sites = system_call::sites(text.slice(&function), function.start);
+            let sites = sites.into_iter().flat_map(|site| match site.refused {
+                Some(Unfit::Cancelled) => text.callers(&function, site),
+                _ => vec![site],
+            });
+            for mut site in sites.collect::<Vec<_>>() {
+                if text.is_jumped_into(site.set_at, site.at) {
+                    (site.number, site.ends) = (None, false);
+                }
+                if !wanted(&site) {
+                    continue;
+                }
+                let function = if site.called {
+                    text.function_around(place, memory, site.at)
+                } else {
+                    Some(function.clone())
+                };
+                let Some(function) = function else {
+                    continue;
+                };
+                // Calls of a function that makes one system call do not come by rising address.
+                let mut own = site.at;
+                let taken = if site.called { &mut own } else { &mut taken };
+                let plans = if is_go {
+                    Err("Go's stacks have no room for it".into())
+                } else {
+                    text.around(&function, site, changed, taken, memory)
+                };
+                let plans = plans.map(|plans| {
+                    let plans = plans.into_iter();
+                    let places = plans.map(|(want, plan)| {
+                        let at = plan.patch_at;
+                        self.around.insert(at, plan);
+                        (want, at)
+                    });
+                    places.collect()
+                });
+                let (at, name) = (site.at, place.symbols.name_at(site.at));
+                found.push(Around {
+                    site,
+                    name: match name {
+                        Some((name, offset)) => format!("{name}+{offset:#x}"),
+                        None => format!("{:#x}", at.wrapping_sub(place.module.bias)),
+                    },
+                    module: place.name.clone(),
+                    plans,
+                });
+            }
+        }
+        found
+    }
+}
+
+impl Text {
+    /// Whether a jump leads between the instruction that sets the number and the system call, which then may have
+    /// another number.
+    fn is_jumped_into(&self, set_at: u64, at: u64) -> bool {
+        !self.targets.within(set_at + 1..at + 1).is_empty()
+    }
+
+    fn is_signal_return(&self, candidate: u64) -> bool {
+        let end = (candidate - self.at) as usize + SYSCALL.len();
+        self.code[..end].ends_with(gadgets::RESTORE_RT)
+    }
+
+    fn slice(&self, range: &Range<u64>) -> &[u8] {
+        &self.code[(range.start - self.at) as usize..(range.end - self.at) as usize]
+    }
+
+    /// The range of the function that holds an address: by its unwinding rules, or else from one known beginning of a
+    /// function to the next.
+    fn function_around(
+        &self,
+        place: &Place,
+        memory: &GuestMemory,
+        address: u64,
+    ) -> Option<Range<u64>> {
+        let end = self.at + self.code.len() as u64;
+        let next = self.starts.partition_point(|start| *start <= address);
+        let start = next.checked_sub(1).map(|at| self.starts[at]);
+        let known = place.module.function_at(address, memory);
+        match known.filter(|range| range.start >= self.at && range.end <= end) {
+            // One entry of the rules may be for several functions.
+            Some(range) => Some(start.map_or(range.start, |at| at.max(range.start))..range.end),
+            None => Some(start?..self.starts.get(next).copied().unwrap_or(end)),
+        }
+    }
+
+    /// The calls of a function that makes one system call and must not be changed itself; the instruction, if there are
+    /// none.
+    fn callers(&self, function: &Range<u64>, site: Site) -> Vec<Site> {
+        const CALL: u64 = 5;
+        let branches = self.targets.within(function.start..function.start + 1);
+        let calls = branches.iter().filter(|branch| branch.call);
+        let found: Vec<Site> = calls
+            .map(|call| Site {
+                at: call.source,
+                next: call.source + CALL,
+                called: true,
+                refused: None,
+                ..site
+            })
+            .collect();
+        if found.is_empty() { vec![site] } else { found }
+    }
+
+    /// Plans the probes around a system call, each with a bit of [`want`]. `taken` is the end of the bytes that may not
+    /// be changed, and is moved on.
+    fn around(
+        &mut self,
+        function: &Range<u64>,
+        site: Site,
+        changed: &Changed,
+        taken: &mut u64,
+        memory: &GuestMemory,
+    ) -> Result<Vec<(u64, ProbePlan)>, String> {
+        if let Some(unfit) = site.refused {
+            return Err(unfit.to_string());
+        }
+        if self.targets.is_blind(function.clone()) {
+            return Err("its function jumps to where is not known".into());
+        }
+        let (from, to) = (
+            (function.start - self.at) as usize,
+            // Padding after the function may be decoded too.
+            ((function.end - self.at) as usize + 16).min(self.code.len()),
+        );
+        let code = Function {
+            entry: function.start,
+            code: &self.code[from..to],
+            size: (function.end - function.start) as usize,
+        };
+        let mut plan = |at, spot| {
+            let options = Options::default();
+            probe::plan(&code, at, spot, &self.targets, &mut self.pads, options)
+                .map_err(|refusal| refusal.to_string())
+        };
+        let overlaps = |from: u64, to: u64| {
+            changed
+                .iter()
+                .find(|(start, end, _)| *start < to && from < *end)
+        };
+        const CROWDED: &str = "another hook stands in its way";
+        let mut before = plan(site.at, Spot::Before);
+        if let Some((_, end, known)) = overlaps(site.at - 1, site.next) {
+            // A hook has moved what precedes the instruction into its stub: the jump at the end of the stub is
+            // replaced.
+            let stub = (*end == site.at).then(|| probe_at_end_of_stub(known, site.at, memory));
+            before = stub.flatten().ok_or_else(|| CROWDED.into());
+        } else if let Ok(plan) = &before
+            && overlaps(plan.patch_at, site.at).is_some()
+        {
+            before = Err(CROWDED.into());
+        }
+        let before = before?;
+        let in_code = function.contains(&before.patch_at);
+        if !site.called && in_code && before.patch_at < *taken {
+            return Err(CROWDED.into());
+        }
+        let mut plans = vec![(want::SYSTEM_CALL, before)];
+        *taken = site.next;
+        if !site.ends {
+            let behind = plan(site.next, Spot::From)?;
+            let end = behind.patch_at + behind.stolen.max(5) as u64;
+            if overlaps(behind.patch_at, end).is_some() {
+                return Err(CROWDED.into());
+            }
+            *taken = end;
+            plans.push((want::SYSTEM_RETURN, behind));
+        }
+        Ok(plans)
+    }
+}
+
+/// The probe at the jump at the end of a hook's stub, which leads back to `site`.
+fn probe_at_end_of_stub(known: &Known, site: u64, memory: &GuestMemory) -> Option<ProbePlan> {
+    // The moved instructions of a stub take fewer bytes.
+    let mut stub = [0; 64];
+    memory.read(known.hook.original, &mut stub).ok()?;
+    ProbePlan::on_way_back(&stub, known.hook.original, site)
+}

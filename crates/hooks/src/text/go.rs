@@ -1,0 +1,49 @@
+//! Whether a module was compiled by Go, whose code is never hooked.
+//!
+//! Go's runtime walks over the stacks of its threads whenever it likes: to collect garbage, to move a stack that has become too small, to
+//! preempt a goroutine by a signal (`runtime/traceback.go`, `runtime/preempt.go`, Go 1.14 and later). It knows every return address
+//! and every instruction by its own tables (`.gopclntab`), and ends the program where it meets one that is not there: "fatal error:
+//! unknown pc". A call-through hook leaves such a return address. A hook without a frame has stubs, in which a signal may
+//! find a thread too; and `morestack`, which a function's first instructions call, notes where they stand. Go's arguments are not
+//! in the ABI's registers either, and its stacks have room for its own frames only. So there is no hook that is proven harmless.
+//!
+//! A library that Go has made for C (`-buildmode=c-shared`) has the same runtime, and is told in the same way.
+
+use process::functions::Place;
+use process::memory::GuestMemory;
+use vm::Memory;
+
+/// Why.
+pub const REFUSED: &str = "it is compiled by Go, whose runtime ends the program when it meets a return address or an instruction \
+                           that it does not know";
+
+/// What the linker of Go always writes (`cmd/link/internal/ld/data.go`), also where symbols are stripped.
+const SECTIONS: [&str; 4] = [
+    ".go.buildinfo",
+    ".gopclntab",
+    ".data.rel.ro.gopclntab",
+    ".note.go.buildid",
+];
+
+/// The first bytes of `.go.buildinfo` (`debug/buildinfo`): aligned to 16, near the beginning of a segment that can be written.
+const MAGIC: &[u8; 14] = b"\xff Go buildinf:";
+/// How far it is looked for where a file has no sections any more.
+const SEARCHED: u64 = 1 << 20;
+
+/// Whether a module was compiled by Go.
+pub fn is_go(place: &Place, memory: &GuestMemory) -> bool {
+    if SECTIONS.iter().any(|name| place.symbols.has_section(name)) {
+        return true;
+    }
+    let symbol = |name| place.symbols.every().any(|named| named.name == name);
+    if place.symbols.has_section(".shstrtab") {
+        return symbol("runtime.buildVersion");
+    }
+    place.module.mappings.iter().any(|part| {
+        let end = part.end.min(part.start + SEARCHED);
+        let mut bytes = [0; MAGIC.len()];
+        (part.start..end.saturating_sub(MAGIC.len() as u64))
+            .step_by(16)
+            .any(|at| memory.read(at, &mut bytes).is_ok() && bytes == *MAGIC)
+    })
+}

@@ -1,0 +1,115 @@
+//! Moving the threads of a stopped process out of bytes that are about to change.
+
+use inject::remote_call::RemoteThread;
+use nix::errno::Errno;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use process::ptrace::{self, Registers};
+
+/// How many bytes above a stack pointer are searched for a saved instruction pointer.
+const DEPTH: usize = 64 * 1024;
+
+/// Bytes that are about to be replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed<'a> {
+    /// The address of the first.
+    pub at: u64,
+    /// Their number.
+    pub length: u64,
+    /// The address of each instruction among them, and its address in the stub.
+    pub moves: &'a [(u64, u64)],
+}
+
+/// Moves threads whose instruction pointer is within `changes` to the same instruction in the stub. Gives the index of
+/// a change that cannot be made now, because a thread will return into it from a signal handler, or stands where no
+/// instruction begins; then no thread has been moved.
+///
+/// A thread at the first byte of a change need not move: it will run the jump. `changes` are by rising address.
+pub fn move_out(
+    remote: &mut RemoteThread,
+    tids: &[i32],
+    memory: &GuestMemory,
+    changes: &[Changed],
+) -> Result<Option<usize>> {
+    let inside = |pc: u64| {
+        let next = changes.partition_point(|change| change.at <= pc);
+        let index = next.checked_sub(1)?;
+        (pc > changes[index].at && pc < changes[index].at + changes[index].length).then_some(index)
+    };
+    let mut moves = Vec::new();
+    for tid in tids {
+        let registers = own_registers(remote, *tid)?;
+        if let Some(index) = inside(registers.rip) {
+            let known = changes[index].moves.iter();
+            match known.into_iter().find(|(from, _)| *from == registers.rip) {
+                Some((_, to)) => moves.push((*tid, *to)),
+                None => return Ok(Some(index)),
+            }
+        }
+        if let Some(index) = returns_into(memory, registers.rsp, inside) {
+            return Ok(Some(index));
+        }
+    }
+    for (tid, to) in moves {
+        go_on_at(remote, tid, to)?;
+    }
+    Ok(None)
+}
+
+/// Moves threads that stand at one of `jumps` (address, target) to its target. These are jumps in the padding between
+/// functions, which are about to be taken out; the padding that was there before is no code.
+pub fn take_jumps(remote: &mut RemoteThread, tids: &[i32], jumps: &[(u64, u64)]) -> Result<()> {
+    for tid in tids {
+        let at = own_registers(remote, *tid)?.rip;
+        if let Some((_, to)) = jumps.iter().find(|(jump, _)| *jump == at) {
+            go_on_at(remote, *tid, *to)?;
+        }
+    }
+    Ok(())
+}
+
+/// The registers with which a thread will go on. Those of the thread that makes remote calls are saved elsewhere
+/// while it works for us.
+fn own_registers(remote: &RemoteThread, tid: i32) -> Result<Registers> {
+    if tid == remote.pid() {
+        Ok(*remote.registers())
+    } else {
+        ptrace::registers(tid).map_err(|errno| explain(remote, errno))
+    }
+}
+
+/// Sets the instruction pointer with which a thread will go on.
+fn go_on_at(remote: &mut RemoteThread, tid: i32, pc: u64) -> Result<()> {
+    let mut registers = own_registers(remote, tid)?;
+    registers.rip = pc;
+    if tid == remote.pid() {
+        remote.go_on_at(pc)
+    } else {
+        ptrace::set_registers(tid, &registers).map_err(|errno| explain(remote, errno))
+    }
+}
+
+fn explain(remote: &RemoteThread, errno: Errno) -> Error {
+    ptrace::explain(remote.pid(), "moving a thread out of the way", errno)
+}
+
+/// The change that a word on the stack points into: an instruction pointer that the kernel saved there for a signal
+/// handler. A word that is left over from an earlier frame cannot be told from it; then the hook is tried again later.
+fn returns_into(
+    memory: &GuestMemory,
+    stack: u64,
+    inside: impl Fn(u64) -> Option<usize>,
+) -> Option<usize> {
+    let mut bytes = vec![0; DEPTH];
+    let mut length = DEPTH;
+    // The mapping of the stack may end before.
+    while memory.read_bytes(stack, &mut bytes[..length]).is_err() {
+        length /= 2;
+        if length < 8 {
+            return None;
+        }
+    }
+    bytes[..length]
+        .chunks_exact(8)
+        .find_map(|word| inside(u64::from_le_bytes(word.try_into().ok()?)))
+}

@@ -1,0 +1,151 @@
+//! What the user of this crate asks for ([`Options`], [`Wanted`]) and gets back ([`Refused`], [`Timing`]).
+
+use process::functions::Function;
+use routine::frame::Guard;
+use std::time::Duration;
+#[cfg(doc)]
+use wire::calls::Hook;
+use wire::calls::SYSTEM_CALLS;
+
+/// How a process is traced.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of each thread's ring; a power of two. 0 = no call is told: the guest gets no memory for rings.
+    pub ring_size: u64,
+    /// How long a hook waits for room in its ring before it drops the record and counts it as lost.
+    pub most_wait: Duration,
+    /// The number of 64-bit words that a record has for copies of what arguments point to.
+    pub room: u64,
+    /// Tests of script lines: words for `capture::condition::line_bits`.
+    pub line_tests: Vec<u64>,
+    /// Which script frame's line is recorded: a [`wire::calls::line_policy`].
+    pub line_policy: u64,
+    /// Children of the process are traced too.
+    pub follow: bool,
+}
+
+/// The least time that a process at its end waits until its rings were read, and a child until it was adopted.
+pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
+/// They wait for so many times [`Options::most_wait`], if that is longer.
+const PATIENCE: u32 = 20;
+
+impl Options {
+    /// How long a call waits for room in its ring, and how long a process waits at its end.
+    pub(crate) fn waits(&self) -> [Duration; 2] {
+        let longer = self.most_wait.saturating_mul(PATIENCE);
+        [self.most_wait, longer.max(LEAST_PATIENCE)]
+    }
+}
+
+/// A function that is to be hooked.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The function.
+    pub function: Function,
+    /// What the agent is to do at its calls: bits of [`wire::calls::want`].
+    pub want: u64,
+    /// The size in bytes of the stack arguments that its prototype has; `None` = not known.
+    pub stack: Option<u32>,
+    /// Code whose calls are recorded, in the layout of [`Hook::callers`]; empty = all code.
+    pub callers: Vec<u64>,
+    /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
+    pub copy: [Vec<u64>; 2],
+    /// It is a probe within a function, not a function: the address of the counter of its users (USDT semaphore), or 0
+    /// if it has none. `copy` then is a program and the [operands](wire::calls::operand) of its arguments.
+    pub probe: Option<u64>,
+    /// Conditions of crate `capture` that the call and its return must meet to be recorded; empty = none.
+    pub asks: [Vec<u64>; 2],
+    /// A test of one argument, made by the routine before the agent is entered.
+    pub guard: Option<Guard>,
+    /// Calls that took fewer cycles of the time-stamp counter are not recorded; only with
+    /// [`want::HELD`](wire::calls::want::HELD).
+    pub least_ticks: u64,
+    /// Which of the agent's routines its stub jumps to: [`CALL_THROUGH`] or [`PROBE`].
+    pub routine: usize,
+    /// Functions of the script's language that share this code, each with the identity that tells it from the others
+    /// ([`wire::calls::Name`]); calls of functions that are not listed are not recorded. Empty = the code is of one
+    /// function.
+    pub names: Vec<(u64, Function)>,
+    /// What kind of place is hooked.
+    pub role: Role,
+    /// Its entry is told and its return is not, and it gets no frame of ours whatever its name is: for a function that
+    /// returns only when the program ends.
+    pub entry_only: bool,
+}
+
+impl Wanted {
+    /// A function that is hooked for ourselves: `want` are bits of [`wire::calls::want::OWN`].
+    pub(crate) fn own(function: Function, want: u64) -> Self {
+        Wanted {
+            want,
+            ..Wanted::of(function)
+        }
+    }
+
+    /// A function of which nothing is wanted yet.
+    pub fn of(function: Function) -> Self {
+        Wanted {
+            function,
+            want: 0,
+            stack: Some(0),
+            callers: Vec::new(),
+            copy: [Vec::new(), Vec::new()],
+            probe: None,
+            asks: [Vec::new(), Vec::new()],
+            guard: None,
+            least_ticks: 0,
+            routine: CALL_THROUGH,
+            names: Vec::new(),
+            role: Role::Function,
+            entry_only: false,
+        }
+    }
+}
+
+/// [`Wanted::routine`] of a function that is called through: the routine calls the original and sees its return.
+pub const CALL_THROUGH: usize = 0;
+/// [`Wanted::routine`] of a probe.
+pub const PROBE: usize = 1;
+/// [`Wanted::routine`] of `_Unwind_Find_FDE`, the unwinder's search for the rules of an address.
+pub(crate) const FIND_FDE: usize = 2;
+
+/// A function that is not hooked, and why.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The function.
+    pub function: Function,
+    /// Why, as the user is told.
+    pub reason: String,
+}
+
+/// How often and how long a process stood still for us.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timing {
+    /// The longest stop.
+    pub longest_stop: Duration,
+    /// The sum of all stops.
+    pub stopped: Duration,
+    /// The number of stops.
+    pub stops: u32,
+}
+
+/// What kind of place is hooked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// A function, or a probe.
+    #[default]
+    Function,
+    /// A system call. Its number stands in the place of the function's address; [`OTHERS`] = all that are not asked for
+    /// by number.
+    SystemCall,
+    /// The place before or after a `syscall` instruction.
+    Place {
+        /// The address of the instruction.
+        instruction: u64,
+        /// The number that is always made there, or how it comes ([`wire::calls::Hook::fixed`]).
+        fixed: u64,
+    },
+}
+
+/// In the place of a number in [`Role::SystemCall`]: all system calls that are not asked for by number.
+pub const OTHERS: u64 = SYSTEM_CALLS;

@@ -1,0 +1,22 @@
+//! Where a guest's own code has the few instructions that remote calls need.
+
+use crate::remote_call::Gadgets;
+use process::error::{Error, Result};
+use process::gadgets;
+use process::maps::Maps;
+use process::memory::GuestMemory;
+
+impl Gadgets {
+    /// Finds them in a process; an error if its C library has none.
+    pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
+        let find = |bytes| gadgets::find(memory, maps, bytes).next();
+        match (find(gadgets::SYSCALL_RETURN), find(gadgets::RESTORE_RT)) {
+            (Some(syscall), Some(restore)) => Ok(Gadgets { syscall, restore }),
+            _ => Err(Error::NothingToBorrow {
+                pid,
+                reason: "no libc of it holds `syscall; ret` and the return from a signal handler"
+                    .into(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The agent's program file as memory: our own loader for the one kind of file it has to load.
+//!
+//! The file is a static position-independent program (ELF gABI chapter 5; x86-64 psABI §4.4) whose only
+//! relocations are `R_X86_64_RELATIVE`. It is laid out here, in our own memory, and lands in the guest
+//! as finished bytes.
+
+use object::elf;
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela};
+use object::{Endianness, Object, ObjectSymbol};
+use process::error::{Error, Result};
+use std::ops::Range;
+
+/// Offset of the image in the agent's mapping: after the header page.
+pub const OFFSET: u64 = wire::PAGE as u64;
+
+/// A part of the image with its own protection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Offsets from the mapping's start, whole pages.
+    pub range: Range<u64>,
+    /// `PROT_*`.
+    pub protection: i32,
+}
+
+/// The agent, ready to be placed at any address.
+#[derive(Debug)]
+pub struct Image {
+    bytes: Vec<u8>,
+    relative: Vec<(u64, u64)>,
+    parts: Vec<Part>,
+    /// Offset of the symbols from the mapping's start.
+    control_page: u64,
+    config: u64,
+    ledger: u64,
+    enter: u64,
+    calls: u64,
+    open_calls: u64,
+    routines: [u64; 3],
+    build: u64,
+}
+
+impl Image {
+    /// Reads the agent's file.
+    pub fn parse(file: &[u8]) -> Result<Self> {
+        let damaged = |_| Error::Image("not an ELF file");
+        let parsed: ElfFile64 = ElfFile64::parse(file).map_err(damaged)?;
+        let endian = Endianness::Little;
+        let headers = parsed
+            .elf_header()
+            .program_headers(endian, file)
+            .map_err(damaged)?;
+        let loads = || headers.iter().filter(|h| h.p_type(endian) == elf::PT_LOAD);
+        let end = loads()
+            .map(|header| header.p_vaddr(endian) + header.p_memsz(endian))
+            .max()
+            .ok_or(Error::Image("it has nothing to load"))?;
+        let mut bytes = vec![0; page_up(end) as usize];
+        let mut parts = Vec::new();
+        for header in loads() {
+            let start = header.p_vaddr(endian);
+            let content = header
+                .data(endian, file)
+                .map_err(|()| Error::Image("a segment is cut off"))?;
+            bytes[start as usize..start as usize + content.len()].copy_from_slice(content);
+            let flags = header.p_flags(endian);
+            let bit = |flag: elf::ProgramFlags, protection| {
+                if flags.0 & flag.0 != 0 { protection } else { 0 }
+            };
+            parts.push(Part {
+                range: OFFSET + page_down(start)..OFFSET + page_up(start + header.p_memsz(endian)),
+                protection: bit(elf::PF_R, libc::PROT_READ)
+                    | bit(elf::PF_W, libc::PROT_WRITE)
+                    | bit(elf::PF_X, libc::PROT_EXEC),
+            });
+        }
+        let symbol = |name: &'static str| {
+            parsed
+                .symbols()
+                .find(|symbol| symbol.name() == Ok(name))
+                .map(|symbol| OFFSET + symbol.address())
+                .ok_or(Error::Image("a symbol is missing"))
+        };
+        Ok(Image {
+            relative: relocations(&parsed, file)?,
+            bytes,
+            parts,
+            control_page: symbol("CONTROL_PAGE")?,
+            config: symbol("CONFIG")?,
+            ledger: symbol("LEDGER")?,
+            enter: symbol("enter")?,
+            calls: symbol("CALLS")?,
+            open_calls: symbol("open_calls")?,
+            routines: [
+                symbol("trampoline_call_through")?,
+                symbol("trampoline_probe")?,
+                symbol("trampoline_find_fde")?,
+            ],
+            build: wire::calls::fingerprint(file),
+        })
+    }
+
+    /// Bytes of the whole mapping, header page included.
+    pub fn size(&self) -> u64 {
+        OFFSET + self.bytes.len() as u64
+    }
+
+    /// What is mapped how.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Offset of the control page's page in the mapping.
+    pub fn control_page(&self) -> u64 {
+        self.control_page
+    }
+
+    /// The image for a mapping that starts at `base`.
+    pub fn relocated(&self, base: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        for (at, addend) in &self.relative {
+            let value = base + OFFSET + addend;
+            bytes[*at as usize..*at as usize + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The header for it.
+    pub fn header(&self, base: u64, whole: bool) -> wire::Header {
+        wire::Header {
+            magic: wire::MAGIC,
+            version: wire::VERSION,
+            whole: u32::from(whole),
+            build: self.build,
+            size: self.size(),
+            control_page: base + self.control_page,
+            config: base + self.config,
+            ledger: base + self.ledger,
+            enter: base + self.enter,
+            calls: base + self.calls,
+            open_calls: base + self.open_calls,
+            routines: self.routines.map(|routine| base + routine),
+        }
+    }
+
+    /// Whether a header is of this very agent.
+    pub fn is_mine(&self, header: &wire::Header) -> bool {
+        header.magic == wire::MAGIC
+            && header.version == wire::VERSION
+            && header.build == self.build
+            && header.size == self.size()
+    }
+}
+
+fn relocations(parsed: &ElfFile64, file: &[u8]) -> Result<Vec<(u64, u64)>> {
+    let endian = Endianness::Little;
+    let sections = parsed.elf_section_table();
+    let mut found = Vec::new();
+    for section in sections.iter() {
+        use object::read::elf::SectionHeader;
+        let Ok(Some((relas, _))) = section.rela(endian, file) else {
+            continue;
+        };
+        for rela in relas {
+            if rela.r_type(endian, false) != elf::R_X86_64_RELATIVE {
+                return Err(Error::Image("it has a relocation that names a symbol"));
+            }
+            found.push((rela.r_offset(endian), rela.r_addend(endian) as u64));
+        }
+    }
+    Ok(found)
+}
+
+fn page_down(address: u64) -> u64 {
+    address & !(wire::PAGE as u64 - 1)
+}
+
+fn page_up(address: u64) -> u64 {
+    address.next_multiple_of(wire::PAGE as u64)
+}

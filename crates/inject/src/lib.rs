@@ -1,0 +1,14 @@
+//! Bringing the agent into a guest, and keeping it there: remote calls on one of its threads, the agent's image, and
+//! the life of the processes that a command watches.
+
+mod gadgets;
+pub mod heartbeat;
+pub mod image;
+pub mod lifecycle;
+pub mod records;
+pub mod remote_call;
+pub mod resident;
+pub mod seccomp;
+pub mod tracee;
+
+pub use image::Image;

@@ -1,0 +1,106 @@
+//! The threads that are about to run another program, of all processes that a command watches.
+//!
+//! A thread that calls `execve` posts a notice and waits until we have seized it; if the call fails it posts another
+//! and does not wait. `execvp` tries each directory of `PATH`, so "failed" and "about to run another program" of one
+//! thread often come in one look. Both must therefore be done here at once and in the order in which they were
+//! posted: if letting go were put off, the thread would still be seized when it is to be seized again, which the
+//! kernel refuses with EPERM, and would then be let go although it runs another program next.
+
+use super::seized::{Became, Seized};
+use crate::tracee::Tracee;
+use process::error::Result;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Execs(Vec<Seized>);
+
+impl Execs {
+    /// Seizes thread `tid` of process `pid`, which waits for us before its `execve`. A thread that is seized already
+    /// stays so.
+    ///
+    /// # Errors
+    /// Those of seizing: somebody else traces it, or it is gone.
+    pub fn follow(
+        &mut self,
+        tid: i32,
+        seize: impl FnOnce() -> Result<Option<Seized>>,
+    ) -> Result<bool> {
+        if self.0.iter().all(|seized| seized.tid() != tid) {
+            let Some(seized) = seize()? else {
+                return Ok(false);
+            };
+            self.0.push(seized);
+        }
+        Ok(true)
+    }
+
+    /// The `execve` of thread `tid` has failed: lets it go.
+    pub fn failed(&mut self, tid: i32) {
+        if let Some(at) = self.0.iter().position(|seized| seized.tid() == tid) {
+            self.0.remove(at).let_go();
+        }
+    }
+
+    /// Whether no thread is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Looks after all of them, without waiting: whether something has happened to any, and the processes that stand at
+    /// the first instruction of another program.
+    pub fn poll(&mut self) -> (bool, Vec<Tracee>) {
+        let before = self.0.len();
+        let mut there = Vec::new();
+        self.0.retain(|seized| match seized.poll() {
+            Became::Going => true,
+            Became::Gone => false,
+            Became::There(tracee) => {
+                there.push(tracee);
+                false
+            }
+        });
+        (self.0.len() != before, there)
+    }
+
+    /// Forgets the threads of a process that runs another program: the kernel has ended all but one.
+    pub fn forget(&mut self, pid: i32) {
+        self.0.retain(|seized| seized.pid() != pid);
+    }
+
+    /// Lets all go, because the command leaves.
+    pub fn let_go(&mut self) {
+        for seized in self.0.drain(..) {
+            seized.let_go();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use process::guest::Status;
+    use std::process::Command;
+
+    #[test]
+    fn a_thread_that_tries_one_path_after_another_is_seized_once() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = child.id() as i32;
+        let mut execs = Execs::default();
+        execs
+            .follow(pid, || Seized::seize(pid, pid).map(Some))
+            .expect("seized");
+        execs
+            .follow(pid, || Seized::seize(pid, pid).map(Some))
+            .expect("it is ours already");
+        execs.failed(pid);
+        assert!(execs.is_empty());
+        execs
+            .follow(pid, || Seized::seize(pid, pid).map(Some))
+            .expect("seized again");
+        execs.let_go();
+        let status = Status::read(pid).expect("alive");
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert_ne!(status.state, 't', "nobody traces it");
+    }
+}

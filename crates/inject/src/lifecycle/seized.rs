@@ -1,0 +1,102 @@
+//! A thread on its way to another program: seized before its exec, so that it stands still at the first instruction
+//! of what it runs next.
+//!
+//! Nobody else of its process is traced. In a process with several threads the kernel ends the others and gives the
+//! thread the process's own id (`de_thread` in `fs/exec.c`), so the exec is told under that.
+
+use crate::tracee::Tracee;
+use process::error::Result;
+use process::ptrace::{self, Event};
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Seized {
+    pid: i32,
+    tid: i32,
+}
+
+/// What has become of it.
+#[derive(Debug)]
+pub enum Became {
+    /// It is on its way.
+    Going,
+    /// It stands at its exec.
+    There(Tracee),
+    /// It has ended.
+    Gone,
+}
+
+impl Seized {
+    /// Seizes thread `tid` of process `pid`, which waits for us.
+    pub fn seize(pid: i32, tid: i32) -> Result<Self> {
+        ptrace::seize(tid, libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC)
+            .map_err(|errno| ptrace::explain(pid, "following an exec", errno))?;
+        Ok(Seized { pid, tid })
+    }
+
+    /// Which process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Which thread, before its exec.
+    pub fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Looks after it, without waiting.
+    pub fn poll(&self) -> Became {
+        let mut ours = false;
+        for id in [self.tid, self.pid] {
+            loop {
+                match ptrace::poll(id) {
+                    // Not a thread of ours: not yet, or no more.
+                    Err(_) => break,
+                    Ok((_, Event::Nothing)) => {
+                        ours = true;
+                        break;
+                    }
+                    Ok((_, Event::Special(libc::PTRACE_EVENT_EXEC))) => {
+                        return Became::There(Tracee::at_exec(self.pid));
+                    }
+                    Ok((_, Event::Exited(_) | Event::Killed(_))) => return Became::Gone,
+                    Ok((_, event)) => go_on(id, event),
+                }
+            }
+        }
+        match ours {
+            true => Became::Going,
+            false => Became::Gone,
+        }
+    }
+
+    /// Lets it go: its exec has failed.
+    pub fn let_go(self) {
+        if ptrace::interrupt(self.tid).is_err() {
+            return;
+        }
+        loop {
+            match ptrace::poll(self.tid) {
+                Err(_) | Ok((_, Event::Exited(_) | Event::Killed(_))) => return,
+                Ok((_, Event::Nothing)) => std::thread::yield_now(),
+                Ok((_, Event::Signal(signal))) => {
+                    let _ = ptrace::detach(self.tid, signal);
+                    return;
+                }
+                Ok(_) => {
+                    let _ = ptrace::detach(self.tid, 0);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn go_on(id: i32, event: Event) {
+    // An error means that it is gone.
+    let _ = match event {
+        Event::Signal(signal) => ptrace::resume(id, signal),
+        Event::Interrupted(signal) if signal != libc::SIGTRAP => ptrace::listen(id),
+        _ => ptrace::resume(id, 0),
+    };
+}

@@ -1,0 +1,445 @@
+//! Remote calls: system calls and functions that a stopped guest thread runs for us. The signal frame by which it goes
+//! on as before is on its stack before the first of them.
+//!
+//! ```text
+//!   high addresses   the thread's own frames
+//!   rsp ───────────► ───────────────────────
+//!                    red zone, 128 bytes        its leaf function may use it (SysV ABI §3.2.2)
+//!                    XSAVE area, 64-aligned     x87, SSE, AVX … as they are now
+//!         U ───────► struct ucontext            registers and signal mask as they are now
+//!         U - 8 ───► address of __restore_rt    what the called code returns to
+//!   low addresses    the called code's frames
+//! ```
+//!
+//! `__restore_rt` is libc's `mov $15,%eax; syscall`: `rt_sigreturn` takes the record at the stack
+//! pointer and becomes what it says. So the thread is at every instant either where it was or on its
+//! way back, and the kernel alone can finish the journey: when we are killed, it does.
+//!
+//! While we live we put the registers back ourselves, because that keeps what `rt_sigreturn` would
+//! lose: the restart of an interrupted system call. If we die, such a call restarts or reports EINTR
+//! as after a signal handler.
+//!
+//! The record itself is made in `home`.
+
+mod return_frame;
+
+use nix::errno::Errno;
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use process::ptrace::{self, Event, Registers};
+use process::stop::{self, thread_state};
+use return_frame::{UCONTEXT_SIZE, signal_xsave, ucontext};
+use std::time::{Duration, Instant};
+
+/// Byte sequences in the guest's own executable mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gadgets {
+    /// `syscall; ret`.
+    pub syscall: u64,
+    /// `mov $15,%rax; syscall`, libc's `__restore_rt`.
+    pub restore: u64,
+}
+
+const RED_ZONE: u64 = 128;
+/// Stack the called code may use: the agent's and the VM's signal-safe functions need well under this.
+const CALL_ROOM: u64 = 8 * 1024;
+/// A call that has not come back by then, and waits for something, never will.
+const CALL_PATIENCE: Duration = Duration::from_secs(2);
+/// The same for one that waits for the VM's lock and may collect garbage.
+const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
+/// From the end of its work to its way home.
+const HOMECOMING: Duration = Duration::from_secs(5);
+/// Between two looks at a thread that is away for long.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// `orig_rax` of a thread that is in no system call: the kernel must not restart one.
+const NO_SYSCALL: u64 = u64::MAX;
+/// `munmap` of nothing at an address that is no page's: refused with EINVAL before anything is done.
+const HARMLESS_UNMAP: (u64, u64) = (1, 0);
+const TRAP_FLAG: u64 = 0x100;
+const DIRECTION_FLAG: u64 = 0x400;
+
+/// Faults of our own making must reach us, so their signals are never blocked.
+const SYNCHRONOUS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+];
+
+/// A thread of a stopped guest that works for us until it is given back.
+#[derive(Debug)]
+pub struct RemoteThread<'a> {
+    pid: i32,
+    tid: i32,
+    memory: &'a GuestMemory,
+    gadgets: Gadgets,
+    saved: Registers,
+    saved_state: Vec<u8>,
+    saved_mask: u64,
+    /// `U` in the picture.
+    frame: u64,
+    /// Signals to send again.
+    held: Vec<i32>,
+    /// It has been sent away and must be put back.
+    away: bool,
+}
+
+impl<'a> RemoteThread<'a> {
+    /// Borrows thread `tid`, which stands in an interrupt stop of ours. `low` gives the lowest
+    /// address of the mapping that a stack pointer lies in.
+    pub fn new(
+        tid: i32,
+        memory: &'a GuestMemory,
+        gadgets: Gadgets,
+        low: impl Fn(u64) -> Option<u64>,
+    ) -> Result<Self> {
+        let pid = memory.pid();
+        let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
+        let saved = ptrace::registers(tid).map_err(explain)?;
+        if in_restartable_sequence(tid, memory, saved.rip) {
+            return Err(Error::NothingToBorrow {
+                pid,
+                reason: format!("thread {tid} is inside a restartable sequence"),
+            });
+        }
+        let saved_state = ptrace::extended_state(tid).map_err(explain)?;
+        let saved_mask = ptrace::signal_mask(tid).map_err(explain)?;
+
+        let area = (saved.rsp - RED_ZONE - (saved_state.len() as u64 + 4)) & !63;
+        let frame = (area - UCONTEXT_SIZE as u64) & !15;
+        let lowest = frame.saturating_sub(8 + CALL_ROOM);
+        if low(saved.rsp).is_none_or(|low| lowest < low) {
+            return Err(Error::NothingToBorrow {
+                pid,
+                reason: format!("thread {tid} has no room left on its stack"),
+            });
+        }
+        memory.write(
+            area,
+            &signal_xsave(&saved_state).ok_or_else(|| Error::NothingToBorrow {
+                pid,
+                reason: "this processor's register layout is not known".into(),
+            })?,
+        )?;
+        memory.write(frame, &ucontext(&saved, saved_mask, area))?;
+        Ok(RemoteThread {
+            pid,
+            tid,
+            memory,
+            gadgets,
+            saved,
+            saved_state,
+            saved_mask,
+            frame,
+            held: Vec::new(),
+            away: false,
+        })
+    }
+
+    /// Makes a system call in the guest.
+    pub fn syscall(&mut self, name: &'static str, number: i64, arguments: [u64; 6]) -> Result<u64> {
+        let value = self.run(self.gadgets.syscall, number as u64, arguments)? as i64;
+        if (-4095..0).contains(&value) {
+            return Err(Error::Remote {
+                pid: self.pid,
+                call: name,
+                errno: Errno::from_raw(-value as i32),
+            });
+        }
+        Ok(value as u64)
+    }
+
+    /// Calls the function at `address` in the guest. What it returns is lost on its way home: it
+    /// answers in memory.
+    pub fn call(&mut self, address: u64, argument: u64) -> Result<()> {
+        self.run(address, 0, [argument, 0, 0, 0, 0, 0]).map(drop)
+    }
+
+    /// The same for a function that may take long and needs the guest's other threads to run: signals
+    /// are delivered meanwhile. When `done` says that its work is done, it is soon home; if not, an
+    /// exception has taken the thread elsewhere, and where it is now is where it belongs.
+    pub fn call_freely(
+        &mut self,
+        address: u64,
+        argument: u64,
+        done: impl Fn() -> bool,
+    ) -> Result<()> {
+        self.depart(address, 0, [argument, 0, 0, 0, 0, 0])?;
+        let mut signal = 0;
+        let mut give_up = Instant::now() + LONG_CALL_PATIENCE;
+        let mut noticed = false;
+        loop {
+            ptrace::resume_to_syscall(self.tid, signal).map_err(|errno| self.explain(errno))?;
+            signal = 0;
+            let event = loop {
+                match ptrace::poll(self.tid)
+                    .map_err(|errno| self.explain(errno))?
+                    .1
+                {
+                    Event::Nothing if Instant::now() > give_up => return self.abandon(done()),
+                    Event::Nothing => {
+                        // One of them may hold the lock that this thread is waiting for.
+                        stop::poll_stragglers();
+                        if !noticed && done() {
+                            noticed = true;
+                            give_up = Instant::now() + HOMECOMING;
+                        }
+                        std::thread::sleep(LOOK);
+                    }
+                    event => break event,
+                }
+            };
+            match event {
+                Event::Syscall => {
+                    let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
+                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.frame {
+                        return self.park(now, Instant::now() + CALL_PATIENCE);
+                    }
+                }
+                Event::Signal(caught) => signal = caught,
+                event => self.unexpected(event)?,
+            }
+        }
+    }
+
+    /// Stops a thread that has not come home and forgets about it: its frame brings it home, or it has
+    /// left it behind.
+    fn abandon(&mut self, done: bool) -> Result<()> {
+        self.away = false;
+        self.catch()?;
+        match done {
+            true => Ok(()),
+            false => Err(self.timeout()),
+        }
+    }
+
+    /// Has a running thread stand in an interrupt stop.
+    fn catch(&mut self) -> Result<()> {
+        ptrace::interrupt(self.tid).map_err(|errno| self.explain(errno))?;
+        let deadline = Instant::now() + CALL_PATIENCE;
+        loop {
+            match self.wait(deadline)? {
+                Event::Interrupted(_) => return Ok(()),
+                Event::Signal(signal) => {
+                    ptrace::resume(self.tid, signal).map_err(|errno| self.explain(errno))?;
+                }
+                Event::Exited(_) | Event::Killed(_) => return Err(Error::Gone(self.pid)),
+                _ => ptrace::resume(self.tid, 0).map_err(|errno| self.explain(errno))?,
+            }
+        }
+    }
+
+    /// The guest it belongs to.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Its registers as they were, and as it will have them again.
+    pub fn registers(&self) -> &Registers {
+        &self.saved
+    }
+
+    /// Lets it go on at another place than it stood, by our hand or by its frame.
+    pub fn go_on_at(&mut self, pc: u64) -> Result<()> {
+        self.saved.rip = pc;
+        let area = (self.saved.rsp - RED_ZONE - (self.saved_state.len() as u64 + 4)) & !63;
+        self.memory
+            .write(self.frame, &ucontext(&self.saved, self.saved_mask, area))?;
+        if !self.away {
+            ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the thread back where it was.
+    pub fn give_back(mut self) -> Result<()> {
+        self.restore()
+    }
+
+    fn explain(&self, errno: Errno) -> Error {
+        ptrace::explain(self.pid, "using a remote thread", errno)
+    }
+
+    /// Sends the thread to `address`, lets it run until it would enter `rt_sigreturn` and parks it
+    /// there; the result of the first system call it made.
+    fn run(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<u64> {
+        self.depart(address, rax, arguments)?;
+        // After the registers: if we die in between, the frame has the mask; the other way round the
+        // thread would keep ours.
+        ptrace::set_signal_mask(self.tid, !synchronous_mask() | self.saved_mask)
+            .map_err(|errno| self.explain(errno))?;
+        let mut result = 0;
+        let mut syscalls = 0;
+        let deadline = Instant::now() + CALL_PATIENCE;
+        loop {
+            ptrace::resume_to_syscall(self.tid, 0).map_err(|errno| self.explain(errno))?;
+            match self.wait(deadline)? {
+                Event::Syscall => {
+                    let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
+                    // Only the way home starts a system call with this stack pointer.
+                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.frame {
+                        self.park(now, deadline)?;
+                        return Ok(result);
+                    }
+                    // The second stop is the end of the first call.
+                    syscalls += 1;
+                    if syscalls == 2 {
+                        result = now.rax;
+                    }
+                }
+                event => self.unexpected(event)?,
+            }
+        }
+    }
+
+    /// Sets the thread's registers for a call; from here on the frame on its stack is what brings it
+    /// home should we die.
+    fn depart(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<()> {
+        self.memory
+            .write(self.frame - 8, &self.gadgets.restore.to_le_bytes())?;
+        let mut registers = self.saved;
+        registers.rip = address;
+        registers.rsp = self.frame - 8;
+        registers.rax = rax;
+        registers.orig_rax = NO_SYSCALL;
+        // The ABI wants the direction flag clear at a function's entry; and no single stepping.
+        registers.eflags &= !(DIRECTION_FLAG | TRAP_FLAG);
+        let [a, b, c, d, e, f] = arguments;
+        (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
+        (registers.r10, registers.r8, registers.r9) = (d, e, f);
+        self.away = true;
+        ptrace::set_registers(self.tid, &registers).map_err(|errno| self.explain(errno))
+    }
+
+    /// The thread stands at the entry of `rt_sigreturn`: skip that call, have the thread stand in an
+    /// interrupt stop instead, where a restored system call is restarted by the kernel. One store of
+    /// registers keeps it on its way home: skipped or not, it runs `rt_sigreturn` next if we die.
+    fn park(&mut self, mut now: Registers, deadline: Instant) -> Result<()> {
+        // Not "no call": a seccomp filter would be asked about that one, and may kill for it.
+        now.orig_rax = libc::SYS_munmap as u64;
+        (now.rdi, now.rsi) = HARMLESS_UNMAP;
+        now.rip = self.gadgets.restore;
+        ptrace::set_registers(self.tid, &now).map_err(|errno| self.explain(errno))?;
+        ptrace::interrupt(self.tid).map_err(|errno| self.explain(errno))?;
+        loop {
+            ptrace::resume(self.tid, 0).map_err(|errno| self.explain(errno))?;
+            match self.wait(deadline)? {
+                Event::Interrupted(_) => return Ok(()),
+                event => self.unexpected(event)?,
+            }
+        }
+    }
+
+    /// What may happen to a thread that works for us.
+    fn unexpected(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Signal(signal) if SYNCHRONOUS.contains(&signal) => {
+                let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
+                Err(Error::RemoteFault {
+                    pid: self.pid,
+                    signal,
+                    address: now.rip,
+                })
+            }
+            // SIGSTOP cannot be blocked; it is sent again when the thread is back.
+            Event::Signal(signal) => {
+                self.held.push(signal);
+                Ok(())
+            }
+            Event::Exited(_) | Event::Killed(_) => {
+                self.away = false;
+                Err(Error::Gone(self.pid))
+            }
+            Event::Interrupted(_) | Event::Special(_) | Event::Syscall | Event::Nothing => Ok(()),
+        }
+    }
+
+    fn wait(&self, deadline: Instant) -> Result<Event> {
+        loop {
+            match ptrace::poll(self.tid)
+                .map_err(|errno| self.explain(errno))?
+                .1
+            {
+                Event::Nothing if Instant::now() > deadline && !self.comes_on(deadline) => {
+                    return Err(self.timeout());
+                }
+                Event::Nothing => {
+                    stop::poll_stragglers();
+                    std::thread::yield_now();
+                }
+                event => return Ok(event),
+            }
+        }
+    }
+
+    fn timeout(&self) -> Error {
+        Error::RemoteTimeout {
+            pid: self.pid,
+            place: stop::place(self.pid, self.tid),
+        }
+    }
+
+    /// Whether a thread that is late waits for a processor only, or for the kernel: on a machine that is
+    /// busy enough any call takes seconds. One that sleeps waits for somebody.
+    fn comes_on(&self, deadline: Instant) -> bool {
+        std::thread::sleep(LOOK);
+        Instant::now() < deadline + LONG_CALL_PATIENCE
+            && thread_state(self.pid, self.tid).is_some_and(|state| state != 'S')
+    }
+
+    /// Registers last: until then the thread's next instruction leads home by itself.
+    fn restore(&mut self) -> Result<()> {
+        if !self.away {
+            return Ok(());
+        }
+        if ptrace::registers(self.tid).is_err() {
+            // It runs: a call that has not come back, and must not be torn out of the middle of what it
+            // does. Its frame brings it home.
+            self.away = false;
+            return self.catch();
+        }
+        ptrace::set_extended_state(self.tid, &self.saved_state)
+            .map_err(|errno| self.explain(errno))?;
+        ptrace::set_signal_mask(self.tid, self.saved_mask).map_err(|errno| self.explain(errno))?;
+        ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
+        self.away = false;
+        for signal in self.held.drain(..) {
+            // SAFETY: numbers only.
+            unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.tid, signal) };
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RemoteThread<'_> {
+    fn drop(&mut self) {
+        // A failure means that the thread is gone; if it is not, the frame brings it home.
+        let _ = self.restore();
+    }
+}
+
+fn synchronous_mask() -> u64 {
+    SYNCHRONOUS
+        .iter()
+        .fold(0, |mask, signal| mask | 1u64 << (signal - 1))
+}
+
+/// Whether the thread is inside a restartable sequence. Sent elsewhere from there it could not be
+/// restarted, so it is not borrowed now.
+fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
+    // `struct rseq` (include/uapi/linux/rseq.h): rseq_cs at 8; `struct rseq_cs`: start_ip at 8,
+    // post_commit_offset at 16.
+    let Some(rseq) = ptrace::restartable_sequences(tid) else {
+        return false;
+    };
+    let section = memory.word(rseq + 8).unwrap_or(0);
+    if section == 0 {
+        return false;
+    }
+    match (memory.word(section + 8), memory.word(section + 16)) {
+        (Ok(start), Ok(length)) => pc.wrapping_sub(start) < length,
+        _ => false,
+    }
+}

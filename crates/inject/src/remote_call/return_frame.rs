@@ -1,0 +1,108 @@
+//! The signal frame that makes a thread go on as before after a remote call, even if we are gone.
+//!
+//! Layouts: `struct ucontext` and `struct sigcontext_64` (Linux `include/uapi/asm-generic/ucontext.h`,
+//! `arch/x86/include/uapi/asm/sigcontext.h`), `struct _fpx_sw_bytes` in the latter; the XSAVE area in
+//! Intel's manual, volume 1, §13.4.
+
+use process::ptrace::Registers;
+
+/// Components 17 and 18 of the XSAVE area, the tiles of AMX.
+const AMX: u64 = 3 << 17;
+/// Which components are in use: first word of the XSAVE header.
+const XSTATE_BV: usize = 512;
+/// Bytes of the record.
+pub(super) const UCONTEXT_SIZE: usize = 304;
+const MAGIC1: u32 = 0x4650_5853;
+const MAGIC2: u32 = 0x4650_5845;
+/// `struct fxregs_state`'s software bytes; ptrace puts XCR0 there, a signal frame `_fpx_sw_bytes`.
+const SOFTWARE_BYTES: usize = 464;
+/// FXSAVE area and XSAVE header: a shorter area has no extended state.
+const LEAST_XSAVE: usize = 576;
+/// UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS.
+const UC_FLAGS: u64 = 7;
+/// No valid `ss_flags`: the kernel then leaves the alternate signal stack as it is.
+const KEEP_ALTERNATE_STACK: u32 = 0x10;
+
+/// An XSAVE area as a signal frame holds it, from one as ptrace gives it.
+pub(super) fn signal_xsave(state: &[u8]) -> Option<Vec<u8>> {
+    if state.len() < LEAST_XSAVE {
+        return None;
+    }
+    let word = |at: usize| u64::from_le_bytes(state[at..at + 8].try_into().expect("eight bytes"));
+    let enabled = word(SOFTWARE_BYTES);
+    let in_use = word(XSTATE_BV);
+    // The kernel refuses a frame larger than the thread may have, and a thread that never asked for
+    // AMX has no room for its tiles although ptrace shows them.
+    let features = if in_use & AMX == 0 {
+        enabled & !AMX
+    } else {
+        enabled
+    };
+    let size = (2..63)
+        .filter(|bit| features & (1u64 << bit) != 0)
+        .map(|bit| {
+            let leaf = std::arch::x86_64::__cpuid_count(0xd, bit);
+            (leaf.eax + leaf.ebx) as usize
+        })
+        .fold(LEAST_XSAVE, usize::max);
+    let mut area = state.get(..size)?.to_vec();
+    area[SOFTWARE_BYTES..512].fill(0);
+    area[SOFTWARE_BYTES..SOFTWARE_BYTES + 4].copy_from_slice(&MAGIC1.to_le_bytes());
+    area[SOFTWARE_BYTES + 4..SOFTWARE_BYTES + 8].copy_from_slice(&(size as u32 + 4).to_le_bytes());
+    area[SOFTWARE_BYTES + 8..SOFTWARE_BYTES + 16].copy_from_slice(&features.to_le_bytes());
+    area[SOFTWARE_BYTES + 16..SOFTWARE_BYTES + 20].copy_from_slice(&(size as u32).to_le_bytes());
+    area.extend_from_slice(&MAGIC2.to_le_bytes());
+    Some(area)
+}
+
+/// The record `rt_sigreturn` reads.
+pub(super) fn ucontext(saved: &Registers, mask: u64, xsave: u64) -> [u8; UCONTEXT_SIZE] {
+    let (rip, rax) = home_of(saved);
+    let segments = (saved.cs & 0xffff) | (saved.ss & 0xffff) << 48;
+    let mut bytes = [0; UCONTEXT_SIZE];
+    let mut put = |at: usize, word: u64| bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    put(0, UC_FLAGS);
+    put(24, u64::from(KEEP_ALTERNATE_STACK));
+    let general = [
+        saved.r8,
+        saved.r9,
+        saved.r10,
+        saved.r11,
+        saved.r12,
+        saved.r13,
+        saved.r14,
+        saved.r15,
+        saved.rdi,
+        saved.rsi,
+        saved.rbp,
+        saved.rbx,
+        saved.rdx,
+        rax,
+        saved.rcx,
+        saved.rsp,
+        rip,
+        saved.eflags,
+        segments,
+    ];
+    for (index, word) in general.into_iter().enumerate() {
+        put(40 + 8 * index, word);
+    }
+    put(224, xsave);
+    put(296, mask);
+    bytes
+}
+
+/// Where the thread continues, with which rax, when the kernel takes it home. A thread that was
+/// taken out of a blocking system call holds one of the kernel's restart codes (include/linux/errno.h).
+fn home_of(saved: &Registers) -> (u64, u64) {
+    if saved.orig_rax as i64 >= 0 {
+        match saved.rax as i64 {
+            // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND: again, from the two-byte instruction.
+            -514..=-512 => return (saved.rip - 2, saved.orig_rax),
+            // ERESTART_RESTARTBLOCK: `rt_sigreturn` forgets the block, so as after a handler: EINTR.
+            -516 => return (saved.rip, -libc::EINTR as u64),
+            _ => {}
+        }
+    }
+    (saved.rip, saved.rax)
+}

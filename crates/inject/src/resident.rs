@@ -1,0 +1,227 @@
+//! The agent in a guest: put there once, found again at every later attach.
+//!
+//! The mapping is anonymous and private, so that it has no name anybody could unlink and no descriptor
+//! the guest could run out of. It is never unmapped: a guest thread may still have a frame in it hours
+//! after we left.
+
+use crate::image::Image;
+use crate::records::{ReadRecords, Record};
+use crate::remote_call::RemoteThread;
+use process::error::{Error, Result};
+use process::guest::{Status, pid_namespace};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use wire::{Config, ControlPage, Header, State};
+
+/// A command that still lives changes its heartbeat in this time.
+const BEAT_CHECK: Duration = Duration::from_millis(1200);
+
+/// Where the agent is in one guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    /// First address of its mapping.
+    pub base: u64,
+    /// What stands there.
+    pub header: Header,
+}
+
+impl Resident {
+    /// Before there is one.
+    pub fn nowhere() -> Self {
+        Resident {
+            base: 0,
+            header: Header {
+                magic: [0; 8],
+                version: 0,
+                whole: 0,
+                build: 0,
+                size: 0,
+                control_page: 0,
+                config: 0,
+                ledger: 0,
+                enter: 0,
+                calls: 0,
+                open_calls: 0,
+                routines: [0; 3],
+            },
+        }
+    }
+
+    /// Looks for an agent of this build.
+    pub fn find(memory: &GuestMemory, maps: &Maps, image: &Image) -> Option<Self> {
+        maps.iter()
+            .filter(|mapping| {
+                let p = mapping.permissions;
+                p.read && !p.write && !p.execute && !mapping.is_file()
+            })
+            // The kernel may have joined it to a read-only neighbour below.
+            .flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE))
+            .take(MOST_PAGES)
+            .find_map(|base| {
+                let header: Header = memory.record(base).ok()?;
+                image.is_mine(&header).then_some(Resident { base, header })
+            })
+    }
+
+    /// Maps the agent, or writes again one whose writer died.
+    pub fn place(
+        found: Option<Self>,
+        remote: &mut RemoteThread,
+        memory: &GuestMemory,
+        image: &Image,
+    ) -> Result<Self> {
+        let base = match found {
+            Some(resident) if resident.header.whole != 0 => return Ok(resident),
+            Some(unfinished) => unfinished.base,
+            None => remote.map(0, image.size(), libc::PROT_READ, 0)?,
+        };
+        let placed = Self::fill(base, remote, memory, image);
+        if placed.is_err() && found.is_none() {
+            // Whoever comes after us would not find it.
+            let _ = remote.unmap(base, image.size());
+        }
+        placed
+    }
+
+    fn fill(
+        base: u64,
+        remote: &mut RemoteThread,
+        memory: &GuestMemory,
+        image: &Image,
+    ) -> Result<Self> {
+        // In this order: from the first write on, whoever comes after us finds the place.
+        memory.write(base, &image.header(base, false).to_bytes())?;
+        for part in image.parts() {
+            remote.map(
+                base + part.range.start,
+                part.range.end - part.range.start,
+                part.protection,
+                libc::MAP_FIXED,
+            )?;
+        }
+        memory.write(base + crate::image::OFFSET, &image.relocated(base))?;
+        remote.syscall(
+            "madvise(MADV_WIPEONFORK)",
+            libc::SYS_madvise,
+            [
+                base + image.control_page(),
+                wire::PAGE as u64,
+                libc::MADV_WIPEONFORK as u64,
+                0,
+                0,
+                0,
+            ],
+        )?;
+        let header = image.header(base, true);
+        memory.write(base, &header.to_bytes())?;
+        Ok(Resident { base, header })
+    }
+
+    /// Refuses if a living command owns the agent.
+    pub fn check_free(&self, memory: &GuestMemory) -> Result<()> {
+        if self.header.whole == 0 || self.state(memory)? == State::Quiet {
+            return Ok(());
+        }
+        let pid = memory.pid();
+        let word = |offset| self.control_page_u64(memory, offset);
+        let (owner, start) = (
+            word(offset_of!(ControlPage, owner_pid))? as i32,
+            word(offset_of!(ControlPage, owner_start))?,
+        );
+        let occupied = |owner| Err(Error::Occupied { pid, owner });
+        if word(offset_of!(ControlPage, owner_namespace))?
+            == pid_namespace(std::process::id() as i32)
+        {
+            return match Status::read(owner) {
+                Ok(status) if status.start == start && status.state != 'Z' => {
+                    occupied(format!(" (process {owner})"))
+                }
+                _ => Ok(()),
+            };
+        }
+        // Its id means nothing to us, so we listen for its heartbeat.
+        let beat = word(offset_of!(ControlPage, heartbeat))?;
+        let deadline = Instant::now() + BEAT_CHECK;
+        while Instant::now() < deadline {
+            if word(offset_of!(ControlPage, heartbeat))? != beat {
+                return occupied(" in another PID namespace".into());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Whether somebody owns it.
+    pub fn state(&self, memory: &GuestMemory) -> Result<State> {
+        let state =
+            memory.half(self.header.control_page + offset_of!(ControlPage, state) as u64)?;
+        Ok(if state == State::Open as u32 {
+            State::Open
+        } else {
+            State::Quiet
+        })
+    }
+
+    /// A word of the control page.
+    pub fn control_page_u64(&self, memory: &GuestMemory, offset: usize) -> Result<u64> {
+        memory.word(self.header.control_page + offset as u64)
+    }
+
+    /// Half a word of the control page.
+    pub fn control_page_u32(&self, memory: &GuestMemory, offset: usize) -> Result<u32> {
+        memory.half(self.header.control_page + offset as u64)
+    }
+
+    /// Sets a field of the control page.
+    pub fn write_control_page<T: Record>(
+        &self,
+        memory: &GuestMemory,
+        offset: usize,
+        value: T,
+    ) -> Result<()> {
+        memory.write(self.header.control_page + offset as u64, &value.to_bytes())
+    }
+
+    /// Takes the agent for us, with what it is to know.
+    pub fn claim(&self, memory: &GuestMemory, config: &Config) -> Result<()> {
+        let us = Status::read(std::process::id() as i32)?;
+        memory.write(self.header.config, &config.to_bytes())?;
+        self.write_control_page(memory, offset_of!(ControlPage, owner_pid), us.pid as u64)?;
+        self.write_control_page(memory, offset_of!(ControlPage, owner_start), us.start)?;
+        self.write_control_page(
+            memory,
+            offset_of!(ControlPage, owner_namespace),
+            pid_namespace(us.pid),
+        )?;
+        self.write_control_page(memory, offset_of!(ControlPage, deserted), 0u32)?;
+        self.write_control_page(memory, offset_of!(ControlPage, ended), 0u32)?;
+        self.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
+        self.write_control_page(memory, offset_of!(ControlPage, state), State::Open as u32)
+    }
+}
+
+/// Pages looked at for a header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
+/// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed
+/// session hooked through it would stay for good.
+const MOST_PAGES: usize = 1 << 17;
+
+impl RemoteThread<'_> {
+    /// `munmap`.
+    pub fn unmap(&mut self, at: u64, size: u64) -> Result<()> {
+        self.syscall("munmap", libc::SYS_munmap, [at, size, 0, 0, 0, 0])
+            .map(drop)
+    }
+
+    /// `mmap` of private anonymous memory.
+    pub fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {
+        let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        self.syscall(
+            "mmap",
+            libc::SYS_mmap,
+            [at, size, protection as u64, flags as u64, u64::MAX, 0],
+        )
+    }
+}

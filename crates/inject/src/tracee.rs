@@ -1,0 +1,408 @@
+//! A process of ours that stays traced: a program we started, and its children if they are followed.
+//!
+//! Staying its tracer is what lets us see the program's exec and its end, memory still whole, whatever
+//! ends it. The price is that each signal for its main thread stops there first; it is handed on at
+//! once. Other threads are not traced. If we die, the kernel lets it go on.
+
+use process::error::{Error, Result};
+use process::ptrace::{self, Event};
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+/// What a traced process stands at, until [`Tracee::go_on`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A new program has been loaded; none of it has run.
+    Exec,
+    /// It made this child, with memory of its own.
+    Fork(i32),
+    /// It made this child, which uses its memory until its own exec.
+    Vfork(i32),
+    /// At the start or the end of a system call.
+    Syscall,
+    /// This signal is about to be delivered to it; told only if that was asked for.
+    Signal(i32),
+    /// It is about to end; its memory is still there.
+    Ending,
+    /// It has ended: exit code, or 128 + signal as shells say it.
+    Ended(i32),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Tracee {
+    pid: i32,
+    at: Option<Happening>,
+    to_syscalls: bool,
+    tells_signals: bool,
+}
+
+/// A user that a program runs as.
+#[derive(Clone, Debug)]
+pub struct User(nix::unistd::User);
+
+impl User {
+    /// By name; `None` = there is no such user.
+    pub fn named(name: &str) -> Option<Self> {
+        nix::unistd::User::from_name(name).ok().flatten().map(User)
+    }
+}
+
+/// What we want to be told of.
+const OPTIONS: i32 =
+    libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT;
+const FOLLOW: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+
+impl Tracee {
+    /// Starts a program, traced from before its exec. It stands at [`Happening::Exec`] soon.
+    pub fn launch(command: &[OsString], follow: bool, user: Option<&User>) -> Result<Self> {
+        let program = command.first().map(OsString::as_os_str).unwrap_or_default();
+        let failed = |error: io::Error| Error::Start {
+            program: program.to_string_lossy().into_owned(),
+            error,
+        };
+        let words = command
+            .iter()
+            .map(|word| CString::new(word.as_bytes()))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
+        let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        let who = match user {
+            None => None,
+            Some(user) => Some(Who::of(user).map_err(|errno| failed(errno.into()))?),
+        };
+        let ours = hold_child_signal();
+        let (wait, go) = pipe()?;
+        let (failure, fail) = pipe()?;
+        // SAFETY: between fork and exec the child makes only async-signal-safe calls.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => return Err(Error::system("fork", io::Error::last_os_error())),
+            // SAFETY: this is the child.
+            0 => unsafe { child(&pointers, who.as_ref(), &ours, &[&wait, &go, &fail]) },
+            _ => {}
+        }
+        let options = OPTIONS | if follow { FOLLOW } else { 0 };
+        if let Err(errno) = ptrace::seize(pid, options) {
+            // SAFETY: our own child, not yet anybody's program.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            return Err(ptrace::explain(pid, "tracing the program", errno));
+        }
+        drop((fail, wait));
+        write_byte(&go);
+        drop(go);
+        let mut tracee = Tracee {
+            pid,
+            at: None,
+            to_syscalls: false,
+            tells_signals: false,
+        };
+        match read_errno(&failure) {
+            None => Ok(tracee),
+            Some(errno) => {
+                // It ends; collect it.
+                while tracee.wait()? != Happening::Ended(127) {
+                    tracee.go_on(false)?;
+                }
+                Err(failed(io::Error::from_raw_os_error(errno)))
+            }
+        }
+    }
+
+    /// The child a followed process made, which the kernel has put under our tracing.
+    pub fn child(pid: i32) -> Self {
+        Tracee {
+            pid,
+            at: None,
+            to_syscalls: false,
+            tells_signals: false,
+        }
+    }
+
+    /// A process that stands at its exec, seized by us as it went there.
+    pub fn at_exec(pid: i32) -> Self {
+        Tracee {
+            at: Some(Happening::Exec),
+            ..Self::child(pid)
+        }
+    }
+
+    /// From now on it stands at each signal for its main thread.
+    pub fn tell_signals(&mut self) {
+        self.tells_signals = true;
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Hands on what needs no decision; what it stands at, if anything.
+    pub fn poll(&mut self) -> Result<Option<Happening>> {
+        while self.at.is_none() {
+            let event = match ptrace::poll(self.pid) {
+                Ok((_, event)) => event,
+                // Somebody who stopped it saw its end.
+                Err(errno) => match ptrace::end_of(self.pid) {
+                    Some(end) => end,
+                    None => return Err(ptrace::explain(self.pid, "waiting", errno)),
+                },
+            };
+            match event {
+                Event::Nothing => return Ok(None),
+                Event::Exited(code) => self.at = Some(Happening::Ended(code)),
+                Event::Killed(signal) => self.at = Some(Happening::Ended(128 + signal)),
+                Event::Signal(signal) if self.tells_signals => {
+                    self.at = Some(Happening::Signal(signal));
+                }
+                Event::Signal(signal) => self.resume(signal)?,
+                Event::Interrupted(libc::SIGTRAP) => self.resume(0)?,
+                // A group stop: it stays, and we hear of its end.
+                Event::Interrupted(_) => self.check(ptrace::listen(self.pid))?,
+                Event::Syscall => self.at = Some(Happening::Syscall),
+                Event::Special(event) => self.stand_at(event)?,
+            }
+        }
+        Ok(self.at)
+    }
+
+    /// Signals that it got while it was being stopped for other work: they are delivered already.
+    pub fn handed_on(&self) -> Vec<i32> {
+        process::stop::handed_on(self.pid)
+    }
+
+    /// How it has ended: its exit code, or the signal that killed it; `None` = it has not, or nobody saw.
+    pub fn end(&self) -> Option<std::result::Result<i32, i32>> {
+        match ptrace::end_of(self.pid)? {
+            Event::Exited(code) => Some(Ok(code)),
+            Event::Killed(signal) => Some(Err(signal)),
+            _ => None,
+        }
+    }
+
+    /// Notes that it stands at a ptrace event, which somebody else waited for.
+    pub fn stand_at(&mut self, event: i32) -> Result<()> {
+        let child = || ptrace::event_message(self.pid).map_or(0, |message| message as i32);
+        match event {
+            libc::PTRACE_EVENT_EXEC => self.at = Some(Happening::Exec),
+            libc::PTRACE_EVENT_EXIT => self.at = Some(Happening::Ending),
+            libc::PTRACE_EVENT_FORK => self.at = Some(Happening::Fork(child())),
+            libc::PTRACE_EVENT_VFORK => self.at = Some(Happening::Vfork(child())),
+            _ => self.resume(0)?,
+        }
+        Ok(())
+    }
+
+    /// Waits until it stands at something.
+    pub fn wait(&mut self) -> Result<Happening> {
+        loop {
+            if let Some(happening) = self.poll()? {
+                return Ok(happening);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets it go on from what it stands at; with `to_syscalls` it stops at each of them.
+    pub fn go_on(&mut self, to_syscalls: bool) -> Result<()> {
+        self.to_syscalls = to_syscalls;
+        match self.at.take() {
+            None => Ok(()),
+            ended @ Some(Happening::Ended(_)) => {
+                self.at = ended;
+                Ok(())
+            }
+            Some(Happening::Signal(signal)) => self.resume(signal),
+            Some(_) => self.resume(0),
+        }
+    }
+
+    /// Has a process that stands at its exec stand in an interrupt stop, before its first instruction:
+    /// there its registers can be changed and put back.
+    pub fn stand_still(&mut self) -> Result<()> {
+        self.check(ptrace::interrupt(self.pid))?;
+        self.check(ptrace::resume(self.pid, 0))?;
+        loop {
+            match ptrace::poll(self.pid) {
+                Ok((_, Event::Interrupted(_))) => return Ok(()),
+                Ok((_, Event::Nothing)) => std::thread::yield_now(),
+                // It came before the interrupt and is for whatever program runs here next.
+                Ok((_, Event::Signal(signal))) => self.check(ptrace::resume(self.pid, signal))?,
+                Ok((_, Event::Special(event))) => {
+                    self.stand_at(event)?;
+                    return Err(Error::Gone(self.pid));
+                }
+                Ok((_, Event::Exited(_) | Event::Killed(_))) => return Err(Error::Gone(self.pid)),
+                Ok((_, Event::Syscall)) => self.check(ptrace::resume(self.pid, 0))?,
+                Err(errno) => return Err(ptrace::explain(self.pid, "waiting", errno)),
+            }
+        }
+    }
+
+    /// Ends the tracing of a process that stands at something; it goes on alone.
+    pub fn let_go(&mut self) -> Result<()> {
+        match self.at {
+            Some(Happening::Ended(_)) => Ok(()),
+            Some(at) => {
+                self.at = None;
+                let signal = match at {
+                    Happening::Signal(signal) => signal,
+                    _ => 0,
+                };
+                self.check(ptrace::detach(self.pid, signal))
+            }
+            None => {
+                self.check(ptrace::interrupt(self.pid))?;
+                loop {
+                    match ptrace::poll(self.pid) {
+                        Ok((_, Event::Nothing)) => std::thread::yield_now(),
+                        Ok((_, Event::Signal(signal))) => {
+                            return self.check(ptrace::detach(self.pid, signal));
+                        }
+                        Ok((_, Event::Exited(_) | Event::Killed(_))) => return Ok(()),
+                        Ok(_) => return self.check(ptrace::detach(self.pid, 0)),
+                        Err(errno) => return Err(ptrace::explain(self.pid, "waiting", errno)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self, signal: i32) -> Result<()> {
+        let result = if self.to_syscalls {
+            ptrace::resume_to_syscall(self.pid, signal)
+        } else {
+            ptrace::resume(self.pid, signal)
+        };
+        self.check(result)
+    }
+
+    /// A request about a process that was killed meanwhile fails; what it ended of comes next.
+    fn check(&self, result: std::result::Result<(), nix::errno::Errno>) -> Result<()> {
+        match result {
+            Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+            Err(errno) => Err(ptrace::explain(self.pid, "tracing", errno)),
+        }
+    }
+}
+
+/// The ids of a user, looked up before the fork.
+struct Who {
+    user: libc::uid_t,
+    group: libc::gid_t,
+    groups: Vec<libc::gid_t>,
+}
+
+impl Who {
+    fn of(User(user): &User) -> nix::Result<Self> {
+        let name = CString::new(user.name.as_str()).map_err(|_| nix::errno::Errno::EINVAL)?;
+        let groups = nix::unistd::getgrouplist(&name, user.gid)?;
+        Ok(Who {
+            user: user.uid.as_raw(),
+            group: user.gid.as_raw(),
+            groups: groups.into_iter().map(|group| group.as_raw()).collect(),
+        })
+    }
+
+    /// Whether the kernel let us. System calls themselves: libc's functions would speak to other threads, which a child
+    /// of fork has none of.
+    fn become_it(&self) -> bool {
+        // SAFETY: numbers, and a list that lives through the call.
+        unsafe {
+            libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()) == 0
+                && libc::syscall(libc::SYS_setgid, self.group) == 0
+                && libc::syscall(libc::SYS_setuid, self.user) == 0
+        }
+    }
+}
+
+/// In the child, until it is the program.
+///
+/// # Safety
+/// Only right after fork.
+unsafe fn child(
+    words: &[*const libc::c_char],
+    who: Option<&Who>,
+    mask: &libc::sigset_t,
+    [wait, go, fail]: &[&OwnedFd; 3],
+) -> ! {
+    let (wait, go, fail) = (wait.as_raw_fd(), go.as_raw_fd(), fail.as_raw_fd());
+    // SAFETY: async-signal-safe calls on descriptors and strings made before the fork.
+    unsafe {
+        // So that our death ends the wait below: then the program runs alone.
+        libc::close(go);
+        let mut byte = 0u8;
+        while libc::read(wait, (&raw mut byte).cast(), 1) == -1
+            && *libc::__errno_location() == libc::EINTR
+        {}
+        // Rust ignores it for its own programs; the guest must find it as the shell would give it.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        if who.is_none_or(|who| who.become_it()) {
+            libc::execvp(words[0], words.as_ptr());
+        }
+        let errno = *libc::__errno_location();
+        libc::write(fail, (&raw const errno).cast(), size_of::<i32>());
+        libc::_exit(127)
+    }
+}
+
+fn child_signal() -> libc::sigset_t {
+    // SAFETY: the set is initialised before it is used.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        set
+    }
+}
+
+/// Blocks the signal by which the kernel tells of stops, so that it can be waited for; the mask there
+/// was. Before any other thread of ours is made, which must not take it either.
+fn hold_child_signal() -> libc::sigset_t {
+    let set = child_signal();
+    // SAFETY: two live sets.
+    unsafe {
+        let mut before = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+        before
+    }
+}
+
+/// Waits at most so long until something happens to any tracee; a signal to us ends it too.
+pub fn wait_for_any(most: Duration) {
+    let set = child_signal();
+    let time = libc::timespec {
+        tv_sec: most.as_secs() as i64,
+        tv_nsec: i64::from(most.subsec_nanos()),
+    };
+    // SAFETY: live set and time; nobody wants the details.
+    unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const time) };
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::system("pipe", io::Error::last_os_error()));
+    }
+    // SAFETY: the kernel just gave them to us.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+fn write_byte(to: &OwnedFd) {
+    // SAFETY: one byte of a constant.
+    unsafe { libc::write(to.as_raw_fd(), b"!".as_ptr().cast(), 1) };
+}
+
+/// What the child wrote before it gave up; `None` when its exec closed the pipe.
+fn read_errno(from: &OwnedFd) -> Option<i32> {
+    let mut errno = 0i32;
+    // SAFETY: room for the integer.
+    let count = unsafe { libc::read(from.as_raw_fd(), (&raw mut errno).cast(), size_of::<i32>()) };
+    (count == size_of::<i32>() as isize).then_some(errno)
+}

@@ -1,0 +1,208 @@
+//! The flags of `lancet mem`, and what they amount to.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use births::analysis::{By, Order, View};
+use clap::{ArgGroup, Args, ValueEnum};
+use report::mem::folded::Weight;
+use report::mem::{FORMATS, Format, folded, table};
+
+use crate::cli::duration::{parse, parse_interval};
+use crate::cli::format::one_of;
+
+/// How many rows a table has unless `--top` says otherwise.
+const TABLE_ROWS: usize = 40;
+
+/// How often `--live` looks.
+const LIVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Options of `lancet mem`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    group = ArgGroup::new("target").required(true).args(["pids", "program"]),
+    override_usage = "lancet mem [OPTIONS] -p PID...\n       lancet mem [OPTIONS] -- PROGRAM [ARG]...",
+    after_help = EXAMPLES,
+)]
+pub struct MemArgs {
+    /// Open the running process PID; may be repeated, the report is then merged and per process
+    #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pids: Vec<i32>,
+
+    /// Open its child processes as well (a preforking server's workers), merged and per worker
+    #[arg(long, help_heading = TARGET)]
+    pub children: bool,
+
+    /// Start PROGRAM with its ARGs and watch it from its first line
+    #[arg(last = true, value_name = "PROGRAM", help_heading = TARGET)]
+    pub program: Vec<OsString>,
+
+    /// Watch for so long (500ms, 30s, 2m); without it until Ctrl-C or the end of the process
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    pub watch_for: Option<Duration>,
+
+    /// Report every DURATION what grew since the last report: the leak view
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval, help_heading = TIME)]
+    pub every: Option<Duration>,
+
+    /// Collect garbage before each count; its pause is printed (the default)
+    #[arg(long, overrides_with = "no_gc", help_heading = TIME)]
+    gc: bool,
+
+    /// Collect no garbage first: no long pause, but what is garbage already counts as living
+    #[arg(long, overrides_with = "gc", help_heading = TIME)]
+    no_gc: bool,
+
+    /// What makes a row
+    #[arg(long, value_name = "WHAT", default_value = "line", help_heading = ROWS)]
+    by: Grouping,
+
+    /// Keep the call path of each birth, at most DEPTH frames (1 to 64), and write them folded
+    /// for flame graphs
+    #[arg(long, value_name = "DEPTH", conflicts_with = "by", help_heading = ROWS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub stacks: Option<u32>,
+
+    /// What comes first
+    #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = ROWS)]
+    sort: Figure,
+
+    /// Only rows of at least N living objects (with --every: that changed by N) [default: 1 in a
+    /// table, else 0]
+    #[arg(long, value_name = "N", help_heading = ROWS)]
+    min: Option<u64>,
+
+    /// At most N rows, the rest in one line; 0 for all [default: 40 in a table, else all]
+    #[arg(long, value_name = "N", help_heading = ROWS)]
+    top: Option<usize>,
+
+    /// Show the VM's own objects too (IMEMO and the like), which Ruby code never sees
+    #[arg(long, help_heading = ROWS)]
+    pub internal: bool,
+
+    /// How to write it [default: table, with --stacks folded]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
+    format: Option<&'static Format>,
+
+    /// Which figure a folded stack carries
+    #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = OUTPUT)]
+    weight: Figure,
+
+    /// Write to FILE, readable by you alone (mode 0600), instead of standard output (standard
+    /// error when a program is started)
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+
+    /// A screen that is refreshed each second; where standard output is no terminal, as
+    /// --every 1s
+    #[arg(long, help_heading = OUTPUT)]
+    #[arg(conflicts_with_all = ["every", "format", "output", "stacks", "program"])]
+    pub live: bool,
+
+    /// Exit with 3 when a row holds more than N living objects (with --every: grew by more than N)
+    #[arg(long, value_name = "N", help_heading = OUTPUT)]
+    pub fail_on: Option<u64>,
+}
+
+const TARGET: &str = "What to open";
+const TIME: &str = "When to look";
+const ROWS: &str = "What to show";
+const OUTPUT: &str = "How to write it";
+
+const EXAMPLES: &str = "\
+Examples:
+  lancet mem -p 4242 --for 30s          who holds what was made in the next 30 seconds
+  lancet mem -p 4242 --every 10s        what grows: the first row is the suspect
+  lancet mem -p 4242 --children --live  a server and its workers, on a screen
+  lancet mem --stacks 32 -o mem.folded -- ruby app.rb
+
+Exit status: the started program's own; with -p 0, 1 could not be done, 2 wrong usage,
+3 a limit was exceeded (--fail-on), 4 done, but something was lost or refused.";
+
+/// What makes a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Grouping {
+    /// file:line:Type
+    Line,
+    /// The method or block
+    Method,
+    /// The file
+    File,
+    /// The gem, `ruby stdlib`, `ruby core` or `app`
+    Gem,
+    /// The type
+    Type,
+}
+
+/// One of the figures of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Figure {
+    /// Living objects
+    Live,
+    /// Objects made while watched
+    Born,
+    /// Memory of the living ones
+    Bytes,
+}
+
+impl MemArgs {
+    /// Returns whether to collect garbage before a count.
+    pub fn gc(&self) -> bool {
+        // `--gc` is the default and only there to take back a `--no-gc` before it.
+        self.gc || !self.no_gc
+    }
+
+    /// Returns the format of the answer.
+    pub fn format(&self) -> &'static Format {
+        self.format.unwrap_or(match self.stacks {
+            Some(_) => &folded::FORMAT,
+            None => &table::FORMAT,
+        })
+    }
+
+    /// Returns the time between two looks, or `None` for one look at the end.
+    pub fn interval(&self) -> Option<Duration> {
+        self.every.or(self.live.then_some(LIVE_INTERVAL))
+    }
+
+    /// Returns which rows are shown. What is for people is cut to what a person reads.
+    pub fn view(&self) -> View {
+        let for_people = self.format().for_people;
+        View {
+            by: match (self.stacks, self.by) {
+                (Some(_), _) => By::Stack,
+                (None, Grouping::Line) => By::Line,
+                (None, Grouping::Method) => By::Method,
+                (None, Grouping::File) => By::File,
+                (None, Grouping::Gem) => By::Gem,
+                (None, Grouping::Type) => By::Type,
+            },
+            internal: self.internal,
+            order: match self.sort {
+                Figure::Live => Order::Live,
+                Figure::Born => Order::Born,
+                Figure::Bytes => Order::Bytes,
+            },
+            min: self.min.unwrap_or(if for_people { 1 } else { 0 }),
+            top: match self.top {
+                Some(0) => None,
+                Some(top) => Some(top),
+                None => for_people.then_some(TABLE_ROWS),
+            },
+        }
+    }
+
+    /// Returns which figure stands at the end of a folded line.
+    pub fn weight(&self) -> Weight {
+        match self.weight {
+            Figure::Live => Weight::Live,
+            Figure::Born => Weight::Born,
+            Figure::Bytes => Weight::Bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! What a command line amounts to, and what is refused in which words.
+
+use clap::{CommandFactory, Parser};
+
+use report::Format as _;
+
+use super::*;
+use crate::cli::Cli;
+use crate::commands::Command;
+
+fn mem(line: &str) -> Result<MemArgs, clap::Error> {
+    let line = format!("lancet mem {line}");
+    match Cli::try_parse_from(line.split_whitespace())?.command {
+        Command::Mem(args) => Ok(args),
+        other => panic!("{other:?} is another command"),
+    }
+}
+
+/// The first line of the refusal; the exit code must be that of wrong usage.
+fn refusal(line: &str) -> String {
+    let error = mem(line).expect_err("this is wrong usage");
+    assert_eq!(error.exit_code(), 2);
+    error
+        .to_string()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[test]
+fn defaults() {
+    let args = mem("-p 42").unwrap();
+    assert_eq!(args.pids, [42]);
+    assert!(args.gc() && !args.children && !args.live);
+    assert_eq!(args.format().name(), "table");
+    assert_eq!(args.interval(), None);
+    assert_eq!(
+        args.view(),
+        View {
+            top: Some(40),
+            ..View::default()
+        }
+    );
+    assert_eq!(args.weight(), Weight::Live);
+}
+
+#[test]
+fn everything_at_once() {
+    let args = mem(
+        "-p 1 -p 2 --children --for 2m --every 500ms --no-gc --by gem --sort bytes --min 5 --top 3 \
+         --internal --format json -o /tmp/x --fail-on 9",
+    )
+    .unwrap();
+    assert_eq!(args.pids, [1, 2]);
+    assert_eq!(args.watch_for, Some(Duration::from_secs(120)));
+    assert_eq!(args.interval(), Some(Duration::from_millis(500)));
+    assert!(!args.gc());
+    let view = View {
+        by: By::Gem,
+        internal: true,
+        order: Order::Bytes,
+        min: 5,
+        top: Some(3),
+    };
+    assert_eq!(args.view(), view);
+    assert_eq!(args.format().name(), "json");
+    assert_eq!(args.output.as_deref(), Some("/tmp/x".as_ref()));
+    assert_eq!(args.fail_on, Some(9));
+}
+
+#[test]
+fn a_program_keeps_its_own_options() {
+    let args = mem("--top 0 -- ruby -p --for app.rb").unwrap();
+    assert_eq!(args.program, ["ruby", "-p", "--for", "app.rb"]);
+    assert!(args.pids.is_empty());
+    assert_eq!(mem("-- irb").unwrap().program, ["irb"]);
+    assert_eq!(args.view().top, None);
+}
+
+#[test]
+fn stacks_are_folded_and_whole() {
+    let args = mem("-p 1 --stacks 16 --weight bytes").unwrap();
+    assert_eq!(args.format().name(), "folded");
+    assert_eq!(
+        args.view(),
+        View {
+            by: By::Stack,
+            min: 0,
+            ..View::default()
+        }
+    );
+    assert_eq!(args.weight(), Weight::Bytes);
+    assert_eq!(
+        mem("-p 1 --stacks 16 --format table").unwrap().view().top,
+        Some(40)
+    );
+}
+
+#[test]
+fn the_last_word_on_gc_holds() {
+    assert!(mem("-p 1 --no-gc --gc").unwrap().gc());
+    assert!(!mem("-p 1 --gc --no-gc").unwrap().gc());
+}
+
+#[test]
+fn live_looks_each_second() {
+    let args = mem("-p 1 --live --for 10s").unwrap();
+    assert_eq!(args.interval(), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    for line in [
+        "",
+        "-p 1 -- ruby app.rb",
+        "-p 0",
+        "-p self",
+        "-p 1 --for 30",
+        "-p 1 --every 1ms",
+        "-p 1 --live --every 2s",
+        "-p 1 --stacks 3 --by gem",
+        "-p 1 --stacks 65",
+        "-p 1 --format xml",
+        "--live -- ruby app.rb",
+        "ruby app.rb",
+        "--",
+    ] {
+        assert!(refusal(line).starts_with("error: "), "{line}");
+    }
+    insta::assert_snapshot!(refusal("-p 1 --for 30"), @"error: invalid value '30' for '--for <DURATION>': `30` has no unit: write 30s, 30m or 30ms");
+    insta::assert_snapshot!(refusal("-p 1 -- ruby app.rb"), @"error: the argument '--pid <PID>' cannot be used with '[PROGRAM]...'");
+    insta::assert_snapshot!(mem("").unwrap_err().to_string(), @"
+    error: the following required arguments were not provided:
+      <--pid <PID>|PROGRAM>
+
+    Usage: lancet mem [OPTIONS] -p PID...
+           lancet mem [OPTIONS] -- PROGRAM [ARG]...
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn help() {
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    let mem = command.find_subcommand_mut("mem").expect("it is declared");
+    insta::assert_snapshot!(mem.render_help().to_string(), @"
+    Which file:line:Type holds the memory of a running Ruby?
+
+    Usage: lancet mem [OPTIONS] -p PID...
+           lancet mem [OPTIONS] -- PROGRAM [ARG]...
+
+    Options:
+      -h, --help  Print help (see more with '--help')
+
+    What to open:
+      -p, --pid <PID>  Open the running process PID; may be repeated, the report is then merged and per
+                       process
+          --children   Open its child processes as well (a preforking server's workers), merged and per
+                       worker
+      [PROGRAM]...     Start PROGRAM with its ARGs and watch it from its first line
+
+    When to look:
+          --for <DURATION>    Watch for so long (500ms, 30s, 2m); without it until Ctrl-C or the end of
+                              the process
+          --every <DURATION>  Report every DURATION what grew since the last report: the leak view
+          --gc                Collect garbage before each count; its pause is printed (the default)
+          --no-gc             Collect no garbage first: no long pause, but what is garbage already
+                              counts as living
+
+    What to show:
+          --by <WHAT>       What makes a row [default: line] [possible values: line, method, file, gem,
+                            type]
+          --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 64), and write
+                            them folded for flame graphs
+          --sort <FIGURE>   What comes first [default: live] [possible values: live, born, bytes]
+          --min <N>         Only rows of at least N living objects (with --every: that changed by N)
+                            [default: 1 in a table, else 0]
+          --top <N>         At most N rows, the rest in one line; 0 for all [default: 40 in a table,
+                            else all]
+          --internal        Show the VM's own objects too (IMEMO and the like), which Ruby code never
+                            sees
+
+    How to write it:
+          --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
+                             table, memprof, json, folded]
+          --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
+                             born, bytes]
+      -o, --output <FILE>    Write to FILE, readable by you alone (mode 0600), instead of standard
+                             output (standard error when a program is started)
+          --live             A screen that is refreshed each second; where standard output is no
+                             terminal, as --every 1s
+          --fail-on <N>      Exit with 3 when a row holds more than N living objects (with --every: grew
+                             by more than N)
+
+    Examples:
+      lancet mem -p 4242 --for 30s          who holds what was made in the next 30 seconds
+      lancet mem -p 4242 --every 10s        what grows: the first row is the suspect
+      lancet mem -p 4242 --children --live  a server and its workers, on a screen
+      lancet mem --stacks 32 -o mem.folded -- ruby app.rb
+
+    Exit status: the started program's own; with -p 0, 1 could not be done, 2 wrong usage,
+    3 a limit was exceeded (--fail-on), 4 done, but something was lost or refused.
+    ");
+}
+
+#[test]
+fn every_option_is_in_the_manual() {
+    let mut command = Cli::command();
+    command.build();
+    let mem = command.find_subcommand("mem").expect("it is declared");
+    let manual = include_str!("../../../../../../docs/mem.md");
+    for long in mem
+        .get_arguments()
+        .filter_map(|argument| argument.get_long())
+    {
+        assert!(
+            manual.contains(&format!("--{long}")),
+            "--{long} is not in docs/mem.md"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! The live screen: the rows of `lancet mem`, looked at again each second.
+//!
+//! ```text
+//!  next() ──► State::update ──► rows ──► draw          once a second
+//!  keys   ──► State::press  ──► rows ──► draw          at once
+//! ```
+//!
+//! All knowledge is in [`State`]; [`draw`] only paints it, so that a test can hold a screen
+//! against its expected text. Growth is counted from the first look, or from the last `m`: a
+//! change from second to second is mostly the allocator breathing.
+
+mod screen;
+mod state;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use births::analysis::{Census, View};
+use ratatui::Terminal;
+use ratatui::backend::Backend;
+use ratatui::crossterm::event::{self, Event};
+
+pub use screen::draw;
+pub use state::{Action, State};
+
+/// Shows the screen until the user quits or `next` has no more: a look at every guest each
+/// `interval`, or `None` when there is nothing left to look at. While the user pauses, `next` is
+/// not called, and the guests are left in peace. The last look is handed back, for a report that
+/// stays when the screen is gone.
+pub fn run(
+    view: View,
+    interval: Duration,
+    next: impl FnMut() -> anyhow::Result<Option<Vec<Census>>>,
+) -> anyhow::Result<Vec<Census>> {
+    // Its panic hook gives the terminal back even though a panic aborts.
+    let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
+    let _restore = Restore;
+    let events = |wait: Duration| {
+        if event::poll(wait)? {
+            event::read().map(Some)
+        } else {
+            Ok(None)
+        }
+    };
+    watch(&mut terminal, view, interval, events, next)
+}
+
+/// Gives the terminal back on every way out.
+struct Restore;
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// The loop itself. `events` waits at most so long for the next event.
+fn watch<B>(
+    terminal: &mut Terminal<B>,
+    view: View,
+    interval: Duration,
+    mut events: impl FnMut(Duration) -> io::Result<Option<Event>>,
+    mut next: impl FnMut() -> anyhow::Result<Option<Vec<Census>>>,
+) -> anyhow::Result<Vec<Census>>
+where
+    B: Backend,
+    B::Error: Send + Sync + 'static,
+{
+    let mut state = State::new(view, crate::ui::terminal::color());
+    let mut due = Instant::now();
+    loop {
+        if !state.paused() && Instant::now() >= due {
+            match next()? {
+                Some(censuses) => state.update(censuses),
+                None => break,
+            }
+            // From the end of the look: one that takes long must not be followed by the next.
+            due = Instant::now() + interval;
+        }
+        terminal.draw(|frame| draw(frame, &state))?;
+        let wait = if state.paused() {
+            interval
+        } else {
+            due.saturating_duration_since(Instant::now())
+        };
+        if let Some(Event::Key(key)) = events(wait)?
+            && state.press(key) == Action::Quit
+        {
+            break;
+        }
+    }
+    Ok(state.into_censuses())
+}
+
+#[cfg(test)]
+mod tests;

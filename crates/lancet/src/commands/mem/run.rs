@@ -1,0 +1,74 @@
+//! Opens running processes, and reports until it is time to leave; or starts a program.
+
+use std::time::Instant;
+
+use super::{MemArgs, live, reporter};
+use crate::exit::{EXCEEDED, LOST};
+use crate::guests::Guests;
+use crate::started;
+use crate::ui::interrupt;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Runs `lancet mem` and returns the exit code.
+pub fn run(args: MemArgs) -> anyhow::Result<u8> {
+    interrupt::catch();
+    if args.program.is_empty() {
+        attach(args)
+    } else {
+        started::run(&args)
+    }
+}
+
+/// Opens running processes.
+fn attach(args: MemArgs) -> anyhow::Result<u8> {
+    let on_screen = args.live && Stream::Stdout.is_terminal();
+    let sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut reporter = reporter(&args, sink);
+    let started = Instant::now();
+    let mut guests = Guests::open(&args, on_screen)?;
+    if on_screen {
+        live::run(args.view(), args.interval().unwrap_or_default(), || {
+            guests.refresh();
+            let over = interrupt::asked() || guests.is_empty() || is_over(&args, started);
+            if over {
+                Ok(None)
+            } else {
+                Ok(Some(guests.census()))
+            }
+        })?;
+        return Ok(if guests.leave() { LOST } else { 0 });
+    }
+    let mut exceeded = false;
+    if args.interval().is_some() {
+        reporter.start(guests.census());
+    }
+    loop {
+        let due = args.interval().map(|interval| Instant::now() + interval);
+        let end = args.watch_for.map(|length| started + length);
+        let until = match (due, end) {
+            (Some(due), Some(end)) => Some(due.min(end)),
+            (due, end) => due.or(end),
+        };
+        guests.watch_until(until);
+        let over = interrupt::asked() || guests.is_empty() || is_over(&args, started);
+        let censuses = guests.census();
+        if !censuses.is_empty() {
+            exceeded |= reporter.report(censuses)?;
+        }
+        if over {
+            break;
+        }
+    }
+    let lost = guests.leave();
+    Ok(match (exceeded, lost) {
+        (true, _) => EXCEEDED,
+        (_, true) => LOST,
+        _ => 0,
+    })
+}
+
+fn is_over(args: &MemArgs, started: Instant) -> bool {
+    args.watch_for
+        .is_some_and(|length| started.elapsed() >= length)
+}

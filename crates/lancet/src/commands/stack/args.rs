@@ -1,0 +1,152 @@
+//! The flags of `lancet stack`, and what they amount to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use frames::scan::Decode;
+use report::stack::folded::{FORMATS, Format};
+
+use crate::cli::duration::parse;
+use crate::cli::format::one_of;
+
+/// The time between two looks unless `--every` says otherwise.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Closer together, the process would do little but stand still.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// How many rows a table has unless `--top` says otherwise.
+const TABLE_ROWS: usize = 20;
+
+/// Options of `lancet stack`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process"]),
+    override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] CORE...\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
+                      lancet stack [OPTIONS] --process PID",
+    after_help = EXAMPLES,
+)]
+pub struct StackArgs {
+    /// Show the stacks of the running process PID, frame by frame; may be repeated
+    #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["files", "gems", "process"])]
+    pub pids: Vec<i32>,
+
+    /// Say what the stacks cost each garbage collection, and which frames are to blame
+    #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
+    pub gc: bool,
+
+    /// With --gc: time the collections that happen for so long, by an agent in the process [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "gc", conflicts_with = "files", help_heading = ROWS)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
+    pub measure: Option<Duration>,
+
+    /// With --measure: have the process collect its garbage, N times the young objects and once all; then leave
+    #[arg(long, value_name = "N", requires = "measure", help_heading = ROWS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub collect: Option<u32>,
+
+    /// Show what is parked too: fibers, greenlets, coroutines
+    #[arg(long, conflicts_with_all = ["gems", "process"], help_heading = ROWS)]
+    pub fibers: bool,
+
+    /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
+    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
+    pub every: Option<Duration>,
+
+    /// Look for so long (500ms, 30s, 2m); every 10ms unless --every says otherwise
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
+    pub look_for: Option<Duration>,
+
+    /// How folded stacks are written
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
+    pub format: Option<&'static Format>,
+
+    /// Write to FILE, mode 0600, instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+
+    /// Rank the frames of this program or library, stripped or not; of a core file, show the stacks
+    #[arg(value_name = "FILE", help_heading = TARGET)]
+    pub files: Vec<PathBuf>,
+
+    /// Rank the frames of a gem's compiled extensions; may be repeated
+    #[arg(long = "gem", value_name = "NAME", help_heading = TARGET)]
+    pub gems: Vec<String>,
+
+    /// Rank the frames of everything this process has loaded; it is not stopped
+    #[arg(long, value_name = "PID", help_heading = TARGET)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub process: Option<i32>,
+
+    /// Exit with 3 if a frame is larger
+    #[arg(long, value_name = "BYTES", help_heading = ROWS)]
+    #[arg(conflicts_with_all = ["every", "look_for", "format", "gc"])]
+    pub max: Option<u64>,
+
+    /// At most N rows; 0 for all [default: 20; with --json or -p all]
+    #[arg(long, value_name = "N", help_heading = ROWS)]
+    top: Option<usize>,
+
+    /// Decode every function and say where code and call frame information differ
+    #[arg(long, help_heading = ROWS, conflicts_with = "pids")]
+    pub check: bool,
+
+    /// One JSON object a line
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+}
+
+impl StackArgs {
+    /// Returns the time between two looks; `None` for one look.
+    pub fn interval(&self) -> Option<Duration> {
+        let asked = self.look_for.is_some() || self.format.is_some();
+        self.every
+            .or(asked.then_some(INTERVAL))
+            .map(|interval| interval.max(SHORTEST))
+    }
+
+    /// Returns what is to be decoded.
+    pub fn decode(&self) -> Decode {
+        if self.check {
+            Decode::Everything
+        } else {
+            Decode::AsNeeded
+        }
+    }
+
+    /// Returns how many frames of a stack are shown: all, unless `--top` says otherwise.
+    pub fn rows_of_stack(&self) -> usize {
+        match self.top {
+            Some(0) | None => usize::MAX,
+            Some(rows) => rows,
+        }
+    }
+
+    /// Returns how many rows of a ranking are shown.
+    pub fn rows(&self) -> usize {
+        match (self.top, self.json) {
+            (Some(0), _) | (None, true) => usize::MAX,
+            (Some(rows), _) => rows,
+            (None, false) => TABLE_ROWS,
+        }
+    }
+}
+
+const TARGET: &str = "What to look at";
+const TIME: &str = "When to look";
+const ROWS: &str = "What to show";
+const OUTPUT: &str = "How to write it";
+
+const EXAMPLES: &str = "\
+Examples:
+  lancet stack -p 4242                                        what is on its stacks now
+  lancet stack -p 4242 --for 10s --format svg -o flame.svg    a flame graph of ten seconds
+  lancet stack /usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1   the biggest frames in it
+  lancet stack --gem eventmachine                             in a gem's extensions
+  lancet stack --process 4242 --top 50                        in all a process has loaded
+  lancet stack --max 16384 ext/*.so                           in CI: exit 3 if one is larger";

@@ -1,0 +1,68 @@
+//! Looks at running processes again and again, and folds what was seen.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use report::figures::{grouped, pause, plural};
+use report::stack::folded::{Stacks, collapsed};
+
+use super::StackArgs;
+use super::live::{attach, plain, some_missed};
+use crate::exit::LOST;
+use crate::ui::interrupt;
+use crate::ui::sink::Sink;
+
+/// Looks until the time is over, Ctrl-C comes or no process is left; then writes what was seen.
+pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Result<u8> {
+    interrupt::catch();
+    let mut open = args
+        .pids
+        .iter()
+        .map(|&pid| Ok((pid, attach(pid)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut stacks = Stacks::default();
+    let (started, mut looks, mut stood, mut lost) = (Instant::now(), 0u64, Duration::ZERO, false);
+    let mut missed = BTreeSet::new();
+    let over = |started: Instant| {
+        args.look_for
+            .is_some_and(|length| started.elapsed() >= length)
+    };
+    while !open.is_empty() && !interrupt::asked() && !over(started) {
+        let due = Instant::now() + interval;
+        open.retain_mut(|(pid, live)| match live.look(false, args.fibers) {
+            Ok(look) => {
+                looks += 1;
+                stood += look.stopped;
+                if !look.all {
+                    missed.insert(*pid);
+                }
+                for stack in &look.stacks {
+                    stacks.add_stack(live.modules(), stack);
+                }
+                true
+            }
+            Err(error) => {
+                tell!("process {pid}: {:#}", plain(error));
+                lost = true;
+                false
+            }
+        });
+        sleep(due.saturating_duration_since(Instant::now()));
+    }
+    let title = format!(
+        "{} {} in {:.1} s",
+        grouped(looks),
+        plural(looks, "look", "looks"),
+        started.elapsed().as_secs_f64()
+    );
+    let format = args.format.unwrap_or(&collapsed::FORMAT);
+    format.write(&stacks, &mut sink.out, &title)?;
+    sink.out.flush()?;
+    tell!("{title}; stood still for {} in all", pause(stood));
+    for pid in &missed {
+        tell!("{}", some_missed(*pid));
+    }
+    let lost = lost || !missed.is_empty();
+    Ok(if lost { LOST } else { 0 })
+}

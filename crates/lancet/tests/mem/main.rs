@@ -1,0 +1,43 @@
+//! `lancet mem` on real processes: opened, counted, left, and no worse for it.
+//!
+//! | file | what is held |
+//! |---|---|
+//! | `attach` | ten states of a Ruby, three attaches each: quick, and without a trace |
+//! | `blocked` | system calls that Ruby does not begin again |
+//! | `nasty` | guests that make it hard give their right answer while they are watched |
+//! | `cycles` | hundreds of attaches to one guest under malloc load |
+//! | `killed` | `kill -9` of lancet at random instants |
+//! | `truth` | births and survivors, against what Ruby itself counts |
+//! | `family` | forked workers, followed or left alone |
+//! | `reuse` | eval, anonymous classes: the right lines, and the agent's memory stays bounded |
+//! | `sizes` | objects whose own size function raises |
+//! | `started` | `lancet mem -- PROGRAM` |
+//! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
+//! | `elsewhere` | another user, another mount and PID namespace |
+//! | `../support` | guests, the tool, and what of a guest must not change; all targets use it |
+//!
+//! Environment:
+//!
+//! - `LANCET_RUBIES`: which Rubies, `system 2.7 3.1 3.3 3.4`; `system` alone unless it is set. All but
+//!   `system` are roots made by `fixtures/roots/make`. One that is missing is a printed skip.
+//! - `LANCET_BIN`: the lancet to test, in place of this build's. Time limits are those promised for a
+//!   release build; without this variable they are generous.
+//! - `LANCET_SOAK=1`: the long forms.
+//! - `LANCET_TIMES=1`: each test prints how long it took.
+//! - `LANCET_SEED`: the seed of the random instants; each test prints its own.
+
+mod attach;
+mod blocked;
+mod cycles;
+mod elsewhere;
+mod family;
+mod killed;
+mod nasty;
+mod refused;
+mod reuse;
+mod sizes;
+mod started;
+#[allow(dead_code, unused_imports, reason = "each test target uses its part")]
+#[path = "../support/mod.rs"]
+mod support;
+mod truth;

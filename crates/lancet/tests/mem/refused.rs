@@ -1,0 +1,311 @@
+//! What cannot be opened: exit code 1, one line that says what, why and what to do, guest untouched.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{
+    Guest, Interpreter, Killed, LIMIT, Snapshot, TempDir, Watch, as_nobody, assert_shown, born,
+    copy_for_all, fixtures, installed, is_root, lancet, mem, program_of_32_bits, refused, rubies,
+    run, skip, until,
+};
+
+/// A Ruby that sleeps, in its state.
+fn sleeper(ruby: &Interpreter) -> Guest {
+    let guest = Guest::script(ruby, "states/sleep.rb", &[]);
+    guest.expect("ready");
+    guest.settle('S');
+    guest
+}
+
+#[test]
+fn a_process_that_is_not_there() {
+    let mut child = Command::new("true").spawn().expect("true");
+    child.wait().expect("its end");
+    let gone = |pid: i32| {
+        format!(
+            "lancet: there is no process {pid}: look it up again, for instance with pgrep -a ruby"
+        )
+    };
+    refused(mem(child.id() as i32), &gone(child.id() as i32));
+    refused(mem(i32::MAX), &gone(i32::MAX));
+}
+
+#[test]
+fn a_zombie() {
+    let mut child = Command::new("true").spawn().expect("true");
+    let pid = child.id() as i32;
+    until(LIMIT, "a zombie", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.contains(") Z ").then_some(())
+    });
+    refused(
+        mem(pid),
+        &format!(
+            "lancet: process {pid} has ended and only waits for its parent to collect it (zombie)"
+        ),
+    );
+    child.wait().expect("its end");
+}
+
+#[test]
+fn a_stopped_guest_stays_stopped() {
+    for ruby in rubies("stopped") {
+        let guest = sleeper(&ruby);
+        guest.signal(Signal::SIGSTOP);
+        guest.settle('T');
+        let before = Snapshot::take(guest.pid);
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", guest.pid)).expect("maps");
+        refused(
+            mem(guest.pid),
+            &format!(
+                "lancet: process {} is stopped (SIGSTOP, Ctrl-Z or a cgroup freezer): let it go on first (kill -CONT), then open it",
+                guest.pid
+            ),
+        );
+        assert_eq!(guest.state(), Some('T'), "{ruby}");
+        let after = std::fs::read_to_string(format!("/proc/{}/maps", guest.pid)).expect("maps");
+        assert_eq!(after, maps, "{ruby}");
+        before.holds(guest.pid, "stopped");
+        guest.signal(Signal::SIGCONT);
+        guest.settle('S');
+        guest.answers("1000");
+    }
+}
+
+#[test]
+fn a_guest_that_somebody_else_traces() {
+    if !installed("strace") {
+        return skip("already traced", "no strace");
+    }
+    let guest = sleeper(&Interpreter::system("ruby"));
+    let mut strace = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-p", &guest.pid.to_string()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace");
+    let traced = format!("TracerPid:\t{}", strace.id());
+    until(LIMIT, "strace", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid)).ok()?;
+        status.contains(&traced).then_some(())
+    });
+    let tracer = strace.id();
+    refused(
+        mem(guest.pid),
+        &format!(
+            "lancet: process {} is already traced by process {tracer} (strace): end that tracer first; a process can have only one",
+            guest.pid
+        ),
+    );
+    kill(Pid::from_raw(strace.id() as i32), Signal::SIGINT).expect("strace ends");
+    strace.wait().expect("its end");
+    guest.settle('S');
+    guest.answers("1000");
+}
+
+#[test]
+fn somebody_elses_process() {
+    if !is_root() || !installed("setpriv") {
+        return skip(
+            "not ours",
+            "it needs root and setpriv to become somebody else",
+        );
+    }
+    let folder = TempDir::new("refused");
+    let tool = copy_for_all(&folder);
+    let guest = sleeper(&Interpreter::system("ruby"));
+    let mut program = Command::new(&tool);
+    program.args(["mem", "--for", "1ms", "-p", &guest.pid.to_string()]);
+    refused(
+        as_nobody(&program),
+        &format!(
+            "lancet: the kernel does not allow us to trace process {}: it belongs to user 0, we are user 65534 without CAP_SYS_PTRACE: run lancet as that user or as root",
+            guest.pid
+        ),
+    );
+    guest.answers("1000");
+}
+
+#[test]
+fn a_kernel_thread() {
+    let name = std::fs::read_to_string("/proc/2/comm").unwrap_or_default();
+    if name.trim() != "kthreadd" {
+        return skip("kernel thread", "process 2 is none here (a PID namespace)");
+    }
+    refused(
+        mem(2),
+        "lancet: process 2 cannot be opened: it has no program (a kernel thread, or it is ending)",
+    );
+}
+
+#[test]
+fn a_program_without_ruby() {
+    let mut child = Killed::start(Command::new("sleep").arg("600")).expect("sleep");
+    let pid = child.pid();
+    until(LIMIT, "sleep to come up", || {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        maps.contains("libc.so").then_some(())
+    });
+    let before = Snapshot::take(pid);
+    refused(
+        mem(pid),
+        &format!("lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it"),
+    );
+    before.holds(pid, "sleep");
+    assert!(child.runs(), "it goes on");
+}
+
+#[test]
+fn a_program_of_32_bits() {
+    let folder = TempDir::new("bits");
+    let mut child = match program_of_32_bits(&folder) {
+        Ok(child) => child,
+        Err(why) => return skip("32-bit program", why),
+    };
+    let (pid, program) = (child.pid(), folder.join("program"));
+    refused(
+        mem(child.pid()),
+        &format!(
+            "lancet: process {pid}: {} is a program for 32-bit x86; only 64-bit x86-64 programs can be opened",
+            program.display()
+        ),
+    );
+    assert!(child.runs(), "it goes on");
+}
+
+#[test]
+fn lancet_itself() {
+    // Its own id is known to the shell that becomes it.
+    let tool = lancet().get_program().to_string_lossy().into_owned();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" mem --for 1ms -p $$", &tool]);
+    let mut child = shell
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let pid = child.id();
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut said)
+        .expect("text");
+    assert_eq!(child.wait().expect("its end").code(), Some(1), "{said}");
+    assert_eq!(
+        said,
+        format!("lancet: process {pid} cannot be opened: it is lancet itself\n")
+    );
+}
+
+#[test]
+fn a_second_lancet_while_one_is_inside() {
+    for ruby in rubies("second lancet") {
+        let mut guest = Guest::script(&ruby, "live/births.rb", &[]);
+        guest.expect("ready");
+        let watch = Watch::open(mem(guest.pid));
+        guest.tell("500");
+        guest.find("made ");
+        let owner = watch.pid();
+        let pid = guest.pid;
+        refused(
+            mem(guest.pid),
+            &format!(
+                "lancet: process {pid} is already opened by another lancet (process {owner}): wait until it leaves, or end it"
+            ),
+        );
+        // The first one has not noticed.
+        guest.tell("500");
+        guest.find("made ");
+        let report = watch.report();
+        let count = born(report.of(guest.pid), "births.rb:9:String");
+        assert_eq!(count, 1000, "{ruby}");
+        guest.ends_with("answer 0");
+    }
+}
+
+/// Two at the same moment: one gets in, the other is refused or comes after it.
+#[test]
+fn two_lancets_at_once() {
+    let mut guest = Guest::script(&Interpreter::system("ruby"), "live/births.rb", &[]);
+    guest.expect("ready");
+    for _ in 0..20 {
+        let both = [0, 1].map(|_| {
+            let mut command = mem(guest.pid);
+            command.args(["--for", "30ms"]);
+            Watch::start(command)
+        });
+        let outputs = both.map(Watch::end);
+        let good = outputs.iter().filter(|output| output.code() == 0).count();
+        assert!(good >= 1, "{outputs:#?}");
+        for output in outputs.iter().filter(|output| output.code() != 0) {
+            assert_eq!(output.code(), 1, "{output:?}");
+            assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+        }
+    }
+    guest.tell("500");
+    guest.find("made ");
+    guest.ends_with("answer 0");
+}
+
+/// With Ractors at work births would be lost, or the guest: it is not opened.
+#[test]
+fn a_guest_with_ractors() {
+    for ruby in rubies("ractors") {
+        if ruby.numbers() < (3, 0) {
+            skip("ractors", format_args!("{ruby} has none"));
+            continue;
+        }
+        let mut program = ruby.command();
+        let code = "r = Ractor.new { Ractor.receive }; $stdout.puts 'ready'; $stdout.flush; \
+                    $stdin.gets; r.send(1); $stdout.puts \"answer #{r.take}\"; $stdout.flush";
+        program.args(["-W0", "-e", code]);
+        let mut guest = Guest::start("ractors", program);
+        guest.expect("ready");
+        let before = Snapshot::take(guest.pid);
+        let output = run(&mut mem(guest.pid), LIMIT);
+        assert_eq!((output.code(), &*output.stdout), (1, ""), "{output:?}");
+        let pid = guest.pid.to_string();
+        // Its third number is the patch level of this Ruby.
+        let version = output
+            .stderr
+            .split_whitespace()
+            .skip_while(|word| *word != "Ruby")
+            .nth(1);
+        let version = version.unwrap_or_default().to_owned();
+        let (major, minor) = ruby.numbers();
+        assert!(
+            version.starts_with(&format!("{major}.{minor}.")),
+            "{output:?}"
+        );
+        let named = [(&*pid, "PID"), (&*version, "VERSION")];
+        assert_shown(
+            &output.stderr,
+            &named,
+            r"
+            lancet: process PID runs several Ractors, and Ruby VERSION crashes or loses births when they are watched (Ruby bugs 18464, 19112): Ruby 4 has these bugs fixed
+            ",
+        );
+        before.holds(guest.pid, "ractors");
+        guest.tell("");
+        guest.ends_with("answer 1");
+    }
+}
+
+/// Wrong usage is another exit code.
+#[test]
+fn wrong_usage() {
+    for arguments in [
+        &["mem"][..],
+        &["mem", "-p", "0"],
+        &["mem", "-p", "x"],
+        &["no"],
+    ] {
+        let output = run(lancet().args(arguments), LIMIT);
+        assert_eq!(output.code(), 2, "{arguments:?}: {output:?}");
+    }
+    assert!(fixtures().is_dir(), "the fixtures are there");
+}

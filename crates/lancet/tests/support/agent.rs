@@ -1,0 +1,96 @@
+//! The agent in a guest: its door, as crate `wire` lays it out (what the agent itself believes), and what it maps.
+
+use std::fs::{self, File};
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+
+use wire::{ControlPage, Header};
+
+/// Where the control page of a guest's agent is.
+pub struct Door {
+    memory: File,
+    /// Its address.
+    pub control_page: u64,
+}
+
+impl Door {
+    /// Looks for an agent.
+    pub fn find(pid: i32) -> Option<Self> {
+        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let anonymous = maps.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let readable = words.len() == 5 && words.get(1) == Some(&"r--p");
+            readable.then(|| words[0].to_owned())
+        });
+        for range in anonymous {
+            let (start, end) = range.split_once('-')?;
+            let (mut at, end) = (
+                u64::from_str_radix(start, 16).ok()?,
+                u64::from_str_radix(end, 16).ok()?,
+            );
+            while at < end {
+                let mut magic = [0; 8];
+                let mut control_page = [0; 8];
+                let from = at + offset_of!(Header, control_page) as u64;
+                let read = memory.read_exact_at(&mut magic, at).is_ok()
+                    && memory.read_exact_at(&mut control_page, from).is_ok();
+                if read && magic == wire::MAGIC {
+                    let control_page = u64::from_le_bytes(control_page);
+                    return Some(Door {
+                        memory,
+                        control_page,
+                    });
+                }
+                at += wire::PAGE as u64;
+            }
+        }
+        None
+    }
+
+    fn half(&self, offset: usize) -> u32 {
+        let mut bytes = [0; 4];
+        self.memory
+            .read_exact_at(&mut bytes, self.control_page + offset as u64)
+            .expect("the agent's control_page");
+        u32::from_le_bytes(bytes)
+    }
+
+    /// A command owns it.
+    pub fn open(&self) -> bool {
+        self.half(offset_of!(ControlPage, state)) != 0
+    }
+
+    /// Its hook is in the VM.
+    pub fn hooked(&self) -> bool {
+        self.half(offset_of!(ControlPage, hooked)) != 0
+    }
+
+    /// It left by itself.
+    pub fn deserted(&self) -> bool {
+        self.half(offset_of!(ControlPage, deserted)) != 0
+    }
+}
+
+/// Writable mappings made with `MAP_NORESERVE` ("nr" in `smaps`): the agent's books, and few of a guest's own. Malloc's arenas
+/// begin at multiples of 64 MiB (`HEAP_MAX_SIZE`, malloc/arena.c of glibc) and come and go with threads.
+pub fn unreserved(pid: i32) -> usize {
+    const ARENA: u64 = 64 << 20;
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("the guest's smaps");
+    let mut candidate = false;
+    let mut found = 0;
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0].split_once('-') {
+            Some((start, _)) => {
+                let start = u64::from_str_radix(start, 16).expect("an address");
+                candidate = words[1] == "rw-p" && !start.is_multiple_of(ARENA);
+            }
+            None if words[0] == "VmFlags:" => {
+                found += usize::from(candidate && words.contains(&"nr"))
+            }
+            None => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,270 @@
+//! A Ruby that is opened.
+//!
+//! It talks line by line: it says `ready` when it is where it wants to be, goes on when it is told a
+//! line, and says `answer …` at its end.
+
+use std::borrow::BorrowMut;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::program::wait;
+use super::{Interpreter, LIMIT, fixtures, join, until};
+
+/// See the module's text. Killed at the end of the test if it still runs.
+pub struct Guest {
+    /// Its process id.
+    pub pid: i32,
+    /// What it said before `ready`, where [`Guest::ready`] waited for that.
+    pub preface: Vec<String>,
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    complaints: Arc<Mutex<String>>,
+}
+
+impl Guest {
+    /// Starts a script of `fixtures/ruby`.
+    pub fn script(ruby: &Interpreter, script: &str, arguments: &[&str]) -> Self {
+        let mut command = ruby.command();
+        command.arg(fixtures().join("ruby").join(script));
+        command.args(arguments);
+        Guest::start(&format!("{ruby} {script} {}", arguments.join(" ")), command)
+    }
+
+    /// Starts one that waits for us before its first round and after its answer, and waits for its
+    /// `ready`.
+    pub fn held(ruby: &Interpreter, script: &str, arguments: &[&str]) -> Self {
+        let mut command = ruby.command();
+        command.arg(fixtures().join("ruby").join(script));
+        command.args(arguments).env("ATTACH", "1").env("HOLD", "1");
+        let guest = Guest::start(&format!("{ruby} {script}"), command);
+        guest.expect("ready");
+        guest
+    }
+
+    /// Starts any program.
+    pub fn start(name: &str, mut command: impl BorrowMut<Command>) -> Self {
+        join();
+        let command = command.borrow_mut();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut stderr = child.stderr.take().expect("a pipe");
+        let (send, lines) = channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let complaints = Arc::new(Mutex::new(String::new()));
+        let heard = complaints.clone();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = stderr.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..count]);
+                heard.lock().expect("no holder panics").push_str(&text);
+            }
+        });
+        Guest {
+            pid: child.id() as i32,
+            preface: Vec::new(),
+            name: name.into(),
+            stdin: child.stdin.take(),
+            child,
+            lines,
+            complaints,
+        }
+    }
+
+    /// Starts a program and waits until it says `ready`; keeps what it says before.
+    pub fn ready(command: &mut Command) -> Self {
+        let mut guest = Guest::start(&format!("{command:?}"), command);
+        loop {
+            match guest.line() {
+                Some(line) if line == "ready" => return guest,
+                Some(line) => guest.preface.push(line),
+                None => panic!(
+                    "it ended before it was ready: {:?} {}",
+                    guest.preface,
+                    guest.complaints()
+                ),
+            }
+        }
+    }
+
+    /// The same, and waits until its main thread sleeps.
+    pub fn asleep(command: &mut Command) -> Self {
+        let guest = Guest::ready(command);
+        guest.settle('S');
+        guest
+    }
+
+    /// What it said on standard error, a crash report for instance.
+    pub fn complaints(&self) -> String {
+        let text = self.complaints.lock().expect("no holder panics");
+        text.chars().take(2000).collect()
+    }
+
+    /// Its next line; `None` after the last.
+    pub fn line(&self) -> Option<String> {
+        match self.lines.recv_timeout(LIMIT) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!(
+                "{} ({}) said nothing for {LIMIT:?}; {}",
+                self.name,
+                self.pid,
+                self.complaints()
+            ),
+        }
+    }
+
+    /// Its next line is this.
+    pub fn expect(&self, wanted: &str) {
+        let line = self.line();
+        assert_eq!(
+            line.as_deref(),
+            Some(wanted),
+            "{} ({}): {}",
+            self.name,
+            self.pid,
+            self.complaints()
+        );
+    }
+
+    /// Its next line that begins with this, without that.
+    pub fn find(&self, beginning: &str) -> String {
+        loop {
+            let Some(line) = self.line() else {
+                panic!(
+                    "{} ended before it said {beginning:?}: {}",
+                    self.name,
+                    self.complaints()
+                );
+            };
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return rest.trim().into();
+            }
+        }
+    }
+
+    /// Tells it a line.
+    pub fn tell(&mut self, line: &str) {
+        self.try_tell(line)
+            .unwrap_or_else(|error| panic!("{}: {error}; {}", self.name, self.complaints()));
+    }
+
+    /// Tells it a line; the line that it answers.
+    pub fn answer_to(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.line().unwrap_or_default()
+    }
+
+    /// Tells it a line, in one piece, if it still listens.
+    pub fn try_tell(&mut self, line: &str) -> std::io::Result<()> {
+        let stdin = self.stdin.as_mut().expect("it is still told things");
+        stdin.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid), signal).expect("a guest can be signalled");
+    }
+
+    /// One letter of `/proc/PID/stat`: R, S, T, Z …; `None` if it is gone.
+    pub fn state(&self) -> Option<char> {
+        state(self.pid)
+    }
+
+    /// Waits until it is in this state.
+    pub fn settle(&self, wanted: char) {
+        until(LIMIT, "the guest to settle", || {
+            (self.state() == Some(wanted)).then_some(())
+        });
+    }
+
+    /// Bytes of memory in use.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))
+            .expect("the guest is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes: Option<u64> = line
+            .and_then(|line| line.split_whitespace().next())
+            .and_then(|word| word.parse().ok());
+        kilobytes.expect("a size") * 1024
+    }
+
+    /// Lets it end: nothing more is told; what it still said, and how it ended.
+    pub fn end(mut self) -> (Vec<String>, ExitStatus) {
+        self.stdin = None;
+        let mut lines = Vec::new();
+        while let Some(line) = self.line() {
+            lines.push(line);
+        }
+        let status = wait(&mut self.child, LIMIT)
+            .unwrap_or_else(|| panic!("{} closed its output and did not end", self.name));
+        (lines, status)
+    }
+
+    /// Lets it end; whether it ended well.
+    pub fn ends_well(self) -> bool {
+        self.end().1.success()
+    }
+
+    /// Ends with this as its last line, and well.
+    pub fn ends_with(self, wanted: &str) {
+        let name = self.name.clone();
+        let complaints = self.complaints.clone();
+        let (lines, status) = self.end();
+        let heard = complaints.lock().expect("no holder panics").clone();
+        assert_eq!(
+            (lines.last().map(String::as_str), status.code()),
+            (Some(wanted), Some(0)),
+            "{name}: {status}: {heard}"
+        );
+    }
+
+    /// Ends well, without another line.
+    pub fn ends_with_nothing(self, what: &str) {
+        let complaints = self.complaints.clone();
+        let (lines, status) = self.end();
+        let heard = complaints.lock().expect("no holder panics").clone();
+        assert!(
+            lines.is_empty() && status.success() && heard.is_empty(),
+            "{what}: {status}: {lines:?} {heard}"
+        );
+    }
+
+    /// A state of `fixtures/ruby/states` is ended and gives its answer.
+    pub fn answers(self, wanted: &str) {
+        self.signal(Signal::SIGUSR1);
+        self.ends_with(&format!("answer {wanted}"));
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One letter of `/proc/PID/stat`.
+pub fn state(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}

@@ -1,0 +1,142 @@
+//! What the tests share.
+
+mod agent;
+mod database;
+mod guest;
+mod interpreters;
+mod others;
+mod program;
+mod rows;
+mod shown;
+mod snapshot;
+mod tool;
+mod turn;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+pub use agent::{Door, unreserved};
+pub use database::{Database, database};
+pub use guest::Guest;
+pub use interpreters::{Interpreter, all, chosen, rubies};
+pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
+pub use program::{Output, refused, run, wait};
+pub use rows::{Report, born, live};
+pub use shown::assert_shown;
+pub use snapshot::Snapshot;
+pub use tool::{Opened, Watch, is_release, lancet, mem, tool};
+pub use turn::{alone, join};
+
+/// No wait of these tests is longer, unless it says so. Generous: the machine may be busy.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Says something even if the test succeeds: libtest captures only what goes through its macros.
+pub fn say(text: impl std::fmt::Display) {
+    print(format_args!("test: {text}"));
+}
+
+fn print(line: std::fmt::Arguments) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Says that a test, or the rest of it, is skipped, and why.
+pub fn skip(test: &str, why: impl std::fmt::Display) {
+    say(format_args!("SKIPPED {test}: {why}"));
+}
+
+/// Whether the long forms are asked for.
+pub fn soak() -> bool {
+    is_set("LANCET_SOAK")
+}
+
+/// Whether an environment variable is there and not `0`.
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value != "0")
+}
+
+/// `fixtures/`.
+pub fn fixtures() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .nth(2)
+        .expect("crates/lancet has a workspace")
+        .join("fixtures")
+}
+
+/// Looks until `found` says something, for at most `limit`. For conditions that nobody announces.
+pub fn until<T>(limit: Duration, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(value) = found() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited {limit:?} for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a program is in the PATH.
+pub fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Whether we are root.
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// A folder that goes away with the test.
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// Makes one that everybody may read.
+    pub fn new(name: &str) -> Self {
+        join();
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("lancet-test-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+            .expect("its permissions");
+        TempDir(path)
+    }
+
+    /// A name in it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Numbers that look random and come again with the same seed (SplitMix64).
+pub struct Random(u64);
+
+impl Random {
+    /// From `LANCET_SEED`, or another one each time. Printed, so that a failure can be run again.
+    pub fn new(test: &str) -> Self {
+        let seed = std::env::var("LANCET_SEED")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_else(|| {
+                let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+                now.as_nanos() as u64
+            });
+        say(format_args!("{test}: LANCET_SEED={seed}"));
+        Random(seed)
+    }
+
+    /// The next number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}

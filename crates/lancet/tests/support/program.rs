@@ -1,0 +1,88 @@
+//! Programs that run to their end, in bounded time.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{LIMIT, join};
+
+/// How a program ended and what it wrote.
+#[derive(Debug)]
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Output {
+    /// Its exit code; a death by signal fails the test.
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("it was killed: {self:?}"))
+    }
+}
+
+/// Runs a program to its end.
+pub fn run(command: &mut Command, limit: Duration) -> Output {
+    join();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let stdout = collect(child.stdout.take());
+    let stderr = collect(child.stderr.take());
+    let status = wait(&mut child, limit);
+    // A child of the program may hold the pipes a little longer.
+    let text = |from: Receiver<String>| from.recv_timeout(limit).unwrap_or_default();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    let Some(status) = status else {
+        panic!("{command:?} did not end within {limit:?}\nstdout: {stdout}\nstderr: {stderr}");
+    };
+    Output {
+        status,
+        stdout,
+        stderr,
+    }
+}
+
+/// Waits for the end of a program; `None` if it had to be killed.
+pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            return Some(status);
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn collect(from: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut from) = from {
+            let _ = from.read_to_end(&mut bytes);
+        }
+        let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receive
+}
+
+/// Runs it; it ends with exit code 1 and has written exactly this line to standard error.
+#[track_caller]
+pub fn refused(mut command: Command, line: &str) {
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 1, "{command:?}: {output:?}");
+    assert_eq!(output.stdout, "", "{command:?}");
+    assert_eq!(output.stderr, format!("{line}\n"), "{command:?}");
+}

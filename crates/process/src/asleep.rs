@@ -1,0 +1,163 @@
+//! Threads that sleep in the kernel, and are looked at without waking them.
+//!
+//! A stop takes a sleeping thread out of its system call; what that can do to the call is told in
+//! [`crate::interrupted`]. To look at it none is needed: while it sleeps its registers and its stack do not change. The
+//! kernel tells number, arguments, stack pointer and program counter (`/proc/PID/task/TID/syscall`), and how long the
+//! thread has run in all (`schedstat`). If both are the same before and after its stack was copied, it slept throughout.
+//!
+//! Other registers are not told, rbp among them. Whoever unwinds finds out whether it needs them, and has the thread
+//! stopped if it does.
+
+use crate::interrupted::InCall;
+use crate::stop::thread_state;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::IoSliceMut;
+
+/// What stands for rbp of a thread that was not stopped.
+pub const UNKNOWN: u64 = 0;
+
+/// `struct pthread` of glibc is smaller, and begins with the thread's control block.
+const LARGEST_DESCRIPTOR: usize = 4096;
+
+/// A thread that sleeps in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asleep {
+    pid: i32,
+    tid: i32,
+    call: InCall,
+    /// Time on a processor, time of waiting for one, how often it got one.
+    ran: String,
+    thread_area: u64,
+}
+
+impl Asleep {
+    /// `None` if it runs, or if not enough can be found out about it.
+    pub fn of(pid: i32, tid: i32) -> Option<Self> {
+        let ran = ran(pid, tid)?;
+        // Not one that is stopped: it may go on at any time, and says so to whoever seizes it.
+        if !matches!(thread_state(pid, tid), Some('S' | 'D')) {
+            return None;
+        }
+        let asleep = Asleep {
+            pid,
+            tid,
+            call: InCall::of(pid, tid)?,
+            ran,
+            thread_area: thread_area(pid, tid)?,
+        };
+        asleep.sleeps_on().then_some(asleep)
+    }
+
+    /// Which thread.
+    pub fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Its system call, its stack pointer and where it goes on.
+    pub fn call(&self) -> &InCall {
+        &self.call
+    }
+
+    /// What `pthread_self` returns in it.
+    pub fn thread_area(&self) -> u64 {
+        self.thread_area
+    }
+
+    /// Whether it has slept since [`Asleep::of`].
+    pub fn sleeps_on(&self) -> bool {
+        InCall::of(self.pid, self.tid).as_ref() == Some(&self.call)
+            && ran(self.pid, self.tid).as_ref() == Some(&self.ran)
+    }
+}
+
+/// `schedstat` of a thread (Documentation/scheduler/sched-stats.rst); `None` where the kernel was built without it.
+fn ran(pid: i32, tid: i32) -> Option<String> {
+    let line = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let time: u64 = line.split(' ').next()?.parse().ok()?;
+    (time != 0).then_some(line)
+}
+
+/// The fs base of a thread of glibc. Its list of robust mutexes, which the kernel tells (get_robust_list(2)), begins in the
+/// same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
+/// (sysdeps/x86_64/nptl/tls.h).
+fn thread_area(pid: i32, tid: i32) -> Option<u64> {
+    let (mut head, mut length) = (0u64, 0usize);
+    // SAFETY: two live words.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_get_robust_list,
+            tid,
+            &raw mut head,
+            &raw mut length,
+        )
+    };
+    if done != 0 || head == 0 || head % 8 != 0 {
+        return None;
+    }
+    let mut bytes = [0; LARGEST_DESCRIPTOR];
+    // The page before may not be there: then what there is of this one.
+    let in_page = (head % 4096) as usize + 8;
+    [LARGEST_DESCRIPTOR, in_page].into_iter().find_map(|size| {
+        let from = (head + 8).checked_sub(size as u64)?;
+        let bytes = &mut bytes[..size];
+        let remote = [RemoteIoVec {
+            base: from as usize,
+            len: size,
+        }];
+        let read = process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(bytes)], &remote);
+        (read == Ok(size)).then_some(())?;
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        (0..size).step_by(8).rev().find_map(|at| {
+            let address = from + at as u64;
+            (word(at)? == address && word(at + 16)? == address).then_some(address)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_sleeping_thread_is_known_and_one_that_woke_too() {
+        let pid = std::process::id() as i32;
+        let (tell, told) = mpsc::channel();
+        let (wake, woken) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: they take nothing and return numbers.
+            let (tid, own) = unsafe { (libc::gettid(), libc::pthread_self()) };
+            tell.send((tid, own)).unwrap();
+            woken.recv().unwrap();
+            tell.send((0, 0)).unwrap();
+            woken.recv()
+        });
+        let (tid, own) = told.recv().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let asleep = loop {
+            if let Some(asleep) = Asleep::of(pid, tid) {
+                break asleep;
+            }
+            assert!(Instant::now() < deadline, "it never fell asleep");
+            std::thread::yield_now();
+        };
+        assert_eq!(asleep.call().number, libc::SYS_futex);
+        assert_eq!(asleep.thread_area(), own);
+        assert!(asleep.sleeps_on());
+        wake.send(()).unwrap();
+        told.recv().unwrap();
+        assert!(!asleep.sleeps_on());
+        drop(wake);
+        thread.join().unwrap().unwrap_err();
+    }
+
+    #[test]
+    fn whoever_asks_runs() {
+        // SAFETY: it takes nothing and returns a number.
+        let own = unsafe { libc::gettid() };
+        assert_eq!(Asleep::of(std::process::id() as i32, own), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! The guest's memory as far as it is known.
+
+/// Bytes by address.
+pub trait Memory {
+    /// Fills the buffer with what lies at the address, wholly, or says that it cannot.
+    fn read(&self, at: u64, into: &mut [u8]) -> bool;
+}
+
+impl<F: Fn(u64, &mut [u8]) -> bool> Memory for F {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        self(at, into)
+    }
+}
+
+/// What hooks copied of one call: parts of its memory, laid over one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captures {
+    /// Where each lay, and where in `bytes` it begins; the next one's beginning is its end.
+    captures: Vec<(u64, u32)>,
+    bytes: Vec<u8>,
+}
+
+impl Captures {
+    /// None.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            captures: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Lays a capture over those before: add the call's first, then the return's.
+    pub fn add(&mut self, at: u64, bytes: &[u8]) {
+        if !bytes.is_empty() && at.checked_add(bytes.len() as u64).is_some() {
+            self.captures.push((at, self.bytes.len() as u32));
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Lays others over those before.
+    pub fn lay(&mut self, others: &Self) {
+        for (at, bytes) in others.iter() {
+            self.add(at, bytes);
+        }
+    }
+
+    /// Takes out the last capture that lies at this address, and what was added behind it.
+    #[must_use]
+    pub fn split_off(&mut self, at: u64) -> Self {
+        let mut behind = Self::new();
+        let Some(first) = self.captures.iter().rposition(|(lies, _)| *lies == at) else {
+            return behind;
+        };
+        for (at, bytes) in self.iter().skip(first) {
+            behind.add(at, bytes);
+        }
+        self.bytes.truncate(self.captures[first].1 as usize);
+        self.captures.truncate(first);
+        behind
+    }
+
+    fn capture(&self, index: usize) -> (u64, &[u8]) {
+        let (at, from) = self.captures[index];
+        let next = self.captures.get(index + 1);
+        let to = next.map_or(self.bytes.len(), |(_, from)| *from as usize);
+        (at, &self.bytes[from as usize..to])
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.captures.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.captures.is_empty()
+    }
+
+    /// Every capture, in the order they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        (0..self.captures.len()).map(|index| self.capture(index))
+    }
+
+    /// Forgets all, to be used for the next call.
+    pub fn clear(&mut self) {
+        self.captures.clear();
+        self.bytes.clear();
+    }
+}
+
+impl Memory for Captures {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let mut done = 0;
+        while done < into.len() {
+            let Some(here) = at.checked_add(done as u64) else {
+                return false;
+            };
+            let found = (0..self.captures.len()).rev().find_map(|index| {
+                let (start, bytes) = self.capture(index);
+                let offset = usize::try_from(here.checked_sub(start)?).ok()?;
+                (offset < bytes.len()).then(|| (index, &bytes[offset..]))
+            });
+            let Some((index, bytes)) = found else {
+                return false;
+            };
+            // A newer capture may begin inside this one.
+            let newer = self.captures[index + 1..].iter().map(|(start, _)| *start);
+            let until = newer
+                .filter(|start| *start > here)
+                .map(|start| start - here)
+                .min();
+            let most = until
+                .and_then(|until| usize::try_from(until).ok())
+                .unwrap_or(usize::MAX);
+            let len = bytes.len().min(into.len() - done).min(most);
+            into[done..done + len].copy_from_slice(&bytes[..len]);
+            done += len;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_at_an_address_and_came_behind_it_is_taken_out() {
+        let added: [(u64, &[u8]); 4] = [(8, b"early"), (4, b"four"), (8, b"late"), (12, b"more")];
+        let mut captures = Captures::new();
+        for (at, bytes) in added {
+            captures.add(at, bytes);
+        }
+        assert_eq!(captures.split_off(5), Captures::new());
+        let behind = captures.split_off(8);
+        assert!(captures.iter().eq(added[..2].iter().copied()));
+        assert!(behind.iter().eq(added[2..].iter().copied()));
+        captures.add(20, b"new");
+        assert_eq!(captures.iter().last(), Some((20, &b"new"[..])));
+    }
+}

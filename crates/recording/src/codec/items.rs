@@ -1,0 +1,197 @@
+//! All items but calls and returns: definitions of what is named by a number from then on, losses, events, the end.
+
+use super::*;
+
+impl State {
+    fn define(&mut self, which: usize) -> u32 {
+        self.counts[which] += 1;
+        self.counts[which] - 1
+    }
+
+    /// Puts any item; the number of what it defines.
+    pub fn put(&mut self, out: &mut Vec<u8>, item: &Item) -> u32 {
+        match item {
+            Item::Head(head) => {
+                out.push(kind::HEAD);
+                put_text(out, &head.lancet);
+                put_texts(out, &head.command);
+                put(out, head.began);
+            }
+            Item::Guest(guest) => {
+                out.push(kind::GUEST);
+                put(out, u64::from(guest.pid as u32));
+                put_texts(out, &guest.command);
+                put_text(out, &guest.vm);
+                return self.define(0);
+            }
+            Item::Module(module) => {
+                out.push(kind::MODULE);
+                put_text(out, &module.path);
+                put_text(out, &module.name);
+                out.push(module.main.into());
+                put(out, module.bias);
+                return self.define(1);
+            }
+            Item::Function(function) => {
+                out.push(kind::FUNCTION);
+                put(out, function.module.into());
+                put_texts(out, &function.names);
+                put(out, function.address);
+                put(out, function.size);
+                put_text(out, &function.prototype);
+                return self.define(2);
+            }
+            Item::CallEdge(edge) => {
+                out.push(kind::CALL_EDGE);
+                put(out, edge.function.into());
+                put(out, or_zero(edge.from));
+                put(out, edge.slots);
+                return self.define(3);
+            }
+            Item::Line(line) => {
+                out.push(kind::LINE);
+                put_text(out, &line.path);
+                put(out, line.line.into());
+                put_text(out, &line.name);
+                return self.define(4);
+            }
+            Item::Caller(caller) => {
+                out.push(kind::CALLER);
+                put(out, caller.address);
+                put_text(out, &caller.path);
+                put_text(out, &caller.name);
+                put(out, caller.offset);
+                return self.define(5);
+            }
+            Item::Event(Event { at, kind }) => match kind {
+                EventKind::Call(call) => self.put_call(out, at, call.numbers(), call),
+                EventKind::Return(back) => self.put_return(out, at, back),
+                kind => self.put_event(out, at, kind),
+            },
+            Item::Losses(losses) => {
+                out.push(kind::LOSSES);
+                put(out, losses.guest.into());
+                put(out, losses.records);
+                put(out, losses.without_ring);
+            }
+            Item::End => out.push(kind::END),
+        }
+        0
+    }
+
+    /// Takes the next item.
+    pub fn take(&mut self, take: &mut Take) -> Result<Item, Wrong> {
+        loop {
+            let first = take.byte()?;
+            return Ok(match first & 0xf {
+                kind::HEAD => Item::Head(Head {
+                    lancet: take.text()?,
+                    command: take.texts()?,
+                    began: take.number()?,
+                }),
+                kind::GUEST => {
+                    self.define(0);
+                    Item::Guest(Guest {
+                        pid: take.small()? as i32,
+                        command: take.texts()?,
+                        vm: take.text()?,
+                    })
+                }
+                kind::MODULE => {
+                    self.define(1);
+                    Item::Module(Module {
+                        path: take.text()?,
+                        name: take.text()?,
+                        main: take.byte()? != 0,
+                        bias: take.number()?,
+                    })
+                }
+                kind::FUNCTION => {
+                    let module = take.small()?;
+                    if module >= self.counts[1] {
+                        return Err(Wrong);
+                    }
+                    self.define(2);
+                    Item::Function(Function {
+                        module,
+                        names: take.texts()?,
+                        address: take.number()?,
+                        size: take.number()?,
+                        prototype: take.text()?,
+                    })
+                }
+                kind::CALL_EDGE => {
+                    let (function, from) = (take.small()?, take.number()?);
+                    if function >= self.counts[2] || from > self.counts[1].into() {
+                        return Err(Wrong);
+                    }
+                    self.define(3);
+                    Item::CallEdge(CallEdge {
+                        function,
+                        from: from.checked_sub(1).map(|number| number as u32),
+                        slots: take.number()?,
+                    })
+                }
+                kind::LINE => {
+                    self.define(4);
+                    Item::Line(Line {
+                        path: take.text()?,
+                        line: take.small()?,
+                        name: take.text()?,
+                    })
+                }
+                kind::CALLER => {
+                    self.define(5);
+                    Item::Caller(Caller {
+                        address: take.number()?,
+                        path: take.text()?,
+                        name: take.text()?,
+                        offset: take.number()?,
+                    })
+                }
+                kind::CONTEXT => {
+                    let context = Context {
+                        guest: take.small()?,
+                        tid: take.small()?,
+                        ring: take.small()?,
+                        stack: take.number()?,
+                    };
+                    if context.guest >= self.counts[0] {
+                        return Err(Wrong);
+                    }
+                    self.contexts.push(context);
+                    continue;
+                }
+                kind::CALL => Item::Event(self.take_call(take, first)?),
+                kind::RETURN => Item::Event(self.take_return(take, first)?),
+                kind::LOSSES => {
+                    let losses = Losses {
+                        guest: take.small()?,
+                        records: take.number()?,
+                        without_ring: take.number()?,
+                    };
+                    if losses.guest >= self.counts[0] {
+                        return Err(Wrong);
+                    }
+                    Item::Losses(losses)
+                }
+                kind::EVENT => {
+                    let (process, tid, time) = (take.small()?, take.small()?, take.number()?);
+                    let kind = take_kind(take)?;
+                    if process >= self.counts[0] {
+                        return Err(Wrong);
+                    }
+                    let at = At {
+                        process,
+                        tid,
+                        time: Duration::from_nanos(time),
+                        ..At::default()
+                    };
+                    Item::Event(Event { at, kind })
+                }
+                kind::END => Item::End,
+                _ => return Err(Wrong),
+            });
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `lancet calls`: what becomes of events, one file a format.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`lines`] | people: a line a call, ours or as ltrace prints it (`form`) |
+//! | [`json`] | programs: an object a line, schema in `docs/calls-json.md` |
+//! | [`summary`], `summary_ltrace`, `summary_json` | `-c`: a row for each function and script line |
+//!
+//! Each is a [`calls::Consumer`]. How lines look is a [`Layout`].
+
+mod form;
+pub mod json;
+pub mod lines;
+pub mod summary;
+mod summary_json;
+mod summary_ltrace;
+
+pub use json::Json;
+pub use lines::Lines;
+pub use summary::Summary;
+
+/// How calls are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// Characters of a string, at most.
+    pub strings: u32,
+    /// Elements of an array, at most.
+    pub array: u32,
+    /// Native frames under each call, at most.
+    pub frames: usize,
+    /// As ltrace 0.7.91 prints it.
+    pub ltrace: bool,
+    /// Names of C++ and Rust functions as they stand in the source.
+    pub demangle: bool,
+    /// Each line names the module that calls. Only ltrace's lines do.
+    pub callers: bool,
+    /// Processes that were opened, not counting a program that was started.
+    pub processes: usize,
+    /// Children are followed.
+    pub follow: bool,
+    /// The lines go into a file.
+    pub into_file: bool,
+    /// 0 = no time, 1 = the time of day, 2 = with microseconds, 3 = seconds since 1970 with microseconds.
+    pub times: u8,
+    /// The time since the line before.
+    pub relative: bool,
+    /// How long each call took.
+    pub durations: bool,
+    /// The address that the call returns to.
+    pub instruction: bool,
+    /// Columns by which a call within a call is indented.
+    pub indent: usize,
+    /// The column in which results stand.
+    pub align: usize,
+    /// Signals are not shown.
+    pub no_signals: bool,
+}

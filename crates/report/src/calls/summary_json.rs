@@ -1,0 +1,62 @@
+//! The table of `-c` as JSON: one object a row. The schema is docs/calls-json.md.
+
+use calls::summary::{Key, Row, bucket_bounds};
+use serde::Serialize;
+use std::io::{self, Write};
+
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "lowercase")]
+enum Record<'a> {
+    Row {
+        function: &'a str,
+        line: Option<&'a str>,
+        calls: u64,
+        left: u64,
+        total_ns: u64,
+        mean_ns: u64,
+        p50_ns: u64,
+        p95_ns: u64,
+        p99_ns: u64,
+        max_ns: u64,
+        buckets: Vec<[u64; 3]>,
+    },
+    Total {
+        calls: u64,
+        left: u64,
+        total_ns: u64,
+    },
+}
+
+/// Writes the rows in their order; what they count has `unit` nanoseconds.
+pub fn print(out: &mut dyn Write, rows: &[(&Key, &Row)], unit: f64) -> io::Result<()> {
+    let nanos = |ticks: u64| (ticks as f64 * unit).round() as u64;
+    for ((function, line), row) in rows {
+        let filled = row.buckets.iter().enumerate();
+        let filled = filled.filter(|(_, count)| **count != 0);
+        let record = Record::Row {
+            function,
+            line: (!line.is_empty()).then_some(line),
+            calls: row.calls,
+            left: row.left,
+            total_ns: nanos(row.total),
+            mean_ns: nanos(row.mean()),
+            p50_ns: nanos(row.quantile(50)),
+            p95_ns: nanos(row.quantile(95)),
+            p99_ns: nanos(row.quantile(99)),
+            max_ns: nanos(row.longest),
+            buckets: filled
+                .map(|(bucket, count)| {
+                    let [start, end] = bucket_bounds(bucket).map(nanos);
+                    [start, end, *count]
+                })
+                .collect(),
+        };
+        crate::json::line(out, &record)?;
+    }
+    let total = Record::Total {
+        calls: rows.iter().map(|(_, row)| row.calls).sum(),
+        left: rows.iter().map(|(_, row)| row.left).sum(),
+        total_ns: nanos(rows.iter().map(|(_, row)| row.total).sum()),
+    };
+    crate::json::line(out, &total)
+}

@@ -1,0 +1,73 @@
+//! The table as ltrace 0.7.91 prints it (`summary.c` there): by function, in microseconds.
+
+use crate::text::printable;
+use calls::summary::{Key, Row};
+use std::io::{self, Write};
+
+const RULE: &str = "------ ----------- ----------- --------- --------------------";
+
+/// Prints the rows in their order; their cycles have `unit` nanoseconds.
+pub fn print(out: &mut dyn Write, rows: &[(&Key, &Row)], unit: f64) -> io::Result<()> {
+    let micros = |row: &Row| (row.total as f64 * unit / 1e3) as u64;
+    let all: u64 = rows.iter().map(|(_, row)| micros(row)).sum();
+    let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
+    writeln!(
+        out,
+        "% time     seconds  usecs/call     calls      function"
+    )?;
+    writeln!(out, "{RULE}")?;
+    for ((name, _), row) in rows {
+        let took = micros(row);
+        // Hundredths of a percent, rounded.
+        let share = (100_000 * took / all.max(1) + 5) / 10;
+        writeln!(
+            out,
+            "{:3}.{:02} {:4}.{:06} {:11} {:9} {}",
+            share / 100,
+            share % 100,
+            took / 1_000_000,
+            took % 1_000_000,
+            took / row.calls.max(1),
+            row.calls,
+            printable(name),
+        )?;
+    }
+    writeln!(out, "{RULE}")?;
+    writeln!(
+        out,
+        "100.00 {:4}.{:06}             {calls:9} total",
+        all / 1_000_000,
+        all % 1_000_000,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_that_of_ltrace() {
+        let row = |calls, total| Row {
+            calls,
+            total,
+            ..Row::default()
+        };
+        let key = |name: &str| (name.to_owned(), String::new());
+        let keys = ["sleep", "puts"].map(key);
+        let rows = [row(2, 1_500_250), row(10, 499_750)];
+        let rows: Vec<_> = keys.iter().zip(&rows).collect();
+        let mut out = Vec::new();
+        print(&mut out, &rows, 1000.0).expect("a Vec takes it");
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "\
+% time     seconds  usecs/call     calls      function
+------ ----------- ----------- --------- --------------------
+ 75.01    1.500250      750125         2 sleep
+ 24.99    0.499750       49975        10 puts
+------ ----------- ----------- --------- --------------------
+100.00    2.000000                    12 total
+"
+        );
+    }
+}

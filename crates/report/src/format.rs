@@ -1,0 +1,10 @@
+//! What a command line needs to know of a format to offer it.
+
+/// A format that a user chooses by its name.
+pub trait Format: Sync + 'static {
+    /// What the user writes after `--format`: one lower-case word, unique among the formats of a command.
+    fn name(&self) -> &'static str;
+
+    /// One line about it for the help, without a full stop.
+    fn about(&self) -> &'static str;
+}

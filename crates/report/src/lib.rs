@@ -1,0 +1,32 @@
+//! Turns the answers of lancet's commands into text, one folder a command and one file a format.
+//!
+//! | module | what it writes |
+//! |---|---|
+//! | [`calls`] | calls as lines, tables, JSON, and as ltrace prints them |
+//! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
+//! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
+//! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
+//! | [`text`], [`figures`], [`style`], [`json`] | what the commands share: escaping, numbers, colour, JSON lines |
+//!
+//! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
+//! was settled by the crate that made the answer. This crate prints nothing itself and knows no command line.
+//! Every text format passes the strings of the guest through [`text::printable`] and nothing else, because a file
+//! name may hold a terminal escape or a newline, and neither may reach the reader's terminal or split a line.
+//!
+//! To add a format, write a file in the command's folder and name it in the list of that folder's `mod.rs`; where the
+//! format is chosen with `--format`, help and completions follow from the list.
+
+#![forbid(unsafe_code)]
+
+pub mod calls;
+pub mod figures;
+mod format;
+pub mod json;
+pub mod mem;
+pub mod stack;
+pub mod style;
+pub mod text;
+pub mod tune;
+
+pub use format::Format;
+pub use style::Style;

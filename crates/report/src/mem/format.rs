@@ -1,0 +1,71 @@
+//! What a format of the answer is, and what it is told.
+
+use std::io::{self, Write};
+
+use births::analysis::{Census, Growth, Report, View};
+
+use crate::Style;
+
+/// Writes what grew between two looks.
+type WriteGrowth = fn(&mut dyn Write, &Census, &Growth, &Options) -> io::Result<()>;
+
+/// One way to write the answer, and how it treats several guests and several reports.
+#[derive(Debug)]
+pub struct Format {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Rows are cut to what a person reads, unless the user says how many.
+    pub for_people: bool,
+    /// More guests than this are not written one by one; merged they are in any case.
+    pub(super) most_guests: usize,
+    /// An empty line stands between two reports.
+    pub(super) blank_lines: bool,
+    pub(super) holders: fn(&mut dyn Write, &Look<'_>, &Options) -> io::Result<()>,
+    /// `None` where the format cannot say what changed: then who holds is written in its place.
+    pub(super) growth: Option<WriteGrowth>,
+}
+
+impl crate::Format for Format {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+}
+
+/// One look at one guest, and what is to be shown of it.
+pub struct Look<'a> {
+    pub(super) census: &'a Census,
+    pub(super) report: &'a Report,
+}
+
+/// What is to be written of each look, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// One of [`super::FORMATS`].
+    pub format: &'static Format,
+    /// What makes a row, and which rows there are.
+    pub view: View,
+    /// The figure at the end of a folded line.
+    pub weight: Weight,
+    /// How a table may look.
+    pub style: Style,
+    /// The number of living objects in one row (with `growing`: of its increase) above which a report exceeds.
+    pub limit: Option<u64>,
+    /// From the second look on, what changed since the one before is written.
+    pub growing: bool,
+}
+
+/// Which number stands at the end of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weight {
+    /// Living objects.
+    #[default]
+    Live,
+    /// Objects made while we watched.
+    Born,
+    /// The memory of the living ones.
+    Bytes,
+}

@@ -1,0 +1,96 @@
+//! Stacks that were seen, and how often each.
+
+use std::collections::BTreeMap;
+
+use frames::live::loaded::Modules;
+use frames::live::scripts::Script;
+use frames::live::stack::Stack;
+use frames::live::unwind::End;
+
+/// How often each stack was seen; frames from the outermost to the innermost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacks {
+    pub(super) counts: BTreeMap<Vec<String>, u64>,
+}
+
+impl Stacks {
+    /// Adds one sighting of a stack, given by the names of its frames, the outermost first.
+    pub fn add(&mut self, stack: Vec<String>) {
+        *self.counts.entry(stack).or_default() += 1;
+    }
+
+    /// Adds one sighting of a stack of a process with these modules.
+    ///
+    /// Each native frame is followed by the script frames it runs. Script frames of which the native frame is not known
+    /// stand innermost where the walk reached the stack's end, and outermost where it did not. A parked stack is named
+    /// by its kind alone: a thousand fibers that wait at one place are one stack, seen a thousand times.
+    pub fn add_stack(&mut self, modules: &Modules, stack: &Stack) {
+        let mut frames = vec![match &stack.parked {
+            None => format!("thread {} {}", stack.thread.tid, stack.thread.name),
+            Some(one) => format!("{}, parked", one.kind),
+        }];
+        let unplaced = stack.unplaced.iter().rev().map(script);
+        if stack.end != End::Whole {
+            frames.extend(unplaced.clone());
+        }
+        for line in stack.lines.iter().rev() {
+            let loaded = line.module.and_then(|module| modules.get(module));
+            let name = line
+                .function
+                .as_ref()
+                .and_then(|function| function.name.clone());
+            frames.push(match (name, loaded, &line.function) {
+                (Some(name), ..) => name,
+                (None, Some(loaded), Some(function)) => {
+                    format!(
+                        "{}+{:#x}",
+                        loaded.name(),
+                        function.start.wrapping_sub(loaded.bias)
+                    )
+                }
+                _ => "?".to_owned(),
+            });
+            frames.extend(line.scripts.iter().rev().map(script));
+        }
+        if stack.end == End::Whole {
+            frames.extend(unplaced);
+        }
+        self.add(frames);
+    }
+
+    /// The number of sightings of all stacks together.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+}
+
+fn script(script: &Script) -> String {
+    match script.path.as_str() {
+        "" => script.name.clone(),
+        path => format!("{} ({path}:{})", script.name, script.line),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::io::{self, Write};
+
+    pub fn seen() -> Stacks {
+        let mut stacks = Stacks::default();
+        for stack in [
+            vec!["main", "run", "a<b>"],
+            vec!["main", "run", "a<b>"],
+            vec!["main", "x;y"],
+        ] {
+            stacks.add(stack.into_iter().map(str::to_owned).collect());
+        }
+        stacks
+    }
+
+    pub fn written(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+}

@@ -1,0 +1,4 @@
+//! The biggest frames of files.
+
+pub mod json;
+pub mod table;

@@ -1,0 +1,70 @@
+//! The border that text of a guest crosses before a person reads it.
+//!
+//! [`printable`] is the only function that makes such text safe. Every writer of text in this crate calls it on each
+//! string that comes from a guest or its machine (paths, names of functions, types, processes, values of settings),
+//! once, where the string enters a line. The formats for programs need it not: `json` escapes what acts on a terminal.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Returns the text with everything that could act on a terminal or break a line written out: control characters as
+/// `\x1b`, characters that turn the writing direction (Unicode's bidirectional controls) and the separators of lines
+/// and paragraphs as `\u{202e}`. Other text is returned as it is, without a copy.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => safe.push_str("\\n"),
+            '\t' => safe.push_str("\\t"),
+            '\r' => safe.push_str("\\r"),
+            c if c.is_control() => {
+                // Writing to a String cannot fail.
+                let _ = write!(safe, "\\x{:02x}", c as u32);
+            }
+            c if acts(c) => safe.extend(c.escape_unicode()),
+            c => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Returns the last characters of a text, `width` with the mark that stands where the front was cut: of
+/// `file:line:Type` the end says more than the beginning. A width of 0 cuts nothing.
+pub fn shortened(text: &str, width: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= width || width == 0 {
+        return Cow::Borrowed(text);
+    }
+    let tail: String = text.chars().skip(length - width + 1).collect();
+    Cow::Owned(format!("…{tail}"))
+}
+
+pub(crate) fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_the_terminal() {
+        assert_eq!(printable("app.rb:1:String"), "app.rb:1:String");
+        assert_eq!(
+            printable("a\x1b[2Jb\nc\u{202e}d"),
+            "a\\x1b[2Jb\\nc\\u{202e}d"
+        );
+        assert_eq!(printable("größe/é.rb"), "größe/é.rb");
+    }
+
+    #[test]
+    fn the_end_is_kept() {
+        assert_eq!(shortened("abcdef", 6), "abcdef");
+        assert_eq!(shortened("abcdef", 4), "…def");
+        assert_eq!(shortened("größe", 3), "…ße");
+    }
+}

@@ -1,0 +1,4 @@
+//! Processes as they come and go.
+
+pub mod json;
+pub mod text;

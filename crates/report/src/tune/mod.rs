@@ -1,0 +1,57 @@
+//! The answers of `lancet tune`.
+//!
+//! | module | what it writes |
+//! |---|---|
+//! | [`table`], [`json`] | an audit, and what changed since the one before |
+//! | [`explain`] | one check in full |
+//! | [`changes`] | what was changed, would be changed, or was taken back |
+//! | [`events`] | processes as they come and go |
+
+pub mod changes;
+pub mod events;
+pub mod explain;
+pub mod json;
+pub mod table;
+
+use std::io::{self, Write};
+
+use tune::machine::Machine;
+use tune::verdict::{Change, Outcome, Verdict};
+
+use crate::Style;
+use crate::text::printable;
+
+/// Returns the colour of a verdict's heading and ids, for [`Style::painted`].
+fn color(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Harmful => "1;31",
+        Verdict::Bad => "31",
+        Verdict::Consider => "33",
+        Verdict::Obsolete => "35",
+        Verdict::CannotTell => "36",
+        Verdict::Good => "32",
+        Verdict::NotApplicable => "2",
+    }
+}
+
+/// Writes what an outcome rests on, and how to change it.
+fn evidence(
+    out: &mut dyn Write,
+    machine: &Machine,
+    outcome: &Outcome,
+    style: &Style,
+) -> io::Result<()> {
+    for seen in &outcome.evidence {
+        let line = format!("             {}: {}", seen.from, seen.value);
+        writeln!(out, "{}", style.painted(&printable(&line), "2"))?;
+    }
+    for Change { setting, value } in &outcome.changes {
+        let command = setting.command_in(machine.network_of(), value);
+        let line = format!("             change: {command}");
+        writeln!(out, "{}", printable(&line))?;
+    }
+    if let Some(then) = outcome.then {
+        writeln!(out, "             then: {then}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Made-up guests to write down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use births::analysis::{Census, Frame, SiteCount, TypeCount};
+
+/// A place in Ruby code.
+pub fn frame(path: &str, line: u32, method: &str) -> Arc<Frame> {
+    Arc::new(Frame {
+        path: path.into(),
+        line,
+        method: method.into(),
+    })
+}
+
+fn site(frames: &[Arc<Frame>], kind: &str, born: u64, live: u64, bytes: u64) -> SiteCount {
+    SiteCount {
+        frames: frames.to_vec(),
+        kind: kind.into(),
+        internal: kind.starts_with("IMEMO"),
+        born,
+        live,
+        bytes,
+    }
+}
+
+fn before(kind: &str, live: u64, bytes: u64) -> TypeCount {
+    TypeCount {
+        kind: kind.into(),
+        internal: kind.starts_with("IMEMO"),
+        live,
+        bytes,
+    }
+}
+
+/// A small web shop after half a minute.
+pub fn shop() -> Census {
+    let fill = [frame("app.rb", 12, "fill")];
+    let rack = [frame(
+        "/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb",
+        88,
+        "parse",
+    )];
+    Census {
+        pid: 4242,
+        command: "ruby app.rb".into(),
+        ruby: "3.1.2".into(),
+        seconds: 30.04,
+        sites: vec![
+            site(&fill, "String", 300_001, 150_001, 6_000_040),
+            site(&fill, "Array", 12, 12, 9_437_184),
+            site(&rack, "Hash", 900, 12, 2_880),
+            site(&[frame("app.rb", 7, "<main>")], "Shop::Order", 1, 1, 40),
+            site(&[frame("app.rb", 30, "show")], "String", 40_000, 0, 0),
+            site(&[], "String", 5, 5, 200),
+            site(&fill, "IMEMO:env", 70, 60, 2_400),
+        ],
+        before: vec![
+            before("String", 21_500, 1_204_224),
+            before("Class", 1_024, 890_000),
+            before("IMEMO:iseq", 9_000, 4_000_000),
+        ],
+        gc_pause: Some(Duration::from_micros(15_520)),
+        walk_pause: Duration::from_micros(1_130),
+        losses: vec!["40 births had no room in their table and are not counted".into()],
+        garbage_included: false,
+    }
+}
+
+/// The same shop ten seconds before.
+pub fn earlier() -> Census {
+    let mut guest = shop();
+    guest.seconds = 20.0;
+    guest.sites[0] = SiteCount {
+        born: 200_001,
+        live: 100_001,
+        bytes: 4_000_040,
+        ..guest.sites[0].clone()
+    };
+    guest.sites[1] = SiteCount {
+        bytes: 4_718_592,
+        ..guest.sites[1].clone()
+    };
+    guest.sites[2] = SiteCount {
+        born: 600,
+        live: 14,
+        bytes: 3_360,
+        ..guest.sites[2].clone()
+    };
+    guest.sites[4] = SiteCount {
+        born: 30_000,
+        ..guest.sites[4].clone()
+    };
+    guest.sites[6] = SiteCount {
+        born: 50,
+        live: 40,
+        bytes: 1_600,
+        ..guest.sites[6].clone()
+    };
+    guest.before[0] = TypeCount {
+        live: 21_600,
+        bytes: 1_210_000,
+        ..guest.before[0].clone()
+    };
+    guest
+}
+
+/// A guest whose call paths were kept, nothing lost, no GC run.
+pub fn shop_with_stacks() -> Census {
+    let main = frame("app.rb", 40, "<main>");
+    let serve = frame("app.rb", 30, "block in serve");
+    let fill = frame("app.rb", 12, "fill");
+    Census {
+        sites: vec![
+            site(
+                &[fill.clone(), serve.clone(), main.clone()],
+                "String",
+                20,
+                7,
+                280,
+            ),
+            site(&[fill, main.clone()], "String", 4, 2, 80),
+            site(&[serve, main], "Array", 9, 0, 0),
+            site(&[], "Class", 1, 1, 600),
+        ],
+        before: vec![before("String", 2_000, 80_000)],
+        gc_pause: None,
+        losses: Vec::new(),
+        garbage_included: true,
+        ..shop()
+    }
+}

@@ -1,0 +1,409 @@
+//! What each format looks like. The expected text stands in the test, for people to read.
+
+mod guests;
+
+use births::analysis::{By, Growth, Order, Report, View};
+use report::Style;
+use report::mem::folded::Weight;
+use report::mem::{folded, json, memprof, table};
+
+use guests::{earlier, shop, shop_with_stacks};
+
+/// The output of a writer as text.
+fn text(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> String {
+    let mut out = Vec::new();
+    write(&mut out).expect("writing to memory works");
+    String::from_utf8(out).expect("the formats are UTF-8")
+}
+
+fn report(view: View) -> Report {
+    Report::new(&shop(), &view)
+}
+
+#[test]
+fn table_by_line() {
+    let view = View {
+        top: Some(4),
+        ..View::default()
+    };
+    let table = text(|out| table::write(out, &shop(), &report(view), &Style::default()));
+    insta::assert_snapshot!(table, @"
+    ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
+
+       live     born     dead     bytes  file:line:Type
+    150,001  300,001  150,000   5.7 MiB  app.rb:12:String
+         12       12        0   9.0 MiB  app.rb:12:Array
+         12      900      888   2.8 KiB  /var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+          5        5        0     200 B  (vm):String
+     22,525   40,001   40,000   2.0 MiB  … and 4 more rows (22,525 objects, 2.0 MiB)
+    172,555  340,919  190,888  16.7 MiB  total
+
+    of the total: 22,524 objects (2.0 MiB) from before lancet came
+    not shown: 9,060 objects (3.8 MiB) of the VM's own; --internal shows them
+    paused: 15.5 ms for a GC before the count, 1.1 ms for the count
+    lost: 40 births had no room in their table and are not counted
+    ");
+}
+
+#[test]
+fn table_by_gem_with_internal() {
+    let view = View {
+        by: By::Gem,
+        internal: true,
+        order: Order::Bytes,
+        ..View::default()
+    };
+    let table = text(|out| table::write(out, &shop(), &report(view), &Style::default()));
+    insta::assert_snapshot!(table, @"
+    ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
+
+       live     born     dead      bytes  gem
+    150,074  340,084  190,010   14.7 MiB  app
+         12      900      888    2.8 KiB  rack-2.2.4
+          5        5        0      200 B  (vm)
+      9,000        -        -    3.8 MiB  IMEMO:iseq (before lancet)
+     21,500        -        -    1.1 MiB  String (before lancet)
+      1,024        -        -  869.1 KiB  Class (before lancet)
+    181,615  340,989  190,898   20.5 MiB  total
+
+    of the total: 31,524 objects (5.8 MiB) from before lancet came
+    paused: 15.5 ms for a GC before the count, 1.1 ms for the count
+    lost: 40 births had no room in their table and are not counted
+    ");
+}
+
+#[test]
+fn table_of_an_empty_guest() {
+    let mut guest = shop();
+    guest.sites.clear();
+    guest.before.clear();
+    let report = Report::new(&guest, &View::default());
+    let table = text(|out| table::write(out, &guest, &report, &Style::default()));
+    insta::assert_snapshot!(table, @"
+    ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
+
+    live  born  dead  bytes  file:line:Type
+       0     0     0    0 B  total
+
+    paused: 15.5 ms for a GC before the count, 1.1 ms for the count
+    lost: 40 births had no room in their table and are not counted
+    ");
+}
+
+#[test]
+fn table_with_callers() {
+    let guest = shop_with_stacks();
+    let report = Report::new(
+        &guest,
+        &View {
+            by: By::Stack,
+            ..View::default()
+        },
+    );
+    let table = text(|out| table::write(out, &guest, &report, &Style::default()));
+    insta::assert_snapshot!(table, @"
+    ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
+
+     live  born  dead     bytes  file:line:Type, with its callers
+        7    20    13     280 B  app.rb:12:String
+                                   from app.rb:30 block in serve
+                                   from app.rb:40 <main>
+        2     4     2      80 B  app.rb:12:String
+                                   from app.rb:40 <main>
+        1     1     0     600 B  (vm):Class
+    2,000     -     -  78.1 KiB  String (before lancet)
+        0     9     9       0 B  … and 1 more row (0 objects, 0 B)
+    2,010    34    24  79.1 KiB  total
+
+    of the total: 2,000 objects (78.1 KiB) from before lancet came
+    paused: 1.1 ms for the count, no GC before it
+    live includes garbage that no GC has collected yet
+    ");
+}
+
+#[test]
+fn table_on_a_narrow_terminal() {
+    let style = Style {
+        width: Some(64),
+        color: true,
+    };
+    let view = View {
+        top: Some(2),
+        ..View::default()
+    };
+    let table = text(|out| table::write(out, &shop(), &report(view), &style));
+    insta::assert_snapshot!(table.replace('\x1b', "^"), @"
+    ^[1mruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s^[0m
+
+    ^[1m   live     born     dead     bytes  file:line:Type^[0m
+    150,001  300,001  150,000   5.7 MiB  app.rb:12:String
+         12       12        0   9.0 MiB  app.rb:12:Array
+    ^[2m 22,542   40,906   40,888   2.0 MiB  … and 6 more rows (22,542 objects, 2.0 MiB)^[0m
+    ^[1m172,555  340,919  190,888  16.7 MiB  total^[0m
+
+    ^[2mof the total: 22,524 objects (2.0 MiB) from before lancet came^[0m
+    ^[2mnot shown: 9,060 objects (3.8 MiB) of the VM's own; --internal shows them^[0m
+    ^[2mpaused: 15.5 ms for a GC before the count, 1.1 ms for the count^[0m
+    ^[33mlost: 40 births had no room in their table and are not counted^[0m
+    ");
+}
+
+#[test]
+fn table_of_growth() {
+    let view = View {
+        top: Some(3),
+        ..View::default()
+    };
+    let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
+    let table = text(|out| table::write_growth(out, &shop(), &growth, &Style::default()));
+    insta::assert_snapshot!(table, @"
+    ruby app.rb (PID 4242), Ruby 3.1.2, what changed in 10.0 s (30.0 s after opening)
+
+      +live    +bytes     born  live now  file:line:Type
+    +50,000  +1.9 MiB  100,000   150,001  app.rb:12:String
+          0  +4.5 MiB        0        12  app.rb:12:Array
+         -2    -480 B      300        12  /var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+       -100  -5.6 KiB   10,000            … and 2 more rows (-100 objects, -5.6 KiB)
+    +49,898  +6.4 MiB  110,300            total
+
+    not shown: +20 objects (+800 B) of the VM's own; --internal shows them
+    paused: 15.5 ms for a GC before the count, 1.1 ms for the count
+    lost: 40 births had no room in their table and are not counted
+    ");
+}
+
+#[test]
+fn memprof_is_the_classic() {
+    let classic = text(|out| memprof::write(out, &report(View::default())));
+    insta::assert_snapshot!(classic.replace(' ', "."), @"
+    .150001.app.rb:12:String
+    .....12.app.rb:12:Array
+    .....12./var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+    ......5.__null__:0:String
+    ......1.app.rb:7:Shop::Order
+    ");
+}
+
+#[test]
+fn json_of_a_look() {
+    let view = View {
+        top: Some(2),
+        ..View::default()
+    };
+    let lines = text(|out| json::write(out, &shop(), &report(view)));
+    insta::assert_snapshot!(lines, @r#"
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":300001,"live":150001,"dead":150000,"bytes":6000040}
+    {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"Array","born":12,"live":12,"dead":0,"bytes":9437184}
+    {"record":"total","pid":4242,"born":340919,"live":172555,"dead":190888,"bytes":17534568,"rest":{"rows":6,"born":40906,"live":22542,"dead":40888,"bytes":2097344},"before":{"live":22524,"bytes":2094224},"hidden":{"born":70,"live":9060,"dead":10,"bytes":4002400}}
+    {"record":"loss","pid":4242,"loss":"40 births had no room in their table and are not counted"}
+    "#);
+}
+
+#[test]
+fn json_of_each_grouping() {
+    for by in [By::Line, By::Method, By::File, By::Gem, By::Type, By::Stack] {
+        let guest = shop_with_stacks();
+        let report = Report::new(
+            &guest,
+            &View {
+                by,
+                ..View::default()
+            },
+        );
+        let lines = text(|out| json::write(out, &guest, &report));
+        for line in lines.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
+            assert!(value["record"].is_string(), "{line}");
+        }
+        let row = lines.lines().nth(1).expect("there is a row");
+        match by {
+            By::Line => {
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":24,"live":9,"dead":15,"bytes":360}"#)
+            }
+            By::Method => {
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","method":"fill","born":24,"live":9,"dead":15,"bytes":360}"#)
+            }
+            By::File => {
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","born":33,"live":9,"dead":24,"bytes":360}"#)
+            }
+            By::Gem => {
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"gem":"app","born":33,"live":9,"dead":24,"bytes":360}"#)
+            }
+            By::Type => {
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"type":"String","born":24,"live":9,"dead":15,"bytes":360}"#)
+            }
+            By::Stack => {
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"stack":[{"path":"app.rb","line":12,"method":"fill"},{"path":"app.rb","line":30,"method":"block in serve"},{"path":"app.rb","line":40,"method":"<main>"}],"type":"String","born":20,"live":7,"dead":13,"bytes":280}"#)
+            }
+        }
+    }
+}
+
+#[test]
+fn json_of_growth() {
+    let view = View {
+        top: Some(1),
+        ..View::default()
+    };
+    let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
+    let lines = text(|out| json::write_growth(out, &shop(), &growth));
+    insta::assert_snapshot!(lines, @r#"
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":10.04,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"growth","pid":4242,"path":"app.rb","line":12,"type":"String","before":false,"born":100000,"live":50000,"bytes":2000000,"now_live":150001,"now_bytes":6000040}
+    {"record":"growth_total","pid":4242,"born":110300,"live":49898,"bytes":6712336,"rest":{"rows":4,"born":10300,"live":-102,"bytes":4712336},"hidden":{"born":20,"live":20,"bytes":800}}
+    {"record":"loss","pid":4242,"loss":"40 births had no room in their table and are not counted"}
+    "#);
+}
+
+/// The schema is a promise: what is written is written down.
+#[test]
+fn every_json_field_is_documented() {
+    fn names(value: &serde_json::Value, into: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (name, value) in fields {
+                    into.push(name.clone());
+                    if name == "record" {
+                        into.push(value.as_str().expect("a record has a name").to_owned());
+                    }
+                    names(value, into);
+                }
+            }
+            serde_json::Value::Array(values) => values.iter().for_each(|value| names(value, into)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for by in [By::Line, By::Method, By::File, By::Gem, By::Type, By::Stack] {
+        let view = View {
+            by,
+            top: Some(3),
+            ..View::default()
+        };
+        let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
+        let mut lines = text(|out| json::write(out, &shop(), &report(view)));
+        lines += &text(|out| json::write_growth(out, &shop(), &growth));
+        for line in lines.lines() {
+            names(
+                &serde_json::from_str(line).expect("each line is JSON"),
+                &mut found,
+            );
+        }
+    }
+    let schema = include_str!("../../../../docs/mem-json.md");
+    for name in found {
+        assert!(
+            schema.contains(&format!("`{name}`")),
+            "`{name}` is not in docs/mem-json.md"
+        );
+    }
+}
+
+#[test]
+fn json_of_several_guests_has_no_pid() {
+    let merged = births::analysis::merge(&[shop(), shop()]).unwrap();
+    let report = Report::new(
+        &merged,
+        &View {
+            top: Some(1),
+            ..View::default()
+        },
+    );
+    let lines = text(|out| json::write(out, &merged, &report));
+    insta::assert_snapshot!(lines.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
+    {"record":"guest","schema":1,"pid":null,"command":"2 processes: ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"row","pid":null,"path":"app.rb","line":12,"type":"String","born":600002,"live":300002,"dead":300000,"bytes":12000080}
+    "#);
+}
+
+#[test]
+fn folded_stacks() {
+    let guest = shop_with_stacks();
+    let report = Report::new(
+        &guest,
+        &View {
+            by: By::Stack,
+            min: 0,
+            ..View::default()
+        },
+    );
+    let live = text(|out| folded::write(out, &report, Weight::Live));
+    insta::assert_snapshot!(live, @"
+    <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 7
+    <main> (app.rb:40);fill (app.rb:12);String 2
+    (vm);Class 1
+    (before lancet);String 2000
+    ");
+    let born = text(|out| folded::write(out, &report, Weight::Born));
+    insta::assert_snapshot!(born, @"
+    <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 20
+    <main> (app.rb:40);fill (app.rb:12);String 4
+    (vm);Class 1
+    <main> (app.rb:40);block in serve (app.rb:30);Array 9
+    ");
+    let bytes = text(|out| folded::write(out, &report, Weight::Bytes));
+    insta::assert_snapshot!(bytes, @"
+    <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 280
+    <main> (app.rb:40);fill (app.rb:12);String 80
+    (vm);Class 600
+    (before lancet);String 80000
+    ");
+}
+
+#[test]
+fn folded_growth_has_no_negative_widths() {
+    let view = View {
+        by: By::Stack,
+        ..View::default()
+    };
+    let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
+    let stacks = text(|out| folded::write_growth(out, &growth, Weight::Live));
+    insta::assert_snapshot!(stacks, @"fill (app.rb:12);String 50000");
+}
+
+#[test]
+fn a_hostile_file_name_stays_on_its_line() {
+    let mut guest = shop();
+    guest.sites.truncate(1);
+    guest.before.clear();
+    guest.sites[0].frames = vec![guests::frame("a\x1b[2J;\n7 b.rb", 1, "x;y")];
+    let report = Report::new(
+        &guest,
+        &View {
+            by: By::Stack,
+            ..View::default()
+        },
+    );
+    let stacks = text(|out| folded::write(out, &report, Weight::Live));
+    insta::assert_snapshot!(stacks, @r"x:y (a\x1b[2J:\n7 b.rb:1);String 150001");
+    let report = Report::new(&guest, &View::default());
+    let classic = text(|out| memprof::write(out, &report));
+    insta::assert_snapshot!(classic, @r" 150001 a\x1b[2J;\n7 b.rb:1:String");
+    let table = text(|out| table::write(out, &guest, &report, &Style::default()));
+    assert!(!table.contains('\x1b'));
+}
+
+#[test]
+fn the_write_error_is_passed_on() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let report = report(View::default());
+    let errors = [
+        table::write(&mut Full, &shop(), &report, &Style::default()),
+        memprof::write(&mut Full, &report),
+        json::write(&mut Full, &shop(), &report),
+        folded::write(&mut Full, &report, Weight::Live),
+    ];
+    for error in errors {
+        let error = error.expect_err("nothing can be written");
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    }
+}

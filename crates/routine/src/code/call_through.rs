@@ -1,0 +1,239 @@
+//! `trampoline_call_through`: the guest's call of a hooked function goes through us.
+//!
+//! The stack at each stage; offsets are those of `Frame`, whose first byte is at rbp - 240:
+//!
+//! ```text
+//!   1 at the entry              2 while `enter` runs          3 while the original runs      4 while `leave` runs
+//!
+//!   stack arguments             stack arguments               stack arguments                stack arguments
+//!   return address  ◄── rsp     return address                return address                 return address
+//!   (free)                      caller's rbp    ◄── rbp       caller's rbp    ◄── rbp        caller's rbp    ◄── rbp
+//!   caller's r11, by the stub   caller's r11                  caller's r11                   caller's r11
+//!                               descriptor                    descriptor                     descriptor
+//!                               (original)                    original                       original
+//!                               (ticket)                      ticket                         ticket
+//!                               arguments' registers          arguments' registers           arguments' registers
+//!                               alignment                     alignment                      results' registers
+//!                               xmm15 … xmm8    ◄── rsp       copy of the                    alignment       ◄── rsp
+//!                               return address of ours        stack arguments ◄── rsp        return address of ours
+//!                                                             return address of ours
+//! ```
+//!
+//! In stage 1 the words below rsp are the stub's and ours: the ABI's red zone belongs to a function that runs, and
+//! the hooked one has not begun. r11 may be used: it is scratch at a call; its value is kept for callers compiled
+//! with `-fipa-ra`.
+
+/// See the module's text. The rules of unwinding stand behind it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __call_through {
+    ($enter:path, $leave:path, $gate:path, $offset:expr) => {
+        ::core::arch::global_asm!(
+            ".pushsection .text.trampoline,\"ax\",@progbits",
+            ".balign 64",
+            ".globl trampoline_call_through",
+            ".hidden trampoline_call_through",
+            ".type trampoline_call_through, @function",
+            "trampoline_call_through:",
+            "endbr64",
+            // Stage 1. A closed gate: as if we were not here.
+            "cmp dword ptr [rip + {gate} + {offset}], 0",
+            "je .Lcall_through_original",
+            "test dword ptr [r11 + {flags}], {quiet_or_guarded}",
+            "jnz .Lcall_through_guard",
+            // An ordinary C frame, so that those who walk by frame pointers pass too.
+            ".Lcall_through_wanted:",
+            "push rbp",
+            ".Lcall_through_pushed:",
+            "mov rbp, rsp",
+            ".Lcall_through_framed:",
+            "lea rsp, [rbp - {frame} - {upper}]",
+            "and rsp, -16",
+            // Stage 2.
+            "mov [rbp - {frame} + {descriptor}], r11",
+            $crate::__arguments!(save),
+            $crate::__upper_vectors!(save),
+            "lea rdi, [rbp - {frame}]",
+            "call {enter}",
+            $crate::__upper_vectors!(restore),
+            "mov r11, [rbp - {frame} + {descriptor}]",
+            // Nothing but the entry is wanted, or not even that.
+            "test eax, eax",
+            "jz .Lcall_through_unwanted",
+            "test dword ptr [r11 + {flags}], {entry_only}",
+            "jnz .Lcall_through_unwanted",
+            "mov rax, [r11 + {original}]",
+            "mov [rbp - {frame} + {kept_original}], rax",
+            // Stage 3: the original gets a copy of the stack arguments, from the last on, 16 bytes a turn.
+            "lea rsp, [rbp - {frame}]",
+            "and rsp, -16",
+            "mov ecx, [r11 + {copied}]",
+            "test ecx, ecx",
+            "jz .Lcall_through_copied",
+            "test dword ptr [r11 + {flags}], {exact}",
+            "jnz .Lcall_through_copy",
+            // What is left of the return address's page: 0, if the arguments begin with the next one.
+            "lea eax, [rbp + {above}]",
+            "neg eax",
+            "and eax, {page} - 1",
+            "cmp ecx, eax",
+            "ja .Lcall_through_next_page",
+            ".Lcall_through_copy:",
+            "sub rsp, rcx",
+            ".Lcall_through_turn:",
+            "movups xmm0, [rbp + {above} - 16 + rcx]",
+            "sub rcx, 16",
+            "movups [rsp + rcx], xmm0",
+            "jnz .Lcall_through_turn",
+            ".Lcall_through_copied:",
+            $crate::__arguments!(restore),
+            "mov r11, [rbp - {frame} + {kept_r11}]",
+            "call [rbp - {frame} + {kept_original}]",
+            // The gate may have been closed meanwhile, or this is a child that came out of fork with its gate wiped:
+            // nothing to note.
+            "cmp dword ptr [rip + {gate} + {offset}], 0",
+            "jne .Lcall_through_results",
+            // But a function that forks is left in the child too: there it waits to be followed.
+            "push r11",
+            "mov r11, [rbp - {frame} + {descriptor}]",
+            "test dword ptr [r11 + {flags}], {forks}",
+            "pop r11",
+            "jz .Lcall_through_return",
+            // Stage 4: everything that the original left, whole, below the frame.
+            ".Lcall_through_results:",
+            "lea rsp, [rbp - {frame} - {results}]",
+            "and rsp, -16",
+            $crate::__results!(save),
+            "lea rdi, [rbp - {frame}]",
+            "mov rsi, rsp",
+            "call {leave}",
+            $crate::__results!(restore),
+            ".Lcall_through_return:",
+            "leave",
+            ".Lcall_through_left:",
+            "ret",
+            ".Lcall_through_framed_again:",
+            // Stage 3: the copy would reach into the next page. Is that one there? rt_sigprocmask(0x7fffffff, its
+            // last word, NULL, 8) answers EFAULT if not. rcx, r11 and rax are lost to the kernel; r8 is free until it
+            // is restored.
+            ".Lcall_through_next_page:",
+            "mov r8d, ecx",
+            "lea rsi, [rbp + rcx + {above} - 8]",
+            "mov eax, {rt_sigprocmask}",
+            "mov edi, 0x7fffffff",
+            "xor edx, edx",
+            "mov r10d, 8",
+            "syscall",
+            "mov ecx, r8d",
+            "cmp eax, -{efault}",
+            "jne .Lcall_through_copy",
+            // As much as this page has.
+            "lea ecx, [rbp + {above}]",
+            "neg ecx",
+            "and ecx, {page} - 16",
+            "jz .Lcall_through_copied",
+            "jmp .Lcall_through_copy",
+            // From stage 2 back to stage 1: as if we had not been here.
+            ".Lcall_through_unwanted:",
+            $crate::__arguments!(restore),
+            "mov r11, [rbp - {frame} + {descriptor}]",
+            "leave",
+            ".Lcall_through_unframed:",
+            // Stage 1: to the original, with the caller's r11 from where the stub put it.
+            ".Lcall_through_original:",
+            "mov r11, [r11 + {original}]",
+            "mov [rsp - 8], r11",
+            "mov r11, [rsp - {stub_r11}]",
+            "jmp [rsp - 8]",
+            // Stage 1: quiet; or guarded, and one of six arguments decides, which are kept below rsp for so long, by
+            // their numbers.
+            ".Lcall_through_guard:",
+            "test dword ptr [r11 + {flags}], {quiet}",
+            "jnz .Lcall_through_original",
+            "mov [rsp - {spill} + 8 * 0], rdi",
+            "mov [rsp - {spill} + 8 * 1], rsi",
+            "mov [rsp - {spill} + 8 * 2], rdx",
+            "mov [rsp - {spill} + 8 * 3], rcx",
+            "mov [rsp - {spill} + 8 * 4], r8",
+            "mov [rsp - {spill} + 8 * 5], r9",
+            "mov [rsp - {spill} + 8 * 6], rax",
+            "movzx eax, byte ptr [r11 + {register}]",
+            "movzx ecx, byte ptr [r11 + {left}]",
+            "mov rax, [rsp + rax*8 - {spill}]",
+            // (argument << left) - low <= span, unsigned, against `outside`.
+            "shl rax, cl",
+            "sub rax, [r11 + {low}]",
+            "cmp rax, [r11 + {span}]",
+            "setbe al",
+            "cmp al, [r11 + {outside}]",
+            "mov rcx, [rsp - {spill} + 8 * 3]",
+            "mov rax, [rsp - {spill} + 8 * 6]",
+            "jne .Lcall_through_wanted",
+            "jmp .Lcall_through_original",
+            ".globl trampoline_call_through_end",
+            ".hidden trampoline_call_through_end",
+            "trampoline_call_through_end:",
+            ".size trampoline_call_through, . - trampoline_call_through",
+            ".popsection",
+            $crate::__rules!(),
+            enter = sym $enter,
+            leave = sym $leave,
+            gate = sym $gate,
+            offset = const $offset,
+            // The frame, from its first byte to the caller's rbp; and what lies above that: rbp and the return address.
+            frame = const ::core::mem::offset_of!($crate::Frame, rbp),
+            above = const 16,
+            upper = const 8 * 16,
+            results = const ::core::mem::size_of::<$crate::Results>(),
+            in_rdi = const ::core::mem::offset_of!($crate::Frame, rdi),
+            in_rsi = const ::core::mem::offset_of!($crate::Frame, rsi),
+            in_rdx = const ::core::mem::offset_of!($crate::Frame, rdx),
+            in_rcx = const ::core::mem::offset_of!($crate::Frame, rcx),
+            in_r8 = const ::core::mem::offset_of!($crate::Frame, r8),
+            in_r9 = const ::core::mem::offset_of!($crate::Frame, r9),
+            in_rax = const ::core::mem::offset_of!($crate::Frame, rax),
+            in_r10 = const ::core::mem::offset_of!($crate::Frame, r10),
+            kept_original = const ::core::mem::offset_of!($crate::Frame, original),
+            descriptor = const ::core::mem::offset_of!($crate::Frame, descriptor),
+            kept_r11 = const ::core::mem::offset_of!($crate::Frame, r11),
+            out_rax = const ::core::mem::offset_of!($crate::Results, rax),
+            out_rdx = const ::core::mem::offset_of!($crate::Results, rdx),
+            out_rcx = const ::core::mem::offset_of!($crate::Results, scratch),
+            out_rsi = const ::core::mem::offset_of!($crate::Results, scratch) + 8,
+            out_rdi = const ::core::mem::offset_of!($crate::Results, scratch) + 8 * 2,
+            out_r8 = const ::core::mem::offset_of!($crate::Results, scratch) + 8 * 3,
+            out_r9 = const ::core::mem::offset_of!($crate::Results, scratch) + 8 * 4,
+            out_r10 = const ::core::mem::offset_of!($crate::Results, scratch) + 8 * 5,
+            out_r11 = const ::core::mem::offset_of!($crate::Results, scratch) + 8 * 6,
+            original = const ::core::mem::offset_of!($crate::Descriptor, original),
+            flags = const ::core::mem::offset_of!($crate::Descriptor, flags),
+            copied = const ::core::mem::offset_of!($crate::Descriptor, copied),
+            low = const ::core::mem::offset_of!($crate::Descriptor, guard.low),
+            span = const ::core::mem::offset_of!($crate::Descriptor, guard.span),
+            register = const ::core::mem::offset_of!($crate::Descriptor, guard.register),
+            left = const ::core::mem::offset_of!($crate::Descriptor, guard.left),
+            outside = const ::core::mem::offset_of!($crate::Descriptor, guard.outside),
+            quiet = const $crate::frame::flags::QUIET,
+            quiet_or_guarded = const $crate::frame::flags::QUIET | $crate::frame::flags::GUARDED,
+            entry_only = const $crate::frame::flags::ENTRY_ONLY,
+            exact = const $crate::frame::flags::EXACT,
+            forks = const $crate::frame::flags::FORKS,
+            // Where the stub puts the caller's r11, below rsp; and where a guard's arguments begin, below that.
+            stub_r11 = const 16,
+            spill = const 80,
+            page = const 4096,
+            rt_sigprocmask = const 14,
+            efault = const 14,
+            // DWARF's numbers of registers and instructions (rules.rs).
+            rsp = const 7,
+            rbp = const 6,
+            return_address = const 16,
+            def_cfa = const 0x0c,
+            def_cfa_register = const 0x0d,
+            def_cfa_offset = const 0x0e,
+            at_offset = const 0x80,
+            as_at_first = const 0xc0,
+            advance = const 4,
+        );
+    };
+}

@@ -1,0 +1,87 @@
+//! `trampoline_probe`: a thread passes a probe in mid-function.
+//!
+//! The stub calls it, and every register may be in use, the red zone too. So the stub steps over that first; flags
+//! are kept before anything changes them. The stack while `probe` runs:
+//!
+//! ```text
+//!   what the function has on its stack      ◄── its rsp
+//!   red zone, 128 bytes (ABI 3.2.2)
+//!   its r11, pushed by the stub             rbp + 24
+//!   return address, into the stub           rbp + 16
+//!   its flags                               rbp + 8
+//!   its rbp                                 rbp
+//!   alignment
+//!   ProbeFrame                              ◄── rsp
+//! ```
+
+/// See the module's text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe {
+    ($probe:path, $gate:path, $offset:expr) => {
+        ::core::arch::global_asm!(
+            ".pushsection .text.trampoline,\"ax\",@progbits",
+            ".balign 64",
+            ".globl trampoline_probe",
+            ".hidden trampoline_probe",
+            "trampoline_probe:",
+            "endbr64",
+            "pushfq",
+            "cmp dword ptr [rip + {gate} + {offset}], 0",
+            "je .Lprobe_done",
+            "test dword ptr [r11 + {wants}], {quiet}",
+            "jnz .Lprobe_done",
+            // The ABI wants it clear at a call; the function may have set it.
+            "cld",
+            "push rbp",
+            "mov rbp, rsp",
+            "sub rsp, {size}",
+            "and rsp, -16",
+            $crate::__all!(save),
+            // The rest is on the stack.
+            "lea rax, [rbp + 32 + 128]",
+            "mov [rsp + {at_rsp}], rax",
+            "mov rax, [rbp]",
+            "mov [rsp + {at_rbp}], rax",
+            "mov rax, [rbp + 24]",
+            "mov [rsp + {at_r11}], rax",
+            "mov rax, [rbp + 8]",
+            "mov [rsp + {flags}], rax",
+            "mov [rsp + {descriptor}], r11",
+            "mov rdi, rsp",
+            "call {probe}",
+            $crate::__all!(restore),
+            "mov rsp, rbp",
+            "pop rbp",
+            ".Lprobe_done:",
+            "popfq",
+            "ret",
+            ".popsection",
+            probe = sym $probe,
+            gate = sym $gate,
+            offset = const $offset,
+            wants = const ::core::mem::offset_of!($crate::Descriptor, flags),
+            quiet = const $crate::frame::flags::QUIET,
+            size = const ::core::mem::size_of::<$crate::ProbeFrame>(),
+            flags = const ::core::mem::offset_of!($crate::ProbeFrame, flags),
+            descriptor = const ::core::mem::offset_of!($crate::ProbeFrame, descriptor),
+            // By the machine's numbers of registers.
+            at_rax = const ::core::mem::offset_of!($crate::ProbeFrame, registers),
+            at_rcx = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8,
+            at_rdx = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 2,
+            at_rbx = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 3,
+            at_rsp = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 4,
+            at_rbp = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 5,
+            at_rsi = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 6,
+            at_rdi = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 7,
+            at_r8 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 8,
+            at_r9 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 9,
+            at_r10 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 10,
+            at_r11 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 11,
+            at_r12 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 12,
+            at_r13 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 13,
+            at_r14 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 14,
+            at_r15 = const ::core::mem::offset_of!($crate::ProbeFrame, registers) + 8 * 15,
+        );
+    };
+}

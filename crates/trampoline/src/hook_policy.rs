@@ -1,0 +1,240 @@
+//! Functions that get no frame, and functions that get no hook.
+//!
+//! A call-through hook puts a frame below the function's caller and calls the function from there. That is wrong where the function
+//! returns twice, looks at its return address, or is entered by other rules than the ABI's. The first two are hooked
+//! [entry-only]: what `enter` leaves behind is the stack as it was. The last are left alone.
+
+/// How a function may be hooked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// As any function.
+    CallThrough,
+    /// Entry-only; why.
+    EntryOnly(&'static str),
+    /// Entry-only, and its returns are told by a probe ([`vfork`](crate::vfork)); why.
+    EntryAndProbe(&'static str),
+    /// Not at all; why.
+    Never(&'static str),
+}
+
+use Treatment::{EntryAndProbe, EntryOnly, Never};
+
+const TWICE: Treatment = EntryOnly("it returns a second time, when a frame of ours would be gone");
+const SWITCHES: Treatment = EntryOnly("it leaves on another stack than it came on");
+const CHILD: Treatment =
+    EntryOnly("a child may return from it on this very stack, or begin on another");
+const SHARED: Treatment =
+    EntryAndProbe("a child returns from it on this very stack, and then its parent");
+const ENDS: Treatment = EntryOnly("it does not return");
+const UNWINDS: Treatment = EntryOnly("it walks over the stack from its own frame upwards");
+const CALLER: Treatment = EntryOnly("its answer depends on which library calls it");
+const LOADER: Treatment =
+    Never("the loader enters it with values in registers that calls do not keep");
+const REGISTERS: Treatment = Never("it is entered by other rules than those of calls");
+const PART: Treatment =
+    Never("it is a part of a function, which jumps into it with its own frame on the stack");
+const KERNEL: Treatment = Never("the kernel enters it, and there is no return address");
+
+/// Names, in groups. A star at the end stands for any end.
+const TABLE: &[(&str, Treatment)] = &[
+    // <setjmp.h>, <ucontext.h>
+    ("setjmp", TWICE),
+    ("_setjmp", TWICE),
+    ("__setjmp", TWICE),
+    ("sigsetjmp", TWICE),
+    ("__sigsetjmp", TWICE),
+    ("savectx", TWICE),
+    ("getcontext", TWICE),
+    ("__getcontext", TWICE),
+    ("swapcontext", SWITCHES),
+    ("__swapcontext", SWITCHES),
+    ("setcontext", SWITCHES),
+    ("__setcontext", SWITCHES),
+    // As many arguments as it is told, on the stack.
+    (
+        "makecontext",
+        EntryOnly("how many arguments it has on the stack stands in one of them"),
+    ),
+    (
+        "__makecontext",
+        EntryOnly("how many arguments it has on the stack stands in one of them"),
+    ),
+    ("__start_context", REGISTERS),
+    // Ruby's, Boost's and PHP's, libcoro's, libco's.
+    ("coroutine_transfer", SWITCHES),
+    ("coroutine_initialize*", SWITCHES),
+    ("jump_fcontext", SWITCHES),
+    ("ontop_fcontext", SWITCHES),
+    ("make_fcontext", SWITCHES),
+    ("coro_transfer", SWITCHES),
+    ("co_switch", SWITCHES),
+    ("slp_switch", SWITCHES),
+    // Children.
+    ("vfork", SHARED),
+    ("__vfork", SHARED),
+    ("__libc_vfork", SHARED),
+    ("clone", CHILD),
+    ("__clone", CHILD),
+    ("__clone2", CHILD),
+    ("clone3", CHILD),
+    ("__clone3", CHILD),
+    ("__clone_internal", CHILD),
+    // SYS_vfork, SYS_clone.
+    ("syscall", CHILD),
+    // No return.
+    ("longjmp", ENDS),
+    ("_longjmp", ENDS),
+    ("__longjmp", ENDS),
+    ("siglongjmp", ENDS),
+    ("__libc_longjmp", ENDS),
+    ("__libc_siglongjmp", ENDS),
+    ("__longjmp_chk", ENDS),
+    ("exit", ENDS),
+    ("_exit", ENDS),
+    ("_Exit", ENDS),
+    ("quick_exit", ENDS),
+    ("abort", ENDS),
+    ("__assert", ENDS),
+    ("__assert_fail", ENDS),
+    ("__assert_perror_fail", ENDS),
+    ("__stack_chk_fail", ENDS),
+    ("__chk_fail", ENDS),
+    ("__fortify_fail", ENDS),
+    ("__libc_fatal", ENDS),
+    ("err", ENDS),
+    ("errx", ENDS),
+    ("verr", ENDS),
+    ("verrx", ENDS),
+    ("pthread_exit", ENDS),
+    ("__pthread_exit", ENDS),
+    ("thrd_exit", ENDS),
+    ("__pthread_unwind", ENDS),
+    ("__pthread_unwind_next", ENDS),
+    ("__libc_start_main", ENDS),
+    // Unwinding. The agent has a hook of its own on the first.
+    (
+        "_Unwind_Find_FDE",
+        Never("the agent answers there for its own frames"),
+    ),
+    ("_Unwind_*", UNWINDS),
+    ("__cxa_*", UNWINDS),
+    ("__gxx_personality_v0", UNWINDS),
+    ("__gcc_personality_v0", UNWINDS),
+    ("rust_eh_personality", UNWINDS),
+    ("__frame_state_for", UNWINDS),
+    // The loader's, by return address.
+    ("dlopen", CALLER),
+    ("dlmopen", CALLER),
+    ("dlsym", CALLER),
+    ("dlvsym", CALLER),
+    ("dladdr", CALLER),
+    ("dladdr1", CALLER),
+    ("dl_iterate_phdr", CALLER),
+    ("__libc_dlopen_mode", CALLER),
+    ("__libc_dlsym", CALLER),
+    (
+        "__tls_get_addr",
+        EntryOnly("compilers call it with the stack pointer where it happens to be"),
+    ),
+    (
+        "___tls_get_addr",
+        EntryOnly("compilers call it with the stack pointer where it happens to be"),
+    ),
+    ("__tls_get_addr_slow", REGISTERS),
+    // The loader's, entered from the PLT or by a TLS descriptor.
+    ("_dl_runtime_resolve*", LOADER),
+    ("_dl_runtime_profile*", LOADER),
+    ("_dl_fixup", LOADER),
+    ("_dl_profile_fixup", LOADER),
+    ("_dl_tlsdesc*", LOADER),
+    ("_dl_start*", KERNEL),
+    ("_start", KERNEL),
+    ("__restore_rt", KERNEL),
+    ("__restore", KERNEL),
+    // Compilers' own calls.
+    ("mcount", REGISTERS),
+    ("_mcount", REGISTERS),
+    ("__fentry__", REGISTERS),
+    ("__morestack*", REGISTERS),
+    ("__rust_probestack", REGISTERS),
+    ("__probestack", REGISTERS),
+    ("__x86_indirect_thunk*", REGISTERS),
+    ("__x86_return_thunk", REGISTERS),
+    ("__llvm_retpoline*", REGISTERS),
+];
+
+/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` gives the unlikely blocks a symbol, and
+/// calls them a function.
+fn is_part(symbol: &str) -> bool {
+    let name = symbol.split('@').next().unwrap_or(symbol);
+    name.ends_with(".cold") || name.contains(".cold.")
+}
+
+/// How a function of this name may be hooked. A version (`@GLIBC_2.2.5`) counts for nothing.
+pub fn treatment(symbol: &str) -> Treatment {
+    let name = symbol.split('@').next().unwrap_or(symbol);
+    if is_part(name) {
+        return PART;
+    }
+    let found = TABLE.iter().find(|(pattern, _)| {
+        pattern
+            .strip_suffix('*')
+            .map_or(name == *pattern, |begin| name.starts_with(begin))
+    });
+    found.map_or(Treatment::CallThrough, |(_, treatment)| *treatment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_find_their_treatment() {
+        let entry_only = [
+            "setjmp",
+            "_setjmp@GLIBC_2.2.5",
+            "__cxa_throw",
+            "_Unwind_Resume",
+            "dlsym",
+        ];
+        for name in entry_only {
+            assert!(matches!(treatment(name), EntryOnly(_)), "{name}");
+        }
+        assert!(matches!(treatment("vfork@@GLIBC_2.2.5"), EntryAndProbe(_)));
+        for name in [
+            "_Unwind_Find_FDE",
+            "_dl_runtime_resolve_xsavec",
+            "_start",
+            "mcount",
+            "rb_raise.cold",
+            "parse.cold.12",
+        ] {
+            assert!(matches!(treatment(name), Never(_)), "{name}");
+        }
+        for name in [
+            "malloc",
+            "fork",
+            "exit_group",
+            "setjmper",
+            "rb_yield",
+            "cold",
+            "parse.part.0",
+            "qsort",
+            "",
+        ] {
+            assert_eq!(treatment(name), Treatment::CallThrough, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_hidden_behind_another() {
+        for (index, (pattern, treatment)) in TABLE.iter().enumerate() {
+            let name = pattern.trim_end_matches('*');
+            assert_eq!(super::treatment(name), *treatment, "{name}");
+            assert!(
+                TABLE[..index].iter().all(|(before, _)| before != pattern),
+                "{pattern} twice"
+            );
+        }
+    }
+}

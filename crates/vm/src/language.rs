@@ -1,0 +1,159 @@
+//! The languages whose VMs are known, and what is to be known of each outside of its folder: one table.
+//!
+//! A language is added by its folder, which has a [`Description`] and a reader that answers as
+//! `ScriptReader` in [`reader`](crate::reader) asks, and by a line in the list below.
+
+use core::fmt;
+
+use crate::{perl, php, python, ruby};
+
+/// What is the same in every process of a language.
+#[derive(Debug)]
+pub struct Description {
+    /// As its makers write it: `PHP`.
+    pub name: &'static str,
+    /// What stands before the colon of a function's name on the command line, and before the parentheses in prototypes.
+    pub prefix: &'static str,
+    /// How its functions are named on the command line, with the prefix; for messages.
+    pub examples: &'static str,
+    /// Whether upper and lower case are the same in names of functions.
+    pub ignores_case: bool,
+    /// An exported symbol that each of its VMs has and nothing else does. It says that the VM is there.
+    pub mark: &'static str,
+    /// The function that `main` calls when the VM is made and the script compiled. When it returns, the script has
+    /// ended.
+    pub entry: &'static str,
+    /// What gives a library's functions their names in the VM, when the library is loaded.
+    pub definer: Definer,
+    /// Symbols of the function that collects garbage, the likeliest first. Most are static: a stripped library has
+    /// none.
+    pub collectors: &'static [&'static str],
+    /// Where its libraries lie: see [`library`](crate::library).
+    pub libraries: &'static [&'static str],
+}
+
+/// The functions that define what C functions are called in the language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Definer {
+    /// One in each library, whose name begins so.
+    Prefix(&'static str),
+    /// One of the VM's, of this name.
+    Function(&'static str),
+}
+
+/// Hands the list of languages to the macro `$make`, behind what else that is given: the variant with its number, the
+/// folder and the reader in it. The number is the agent's and a recording's for the language; it must not change, and 0
+/// is none.
+macro_rules! languages {
+    ($make:ident $($given:tt)*) => {
+        $make! { $($given)*
+            /// Ruby.
+            Ruby = 1: ruby::Ruby;
+            /// Python.
+            Python = 2: python::Python;
+            /// Perl.
+            Perl = 3: perl::Perl;
+            /// PHP.
+            Php = 4: php::Php;
+        }
+    };
+}
+pub(crate) use languages;
+
+macro_rules! list {
+    ($($(#[$doc:meta])+ $language:ident = $number:literal: $module:ident::$reader:ident;)+) => {
+        /// A language whose VM is known.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u64)]
+        pub enum Language {
+            $($(#[$doc])+ $language = $number,)+
+        }
+
+        impl Language {
+            /// Every one, in the order in which they are looked for.
+            pub const ALL: &[Language] = &[$(Language::$language),+];
+
+            /// What is the same in all its processes.
+            #[must_use]
+            pub const fn description(self) -> &'static Description {
+                match self { $(Language::$language => &$module::DESCRIPTION,)+ }
+            }
+        }
+    };
+}
+languages!(list);
+
+impl Language {
+    /// The number by which the command tells the agent of it.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The language of a number.
+    #[must_use]
+    pub fn of_number(number: u64) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|language| language.number() == number)
+    }
+
+    /// The language of a prefix: `ruby`.
+    #[must_use]
+    pub fn of_prefix(prefix: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|language| language.description().prefix == prefix)
+    }
+
+    /// All their names, for a message that none of them is there: `Ruby, Python, Perl or PHP`.
+    #[must_use]
+    pub fn any() -> impl fmt::Display {
+        AnyOf
+    }
+
+    /// The language whose VM is loaded, by the symbol that marks it.
+    pub fn loaded(symbol: &dyn Fn(&str) -> Option<u64>) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|language| symbol(language.description().mark).is_some())
+    }
+}
+
+struct AnyOf;
+
+impl fmt::Display for AnyOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = Language::ALL.len() - 1;
+        for (at, language) in Language::ALL.iter().enumerate() {
+            let before = match at {
+                0 => "",
+                at if at == last => " or ",
+                _ => ", ",
+            };
+            write!(f, "{before}{language}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.description().name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_prefixes_and_marks_tell_languages_apart() {
+        for language in Language::ALL.iter().copied() {
+            let description = language.description();
+            assert_eq!(Language::of_number(language.number()), Some(language));
+            assert_eq!(Language::of_prefix(description.prefix), Some(language));
+            let only_it = |name: &str| (name == description.mark).then_some(1);
+            assert_eq!(Language::loaded(&only_it), Some(language));
+        }
+        assert_eq!(Language::of_number(0), None);
+        assert_eq!(Language::loaded(&|_| None), None);
+    }
+}

@@ -1,0 +1,388 @@
+//! What is asked of a VM by code that does not know which language it runs: where the script is, from where that was
+//! called, what a line is called, and what the words of a call say.
+//!
+//! [`Reader`] asks the reader of the guest's language. Each language answers in the file `script.rs` of its folder.
+
+use core::fmt;
+
+use crate::language::{Language, languages};
+use crate::{Cut, Limits, Memory, Scalar, Word, perl, php, python, ruby};
+
+/// Words for the facts of any reader.
+pub const FACTS: usize = 24;
+
+/// The facts of a reader, as its `Facts::to_words` gives them, followed by zeros.
+pub type FactWords = [u64; FACTS];
+
+/// The facts that `N` of the words are.
+pub fn few<const N: usize>(words: &FactWords) -> [u64; N] {
+    let mut few = [0; N];
+    few.copy_from_slice(&words[..N]);
+    few
+}
+
+/// The words of so many facts.
+pub(crate) fn all<const N: usize>(facts: [u64; N]) -> FactWords {
+    let mut words = [0; FACTS];
+    words[..N].copy_from_slice(&facts);
+    words
+}
+
+/// A VM that was found in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What its reader must know of the process.
+    pub facts: FactWords,
+    /// How a thread knows its own state.
+    pub state: State,
+}
+
+/// How a thread that runs in the guest comes to its own state in the VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The facts say it.
+    Known,
+    /// Each thread keeps a pointer to it near its thread pointer, all at the same distance. The main thread's has this
+    /// value, by which the distance is found.
+    Pointer(u64),
+    /// The VM has one state, which is the main thread's.
+    MainThread,
+    /// There is no way, and why: lines cannot be told.
+    Unknown(&'static str),
+}
+
+/// The thread that runs, as its reader needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnThread {
+    /// Its thread pointer, the `fs` base.
+    pub pointer: u64,
+    /// [`State::Pointer`]: the distance from there to the pointer to its state. [`State::MainThread`]: the thread
+    /// pointer of the main thread.
+    pub state: u64,
+}
+
+/// Where a script is. Two of these are the same place of the same code if all three words are equal; the address of
+/// code alone does not say that, because it is used again when code is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptPoint {
+    /// The code that runs: an iseq, a code object, a statement, a function. Never 0.
+    pub code: u64,
+    /// The place within it.
+    pub point: u64,
+    /// What changes when the address is used for other code: the objects that hold its path and name.
+    pub witness: u64,
+}
+
+/// A call of a function that a hook sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// rdi, rsi, rdx, rcx, r8, r9 at the function's entry.
+    pub registers: [u64; 6],
+    /// What [`Reader::kept`] gave when the function was called.
+    pub kept: u64,
+    /// The thread that calls.
+    pub thread: OwnThread,
+}
+
+/// Text in a guest's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawText {
+    /// Address of the first unit.
+    pub address: u64,
+    /// How many units.
+    pub len: u64,
+    /// Bytes of a unit, which is a character. 0: the units are bytes, to be taken as they lie.
+    pub width: u8,
+}
+
+impl RawText {
+    pub(crate) const fn bytes(address: u64, len: u64) -> RawText {
+        RawText {
+            address,
+            len,
+            width: 0,
+        }
+    }
+}
+
+/// A word has no text: it cannot be read, or it is of another language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoText;
+
+impl<E: core::error::Error> From<E> for NoText {
+    fn from(_: E) -> Self {
+        NoText
+    }
+}
+
+/// Bits of what [`Reader::kept`] gives.
+pub const KEPT: u32 = 20;
+
+/// What the reader of a language answers. The questions are those of [`Reader`].
+pub(crate) trait ScriptReader<'a, M: Memory>: Sized {
+    type Error;
+
+    fn find(memory: &'a M, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<Found, Self::Error>;
+    fn open(memory: &'a M, facts: &FactWords) -> Option<Self>;
+    fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint>;
+    fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool);
+
+    /// [`nearest`](Self::nearest) where stacks are copied away under the VM. Only a language to which that happens
+    /// needs `memory`.
+    fn nearest_wary(&self, _memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
+        self.nearest(thread)
+    }
+
+    /// [`outward`](Self::outward) where stacks are copied away under the VM.
+    fn outward_wary(
+        &self,
+        _memory: &impl Memory,
+        thread: OwnThread,
+        each: &mut impl FnMut(ScriptPoint, u64) -> bool,
+    ) {
+        self.outward(thread, each);
+    }
+
+    fn line(&self, at: ScriptPoint) -> Option<u32>;
+    fn copy_path(&self, at: ScriptPoint, into: &mut [u8]) -> usize;
+    fn copy_name(
+        &self,
+        at: ScriptPoint,
+        function: Option<u64>,
+        thread: OwnThread,
+        into: &mut [u8],
+    ) -> usize;
+    fn write_word(
+        &self,
+        word: Word,
+        value: u64,
+        call: &Call,
+        limits: &Limits,
+        out: &mut Cut<'_>,
+    ) -> Result<(), NoText>;
+    fn scalar(&self, word: Word, value: u64, index: u64, call: &Call) -> Option<Scalar<RawText>>;
+
+    fn copy_text(&self, _text: RawText, _into: &mut [u8]) -> Option<usize> {
+        None
+    }
+
+    fn kept(&self, _thread: OwnThread) -> u64 {
+        0
+    }
+
+    fn identity(&self, _registers: [u64; 6]) -> u64 {
+        0
+    }
+}
+
+macro_rules! readers {
+    ($d:tt $($(#[$doc:meta])+ $language:ident = $number:literal: $module:ident::$reader:ident;)+) => {
+        impl Language {
+            /// Finds what its reader must know of a process. `symbol` gives the address in the guest of an exported
+            /// symbol.
+            pub fn find(
+                self,
+                memory: &impl Memory,
+                symbol: &dyn Fn(&str) -> Option<u64>,
+            ) -> Result<Found, Error> {
+                match self {
+                    $(Language::$language => {
+                        $module::$reader::find(memory, symbol).map_err(Error::$language)
+                    })+
+                }
+            }
+        }
+
+        /// The reader of one of the languages.
+        #[derive(Debug)]
+        #[allow(clippy::large_enum_variant, reason = "there is one, and no allocator to box it")]
+        enum AnyReader<'a, M> {
+            $($language($module::$reader<'a, M>),)+
+        }
+
+        impl<'a, M: Memory> AnyReader<'a, M> {
+            fn open(language: Language, memory: &'a M, facts: &FactWords) -> Option<Self> {
+                match language {
+                    $(Language::$language => {
+                        $module::$reader::open(memory, facts).map(AnyReader::$language)
+                    })+
+                }
+            }
+
+            #[inline]
+            fn over<'b, N: Memory>(&self, memory: &'b N) -> AnyReader<'b, N> {
+                match self {
+                    $(AnyReader::$language(reader) => {
+                        AnyReader::$language(reader.over(memory))
+                    })+
+                }
+            }
+        }
+
+        /// Asks the reader of whichever language it is.
+        macro_rules! ask {
+            ($d any:expr, $d reader:ident => $d question:expr) => {
+                match $d any {
+                    $(AnyReader::$language($d reader) => $d question,)+
+                }
+            };
+        }
+
+        /// Why a VM could not be read.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Error {
+            $($(#[$doc])+ $language($module::Error),)+
+        }
+
+        impl Error {
+            /// Whether another try may succeed: the memory was read while the guest changed it.
+            #[must_use]
+            pub fn may_pass(&self) -> bool {
+                match self {
+                    $(Error::$language(error) => matches!(
+                        error,
+                        $module::Error::Memory(_) | $module::Error::Garbled { .. }
+                    ),)+
+                }
+            }
+        }
+
+        impl fmt::Display for Error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Error::$language(error) => error.fmt(f),)+ }
+            }
+        }
+
+        impl core::error::Error for Error {}
+    };
+}
+languages!(readers $);
+
+/// The reader of the guest's VM, whichever it is.
+#[derive(Debug)]
+pub struct Reader<'a, M> {
+    language: Language,
+    any: AnyReader<'a, M>,
+}
+
+impl<'a, M: Memory> Reader<'a, M> {
+    /// A reader for the process that `facts` were found in; `None` = its version is not known here, or what it needs
+    /// could not be read.
+    pub fn open(language: Language, memory: &'a M, facts: &FactWords) -> Option<Self> {
+        let any = AnyReader::open(language, memory, facts)?;
+        Some(Reader { language, any })
+    }
+
+    /// The same process through another memory.
+    #[inline]
+    pub fn over<'b, N: Memory>(&self, memory: &'b N) -> Reader<'b, N> {
+        Reader {
+            language: self.language,
+            any: self.any.over(memory),
+        }
+    }
+
+    /// The language.
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
+    /// Where the script of the running thread is: in its nearest frame. This is asked at each call of a hooked
+    /// function.
+    #[inline]
+    pub fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint> {
+        ask!(&self.any, reader => ScriptReader::nearest(reader, thread))
+    }
+
+    /// Hands the places of the frames outside of the nearest to `each`, from the inside outward, until it says `false`;
+    /// each with the function that [`copy_name`](Reader::copy_name) wants to know.
+    pub fn outward(&self, thread: OwnThread, mut each: impl FnMut(ScriptPoint, u64) -> bool) {
+        ask!(&self.any, reader => ScriptReader::outward(reader, thread, &mut each));
+    }
+
+    /// [`nearest`](Reader::nearest) where what the VM notes of its frames may be wrong for a moment, because stacks are
+    /// copied away under it (greenlet). `memory` is of the same process, and refuses what cannot be read.
+    pub fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
+        ask!(&self.any, reader => ScriptReader::nearest_wary(reader, memory, thread))
+    }
+
+    /// [`outward`](Reader::outward) in the same circumstances.
+    pub fn outward_wary(
+        &self,
+        memory: &impl Memory,
+        thread: OwnThread,
+        mut each: impl FnMut(ScriptPoint, u64) -> bool,
+    ) {
+        ask!(&self.any, reader => ScriptReader::outward_wary(reader, memory, thread, &mut each));
+    }
+
+    /// Whether the file at this path is a library's.
+    pub fn is_library(&self, path: &[u8]) -> bool {
+        crate::library::is_library(path, self.language.description().libraries)
+    }
+
+    /// The line, from 1; `None` = it cannot be read.
+    pub fn line(&self, at: ScriptPoint) -> Option<u32> {
+        ask!(&self.any, reader => ScriptReader::line(reader, at))
+    }
+
+    /// Copies the path of the file; how many bytes, 0 if it cannot be read.
+    pub fn copy_path(&self, at: ScriptPoint, into: &mut [u8]) -> usize {
+        ask!(&self.any, reader => ScriptReader::copy_path(reader, at, into))
+    }
+
+    /// Copies the function's name; how many bytes, 0 if it has none. `function` is what [`outward`](Reader::outward)
+    /// gave with the place; `None`: it is the nearest frame of this thread.
+    pub fn copy_name(
+        &self,
+        at: ScriptPoint,
+        function: Option<u64>,
+        thread: OwnThread,
+        into: &mut [u8],
+    ) -> usize {
+        ask!(&self.any, reader => ScriptReader::copy_name(reader, at, function, thread, into))
+    }
+
+    /// Writes what a word of a call says. `number` is the word's: [`Word::number`].
+    pub fn write_word(
+        &self,
+        number: u8,
+        value: u64,
+        call: &Call,
+        limits: &Limits,
+        out: &mut Cut<'_>,
+    ) -> Result<(), NoText> {
+        let word = Word::of(self.language, number).ok_or(NoText)?;
+        ask!(&self.any, reader => ScriptReader::write_word(reader, word, value, call, limits, out))
+    }
+
+    /// What a word of a call is, as far as conditions ask; of arguments the one at `index`. `None` = there is none, or
+    /// it cannot be read.
+    pub fn scalar(
+        &self,
+        number: u8,
+        value: u64,
+        index: u64,
+        call: &Call,
+    ) -> Option<Scalar<RawText>> {
+        let word = Word::of(self.language, number)?;
+        ask!(&self.any, reader => ScriptReader::scalar(reader, word, value, index, call))
+    }
+
+    /// Copies text whose units are characters as UTF-8, as much as there is room for whole characters; how many bytes.
+    pub fn copy_text(&self, text: RawText, into: &mut [u8]) -> Option<usize> {
+        ask!(&self.any, reader => ScriptReader::copy_text(reader, text, into))
+    }
+
+    /// What must be known of a call to describe its result when it returns, in [`KEPT`] bits; 0 for most.
+    #[inline]
+    pub fn kept(&self, thread: OwnThread) -> u64 {
+        ask!(&self.any, reader => ScriptReader::kept(reader, thread))
+    }
+
+    /// What tells a function that the VM calls from others with the same code; 0 where code is one function's alone.
+    #[inline]
+    pub fn identity(&self, registers: [u64; 6]) -> u64 {
+        ask!(&self.any, reader => ScriptReader::identity(reader, registers))
+    }
+}

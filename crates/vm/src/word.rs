@@ -1,0 +1,159 @@
+//! Words of a call that only a language's VM can put into text: values, names, the arguments that a VM hands to its C
+//! functions. One table says what there is, how prototypes name it (`ruby(value)`), and by which number the command
+//! asks the agent for it.
+
+use core::fmt;
+
+use crate::Language;
+
+/// What conditions (`--where`) can ask of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is one value.
+    Value,
+    /// It leads to all arguments of the call.
+    Arguments,
+    /// It is the object that a method is called on, which the language does not count among the arguments.
+    Receiver,
+    /// Nothing: it is only shown.
+    Shown,
+}
+
+macro_rules! words {
+    ($($(#[$doc:meta])+ $word:ident = $language:ident $name:literal $number:literal $role:ident;)+) => {
+        /// A word of a call that the guest's VM explains.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Word {
+            $($(#[$doc])+ $word,)+
+        }
+
+        impl Word {
+            /// Every one.
+            pub const ALL: &[Word] = &[$(Word::$word),+];
+
+            /// The language whose VM it is of.
+            #[must_use]
+            pub const fn language(self) -> Language {
+                match self { $(Word::$word => Language::$language,)+ }
+            }
+
+            /// Its name in prototypes, where it stands in parentheses behind the language's prefix: `value`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Word::$word => $name,)+ }
+            }
+
+            /// Its number among the words of its language. Programs for hooks and recordings hold it: it must not
+            /// change.
+            #[must_use]
+            pub const fn number(self) -> u8 {
+                match self { $(Word::$word => $number,)+ }
+            }
+
+            /// What conditions can ask of it.
+            #[must_use]
+            pub const fn role(self) -> Role {
+                match self { $(Word::$word => Role::$role,)+ }
+            }
+
+            /// The word of a language that has this number.
+            #[must_use]
+            pub const fn of(language: Language, number: u8) -> Option<Word> {
+                match (language, number) {
+                    $((Language::$language, $number) => Some(Word::$word),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// 1 is a value, 2 a name, 3 a receiver, 4 a result that is not in rax; from 16 on are the ways in which a VM hands over
+// arguments.
+words! {
+    /// `VALUE`.
+    RubyValue = Ruby "value" 1 Value;
+    /// `ID`, the number of a Symbol.
+    RubyId = Ruby "id" 2 Shown;
+    /// The `VALUE` that a method is called on; nothing where that has no text of its own, for its class is in the
+    /// method's name.
+    RubySelf = Ruby "self" 3 Receiver;
+    /// Number, address, receiver (`argc` is -1): the receiver and the arguments.
+    RubyMethod = Ruby "method" 16 Arguments;
+    /// The same without the receiver.
+    RubyFunction = Ruby "function" 17 Arguments;
+    /// An Array of the arguments (`argc` is -2).
+    RubySplat = Ruby "splat" 18 Arguments;
+    /// Why a collection begins.
+    RubyReason = Ruby "reason" 19 Shown;
+    /// How many collections there were. It is read where the first argument leads to, as far on as the limit of text
+    /// says, when the function returns.
+    RubyCollections = Ruby "collections" 4 Shown;
+    /// `PyObject *`.
+    PythonObject = Python "object" 1 Value;
+    /// The `PyObject *` that a method is called on; nothing for the module of a function.
+    PythonSelf = Python "self" 3 Receiver;
+    /// A tuple of the arguments (`METH_VARARGS`).
+    PythonTuple = Python "tuple" 16 Arguments;
+    /// A tuple and a dict (`METH_KEYWORDS`).
+    PythonKeywords = Python "keywords" 17 Arguments;
+    /// Address and number (`METH_FASTCALL`).
+    PythonFast = Python "fast" 18 Arguments;
+    /// Address, number and names (`METH_FASTCALL | METH_KEYWORDS`).
+    PythonFastKeywords = Python "fast_keywords" 19 Arguments;
+    /// The same one register later, behind the class (`METH_METHOD`).
+    PythonMethod = Python "method" 20 Arguments;
+    /// `SV *` and its kin.
+    PerlSv = Perl "sv" 1 Value;
+    /// What lies on Perl's stack for an XSUB. It can be read at the call only.
+    PerlArguments = Perl "arguments" 16 Arguments;
+    /// What an XSUB leaves on that stack.
+    PerlResult = Perl "result" 4 Value;
+    /// `zval *`.
+    PhpZval = Php "zval" 1 Value;
+    /// `zend_string *`.
+    PhpString = Php "string" 2 Value;
+    /// The arguments in a `zend_execute_data`.
+    PhpArguments = Php "arguments" 16 Arguments;
+    /// The `zval` that a function was given for its result.
+    PhpResult = Php "result" 4 Value;
+}
+
+/// The first number of those that stand for arguments.
+const ARGUMENTS: u8 = 16;
+
+impl Word {
+    /// Whether the register that the word is in says nothing by itself, so that `…` is shown where there is no text.
+    #[must_use]
+    pub const fn is_opaque(self) -> bool {
+        self.number() >= ARGUMENTS
+    }
+}
+
+/// As prototypes name it: `ruby(value)`.
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}({})",
+            self.language().description().prefix,
+            self.name()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_tell_the_words_of_a_language_apart() {
+        for (at, word) in Word::ALL.iter().enumerate() {
+            assert_eq!(Word::of(word.language(), word.number()), Some(*word));
+            let same =
+                |other: &&Word| other.language() == word.language() && other.name() == word.name();
+            assert_eq!(Word::ALL.iter().position(|other| same(&other)), Some(at));
+        }
+        assert_eq!(Word::of(Language::Php, 20), None);
+    }
+}

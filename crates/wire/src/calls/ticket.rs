@@ -1,0 +1,32 @@
+//! What the frame of a call that is counted says of it, in the three words of `routine::Frame::ticket`. The agent writes
+//! it, and the command reads it from the stacks of threads that stand still when it leaves.
+//!
+//! ```text
+//!   word 0   bits  0..32  the session
+//!                 32..44  the line of its events
+//!                 44..64  the lower bits of `Calls::pid`: a fork's child has copies of its parent's frames
+//!   word 1   bits  0..48  address of the thread's ring
+//!                 48..64  the row of the ring's table of counts
+//!   word 2   bit  63      COUNTED
+//!            bits  0..63  time-stamp counter at the call
+//! ```
+
+use super::COUNTS;
+
+/// In the third word: the call was counted when it began, and has not been counted as returned. Whoever clears it, the
+/// thread at the return or the command that finds the frame of a call that is still open, answers for the call.
+pub const COUNTED: u64 = 1 << 63;
+
+/// Where the row stands in the second word. The address below it has as many bits.
+pub const ROW_AT: u32 = 48;
+
+const _: () = assert!(COUNTS <= 1 << (64 - ROW_AT));
+
+/// The session, the address of the ring and the row of a call that is open; `None` if the words say no such thing.
+pub const fn open(words: [u64; 3]) -> Option<(u32, u64, u64)> {
+    if words[2] & COUNTED == 0 {
+        return None;
+    }
+    let ring = words[1] & ((1 << ROW_AT) - 1);
+    Some((words[0] as u32, ring, words[1] >> ROW_AT))
+}
