@@ -23,7 +23,7 @@
 //! By one `pwrite` to `/proc/PID/mem` while every thread of the guest is stopped; so no processor runs the bytes, and each
 //! passes through the kernel, which serialises, before it does. What remains is a kill of the writer: a write within one page
 //! is done by one copy in the kernel and cannot be cut by a signal. Two pages are two copies: a patch that crosses is refused
-//! ([`Refusal::PageCrossing`]). [`Patch::word`] gives the aligned eight bytes around the patch.
+//! ([`Refusal::PageCrossing`]).
 
 use alloc::vec::Vec;
 use core::ops::Range;
