@@ -177,9 +177,10 @@ fn read(captures: &Captures, at: u64, into: &mut [u8]) -> usize {
     // All before what is known is there, and not all before `most`.
     while known + 1 < most {
         let middle = known.midpoint(most);
-        match captures.read(at, &mut into[..middle]) {
-            true => known = middle,
-            false => most = middle,
+        if captures.read(at, &mut into[..middle]) {
+            known = middle
+        } else {
+            most = middle
         }
     }
     captures.read(at, &mut into[..known]);

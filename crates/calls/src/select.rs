@@ -106,9 +106,10 @@ impl Selection {
     /// Whether calls of this system call are shown.
     pub fn has_system_call(&self, name: &str) -> bool {
         let named: Vec<&Filter> = self.x.iter().filter(|of| is_of_system_calls(of)).collect();
-        match named.is_empty() {
-            true => self.system_calls,
-            false => named.iter().any(|of| of.matches(name, SYSTEM_CALLS)),
+        if named.is_empty() {
+            self.system_calls
+        } else {
+            named.iter().any(|of| of.matches(name, SYSTEM_CALLS))
         }
     }
 
@@ -226,9 +227,10 @@ impl Selection {
     /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs are none to
     /// `-l`: libc calls its `strlen` all the time.
     pub fn has_slot(&self, from: &Place, name: &str) -> bool {
-        match self.e.is_empty() {
-            true => from.symbols.imports(name) && !LINKERS.contains(&name),
-            false => calls(from, name),
+        if self.e.is_empty() {
+            from.symbols.imports(name) && !LINKERS.contains(&name)
+        } else {
+            calls(from, name)
         }
     }
 

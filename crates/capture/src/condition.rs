@@ -419,9 +419,10 @@ fn compare(word: u64, c: u32, with: u64) -> bool {
         0 => {
             let width = Width::decode((c >> 16) as u8);
             let word = width.of(word);
-            match width.signed {
-                true => (word as i64).cmp(&(with as i64)),
-                false => word.cmp(&with),
+            if width.signed {
+                (word as i64).cmp(&(with as i64))
+            } else {
+                word.cmp(&with)
             }
         }
         kind => match (ordered(kind, word), ordered(kind, with)) {

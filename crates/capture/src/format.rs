@@ -93,16 +93,18 @@ impl Conversions {
             b'.' => self.dot = true,
             b'*' => {
                 let star = self.conversion(Kind::Signed(4));
-                match self.dot {
-                    true => self.precision_given = true,
-                    false => self.width_given = true,
+                if self.dot {
+                    self.precision_given = true
+                } else {
+                    self.width_given = true
                 }
                 return Some(star);
             }
             b'0'..=b'9' => {
-                let number = match self.dot {
-                    true => &mut self.precision,
-                    false => &mut self.width,
+                let number = if self.dot {
+                    &mut self.precision
+                } else {
+                    &mut self.width
                 };
                 let digit = u32::from(character - b'0');
                 *number = Some(number.unwrap_or(0).saturating_mul(10).saturating_add(digit));
@@ -116,9 +118,10 @@ impl Conversions {
             b'o' => return self.end(Kind::Octal(self.size())),
             b'x' | b'X' | b'b' | b'B' => return self.end(Kind::Hex(self.size())),
             b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => {
-                return self.end(match self.big {
-                    true => Kind::LongDouble,
-                    false => Kind::Double,
+                return self.end(if self.big {
+                    Kind::LongDouble
+                } else {
+                    Kind::Double
                 });
             }
             b'c' if self.long == 0 => return self.end(Kind::Character),

@@ -29,9 +29,10 @@ impl Range {
             return None;
         }
         let all = 1i128 << bits;
-        let (least, with) = match width.signed {
-            true => (-(all / 2), i128::from(with.cast_signed())),
-            false => (0, i128::from(with)),
+        let (least, with) = if width.signed {
+            (-(all / 2), i128::from(with.cast_signed()))
+        } else {
+            (0, i128::from(with))
         };
         let most = least + all - 1;
         let (first, last, outside) = match relation {
@@ -44,9 +45,10 @@ impl Range {
         };
         let (first, last) = (first.max(least), last.min(most));
         // No number is there: whatever is not in the whole of them.
-        let (first, last, outside) = match first > last {
-            true => (least, most, !outside),
-            false => (first, last, outside),
+        let (first, last, outside) = if first > last {
+            (least, most, !outside)
+        } else {
+            (first, last, outside)
         };
         let left = 64 - bits;
         Some(Range {

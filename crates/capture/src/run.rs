@@ -287,18 +287,20 @@ impl<G: Guest> Machine<'_, G> {
         if at < FIRST_ADDRESS || at.checked_add(buffer.len() as u64).is_none() {
             return Err(Stop::Unreadable);
         }
-        match self.guest.read(at, buffer) {
-            true => Ok(()),
-            false => Err(Stop::Unreadable),
+        if self.guest.read(at, buffer) {
+            Ok(())
+        } else {
+            Err(Stop::Unreadable)
         }
     }
 
     fn emit(&mut self, at: u64, bytes: &[u8]) -> Result<(), Ended> {
         let len = bytes.len() as u32;
         self.bytes = self.bytes.checked_sub(len).ok_or(Ended::Limit)?;
-        match self.guest.output(at, bytes) {
-            true => Ok(()),
-            false => Err(Ended::Full),
+        if self.guest.output(at, bytes) {
+            Ok(())
+        } else {
+            Err(Ended::Full)
         }
     }
 

@@ -94,9 +94,10 @@ impl ScriptStart {
             return self.loaded();
         }
         let notices = self.tracing.notices()?;
-        match notices.iter().any(|notice| notice.says == Says::Script) {
-            true => Ok(Progress::Reached),
-            false => Ok(Progress::OnItsWay),
+        if notices.iter().any(|notice| notice.says == Says::Script) {
+            Ok(Progress::Reached)
+        } else {
+            Ok(Progress::OnItsWay)
         }
     }
 
@@ -164,9 +165,10 @@ impl ScriptStart {
     fn find(&self) -> Option<Function> {
         let mut places = self.tracing.functions().modules().iter();
         places.find_map(|place| {
-            let symbol = match place.module.main {
-                true => place.symbols.symbol(self.function),
-                false => place.symbols.exported(self.function),
+            let symbol = if place.module.main {
+                place.symbols.symbol(self.function)
+            } else {
+                place.symbols.exported(self.function)
             };
             let symbol = symbol.filter(|symbol| symbol.kind != Kind::Indirect)?;
             Some(Function {

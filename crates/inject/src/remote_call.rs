@@ -209,10 +209,7 @@ impl<'a> RemoteThread<'a> {
     fn abandon(&mut self, done: bool) -> Result<()> {
         self.away = false;
         self.catch()?;
-        match done {
-            true => Ok(()),
-            false => Err(self.timeout()),
-        }
+        if done { Ok(()) } else { Err(self.timeout()) }
     }
 
     /// Has a running thread stand in an interrupt stop.

@@ -147,9 +147,10 @@ pub fn check_other_threads(pid: i32, more: &[Call]) -> Result<()> {
 
 /// Checks a stopped thread under filters, for what every agent calls and for `more`.
 pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
-    let whose = match tid == pid {
-        true => "its filter".to_owned(),
-        false => format!("the filter of its thread {tid}"),
+    let whose = if tid == pid {
+        "its filter".to_owned()
+    } else {
+        format!("the filter of its thread {tid}")
     };
     let refuse = |reason: String| Err(Error::Seccomp { pid, reason });
     if mode(pid, tid) == Some(1) {

@@ -165,9 +165,10 @@ impl Run {
         let mut censuses = self.census();
         censuses.append(&mut self.last);
         self.leave();
-        match censuses.is_empty() {
-            true => Ok(false),
-            false => Ok(self.reporter.report(censuses)?),
+        if censuses.is_empty() {
+            Ok(false)
+        } else {
+            Ok(self.reporter.report(censuses)?)
         }
     }
 

@@ -160,9 +160,10 @@ impl Filter {
     pub fn library(text: &str) -> std::result::Result<Self, FilterError> {
         let rule = || {
             let regex = text.len() > 1 && text.starts_with('/') && text.ends_with('/');
-            let (at, inner) = match regex {
-                true => (1, &text[1..text.len() - 1]),
-                false => (0, text),
+            let (at, inner) = if regex {
+                (1, &text[1..text.len() - 1])
+            } else {
+                (0, text)
             };
             if text.is_empty() {
                 return Err((0, Wrong::Empty));
@@ -412,9 +413,10 @@ fn library(capture: Option<Capture>) -> Result<From> {
 }
 
 fn compile(capture: Capture) -> Result<Regex> {
-    let pattern = match capture.regex {
-        true => capture.text.to_owned(),
-        false => glob::to_regex(capture.text).map_err(|(at, wrong)| (capture.at + at, wrong))?,
+    let pattern = if capture.regex {
+        capture.text.to_owned()
+    } else {
+        glob::to_regex(capture.text).map_err(|(at, wrong)| (capture.at + at, wrong))?
     };
     RegexBuilder::new(&format!("^(?:{pattern})$"))
         .unicode(false)

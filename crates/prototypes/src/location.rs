@@ -89,9 +89,10 @@ fn classes(ty: &Type) -> [Class; 2] {
         return [Class::Memory; 2];
     }
     spread(ty, 0, &mut found);
-    match found.contains(&Class::Memory) {
-        true => [Class::Memory; 2],
-        false => found,
+    if found.contains(&Class::Memory) {
+        [Class::Memory; 2]
+    } else {
+        found
     }
 }
 

@@ -137,12 +137,11 @@ impl fmt::Display for Named<'_> {
                 ""
             };
             let ty = parameter.ty.to_string();
-            match parameter.format {
-                true => {
-                    let ty = ty.strip_prefix("string").unwrap_or_default();
-                    write!(out, "{comma}{plus}format{ty}")?;
-                }
-                false => write!(out, "{comma}{plus}{ty}")?,
+            if parameter.format {
+                let ty = ty.strip_prefix("string").unwrap_or_default();
+                write!(out, "{comma}{plus}format{ty}")?;
+            } else {
+                write!(out, "{comma}{plus}{ty}")?
             }
         }
         out.write_str(")")

@@ -40,9 +40,10 @@ impl<W: Write> Writer<W> {
 
     #[inline]
     fn spill(&mut self) -> io::Result<()> {
-        match self.items.len() >= SEGMENT {
-            true => self.flush(),
-            false => Ok(()),
+        if self.items.len() >= SEGMENT {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 

@@ -255,9 +255,10 @@ impl Walk<'_> {
             called: false,
             ..known
         };
-        match stack == Known::at_entry() && !self.own.contains(&to) {
-            true => self.tails.push(to),
-            false => self.pending.push((to, known)),
+        if stack == Known::at_entry() && !self.own.contains(&to) {
+            self.tails.push(to)
+        } else {
+            self.pending.push((to, known))
         }
     }
 
@@ -388,9 +389,10 @@ impl Walk<'_> {
             return;
         };
         let next = self.starts.partition_point(|start| *start <= jump);
-        let end = match self.own.contains(&jump) {
-            true => Some(&self.own.end),
-            false => self.starts.get(next),
+        let end = if self.own.contains(&jump) {
+            Some(&self.own.end)
+        } else {
+            self.starts.get(next)
         };
         let length = end.and_then(|end| usize::try_from(end - jump).ok());
         let length = length.unwrap_or(usize::MAX);

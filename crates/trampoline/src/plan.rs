@@ -246,9 +246,10 @@ impl Place<'_> {
             .any(|branch| {
                 if stolen.contains(&branch.source) {
                     // Branches follow to the copies; calls do not, nor do they reach an `endbr64`, which stays.
-                    return match branch.call {
-                        true => branch.target > self.at,
-                        false => branch.target < self.at,
+                    return if branch.call {
+                        branch.target > self.at
+                    } else {
+                        branch.target < self.at
                     };
                 }
                 let inside = branch.target > self.at
@@ -264,9 +265,10 @@ impl Place<'_> {
         if self.targets.is_taken(patch.start + 1..patch.end) {
             return Err(Refusal::AddressTaken);
         }
-        match self.targets.is_data(patch) {
-            true => Err(Refusal::ReadAsData),
-            false => Ok(()),
+        if self.targets.is_data(patch) {
+            Err(Refusal::ReadAsData)
+        } else {
+            Ok(())
         }
     }
 

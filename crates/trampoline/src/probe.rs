@@ -232,9 +232,10 @@ impl ProbePlan {
     fn take(self, width: usize, pads: &mut Pads) -> Result<Self, Refusal> {
         let end = self.patch_at + width as u64;
         let stolen = self.patch_at + self.stolen as u64;
-        match stolen >= end || pads.take(stolen..end) {
-            true => Ok(self),
-            false => Err(Refusal::TooShort),
+        if stolen >= end || pads.take(stolen..end) {
+            Ok(self)
+        } else {
+            Err(Refusal::TooShort)
         }
     }
 

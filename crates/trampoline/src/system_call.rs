@@ -85,9 +85,10 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
         if instruction.flow_control() != FlowControl::Next || uses_stack(&instruction) {
             gave_away = None;
         }
-        since_flag = match is_cancel_check(&instruction) {
-            true => 0,
-            false => since_flag.saturating_add(1),
+        since_flag = if is_cancel_check(&instruction) {
+            0
+        } else {
+            since_flag.saturating_add(1)
         };
         if instruction.flow_control() != FlowControl::Next {
             let conditional = instruction.flow_control() == FlowControl::ConditionalBranch;

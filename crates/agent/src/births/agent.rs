@@ -91,9 +91,10 @@ impl Agent {
                 .names
                 .reader()
                 .is_some_and(|reader| reader.is_internal(object).unwrap_or(false));
-        match internal {
-            true => internal_module_key(flags),
-            false => class_key(flags, class),
+        if internal {
+            internal_module_key(flags)
+        } else {
+            class_key(flags, class)
         }
     }
 

@@ -61,10 +61,11 @@ fn leave_pool(session: u32) -> bool {
         }
         // SAFETY: rings are never unmapped.
         let ring = unsafe { &*(known as *const Ring) };
-        match ring.thread.load(Ordering::Relaxed) == thread {
-            true => mine = Some((known, ring.last_place.load(Ordering::Relaxed))),
+        if ring.thread.load(Ordering::Relaxed) == thread {
+            mine = Some((known, ring.last_place.load(Ordering::Relaxed)))
+        } else {
             // Its thread is not here.
-            false => entry.store(MOVED, Ordering::Relaxed),
+            entry.store(MOVED, Ordering::Relaxed)
         }
     }
     let used = pool.used.load(Ordering::Relaxed).min(pool.slots) * pool.slot;

@@ -124,10 +124,11 @@ fn lose(ring: &Ring) {
 
 #[cold]
 fn make(ring: &Ring) -> Option<u64> {
-    let table = match pool::holds(core::ptr::from_ref(ring).addr() as u64) {
+    let table = if pool::holds(core::ptr::from_ref(ring).addr() as u64) {
         // The slot ends with it.
-        true => ring.records + ring.size,
-        false => sys::map((COUNTS * size_of::<Count>()) as u64)?,
+        ring.records + ring.size
+    } else {
+        sys::map((COUNTS * size_of::<Count>()) as u64)?
     };
     ring.counts.store(table, Ordering::Release);
     Some(table)

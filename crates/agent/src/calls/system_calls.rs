@@ -260,9 +260,10 @@ fn lends(number: u64, argument: u64) -> bool {
 
 /// The system call whose child runs as this ring's thread; 0 = none does. That of a session before this one is over.
 fn lent(ring: &Ring, session: u32) -> u64 {
-    match ring.session.load(Ordering::Relaxed) == session {
-        true => ring.lent.load(Ordering::Relaxed),
-        false => 0,
+    if ring.session.load(Ordering::Relaxed) == session {
+        ring.lent.load(Ordering::Relaxed)
+    } else {
+        0
     }
 }
 

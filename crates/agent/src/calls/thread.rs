@@ -45,10 +45,11 @@ pub fn has_block(thread: u64) -> bool {
 /// The kernel's id of that thread.
 #[inline]
 pub fn thread_id(thread: u64) -> u32 {
-    let known = match has_block(thread) {
+    let known = if has_block(thread) {
         // SAFETY: the command saw the thread's id there, within the thread's own block.
-        true => unsafe { *(thread.wrapping_add(calls().tid_offset) as *const u32) },
-        false => 0,
+        unsafe { *(thread.wrapping_add(calls().tid_offset) as *const u32) }
+    } else {
+        0
     };
     match known {
         // Or musl has cleared it: the thread is about to end.

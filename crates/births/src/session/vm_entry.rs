@@ -145,9 +145,10 @@ impl Session {
         let on_its_stack = self.maps.find(now.rsp).is_some_and(|stack| {
             region > now.rsp && region < stack.end && region.is_multiple_of(4)
         });
-        match on_its_stack {
-            true => Entry::Region,
-            false => Entry::Job,
+        if on_its_stack {
+            Entry::Region
+        } else {
+            Entry::Job
         }
     }
 
@@ -218,9 +219,10 @@ impl Session {
                 .record::<wire::Header>(base)
                 .is_ok_and(|header| header == self.resident.header),
         };
-        match same {
-            true => Ok(()),
-            false => Err(Error::Replaced(pid)),
+        if same {
+            Ok(())
+        } else {
+            Err(Error::Replaced(pid))
         }
     }
 
@@ -310,9 +312,10 @@ impl Session {
     pub(super) fn await_answer(&mut self, what: &'static str) -> Result<()> {
         let pid = self.status.pid;
         let started = Instant::now();
-        let mut pause = match self.ruby.loses_jobs() {
-            true => SOON_AGAIN,
-            false => FIRST_AGAIN,
+        let mut pause = if self.ruby.loses_jobs() {
+            SOON_AGAIN
+        } else {
+            FIRST_AGAIN
         };
         let mut again = started + pause;
         while !self.answered()? {

@@ -38,9 +38,10 @@ struct Copied<'a>(&'a Captures);
 
 impl vm::Memory for Copied<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
-        match self.0.read(at, into) {
-            true => Ok(()),
-            false => Err(vm::Fault { at }),
+        if self.0.read(at, into) {
+            Ok(())
+        } else {
+            Err(vm::Fault { at })
         }
     }
 }

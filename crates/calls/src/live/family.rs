@@ -209,10 +209,12 @@ impl Source for Family<'_> {
         if any {
             self.idle = 0;
         }
-        Ok(match any {
-            _ if self.processes.is_empty() => Flow::Over,
-            true => Flow::More,
-            false => Flow::Idle,
+        Ok(if self.processes.is_empty() {
+            Flow::Over
+        } else if any {
+            Flow::More
+        } else {
+            Flow::Idle
         })
     }
 

@@ -155,9 +155,10 @@ impl Guest {
         self.known.forget_edges();
         let before = self.tracing.ever_hooked();
         let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
-        let by_number = match first {
-            true => plan.system_calls(signatures, selection),
-            false => Vec::new(),
+        let by_number = if first {
+            plan.system_calls(signatures, selection)
+        } else {
+            Vec::new()
         };
         let refused = self.tracing.follow(
             |tracing| plan.wanted(tracing, signatures, selection, names),

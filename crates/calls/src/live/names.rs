@@ -166,9 +166,10 @@ fn near(tracing: &Tracing, pattern: &Pattern, how: &str) -> String {
     if found.is_empty() {
         found = like(&pattern.name, names.iter().map(String::as_str));
     }
-    match found.is_empty() {
-        true => String::new(),
-        false => format!(" ({how}: {})", found.join(", ")),
+    if found.is_empty() {
+        String::new()
+    } else {
+        format!(" ({how}: {})", found.join(", "))
     }
 }
 

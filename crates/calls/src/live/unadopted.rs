@@ -34,9 +34,10 @@ impl Unadopted {
                 if known || guest.has_met(child) || !guest.is_copied_in(child) {
                     continue;
                 }
-                match self.seen.contains(&child) {
-                    true => unadopted.push((guest.pid(), child)),
-                    false => drop(seen.insert(child)),
+                if self.seen.contains(&child) {
+                    unadopted.push((guest.pid(), child));
+                } else {
+                    seen.insert(child);
                 }
             }
         }

@@ -64,10 +64,7 @@ impl Seized {
                 }
             }
         }
-        match ours {
-            true => Became::Going,
-            false => Became::Gone,
-        }
+        if ours { Became::Going } else { Became::Gone }
     }
 
     /// Lets it go: its exec has failed.

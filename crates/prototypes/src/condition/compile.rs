@@ -338,9 +338,10 @@ pub(super) fn whole(
     number: Number,
 ) -> Step<'static> {
     let bits = u32::from(width.bytes) * 8;
-    let (least, most) = match width.signed {
-        true => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
-        false => (0, (1_i128 << bits) - 1),
+    let (least, most) = if width.signed {
+        (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
+    } else {
+        (0, (1_i128 << bits) - 1)
     };
     let equal = matches!(relation, Relation::Equal | Relation::NotEqual);
     let number = match number {

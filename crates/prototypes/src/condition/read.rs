@@ -37,12 +37,13 @@ pub(super) fn condition(text: &str) -> Result<Condition> {
     };
     let expression = reader.either()?;
     reader.space();
-    match reader.rest().is_empty() {
-        true => Ok(Condition {
+    if reader.rest().is_empty() {
+        Ok(Condition {
             expression,
             lines: reader.lines,
-        }),
-        false => reader.fail(Flaw::Expected("&& or || or the end")),
+        })
+    } else {
+        reader.fail(Flaw::Expected("&& or || or the end"))
     }
 }
 

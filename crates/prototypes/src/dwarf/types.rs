@@ -186,9 +186,10 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                     (Kind::Char, _) | (_, Some(Lens::String))
                         if self.options.only_const_strings && !is_const =>
                     {
-                        match self.options.follow_structs {
-                            true => ty.pointer(),
-                            false => Type::address(),
+                        if self.options.follow_structs {
+                            ty.pointer()
+                        } else {
+                            Type::address()
                         }
                     }
                     (Kind::Char, None) => Type::string(Kind::Char, Expr::Zero(None)),
@@ -308,9 +309,10 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         }
         for length in lengths.into_iter().rev() {
             let text = matches!(ty.kind, Kind::Char) && ty.lens.is_none();
-            let length = match text {
-                true => Expr::Zero(Some(Box::new(Expr::Number(length)))),
-                false => Expr::Number(length),
+            let length = if text {
+                Expr::Zero(Some(Box::new(Expr::Number(length))))
+            } else {
+                Expr::Number(length)
             };
             ty = Type::new(Kind::Array(Arc::new(Array {
                 element: ty,
@@ -324,10 +326,12 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
     }
 
     fn enumeration(&mut self, unit: usize, entry: &Entry<'d>, offset: UnitOffset) -> Option<Type> {
-        let of = match entry.has_attr(dw::DW_AT_type) {
-            true => self.inner(unit, entry)?.kind,
-            false if size(entry) == Some(4) => Kind::UInt,
-            false => return None,
+        let of = if entry.has_attr(dw::DW_AT_type) {
+            self.inner(unit, entry)?.kind
+        } else if size(entry) == Some(4) {
+            Kind::UInt
+        } else {
+            return None;
         };
         let mut names: Vec<(Box<str>, i64)> = Vec::new();
         let mut tree = self.file.units[unit].entries_tree(Some(offset)).ok()?;

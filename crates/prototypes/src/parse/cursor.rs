@@ -54,9 +54,10 @@ impl<'t> Cursor<'t> {
     }
 
     pub(super) fn expect(&mut self, character: char, name: &'static str) -> Result<()> {
-        match self.take(character) {
-            true => Ok(()),
-            false => self.fail(Problem::Expected(name)),
+        if self.take(character) {
+            Ok(())
+        } else {
+            self.fail(Problem::Expected(name))
         }
     }
 

@@ -67,9 +67,10 @@ impl Show<'_> {
         let (left, right) = arguments.split_at(late.min(arguments.len()));
         let right = join(right);
         // A hidden argument needs no comma, before or after.
-        match right.is_empty() || left.iter().all(String::is_empty) {
-            true => right,
-            false => format!(", {right}"),
+        if right.is_empty() || left.iter().all(String::is_empty) {
+            right
+        } else {
+            format!(", {right}")
         }
     }
 

@@ -110,10 +110,13 @@ impl<'w> Writer<'w> {
                 into.copy_from_slice(bytes);
                 Ok(())
             }
-            At::Address(at) => match self.memory.read(at, into) {
-                true => Ok(()),
-                false => Err(Unknown),
-            },
+            At::Address(at) => {
+                if self.memory.read(at, into) {
+                    Ok(())
+                } else {
+                    Err(Unknown)
+                }
+            }
         }
     }
 
@@ -244,9 +247,10 @@ impl<'w> Writer<'w> {
                     let at = self.out.len();
                     self.value(&part(value, field, offset.into()))?;
                     // A hidden member leaves no comma.
-                    match self.out.len() > at {
-                        true => begun = true,
-                        false => self.out.truncate(before),
+                    if self.out.len() > at {
+                        begun = true
+                    } else {
+                        self.out.truncate(before)
                     }
                 }
                 self.out.push_str(" }");

@@ -64,9 +64,10 @@ pub fn put_changed(out: &mut Vec<u8>, before: &[u64], now: &[u64], floats: usize
     let changed = (0..now.len()).filter(differs);
     put(out, changed.fold(0, |mask, at| mask | 1 << at));
     for at in (0..now.len()).filter(differs) {
-        match at < floats {
-            true => put_step(out, before[at], now[at]),
-            false => put(out, (before[at] ^ now[at]).swap_bytes()),
+        if at < floats {
+            put_step(out, before[at], now[at])
+        } else {
+            put(out, (before[at] ^ now[at]).swap_bytes())
         }
     }
 }
@@ -79,9 +80,10 @@ pub fn take_changed(take: &mut Take, values: &mut [u64], floats: usize) -> Resul
     }
     for (at, value) in values.iter_mut().enumerate() {
         if mask >> at & 1 != 0 {
-            *value = match at < floats {
-                true => take.step(*value)?,
-                false => *value ^ take.number()?.swap_bytes(),
+            *value = if at < floats {
+                take.step(*value)?
+            } else {
+                *value ^ take.number()?.swap_bytes()
             };
         }
     }

@@ -147,9 +147,10 @@ impl Form {
 
     /// How wide a text is. ltrace counts bytes.
     pub fn width(&self, text: &str) -> usize {
-        match self.ltrace {
-            true => text.len(),
-            false => text.chars().count(),
+        if self.ltrace {
+            text.len()
+        } else {
+            text.chars().count()
         }
     }
 
@@ -161,9 +162,10 @@ impl Form {
 
     /// How long a call took.
     pub fn took(&self, took: Duration) -> String {
-        match self.ltrace {
-            true => format!(" <{}.{:06}>", took.as_secs(), took.subsec_micros()),
-            false => format!(" <{}.{:09}>", took.as_secs(), took.subsec_nanos()),
+        if self.ltrace {
+            format!(" <{}.{:06}>", took.as_secs(), took.subsec_micros())
+        } else {
+            format!(" <{}.{:09}>", took.as_secs(), took.subsec_nanos())
         }
     }
 }

@@ -248,10 +248,11 @@ impl<'a> Lines<'a> {
         for caller in &open.callers {
             writeln!(self.out, " > {}", printable(&caller.to_string()))?;
         }
-        match open.callers.is_empty() {
-            true => Ok(()),
+        if open.callers.is_empty() {
+            Ok(())
+        } else {
             // As ltrace does.
-            false => writeln!(self.out),
+            writeln!(self.out)
         }
     }
 

@@ -128,9 +128,10 @@ impl<M: Memory> Perl<'_, M> {
         let flags = self.flags(sv)?;
         let is_glob = matches!(flags & TYPE_BITS, TYPE_GLOB | TYPE_LVALUE)
             && flags & (HAS_GP | PRIVATE_POK) == HAS_GP;
-        Ok(match is_glob {
-            true => Some(self.memory.u64(sv.wrapping_add(UNION))?).filter(|&gp| gp != 0),
-            false => None,
+        Ok(if is_glob {
+            Some(self.memory.u64(sv.wrapping_add(UNION))?).filter(|&gp| gp != 0)
+        } else {
+            None
         })
     }
 

@@ -220,10 +220,11 @@ impl<M: Memory> Perl<'_, M> {
             }
             None if self.flags(value)? & IS_REFERENCE != 0 => {
                 let code = self.memory.u64(value.wrapping_add(UNION))?;
-                match code != 0 && self.flags(code)? & TYPE_BITS == TYPE_CODE {
-                    true => code,
+                if code != 0 && self.flags(code)? & TYPE_BITS == TYPE_CODE {
+                    code
+                } else {
                     // A constant.
-                    false => return Ok(None),
+                    return Ok(None);
                 }
             }
             None => return Ok(Some(Sub::Declared)),

@@ -189,9 +189,10 @@ fn write_number(value: f64, out: &mut dyn Write) -> Result<(), Error> {
 
 /// Without zeros behind the point.
 fn trim(text: &str) -> &str {
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
     }
 }
 

@@ -48,9 +48,10 @@ impl Facts {
             return Err(Unsupported::Debug(version).into());
         }
         let layout = Layout::of(version)?;
-        let frameless = match layout.frameless {
-            true => memory.u64(need("zend_flf_functions")?)?,
-            false => 0,
+        let frameless = if layout.frameless {
+            memory.u64(need("zend_flf_functions")?)?
+        } else {
+            0
         };
         Ok(Facts {
             version: version.0.into(),

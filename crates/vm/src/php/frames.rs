@@ -235,12 +235,13 @@ impl<'m, M: Memory> Php<'m, M> {
         } else {
             self.kind_of_file(data)?
         };
-        let place = match internal {
-            true => None,
-            false => Some(Place {
+        let place = if internal {
+            None
+        } else {
+            Some(Place {
                 function,
                 opline: self.memory.u64(data.wrapping_add(OPLINE))?,
-            }),
+            })
         };
         Ok(Frame {
             kind,

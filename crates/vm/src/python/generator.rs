@@ -178,9 +178,10 @@ impl<M: Memory> Python<'_, M> {
                 }
             }
         };
-        let awaits = match delegates || flavour == Flavour::Coroutine {
-            true => self.awaited(self.top(frame)?)?,
-            false => 0,
+        let awaits = if delegates || flavour == Flavour::Coroutine {
+            self.awaited(self.top(frame)?)?
+        } else {
+            0
         };
         Ok(Some(Generator {
             address: object,

@@ -76,9 +76,10 @@ impl<M: Memory> Python<'_, M> {
             if class != last.0 {
                 last = (class, self.inherits(class, base)?);
             }
-            match last.1 {
-                true => each(self.read_greenlet(base, object)?),
-                false => Ok(()),
+            if last.1 {
+                each(self.read_greenlet(base, object)?)
+            } else {
+                Ok(())
             }
         })?;
         Ok(true)
@@ -95,9 +96,10 @@ impl<M: Memory> Python<'_, M> {
 
     /// The greenlet at `object`, if that is one; `base` is the class.
     pub fn greenlet(&self, base: u64, object: u64) -> Result<Option<Greenlet>, Error> {
-        match self.inherits(self.type_of(object)?, base)? {
-            true => self.read_greenlet(base, object).map(Some),
-            false => Ok(None),
+        if self.inherits(self.type_of(object)?, base)? {
+            self.read_greenlet(base, object).map(Some)
+        } else {
+            Ok(None)
         }
     }
 

@@ -188,9 +188,10 @@ impl<M: Memory> Ruby<'_, M> {
         let places = (begin..begin + FURTHEST_CONTEXT).step_by(8);
         let mut contexts = places.map(|pointer| {
             let argument = self.memory.u64(fiber.address.wrapping_add(pointer + 8));
-            let size = match argument == Ok(fiber.address) {
-                true => WITH_ARGUMENT,
-                false => WITHOUT,
+            let size = if argument == Ok(fiber.address) {
+                WITH_ARGUMENT
+            } else {
+                WITHOUT
             };
             Context {
                 pointer,

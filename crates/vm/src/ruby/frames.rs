@@ -199,9 +199,10 @@ impl<M: Memory> Ruby<'_, M> {
         let values = self.memory.u64(cfp.wrapping_add(SP))?;
         let within = |at: u64| (stack..end).contains(&at);
         let context = ec..ec.wrapping_add(EC_COPIED);
-        Ok(match within(cfp) && within(values) {
-            true => [context, stack..values, cfp..end],
-            false => [context, 0..0, 0..0],
+        Ok(if within(cfp) && within(values) {
+            [context, stack..values, cfp..end]
+        } else {
+            [context, 0..0, 0..0]
         })
     }
 

@@ -74,9 +74,10 @@ impl Guest {
         }
         let led = guest.tracing.arrives() == Arrives::AtThread;
         let needed = keep || led;
-        let gone = match needed {
-            true => tracee.go_on(led),
-            false => tracee.let_go(),
+        let gone = if needed {
+            tracee.go_on(led)
+        } else {
+            tracee.let_go()
         };
         if let Err(error) = gone {
             return Err((tracee, error));
@@ -112,9 +113,10 @@ impl Guest {
         let stood = tracee.stand_still();
         self.tracing.tie(Ties::Standing);
         let followed = stood.and_then(|()| self.follow(signatures));
-        self.tracing.tie(match self.life.keep {
-            true => Ties::Kept,
-            false => Ties::None,
+        self.tracing.tie(if self.life.keep {
+            Ties::Kept
+        } else {
+            Ties::None
         });
         if let Err(error) = followed {
             self.report_error(error);

@@ -61,9 +61,10 @@ impl Plan {
         let functions = functions.into_iter().zip(callers);
         let wanted = functions.filter_map(|(function, callers)| {
             let prototype = signatures.of(&function.module, &function.name);
-            let asked = match says {
-                true => self.asked_of(&function, prototype.as_ref())?,
-                false => self.asks.of(prototype.as_ref()).ok()?,
+            let asked = if says {
+                self.asked_of(&function, prototype.as_ref())?
+            } else {
+                self.asks.of(prototype.as_ref()).ok()?
             };
             let copy = prototype
                 .as_ref()
@@ -109,9 +110,10 @@ impl Plan {
                 self.messages.say(Message::ProbeNotShown { name });
                 return None;
             }
-            let copy = match self.copies {
-                true => prototype.capture(self.detail).call,
-                false => Vec::new(),
+            let copy = if self.copies {
+                prototype.capture(self.detail).call
+            } else {
+                Vec::new()
             };
             Some(Wanted {
                 want: self.want | want::PROBE | asked.want,
@@ -191,10 +193,12 @@ impl Plan {
 
 fn wanted_of(args: &Options, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
-    match args.counts_in_guest() {
+    if !args.counts_in_guest() {
+        want::ENTRY | want::RETURN | want::FLOATS | place
+    } else if selection.asks_callers() {
         // Which module called is seen from the record only.
-        true if selection.asks_callers() => want::ENTRY | want::RETURN | place,
-        true => want::COUNT | place,
-        false => want::ENTRY | want::RETURN | want::FLOATS | place,
+        want::ENTRY | want::RETURN | place
+    } else {
+        want::COUNT | place
     }
 }

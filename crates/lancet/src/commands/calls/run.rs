@@ -95,46 +95,48 @@ fn consumer<'a>(
 ) -> anyhow::Result<(Box<dyn Consumer + 'a>, Option<Written>)> {
     let mut written = None;
     let shows = args.record.is_none() || args.count || args.json || args.output.is_some();
-    let shown: Option<Box<dyn Consumer>> = match shows {
-        false => None,
-        true => {
-            let stream = match starts || args.ltrace {
-                // Standard output is the program's.
-                true => Stream::Stderr,
-                false => Stream::Stdout,
-            };
-            let file = args.output.as_deref();
-            let mut out = if args.recording().is_some() {
-                Output::open(file, stream)?.out
-            } else {
-                let (out, end) = Output::queued(file, stream, options.most_wait)?;
-                written = Some(end);
-                out
-            };
-            for error in signatures.wrong() {
-                // Where and how ltrace says it.
-                let prototypes::Error {
-                    file,
-                    line,
-                    problem,
-                    ..
-                } = error;
-                writeln!(out, "{file}:{line}: error: {problem}")?;
-            }
-            Some(match (args.count, args.json) {
-                (true, json) => {
-                    let form = match json {
-                        true => Form::Json,
-                        false if args.ltrace => Form::Ltrace,
-                        false => Form::Table,
-                    };
-                    let rows = Rows::new(&args.presets, options.strings, args.demangle);
-                    Box::new(Summary::new(rows, form, out))
-                }
-                (false, true) => Box::new(Json::new(args.layout(), signatures, out)),
-                (false, false) => Box::new(Lines::new(args.layout(), signatures, out)),
-            })
+    let shown: Option<Box<dyn Consumer>> = if shows {
+        let stream = if starts || args.ltrace {
+            // Standard output is the program's.
+            Stream::Stderr
+        } else {
+            Stream::Stdout
+        };
+        let file = args.output.as_deref();
+        let mut out = if args.recording().is_some() {
+            Output::open(file, stream)?.out
+        } else {
+            let (out, end) = Output::queued(file, stream, options.most_wait)?;
+            written = Some(end);
+            out
+        };
+        for error in signatures.wrong() {
+            // Where and how ltrace says it.
+            let prototypes::Error {
+                file,
+                line,
+                problem,
+                ..
+            } = error;
+            writeln!(out, "{file}:{line}: error: {problem}")?;
         }
+        Some(match (args.count, args.json) {
+            (true, json) => {
+                let form = if json {
+                    Form::Json
+                } else if args.ltrace {
+                    Form::Ltrace
+                } else {
+                    Form::Table
+                };
+                let rows = Rows::new(&args.presets, options.strings, args.demangle);
+                Box::new(Summary::new(rows, form, out))
+            }
+            (false, true) => Box::new(Json::new(args.layout(), signatures, out)),
+            (false, false) => Box::new(Lines::new(args.layout(), signatures, out)),
+        })
+    } else {
+        None
     };
     let consumer: Box<dyn Consumer> = match (&args.record, shown) {
         (Some(path), shown) => {
