@@ -1,6 +1,6 @@
 //! Queues that run over: of packets per CPU, of connections per listener, of handshakes.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::sample::{Counters, Moved};
 use crate::setting::Setting;

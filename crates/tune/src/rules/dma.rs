@@ -1,6 +1,6 @@
 //! Copies done by engines: I/OAT with NET_DMA, and direct cache access. Both of another time.
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::tree::Cannot;

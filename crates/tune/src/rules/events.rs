@@ -1,6 +1,6 @@
 //! Events: of processes (the proc connector) and of descriptors (epoll).
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::events::Listening;
 use crate::kconfig::Built;
 use crate::machine::Machine;

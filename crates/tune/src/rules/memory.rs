@@ -1,6 +1,6 @@
 //! Memory: huge pages, swap, overcommit.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::guest::Allocator;
 use crate::machine::Machine;
 use crate::setting::{Setting, chosen};

@@ -1,6 +1,6 @@
 //! How often a network card may interrupt.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::{Block, Numbers};
 use crate::net::nic::Nic;

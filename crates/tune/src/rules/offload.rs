@@ -1,6 +1,6 @@
 //! Work the network card takes over, or the kernel batches: segmentation out, merging in.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::Features;
 use crate::net::nic::Nic;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Risk, Rule, WRITE_BACK, arrivals};
+use super::arrivals;
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::cpus::{Cpus, to_list};
 use crate::interrupts::{affinity_file, served_by};
 use crate::machine::Machine;

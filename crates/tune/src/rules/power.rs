@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::tree::{Cannot, Tree};

@@ -1,6 +1,6 @@
 //! How traffic is spread over queues on the way in, and in which order it leaves.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::Block;
 use crate::net::nic::Nic;

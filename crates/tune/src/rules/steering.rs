@@ -1,6 +1,6 @@
 //! Spreading packets over CPUs in software, where the card has too few queues.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::cpus::{Cpus, mask, to_mask};
 use crate::interrupts::served_by;
 use crate::machine::Machine;

@@ -1,6 +1,6 @@
 //! Settings in sysctl.d that nothing listens to any more.
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;
 use crate::setting::sysctl_path;
 use crate::tree::{Cannot, Tree};

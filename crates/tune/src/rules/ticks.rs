@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{NOTHING, Risk, Rule, WRITE_BACK};
+use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::setting::Setting;
