@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Problem};
-use crate::parse;
+use crate::error::Problem;
 use crate::types::{Kind, Lens, Prototype, Struct, Type};
 
 /// Prototypes and type names.
@@ -45,18 +44,6 @@ fn stands_in(name: &str, ty: &Type) -> bool {
 }
 
 impl Library {
-    /// Reads a file. What is wrong with it comes beside what is right, as ltrace does it; the caller decides
-    /// ([`Problem::is_warning`]). `import` gives the library for `import "NAME";`.
-    pub fn parse(
-        file: &str,
-        text: &str,
-        import: &mut dyn FnMut(&str) -> Option<Arc<Library>>,
-    ) -> (Self, Vec<Error>) {
-        let mut library = Self::default();
-        let errors = parse::read(file, text, &mut library, import);
-        (library, errors)
-    }
-
     /// The prototype of a function, here or in what is imported.
     #[must_use]
     pub fn prototype(&self, function: &str) -> Option<&Prototype> {

@@ -34,10 +34,24 @@ use cursor::Result;
 use types::{Location, Read, Reader};
 
 /// Finds the library that an `import` names.
-pub(crate) type Import<'i> = &'i mut dyn FnMut(&str) -> Option<Arc<Library>>;
+type Import<'i> = &'i mut dyn FnMut(&str) -> Option<Arc<Library>>;
+
+impl Library {
+    /// Reads a file. What is wrong with it comes beside what is right, as ltrace does it; the caller decides
+    /// ([`Problem::is_warning`]). `import` gives the library for `import "NAME";`.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        import: &mut dyn FnMut(&str) -> Option<Arc<Library>>,
+    ) -> (Self, Vec<Error>) {
+        let mut library = Self::default();
+        let errors = read(file, text, &mut library, import);
+        (library, errors)
+    }
+}
 
 /// Reads a file into `library`. Lines with problems are left out, the others count.
-pub(crate) fn read(file: &str, text: &str, library: &mut Library, import: Import) -> Vec<Error> {
+fn read(file: &str, text: &str, library: &mut Library, import: Import) -> Vec<Error> {
     let file: Arc<str> = file.into();
     let mut errors = Vec::new();
     for (index, text) in text.lines().enumerate() {

@@ -4,30 +4,23 @@ use std::fmt::Write;
 
 use capture::{What, Width, describe};
 
+use super::call::{CallValues, Show};
 use super::captures::Memory;
 use super::number::{self, Base};
-use super::{CallValues, Show, argument_at, returned_at, text};
+use super::storage::{Storage, argument_at, returned_at};
+use super::text;
 use crate::location::Locations;
 use crate::types::{Array, Expr, Kind, Lens, Type};
-
-/// Where a value's bytes are.
-#[derive(Clone, Copy)]
-pub(super) enum At {
-    /// In the guest's memory.
-    Address(u64),
-    /// In registers: these bytes.
-    Here([u8; 32]),
-}
 
 /// A value and what it is part of.
 pub(super) struct Value<'v> {
     ty: &'v Type,
-    at: At,
+    at: Storage,
     parent: Option<&'v Value<'v>>,
 }
 
 impl<'v> Value<'v> {
-    pub(super) fn new(ty: &'v Type, at: At) -> Self {
+    pub(super) fn new(ty: &'v Type, at: Storage) -> Self {
         Self {
             ty,
             at,
@@ -94,7 +87,7 @@ impl<'w> Writer<'w> {
     }
 
     /// The same of an argument, where an array is a pointer.
-    pub(super) fn argument(&mut self, ty: &Type, at: At) -> String {
+    pub(super) fn argument(&mut self, ty: &Type, at: Storage) -> String {
         let Kind::Array(_) = ty.kind else {
             return self.whole(&Value::new(ty, at));
         };
@@ -105,12 +98,12 @@ impl<'w> Writer<'w> {
 
     fn read(&self, value: &Value, into: &mut [u8]) -> Result {
         match value.at {
-            At::Here(bytes) => {
+            Storage::Registers(bytes) => {
                 let bytes = bytes.get(..into.len()).ok_or(Unknown)?;
                 into.copy_from_slice(bytes);
                 Ok(())
             }
-            At::Address(at) => {
+            Storage::Memory(at) => {
                 if self.memory.read(at, into) {
                     Ok(())
                 } else {
@@ -303,7 +296,7 @@ impl<'w> Writer<'w> {
         let before = self.out.len();
         let behind = Value {
             ty: to,
-            at: At::Address(address),
+            at: Storage::Memory(address),
             parent: Some(value),
         };
         if self.value(&behind).is_err() {
@@ -484,8 +477,8 @@ impl<'w> Writer<'w> {
 /// A member or an element.
 fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v> {
     let at = match of.at {
-        At::Address(at) => At::Address(at.wrapping_add(offset)),
-        At::Here(bytes) => {
+        Storage::Memory(at) => Storage::Memory(at.wrapping_add(offset)),
+        Storage::Registers(bytes) => {
             let mut moved = [0; 32];
             if let Some(rest) = usize::try_from(offset)
                 .ok()
@@ -493,7 +486,7 @@ fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v> {
             {
                 moved[..rest.len()].copy_from_slice(rest);
             }
-            At::Here(moved)
+            Storage::Registers(moved)
         }
     };
     Value {

@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use super::function::Kind;
 use super::version::Unsupported;
 use crate::errors::reading_error;
 
@@ -68,5 +67,35 @@ impl Error {
             // The others have their text in common with all readers.
             _ => Ok(()),
         }
+    }
+}
+
+/// What a method is, if it is written in neither Ruby nor C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `VM_METHOD_TYPE_IVAR`.
+    Reader,
+    /// `VM_METHOD_TYPE_ATTRSET`.
+    Writer,
+    /// `VM_METHOD_TYPE_BMETHOD` of a block that is not written in Ruby.
+    Block,
+    /// `VM_METHOD_TYPE_NOTIMPLEMENTED`.
+    NotImplemented,
+    /// `VM_METHOD_TYPE_OPTIMIZED`.
+    Optimized,
+    /// `VM_METHOD_TYPE_MISSING`.
+    Missing,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Reader => "it is an attribute's reader, which the VM does itself",
+            Kind::Writer => "it is an attribute's writer, which the VM does itself",
+            Kind::Block => "it is a Proc made of something else, which define_method made a method",
+            Kind::NotImplemented => "it is not implemented on this system",
+            Kind::Optimized => "the VM does it itself",
+            Kind::Missing => "it stands for method_missing",
+        })
     }
 }

@@ -14,9 +14,8 @@
 //!
 //! `method.h` and `constant.h`, alike in these fields from v2_7_4 to v3_4_5.
 
-use core::fmt;
-
 use super::class::{LONGEST_LINE, SUPER};
+use super::error::Kind;
 use super::object::{Imemo, Type, is_object};
 use super::table::IdTable;
 use super::thread::DATA;
@@ -88,36 +87,6 @@ pub struct Function {
     pub address: u64,
     /// How it is called.
     pub convention: Convention,
-}
-
-/// What a method is, if it is written in neither Ruby nor C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `VM_METHOD_TYPE_IVAR`.
-    Reader,
-    /// `VM_METHOD_TYPE_ATTRSET`.
-    Writer,
-    /// `VM_METHOD_TYPE_BMETHOD` of a block that is not written in Ruby.
-    Block,
-    /// `VM_METHOD_TYPE_NOTIMPLEMENTED`.
-    NotImplemented,
-    /// `VM_METHOD_TYPE_OPTIMIZED`.
-    Optimized,
-    /// `VM_METHOD_TYPE_MISSING`.
-    Missing,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Reader => "it is an attribute's reader, which the VM does itself",
-            Kind::Writer => "it is an attribute's writer, which the VM does itself",
-            Kind::Block => "it is a Proc made of something else, which define_method made a method",
-            Kind::NotImplemented => "it is not implemented on this system",
-            Kind::Optimized => "the VM does it itself",
-            Kind::Missing => "it stands for method_missing",
-        })
-    }
 }
 
 /// What a table of methods has for a name.

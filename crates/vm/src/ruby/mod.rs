@@ -46,11 +46,11 @@ mod table;
 mod thread;
 mod version;
 
-pub use error::Error;
+pub use error::{Error, Kind};
 pub use facts::Facts;
 pub use fiber::{Context, Fiber, Parked};
 pub use frames::{Frame, Frames};
-pub use function::{Convention, Function, Kind};
+pub use function::{Convention, Function};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
 pub use object::{Imemo, Type};

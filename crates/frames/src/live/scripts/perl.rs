@@ -9,7 +9,7 @@ use process::snapshot::{Copies, Thread};
 use vm::perl::{Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
-use super::{LONGEST, Placement, Script, Scripts, text};
+use super::reader::{LONGEST, Placement, Script, Scripts, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 

@@ -10,7 +10,7 @@ use process::snapshot::{Copies, Place, Thread};
 use vm::php::{Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
-use super::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
+use super::reader::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 

@@ -11,7 +11,7 @@ use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
 use super::greenlet::{self, Resumed};
-use super::{Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
+use super::reader::{Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 

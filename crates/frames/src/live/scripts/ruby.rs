@@ -8,7 +8,9 @@ use process::snapshot::{Copies, Place, Thread};
 use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
 use vm::{Language, Memory};
 
-use super::{Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, text};
+use super::reader::{
+    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, text,
+};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
