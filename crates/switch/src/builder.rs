@@ -9,10 +9,11 @@ use std::boxed::Box;
 
 use crate::annotate;
 use crate::arch::{self, ALIGN, Base, Mark};
-use crate::coroutine::{Coroutine, Suspender};
+use crate::coroutine::Coroutine;
 use crate::entry::first;
 use crate::error::Error;
 use crate::stack::Stack;
+use crate::suspender::Suspender;
 
 #[cfg(feature = "pool")]
 use crate::pool::{Pool, PoolStack};

@@ -1,4 +1,4 @@
-//! [`Coroutine`] and [`Suspender`]: the switch, made safe by types.
+//! [`Coroutine`]: the resumer's side of the switch, made safe by types.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -9,24 +9,10 @@ use crate::builder::{self, Builder, DefaultStack};
 use crate::error::Error;
 use crate::fp::ControlWords;
 use crate::stack::Stack;
+use crate::suspender::Suspender;
+use crate::tag;
 use crate::value::{Word, decode, encode};
 use crate::{annotate, unwind};
-
-/// Tags that travel with a word, into a coroutine and out of it.
-pub(crate) mod tag {
-    /// In: an input. Out: a yielded value.
-    pub const VALUE: usize = 0;
-    /// In: unwind yourself.
-    pub const CANCEL: usize = 1;
-    /// Out: the body returned; the word is its result.
-    pub const RETURNED: usize = 2;
-    /// Out: the body was cancelled; no value.
-    pub const CANCELLED: usize = 3;
-    /// Out: the body panicked; the word is the payload.
-    pub const PANICKED: usize = 4;
-    /// Out: the body stands in an unwinding already; no value.
-    pub const REFUSED: usize = 5;
-}
 
 /// What came out of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +50,6 @@ pub struct Coroutine<'f, I, Y, R, S: Stack = DefaultStack> {
     fp: bool,
     // Invariant in all three, neither Send nor Sync: the frames on the stack may hold anything.
     types: PhantomData<(*mut (I, Y, R), &'f ())>,
-}
-
-/// The coroutine's own end: how its body suspends.
-pub struct Suspender<I, Y> {
-    base: *mut Base,
-    fp: bool,
-    types: PhantomData<*mut (I, Y)>,
 }
 
 #[cfg(feature = "pool")]
@@ -314,91 +293,5 @@ impl<I, Y, R, S: Stack> Drop for Coroutine<'_, I, Y, R, S> {
         {
             unwind::carry_on(payload);
         }
-    }
-}
-
-impl<I, Y> Suspender<I, Y> {
-    /// For the first function of a coroutine.
-    pub(crate) fn new(base: *mut Base, fp: bool) -> Self {
-        Suspender {
-            base,
-            fp,
-            types: PhantomData,
-        }
-    }
-
-    /// Hands `value` to the resumer and stands still until the next resume, whose input it returns.
-    ///
-    /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine
-    /// that the body resumes: the whole chain then stands still, and goes on together.
-    ///
-    /// In a destructor that a cancellation runs it stops that cancellation: see [`Coroutine::cancel`].
-    #[inline(always)]
-    pub fn suspend(&self, value: Y) -> I {
-        let mut slot = ManuallyDrop::new(value);
-        let word = encode(&mut slot);
-        let (word, tag) = self.switch(word, tag::VALUE);
-        let word = if tag == tag::VALUE {
-            word
-        } else {
-            self.cancelled()
-        };
-        // SAFETY: the word came with tag VALUE: it is an I, from a resume of this coroutine.
-        unsafe { decode(word) }
-    }
-
-    #[inline(always)]
-    fn switch(&self, word: Word, tag: usize) -> (Word, usize) {
-        let mut words = ControlWords::unset();
-        if self.fp {
-            words.save();
-        }
-        // SAFETY: a suspender is lent to the body only, so the coroutine is running, here or
-        // (through a chain of resumes from here) on the stack that calls; its link holds what the
-        // resumer's switch left.
-        let back = unsafe {
-            let departed = annotate::before_suspend(self.base, false);
-            let back = arch::switch(self.base, word, tag);
-            annotate::arrived(self.base, Some(departed));
-            back
-        };
-        if self.fp {
-            // SAFETY: saved above, under the same condition, which never changes.
-            unsafe { words.restore() };
-        }
-        back
-    }
-
-    /// Unwinds; or refuses as long as that is impossible, and returns with the next input.
-    #[cold]
-    fn cancelled(&self) -> Word {
-        loop {
-            // SAFETY: the body runs, here or in a coroutine it resumed, so its base is alive.
-            unsafe {
-                if unwind::can_cancel(self.base) {
-                    unwind::cancel_here(self.base);
-                }
-            }
-            let (word, tag) = self.switch(Word::uninit(), tag::REFUSED);
-            if tag == tag::VALUE {
-                return word;
-            }
-        }
-    }
-
-    /// As [`Coroutine::high_water_mark`], from inside.
-    #[cfg(feature = "pool")]
-    pub fn high_water_mark(&self) -> usize {
-        // SAFETY: the body runs, so its base is alive.
-        let range = unsafe { (*self.base).limit..(*self.base).top };
-        crate::pool::high_water_mark(range)
-    }
-
-    /// Bytes of stack between the caller and the lowest usable address.
-    pub fn remaining_stack(&self) -> usize {
-        let here = 0u8;
-        // SAFETY: the body runs, so its base is alive.
-        let limit = unsafe { (*self.base).limit };
-        (&raw const here as usize).saturating_sub(limit)
     }
 }

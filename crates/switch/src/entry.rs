@@ -4,7 +4,8 @@ use core::mem::ManuallyDrop;
 
 use crate::annotate;
 use crate::arch::{self, Base};
-use crate::coroutine::{Suspender, tag};
+use crate::suspender::Suspender;
+use crate::tag;
 use crate::unwind::{Outcome, contain};
 use crate::value::{Word, decode, encode};
 

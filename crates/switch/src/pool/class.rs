@@ -2,8 +2,8 @@
 
 use std::vec::Vec;
 
-use super::Stats;
 use super::registry::{self, Slab};
+use super::stats::Stats;
 use super::sys::{self, Guard, PAGE};
 use crate::error::Error;
 

@@ -21,6 +21,7 @@ mod fork;
 mod once;
 mod registry;
 mod settings;
+mod stats;
 mod sys;
 
 use core::ops::Range;
@@ -31,6 +32,7 @@ use class::Class;
 pub(crate) use once::Once;
 pub use registry::{Slot, find};
 pub use settings::{Config, DEFAULT_GUARD_SIZE, DEFAULT_STACK_SIZE, MIN_STACK_SIZE};
+pub use stats::Stats;
 pub use sys::{Guard, PAGE, Reuse, high_water_mark};
 
 use crate::error::Error;
@@ -51,32 +53,6 @@ struct Shared {
 struct State {
     classes: Vec<Class>,
     stats: Stats,
-}
-
-/// Counts of a pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Slabs mapped.
-    pub slabs: usize,
-    /// Bytes of address space in them.
-    pub mapped: usize,
-    /// Stacks in use now.
-    pub live: usize,
-    /// The most that were in use at once.
-    pub peak: usize,
-    /// Stacks that were used before and wait.
-    pub free: usize,
-    /// Stacks given out, ever.
-    pub given: u64,
-    /// Of these, how many had been used before.
-    pub reused: u64,
-    /// Stacks, used at least once, whose guard is one of `MADV_GUARD_INSTALL`.
-    pub light_guards: usize,
-    /// Or one of `mprotect`.
-    pub mprotect_guards: usize,
-    /// Stacks lost for good: a suspended coroutine was dropped and could not be unwound.
-    pub abandoned: usize,
 }
 
 /// A stack out of a [`Pool`]; it goes back when dropped.
