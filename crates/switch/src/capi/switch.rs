@@ -36,10 +36,13 @@
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
+use core::ptr;
 
-use super::fiber::{DONE, Fiber, KEEPS_FP, RUNNING, SUSPENDED, entered_wrongly, suspended_wrongly};
+use super::fiber::{DONE, Fiber, KEEPS_FP, RUNNING, SUSPENDED, misuse, state};
+use super::options::code;
 use super::unwind::{personality, stop, unhandled};
 use crate::arch::Base;
+use crate::fp::ControlWords;
 
 unsafe extern "C" {
     fn _Unwind_ForcedUnwind();
@@ -63,6 +66,14 @@ const FIBERS: isize = offset_of!(Fiber, fibers_words) as isize - BASE;
 const ENTRY: isize = offset_of!(Fiber, entry) as isize - BASE;
 const ARGUMENT: isize = offset_of!(Fiber, argument) as isize - BASE;
 const EXCEPTION: isize = offset_of!(Fiber, exception) as isize - BASE;
+
+/// What the assembly of this file knows: `rbp` = `&Base.link` is the fiber, and 4 bytes after
+/// mxcsr there is the x87 word.
+const _: () = assert!(
+    offset_of!(Base, link) == 0
+        && offset_of!(ControlWords, mxcsr) == 0
+        && offset_of!(ControlWords, x87) == 4
+);
 
 /// Statuses of [`Switched`]; 1, finished, is in `start` only.
 pub mod status {
@@ -316,4 +327,19 @@ unsafe extern "C" fn unwind_here() -> ! {
         forced = sym _Unwind_ForcedUnwind,
         unhandled = sym unhandled,
     )
+}
+
+/// Resumed while running, or after its end.
+extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched {
+    // SAFETY: C passed a fiber that was not freed.
+    let state = unsafe { state(fiber) };
+    Switched {
+        value: ptr::null_mut(),
+        status: code::of_state(state) as isize,
+    }
+}
+
+/// Suspended a fiber that is not running: there is nobody to go back to.
+extern "C" fn suspended_wrongly(_fiber: *mut Base, _value: *mut u8) -> *mut u8 {
+    misuse("lancet_suspend was called for a fiber that is not running")
 }
