@@ -216,8 +216,8 @@ pub struct Config {
     pub census_at_end: u32,
     /// Argument of that census.
     pub end_argument: u32,
-    /// Address of the VM's own signal handler, which wakes its main thread; 0 = this version has none, and the thread
-    /// is woken by a signal.
+    /// Address of the VM's own signal handler, which wakes its main thread; 0 = the command has not looked for it
+    /// yet.
     pub waker: u64,
     /// 1 = births are not counted, only collections are timed ([`crate::Collection`]).
     pub collections: u64,
