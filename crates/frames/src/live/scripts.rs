@@ -1,4 +1,4 @@
-//! Script frames: which line of a script does this native frame run?
+//! Script frames: the lines of scripts that native frames run.
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
 //! A language says which function that is and gives its frames innermost first, marking the last of each run; putting
@@ -24,7 +24,7 @@ use super::loaded::Modules;
 
 /// The VMs whose script frames lancet can read.
 const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
-/// Returns the reader of a VM if the VM is loaded in the process.
+/// Returns the reader of a VM, if the VM is loaded in the process.
 type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
 
 /// Finds the VMs in a process.
@@ -34,10 +34,10 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
         .collect()
 }
 
-/// How often a list that changed while it was read is read, at most.
+/// How often a list that changed while it was read is read again, at most.
 const ATTEMPTS: u32 = 8;
 
-/// What may be parked in the VMs, with the VM's number, and whether that is all.
+/// Returns what may be parked, each with its VM's number, and whether that is all.
 pub(super) fn coroutines(
     vms: &[Box<dyn Scripts>],
     memory: &dyn Memory,
@@ -60,8 +60,8 @@ pub(super) fn coroutines(
     (found, all)
 }
 
-/// What must be copied of those that are parked while the process stands: their native stacks, and what leads to their
-/// frames. `end` says where the mapping ends that a stack lies in.
+/// Returns what must be copied of parked coroutines while the process stands: their native stacks, and what leads to
+/// their frames. `end` returns the end of the mapping that a stack lies in.
 pub(super) fn wanted_of_parked(
     vms: &[Box<dyn Scripts>],
     memory: &dyn Memory,

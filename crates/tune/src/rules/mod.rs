@@ -1,7 +1,7 @@
 //! The rules: one file per family, one line each in the list below.
 //!
 //! A rule is data that explains itself (`--explain`) and a function that looks and answers. Its id is
-//! never given to another rule. `?` on a [`Cannot`] inside a check is the answer "cannot tell", with the
+//! never given to another rule. `?` on a [`Cannot`](crate::tree::Cannot) inside a check is the answer "cannot tell", with the
 //! reason.
 
 mod arrivals;
@@ -32,7 +32,7 @@ pub(crate) use sysctls::lines as sysctl_lines;
 use crate::machine::Machine;
 use crate::verdict::Verdict;
 
-/// All rules, the nine topics of 2009 first.
+/// All rules; those of the list of 2009 come first.
 pub const RULES: &[&Rule] = &[
     &ticks::TICKLESS,
     &ticks::HZ,
@@ -74,7 +74,7 @@ pub const RULES: &[&Rule] = &[
 ];
 
 impl Rule {
-    /// The rule of that id, in either case.
+    /// Returns the rule of that id, in either case.
     pub fn find(id: &str) -> Option<&'static Self> {
         RULES
             .iter()
@@ -83,12 +83,12 @@ impl Rule {
     }
 }
 
-/// Asks the rules; the answers come in the rules' order.
+/// Checks the rules, in this order, and returns their findings.
 pub fn audit(machine: &Machine, rules: &[&'static Rule]) -> Vec<Finding> {
     rules.iter().map(|rule| rule.check(machine)).collect()
 }
 
-/// How many answers there are of each kind, the worst first.
+/// Returns how many findings have each verdict, the worst first.
 pub fn count(findings: &[Finding]) -> Vec<(Verdict, usize)> {
     let of = |verdict| {
         let same = |finding: &&Finding| finding.outcome.verdict == verdict;

@@ -1,4 +1,4 @@
-//! Can this machine be looked into: profilers, tracers, core dumps.
+//! Whether this machine can be looked into: profilers, tracers, core dumps.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;

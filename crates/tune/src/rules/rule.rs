@@ -8,22 +8,22 @@ use crate::machine::Machine;
 use crate::tree::Cannot;
 use crate::verdict::Outcome;
 
-/// How much can go wrong when the change is made.
+/// How much can go wrong when a change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Risk {
-    /// Nothing that is noticed.
+    /// Nothing that would be noticed.
     Low,
     /// A short interruption, or worse figures for other work.
     Medium,
-    /// Security or availability.
+    /// Security or availability is at risk.
     High,
 }
 
-/// One thing that is looked at.
+/// One check, with all that explains it.
 #[derive(Debug)]
 pub struct Rule {
-    /// `T01` …
+    /// Its id, `T01` and so on, which is never given to another rule.
     pub id: &'static str,
     /// What the rule is about, in a few words.
     pub title: &'static str,
@@ -53,7 +53,7 @@ pub struct Rule {
 /// The undo of most rules.
 pub(super) const WRITE_BACK: &str =
     "lancet tune --undo last: writes the saved value back and reads it again";
-/// For what cannot be changed from here.
+/// The undo of rules whose subject cannot be changed from here.
 pub(super) const NOTHING: &str = "nothing to undo";
 
 impl Rule {

@@ -1,4 +1,4 @@
-//! What the reader of a language gives: [`Scripts`], its script frames, and what it keeps parked.
+//! The interface of a language's reader: [`Scripts`], script frames, and what the VM keeps parked.
 //!
 //! The languages need this file and `merge` needs it; it needs none of them.
 
@@ -20,11 +20,11 @@ pub struct Script {
     pub line: u32,
     /// The name of the method or function as the language shows it.
     pub name: String,
-    /// Where on the native stack it belongs.
+    /// Where it belongs on the native stack.
     pub placement: Placement,
 }
 
-/// Where on the native stack a script frame belongs.
+/// Where a script frame belongs on the native stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// The native frame that runs it is that of the next script frame outward: both are of one run.
@@ -46,25 +46,25 @@ impl std::fmt::Display for Script {
     }
 }
 
-/// Something of a language that keeps its frames while no thread runs it: a fiber, a greenlet.
+/// An object of a language that keeps its frames while no thread runs it: a fiber, a greenlet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coroutine {
-    /// What the language calls it: `Fiber`, `greenlet`.
+    /// The language's name for it: `Fiber`, `greenlet`.
     pub kind: &'static str,
     /// The address of the VM's structure for it.
     pub object: u64,
-    /// What else the reader of the language noted of it.
+    /// A number that only the reader of the language uses.
     pub(super) detail: u64,
 }
 
 /// Where a coroutine is parked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parked {
-    /// Where its native code goes on; `None` if only its script frames are known.
+    /// The registers with which its native code goes on; `None` if only its script frames are known.
     pub place: Option<Place>,
     /// Its native stack, from the lowest address to the outer end; empty if that is a thread's.
     pub stack: Range<u64>,
-    /// The part of its stack that lies elsewhere, and is copied each time it is switched to and away from.
+    /// The part of its stack that is kept in the heap while another stack uses its addresses.
     pub copied: Option<Copied>,
 }
 
@@ -93,24 +93,24 @@ impl Copied {
 
 /// The VM of a language, in one process.
 pub trait Scripts {
-    /// Returns the language and its version, `Ruby 3.1.2`.
+    /// Returns the language with its version: `Ruby 3.1.2`.
     fn language(&self) -> String;
 
-    /// While the process stands: what must be copied with this thread so that its frames can be read afterwards.
-    /// `copied` has its native stack.
+    /// Returns, while the process stands, what must be copied with this thread so that its frames can be read
+    /// afterwards. `copied` has its native stack.
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;
 
-    /// The frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
+    /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 
-    /// What may be parked: fibers and the like, and whether that is all. Looked for while the process runs, because
-    /// that takes time; what has ended or runs when it stands is left out then.
+    /// Returns what may be parked, fibers and the like, and whether that is all. It is called while the process runs,
+    /// because it takes time; coroutines that have ended or run when the process stands are left out then.
     fn coroutines(&self, _memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         (Vec::new(), true)
     }
 
-    /// Where one is parked; `None` if it is not. What is read here is what [`coroutine`](Scripts::coroutine) needs
-    /// later.
+    /// Returns where a coroutine is parked; `None` if it is not. It reads all that [`coroutine`](Scripts::coroutine)
+    /// needs later.
     fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {
         None
     }
@@ -120,26 +120,28 @@ pub trait Scripts {
         Vec::new()
     }
 
-    /// The function that runs script frames: its code, in pieces.
+    /// Returns the code of the function that runs script frames, in pieces.
     fn runner(&self) -> &[Range<u64>];
 
-    /// The function whose frame code runs in that the VM made at run time; `None` if it makes none, or calls it.
+    /// Returns the function in whose frame the code runs that the VM made at run time; `None` if it makes none, or
+    /// calls it.
     fn host(&self) -> Option<Range<u64>> {
         None
     }
 
-    /// What scanning a native stack costs its collector; `None` if it does not.
+    /// Returns what it costs the collector to scan a native stack; `None` if it scans none.
     fn scan_cost(&self) -> Option<ScanCost> {
         None
     }
 
-    /// What tells words that look like references to objects; `None` if the collector does not scan native stacks.
+    /// Returns the slots of objects, by which words that look like references are recognised; `None` if the collector
+    /// scans no native stacks.
     fn objects(&self, _memory: &dyn Memory) -> Option<Objects> {
         None
     }
 }
 
-/// The time a conservative collector takes for a stack, minor or full collection alike.
+/// The time that a conservative collector takes for a stack, in a minor or full collection alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScanCost {
     /// Nanoseconds for each word of eight bytes.
@@ -156,7 +158,7 @@ impl ScanCost {
     }
 }
 
-/// The slots objects lie in.
+/// The heap slots that objects lie in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objects {
     /// First slot's address, one past the last slot's end, and the slots' size; by rising address.
