@@ -1,15 +1,15 @@
-//! A version's table among those that are known.
+//! Searching the table of a version among those that are known.
 
-/// Where a version that has no table lies.
+/// The relation of a version without a table to those that have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
-    /// Before the oldest table.
+    /// It is older than the oldest table.
     Before,
-    /// Behind the newest, or between two.
+    /// It is newer than the newest table, or between two.
     Behind,
 }
 
-/// The table for a version, of tables by rising version.
+/// Finds the table of a version, among tables by rising version.
 pub(crate) fn find<T, V: Ord>(
     tables: &'static [T],
     version: V,

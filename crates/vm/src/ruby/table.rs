@@ -174,7 +174,7 @@ impl<M: Memory> Iterator for IdTable<'_, M> {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The serial number of an ID, which is its key in an [`IdTable`].
+    /// Returns the serial number of an ID, which is its key in an [`IdTable`].
     pub fn serial(&self, id: u64) -> u32 {
         if id > self.layout.class.last_operator {
             (id >> SCOPE_SHIFT) as u32
@@ -183,7 +183,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The methods of a class, module or iclass alone: serial number of the name, `rb_method_entry_t *`.
+    /// Returns the methods of a class, module or iclass alone: serial number of the name, `rb_method_entry_t *`.
     pub fn methods(&self, class: u64) -> Result<IdTable<'_, M>, Error> {
         let at = match self.layout.class.methods {
             Methods::Class(at) => class.wrapping_add(at),
@@ -192,7 +192,7 @@ impl<M: Memory> Ruby<'_, M> {
         IdTable::new(self.memory, self.memory.u64(at)?)
     }
 
-    /// The constants of a class or module: serial number of the name, `rb_const_entry_t *`.
+    /// Returns the constants of a class or module: serial number of the name, `rb_const_entry_t *`.
     pub fn constants(&self, class: u64) -> Result<IdTable<'_, M>, Error> {
         let extension = self.extension(class)?;
         let table = self
