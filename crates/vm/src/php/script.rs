@@ -1,4 +1,4 @@
-//! PHP's answers to what is asked of every language: see [`reader`](crate::reader).
+//! PHP's implementation of the reader that all languages have: see [`reader`](crate::reader).
 
 use super::{Error, Facts, Php, Place, Value};
 use crate::language::{Definer, Description};

@@ -1,4 +1,4 @@
-//! Which PHP this is.
+//! The version of a PHP.
 
 use core::fmt;
 
@@ -55,7 +55,7 @@ pub enum Unsupported {
     Unknown(Version),
     /// Built with threads (ZTS).
     Threads(Version),
-    /// Built with `--enable-debug`.
+    /// Built with debugging (`--enable-debug`).
     Debug(Version),
 }
 

@@ -1,4 +1,4 @@
-//! All names that a module has: constants, and methods that are written in C.
+//! Names of all constants that a module has, and of all its methods that are written in C.
 
 use core::ops::ControlFlow;
 
@@ -44,7 +44,7 @@ impl<M: Memory> Ruby<'_, M> {
         let class = self.klass(value)?;
         let flags = self.flags(class)?;
         let own = Type::of(flags) == Type::Class && flags & self.layout.class.singleton != 0;
-        // A class without one has that of an ancestor.
+        // A class without a singleton class refers to that of an ancestor.
         Ok((own && self.attached(class)? == value).then_some(class))
     }
 
@@ -73,7 +73,7 @@ impl<M: Memory> Ruby<'_, M> {
                     return Ok(());
                 }
             }
-            // Where modules were prepended, its own table is behind them.
+            // Where modules were prepended, its own table is behind theirs.
             at = self.memory.u64(at.wrapping_add(SUPER))?;
             if at == 0 || self.type_of(at)? != Type::Iclass {
                 return Ok(());

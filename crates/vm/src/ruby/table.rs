@@ -26,11 +26,11 @@ const ID_CAPACITY: u64 = 0;
 const ID_ITEMS: u64 = 16;
 const ID_ITEM: u64 = 16;
 
-/// So many entries of a Hash, deleted ones included, are looked at.
+/// Entries of a Hash that are looked at, deleted ones included.
 const MOST_HASH_ENTRIES: u64 = 1 << 12;
 
-/// Tables with more places than this are taken for garbage: no class has so many instance variables,
-/// none so many constants.
+/// Entries of a table; one with more is taken for garbage, because no class has so many instance variables or
+/// constants.
 const MOST_ST_ENTRIES: u64 = 1 << 16;
 const MOST_ID_ITEMS: u64 = 1 << 20;
 
@@ -160,7 +160,7 @@ impl<M: Memory> Iterator for IdTable<'_, M> {
                 .u32(item)
                 .and_then(|key| Ok((key, self.memory.u64(item.wrapping_add(8))?)));
             match read {
-                // Key 0 is an empty place.
+                // Key 0 is a free item.
                 Ok((0, _)) => {}
                 Ok(found) => return Some(Ok(found)),
                 Err(fault) => {

@@ -1,4 +1,4 @@
-//! Which Ruby this is, and what follows from that alone.
+//! The version of a Ruby, and what follows from that alone.
 
 use core::fmt;
 
@@ -8,11 +8,11 @@ use crate::versions::{self, Outside};
 /// A Ruby release, as its exported C string `ruby_version` spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 3 of 3.1.2.
+    /// The first number: 3 for 3.1.2.
     pub major: u8,
-    /// 1 of 3.1.2.
+    /// The second number: 1 for 3.1.2.
     pub minor: u8,
-    /// 2 of 3.1.2.
+    /// The third number: 2 for 3.1.2.
     pub teeny: u8,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A minor version, as it is written.
+/// A minor version, in the form in which messages name it.
 struct Series((u8, u8));
 
 impl fmt::Display for Series {
@@ -98,9 +98,9 @@ impl fmt::Display for Series {
 /// A Ruby whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Before the oldest layout known.
+    /// Older than the oldest layout known.
     Older(Version),
-    /// After the newest layout known.
+    /// Newer than the newest layout known.
     Newer(Version),
     /// 3.2.0 to 3.2.2: any NEWOBJ hook crashes the VM (Ruby bug 19482).
     Broken(Version),
