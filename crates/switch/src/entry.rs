@@ -1,4 +1,4 @@
-//! The first function of a coroutine's stack: takes the closure, runs it, sends the outcome.
+//! The first function on a coroutine's stack: it takes the closure, runs it, and hands over the outcome.
 
 use core::mem::ManuallyDrop;
 
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// The last switch.
+/// Makes the last switch.
 ///
 /// # Safety
 ///

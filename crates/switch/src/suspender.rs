@@ -9,7 +9,7 @@ use crate::tag;
 use crate::value::{Word, decode, encode};
 use crate::{annotate, unwind};
 
-/// The coroutine's own end: how its body suspends.
+/// The body's handle to its coroutine, by which it suspends itself.
 pub struct Suspender<I, Y> {
     base: *mut Base,
     fp: bool,
@@ -68,7 +68,7 @@ impl<I, Y> Suspender<I, Y> {
         back
     }
 
-    /// Unwinds; or refuses as long as that is impossible, and returns with the next input.
+    /// Unwinds the stack; while that is impossible it refuses, and returns with the next input.
     #[cold]
     fn cancelled(&self) -> Word {
         loop {
@@ -93,7 +93,7 @@ impl<I, Y> Suspender<I, Y> {
         crate::pool::high_water_mark(range)
     }
 
-    /// Bytes of stack between the caller and the lowest usable address.
+    /// Returns the bytes of stack between the caller and the lowest usable address.
     pub fn remaining_stack(&self) -> usize {
         let here = 0u8;
         // SAFETY: the body runs, so its base is alive.

@@ -33,12 +33,12 @@ use crate::types::{Kind, Lens, Parameter, Prototype, Type};
 use cursor::Result;
 use types::{Location, Read, Reader};
 
-/// Finds the library that an `import` names.
+/// Returns the library that an `import` names.
 type Import<'i> = &'i mut dyn FnMut(&str) -> Option<Arc<Library>>;
 
 impl Library {
-    /// Reads a file. What is wrong with it comes beside what is right, as ltrace does it; the caller decides
-    /// ([`Problem::is_warning`]). `import` gives the library for `import "NAME";`.
+    /// Parses a file. What is wrong with it is returned beside what is right, as ltrace does it; the caller decides
+    /// ([`Problem::is_warning`]). `import` returns the library for `import "NAME";`.
     pub fn parse(
         file: &str,
         text: &str,
@@ -50,7 +50,7 @@ impl Library {
     }
 }
 
-/// Reads a file into `library`. Lines with problems are left out, the others count.
+/// Parses a file into `library`. Lines with problems are left out, the others count.
 fn read(file: &str, text: &str, library: &mut Library, import: Import) -> Vec<Error> {
     let file: Arc<str> = file.into();
     let mut errors = Vec::new();
@@ -99,7 +99,7 @@ fn line(text: &str, library: &mut Library, import: Import, warnings: &mut Warnin
     prototype(reader, warnings)?.add(library)
 }
 
-/// What a line defines; added when the line's borrow of the library has ended.
+/// The definition in a line. It is added when the line's borrow of the library has ended.
 enum Item<'t> {
     Prototype(&'t str, Prototype),
     Announced(usize, &'t str),
@@ -147,7 +147,7 @@ fn prototype<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<
     while !reader.cursor.take(')') {
         if !prototype.parameters.is_empty() {
             reader.cursor.expect(',', "`,` or `)`")?;
-            // `f(int, )` was a common slip; ltrace takes it.
+            // `f(int, )` is a common mistake; ltrace accepts it.
             if reader.cursor.take(')') {
                 break;
             }
@@ -184,7 +184,7 @@ fn prototype<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<
     Ok(Item::Prototype(name, prototype))
 }
 
-/// A line ends with `;` and a comment, or just ends.
+/// Reads the end of a line, which has `;` and a comment, or just ends.
 fn end(reader: &mut Reader, warnings: &mut Warnings) {
     if reader.cursor.take(';') {
         return;

@@ -1,4 +1,4 @@
-//! What is to be shown, and how: the values of one call, and the settings that all calls share.
+//! What is shown, and how: the values of one call, and the settings that all calls share.
 
 use capture::{Registers, Returned};
 use vm::Word;
@@ -6,27 +6,27 @@ use vm::Word;
 use crate::plan::Detail;
 use crate::types::Prototype;
 
-/// Decodes a word of a language VM; `None` shows it as a number.
+/// Returns the text of a word of a language VM; `None` shows it as a number.
 pub type Decode<'a> = &'a dyn Fn(Word, u64) -> Option<String>;
 
-/// How calls are shown.
+/// Settings for how calls are shown.
 #[derive(Clone, Copy, Default)]
 pub struct Show<'a> {
-    /// How much of strings and arrays.
+    /// How much of strings and arrays is shown.
     pub detail: Detail,
-    /// For `ruby(value)` and its kin.
+    /// The decoder of words of a VM, `ruby(value)` and the like.
     pub decode: Option<Decode<'a>>,
-    /// Do as ltrace does where we would do otherwise: a width in a format cuts its string.
+    /// Whether calls are shown as ltrace does where lancet would do otherwise: a width in a format cuts its string.
     pub like_ltrace: bool,
 }
 
-/// What a call was made with and what it returned, to be shown as its prototype says: a view of what others own.
+/// The values of a call, borrowed: what it was made with and what it returned.
 #[derive(Clone, Copy)]
 pub struct CallValues<'a> {
-    /// Of the function that was called.
+    /// The prototype of the function that was called.
     pub prototype: &'a Prototype,
-    /// When it was called.
+    /// The registers at the call.
     pub registers: &'a Registers,
-    /// When it has returned.
+    /// The registers at the return, once it has returned.
     pub returned: Option<&'a Returned>,
 }

@@ -1,4 +1,4 @@
-//! Calls as ltrace prints them.
+//! Calls as text, in the form in which ltrace prints them.
 //!
 //! ```text
 //!   strlen("Hello world") = 11
@@ -6,9 +6,9 @@
 //!   ll({ 2, { 1, recurse^ } }) = <void>
 //! ```
 //!
-//! [`Show::left`] is what is known when the function is called, [`Show::right`] what the `+` held back, and
-//! [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Captures`] that the hook
-//! copied; what was not copied shows as its address.
+//! [`Show::left`] is the text that is known when the function is called, [`Show::right`] that of the arguments from the
+//! `+` on, and [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Captures`] that
+//! the hook copied; what was not copied is shown as its address.
 
 mod call;
 mod captures;
@@ -25,14 +25,14 @@ use storage::{argument_at, returned_at};
 use value::Writer;
 
 impl Show<'_> {
-    /// The arguments up to the `+`, or all of them.
+    /// Returns the text of the arguments up to the `+`, or of all of them.
     #[must_use]
     pub fn left(&self, call: CallValues, memory: &dyn Memory) -> String {
         let (arguments, late) = self.arguments(call, memory);
         join(&arguments[..late.min(arguments.len())])
     }
 
-    /// The arguments from the `+` on, with the comma that parts them from those before.
+    /// Returns the text of the arguments from the `+` on, with the comma that separates them from those before.
     #[must_use]
     pub fn right(&self, call: CallValues, memory: &dyn Memory) -> String {
         let (arguments, late) = self.arguments(call, memory);
@@ -46,7 +46,7 @@ impl Show<'_> {
         }
     }
 
-    /// The returned value. `<void>` if there is none.
+    /// Returns the text of the returned value; `<void>` if there is none.
     #[must_use]
     pub fn returned(&self, call: CallValues, memory: &dyn Memory) -> String {
         let locations = call.prototype.locations();
@@ -58,20 +58,20 @@ impl Show<'_> {
         writer.argument(&call.prototype.returns, at)
     }
 
-    /// Every argument by itself.
+    /// Returns the text of every argument by itself.
     #[must_use]
     pub fn all(&self, call: CallValues, memory: &dyn Memory) -> Vec<String> {
         self.arguments(call, memory).0
     }
 
-    /// The whole call on one line: `name(arguments) = value`.
+    /// Returns the text of the whole call: `name(arguments) = value`.
     #[must_use]
     pub fn line(&self, name: &str, call: CallValues, memory: &dyn Memory) -> String {
         let (left, right) = (self.left(call, memory), self.right(call, memory));
         format!("{name}({left}{right}) = {}", self.returned(call, memory))
     }
 
-    /// Every argument as text, and the index of the first late one.
+    /// Returns every argument as text, and the index of the first late one.
     fn arguments(&self, call: CallValues, memory: &dyn Memory) -> (Vec<String>, usize) {
         let locations = call.prototype.locations();
         let mut writer = Writer::new(self, call, &locations, memory);

@@ -1,4 +1,4 @@
-//! The arguments that a printf format asks for.
+//! The arguments that a printf format takes.
 
 use capture::{Conversions, Kind as Wanted};
 
@@ -8,10 +8,10 @@ use super::storage::{Storage, argument_at};
 use crate::location::Locations;
 use crate::types::{Expr, Kind, Lens, Type};
 
-/// No format has more.
+/// Arguments of one format that are shown, at most.
 const MOST: usize = 100;
 
-/// Each with its type and place.
+/// Returns each with its type and where its bytes are.
 pub(super) fn arguments(
     show: &Show,
     call: CallValues,

@@ -14,10 +14,10 @@ pub const SUSPENDED: u32 = 1;
 pub const RUNNING: u32 = 2;
 /// Its function has returned, thrown or been unwound.
 pub const DONE: u32 = 3;
-/// Added to the first two: its control words travel.
+/// Added to the first two: the control words are exchanged at every switch.
 pub const KEEPS_FP: u32 = 4;
 
-/// The state of a fiber, without [`KEEPS_FP`].
+/// Returns the state of a fiber, without [`KEEPS_FP`].
 ///
 /// # Safety
 ///
@@ -27,61 +27,61 @@ pub unsafe fn state(fiber: *const Base) -> u32 {
     unsafe { (*fiber).state & !KEEPS_FP }
 }
 
-/// `lancet_entry`.
+/// The function of a fiber: `lancet_entry`.
 pub type UserEntry =
     extern "C-unwind" fn(fiber: *mut Base, first: *mut u8, argument: *mut c_void) -> *mut u8;
 
-/// `lancet_stack_free`.
+/// The callback that frees a stack: `lancet_stack_free`.
 pub type FreeStack = extern "C" fn(stack: *mut c_void, len: usize, user: *mut c_void);
 
-/// Who owns the memory of a fiber.
+/// The owner of the memory of a fiber.
 pub enum Owner {
     /// The pool it came from, and goes back to when this is dropped.
     Pool {
-        /// The stack.
+        /// The stack, which goes back when it is dropped.
         _stack: PoolStack,
     },
-    /// The caller, who may want to hear when it is free.
+    /// The caller, who may want to be notified when it is free.
     Caller {
-        /// What to call then.
+        /// The function that is called then.
         free: Option<FreeStack>,
-        /// Lowest address.
+        /// Lowest address of the stack.
         stack: *mut c_void,
-        /// Bytes.
+        /// Bytes of the stack.
         len: usize,
-        /// For the callback.
+        /// The argument for the callback.
         user: *mut c_void,
     },
 }
 
-/// What is kept of a fiber beside its frames.
+/// The block of a fiber, which is kept beside its frames.
 #[repr(C, align(16))]
 pub struct Fiber {
-    /// The exception that cancels it.
+    /// The exception by which it is cancelled.
     pub exception: Exception,
-    /// Whether that is on its way: it cannot be raised a second time.
+    /// Whether that exception was raised: it cannot be raised a second time.
     pub unwinding: bool,
-    /// The function and its argument.
+    /// The function of the fiber.
     pub entry: UserEntry,
-    /// See `entry`.
+    /// The last argument of `entry`.
     pub argument: *mut c_void,
-    /// Taken when the fiber is freed.
+    /// The owner of its memory; taken when the fiber is freed.
     pub owner: Owner,
-    /// For [`super::hooks`]: what the side that stands still must be given back.
+    /// For [`super::hooks`]: what the resumer must be given back.
     #[cfg(any(feature = "asan", feature = "tsan"))]
     pub resumer: Option<annotate::Departed>,
-    /// See `resumer`.
+    /// For [`super::hooks`]: what the fiber must be given back.
     #[cfg(any(feature = "asan", feature = "tsan"))]
     pub suspended: Option<annotate::Departed>,
-    /// Control words the resumer left behind, if they travel.
+    /// The resumer's control words while the fiber runs, if they are exchanged.
     pub resumers_words: ControlWords,
-    /// And the fiber.
+    /// The fiber's control words while it does not run.
     pub fibers_words: ControlWords,
-    /// What C has a pointer to.
+    /// The part to which C has a pointer.
     pub base: Base,
 }
 
-/// `struct _Unwind_Exception`: what unwinders of every language pass around.
+/// `struct _Unwind_Exception` (Itanium C++ ABI, 1.2.1), which the unwinders of all languages pass on.
 #[repr(C, align(16))]
 pub struct Exception {
     class: u64,
@@ -90,7 +90,7 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// The one that cancels a fiber; it lives in the fiber's block.
+    /// The exception that cancels a fiber; it is in the fiber's block.
     pub const fn new() -> Self {
         Exception {
             class: u64::from_be_bytes(*b"LNCTSWCH"),
@@ -100,23 +100,23 @@ impl Exception {
     }
 }
 
-/// Somebody caught the cancellation and did not rethrow it: the fiber goes on.
+/// Called by the unwinder when a handler caught the cancellation and did not rethrow it: the fiber goes on.
 extern "C" fn swallowed(_reason: c_int, exception: *mut Exception) {
     // SAFETY: the exception is the first field of a live fiber.
     unsafe { (*exception.cast::<Fiber>()).unwinding = false };
 }
 
-/// [`swallowed`] finds the fiber; and unwinders want 16 bytes of alignment.
+/// [`swallowed`] finds the fiber by it; and unwinders require 16 bytes of alignment.
 const _: () = assert!(core::mem::offset_of!(Fiber, exception) == 0 && align_of::<Fiber>() >= 16);
 
-/// The block around a pointer of C's.
+/// Returns the block around a pointer that C has.
 pub fn block(fiber: *mut Base) -> *mut Fiber {
     fiber
         .wrapping_byte_sub(core::mem::offset_of!(Fiber, base))
         .cast()
 }
 
-/// The end, with a reason.
+/// Ends the process with a message, because the caller broke a rule of the interface.
 #[cold]
 pub fn misuse(reason: &str) -> ! {
     std::eprintln!("lancet-switch: {reason}");

@@ -52,7 +52,7 @@ unsafe extern "C" {
 /// Bytes of the image, return address included.
 pub const IMAGE: usize = 56;
 
-/// What a first image has for a return address: see [`start`].
+/// Returns the return address in the first image: see [`start`].
 pub fn first_address() -> usize {
     start as *const () as usize + 1
 }
@@ -67,8 +67,7 @@ const ENTRY: isize = offset_of!(Fiber, entry) as isize - BASE;
 const ARGUMENT: isize = offset_of!(Fiber, argument) as isize - BASE;
 const EXCEPTION: isize = offset_of!(Fiber, exception) as isize - BASE;
 
-/// What the assembly of this file knows: `rbp` = `&Base.link` is the fiber, and 4 bytes after
-/// mxcsr there is the x87 word.
+/// The assembly of this file relies on it: `rbp` = `&Base.link` is the fiber, and the x87 word is 4 bytes behind mxcsr.
 const _: () = assert!(
     offset_of!(Base, link) == 0
         && offset_of!(ControlWords, mxcsr) == 0
@@ -83,10 +82,10 @@ pub mod status {
     pub const CANCELLED: isize = 2;
 }
 
-/// What comes out of a resume, in `rax` and `rdx`: `struct lancet_result`.
+/// The result of a resume, in `rax` and `rdx`: `struct lancet_result`.
 #[repr(C)]
 pub struct Switched {
-    /// What was passed to suspend, or returned.
+    /// The value that was passed to suspend, or returned.
     pub value: *mut u8,
     /// One of [`status`], or a negative error.
     pub status: isize,
@@ -329,7 +328,7 @@ unsafe extern "C" fn unwind_here() -> ! {
     )
 }
 
-/// Resumed while running, or after its end.
+/// Called for a fiber that is resumed while it runs, or after its end.
 extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched {
     // SAFETY: C passed a fiber that was not freed.
     let state = unsafe { state(fiber) };
@@ -339,7 +338,7 @@ extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched {
     }
 }
 
-/// Suspended a fiber that is not running: there is nobody to go back to.
+/// Called for a fiber that is suspended while it does not run: there is no resumer to go back to.
 extern "C" fn suspended_wrongly(_fiber: *mut Base, _value: *mut u8) -> *mut u8 {
     misuse("lancet_suspend was called for a fiber that is not running")
 }

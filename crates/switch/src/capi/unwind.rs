@@ -65,7 +65,7 @@ pub unsafe extern "C" fn personality(
     INSTALL_CONTEXT
 }
 
-/// Asked by a forced unwinding at each frame; ends it at the `start` of the fiber that is cancelled.
+/// Called by a forced unwinding at each frame; ends it at the `start` of the fiber that is cancelled.
 pub unsafe extern "C" fn stop(
     _version: c_int,
     actions: c_int,
@@ -95,8 +95,8 @@ pub unsafe extern "C" fn stop(
     NO_REASON
 }
 
-/// Nobody catches an exception that came out of a fiber (or a stack cannot be walked): the end, as
-/// for an exception that leaves `main`.
+/// Ends the process, as for an exception that leaves `main`: no handler catches an exception that came out of a fiber,
+/// or a stack cannot be walked.
 pub unsafe extern "C" fn unhandled(exception: *const Exception) -> ! {
     misuse(if exception.is_null() {
         "a fiber's stack could not be unwound"
@@ -105,8 +105,8 @@ pub unsafe extern "C" fn unhandled(exception: *const Exception) -> ! {
     })
 }
 
-/// The cancellation of a fiber that this one was resumed in has unwound this one. What its last switch
-/// would have done but for the exchange of stacks, which the unwinder does.
+/// Ends a fiber that was unwound by the cancellation of a fiber that it was resumed in. It does what its last switch
+/// would have done, but for the exchange of stacks, which the unwinder does.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Stacks from slabs of mappings, with guards below, kept for the next coroutine.
+//! Pools of stacks: slabs of mappings, with a guard below each stack.
 //!
 //! ```text
 //!   one slab, one mapping (MAP_STACK, no huge pages)
@@ -55,7 +55,7 @@ struct State {
     stats: Stats,
 }
 
-/// A stack out of a [`Pool`]; it goes back when dropped.
+/// A stack of a [`Pool`]; it goes back when dropped.
 #[derive(Debug)]
 pub struct PoolStack {
     pool: Pool,
@@ -87,41 +87,40 @@ impl Drop for PoolStack {
 }
 
 impl Pool {
-    /// A pool with settings of its own.
+    /// Makes a pool with its own settings.
     pub fn new(config: Config) -> Result<Pool, Error> {
         Ok(Pool::of(config.checked()?))
     }
 
-    /// The pool of this process, with the defaults and what the environment says: see
-    /// [`Config::from_env`].
+    /// Returns the pool of this process, with the defaults and what the environment says: see [`Config::from_env`].
     pub fn global() -> &'static Pool {
         static GLOBAL: Once<Pool> = Once::new();
         GLOBAL.get_or_make(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
     }
 
-    /// A pool with settings that were checked.
+    /// Makes a pool with settings that were checked.
     fn of(config: Config) -> Pool {
         let shared = Arc::new(Shared {
             config,
             state: Mutex::default(),
         });
-        // By its address, which the Arc keeps.
+        // The table of pools holds its address, which the Arc keeps valid.
         fork::enter(&shared);
         Pool(shared)
     }
 
-    /// The settings, sizes rounded up to pages.
+    /// Returns the settings, with sizes rounded up to pages.
     pub fn config(&self) -> Config {
         self.0.config
     }
 
-    /// A stack of the pool's own size.
+    /// Returns a stack of the pool's own size.
     pub fn stack(&self) -> Result<PoolStack, Error> {
         self.stack_of(self.0.config.stack_size)
     }
 
-    /// A stack of at least this many usable bytes. Stacks of one size share slabs, so a program
-    /// does well to use few sizes.
+    /// Returns a stack of at least this many usable bytes. Stacks of one size share slabs, so a program should use few
+    /// sizes.
     pub fn stack_of(&self, bytes: usize) -> Result<PoolStack, Error> {
         let size = settings::stack_size(bytes)?;
         let Config {
@@ -156,7 +155,7 @@ impl Pool {
         })
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> Stats {
         self.lock().stats
     }
@@ -183,7 +182,7 @@ impl Drop for Shared {
 }
 
 impl State {
-    /// The class a stack of this size was taken from.
+    /// Returns the class that a stack of this size was taken from.
     fn class(&mut self, size: usize) -> &mut Class {
         self.classes
             .iter_mut()
