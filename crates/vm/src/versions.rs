@@ -1,5 +1,7 @@
 //! Searching the table of a version among those that are known.
 
+use core::fmt;
+
 /// The relation of a version without a table to those that have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
@@ -24,4 +26,13 @@ pub(crate) fn find<T, V: Ord>(
             Outside::Behind
         }
     })
+}
+
+/// A minor version, in the form in which messages name it.
+pub(crate) struct Series(pub(crate) (u8, u8));
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.0, self.0.1)
+    }
 }

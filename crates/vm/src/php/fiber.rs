@@ -13,10 +13,10 @@
 //!   │ mxcsr, x87 │ … │ r12 … r15 │ rbx │ rbp │ return address │ frames ▶        (`jump_fcontext`, `Zend/asm`)
 //! ```
 
-use core::ops::{ControlFlow, Range};
+use core::ops::ControlFlow;
 
 use super::{Error, Php};
-use crate::{Fault, Memory};
+use crate::{Fault, Memory, Parked};
 
 /// `object_buckets` and `top` in `zend_objects_store`.
 const BUCKETS: u64 = 0;
@@ -62,19 +62,6 @@ pub struct Fiber {
     pub context: u64,
     /// Address of the context that resumed it; 0 if it has suspended itself.
     pub caller: u64,
-}
-
-/// The registers with which a parked context goes on, and its stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parked {
-    /// The instruction pointer.
-    pub ip: u64,
-    /// The stack pointer.
-    pub sp: u64,
-    /// The frame pointer, rbp.
-    pub bp: u64,
-    /// Its C stack; empty for the main one.
-    pub stack: Range<u64>,
 }
 
 impl<M: Memory> Php<'_, M> {

@@ -33,7 +33,7 @@ mod version;
 pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
-pub use fiber::{Fiber, Parked};
+pub use fiber::Fiber;
 pub use frames::{Frame, Frames, Kind, Place};
 pub use function::{Function, Internal};
 pub use layout::Layout;

@@ -14,7 +14,6 @@ use crate::Memory;
 pub(super) const MODULE_DICT: u64 = 16;
 /// `m_ml` in `PyCFunctionObject`; `im_func`, `sm_callable`, `cm_callable` in what wraps a function.
 const BUILTIN_DEFINITION: u64 = 16;
-const BUILTIN_SELF: u64 = 24;
 const WRAPPED: u64 = 16;
 /// `d_method` in `PyMethodDescrObject`, `d_wrapped` in `PyWrapperDescrObject`.
 const METHOD_DEFINITION: u64 = 40;
@@ -255,11 +254,6 @@ impl<M: Memory> Python<'_, M> {
             own,
             b"cython_function_or_method" | b"fused_cython_function"
         ))
-    }
-
-    /// Returns `self` of a builtin function: its module, or the object that it is bound to.
-    pub fn receiver(&self, builtin: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(builtin.wrapping_add(BUILTIN_SELF))?)
     }
 
     /// Returns how many items a tuple or a list has.

@@ -19,7 +19,7 @@ use core::ops::Range;
 use super::object::Type;
 use super::thread::DATA;
 use super::{Error, Ruby};
-use crate::{Fault, Memory};
+use crate::{Fault, Memory, Parked};
 
 /// `fiber_ptr`, from `thread_ptr` in `rb_execution_context_t` (`vm_core.h`).
 const FIBER_BEFORE_THREAD: u64 = 8;
@@ -66,20 +66,6 @@ pub struct Context {
     pointer: u64,
     /// Offset of `stack`.
     stack: u64,
-}
-
-/// The registers with which a parked fiber goes on, and its stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parked {
-    /// The instruction pointer.
-    pub ip: u64,
-    /// The stack pointer.
-    pub sp: u64,
-    /// The frame pointer, rbp.
-    pub bp: u64,
-    /// The machine stack, from its lowest address to its outer end. Empty for a thread's first fiber, which runs on the
-    /// stack of the thread.
-    pub stack: Range<u64>,
 }
 
 impl<M: Memory> Ruby<'_, M> {

@@ -29,7 +29,7 @@
 //!
 //! Offsets below: `vm_core.h`, the same from v2_7_4 to v3_4_5.
 
-use super::{Error, Ruby};
+use super::Ruby;
 use crate::{Fault, Memory};
 
 /// `vm_stack`, `vm_stack_size` (in words) and `cfp` of `rb_execution_context_t`.
@@ -40,10 +40,9 @@ const EC_CFP: u64 = 16;
 /// Bytes of an `rb_execution_context_t` that are read here.
 const EC_COPIED: u64 = 64;
 
-/// `pc`, `iseq`, `self` and `ep` of `rb_control_frame_t`.
+/// `pc`, `iseq` and `ep` of `rb_control_frame_t`.
 const PC: u64 = 0;
 const ISEQ: u64 = 16;
-const SELF: u64 = 24;
 const EP: u64 = 32;
 
 /// `VM_FRAME_FLAG_CFRAME`.
@@ -222,11 +221,5 @@ impl<M: Memory> Ruby<'_, M> {
             end,
             left: if cfp == 0 { 0 } else { MOST_FRAMES },
         }
-    }
-
-    /// Returns `self` of a frame.
-    #[inline]
-    pub fn receiver(&self, frame: Frame) -> Result<u64, Error> {
-        Ok(self.memory.u64(frame.cfp.wrapping_add(SELF))?)
     }
 }

@@ -61,18 +61,15 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Returns the path as given to `require` or `load`, which is `__FILE__`.
     pub fn path(&self, iseq: u64) -> Result<Text, Error> {
-        let (path, _) = self.paths(iseq)?;
-        self.text(path)
-    }
-
-    /// Returns the absolute path with links resolved, if it is another than [`path`](Ruby::path).
-    pub fn real_path(&self, iseq: u64) -> Result<Option<Text>, Error> {
-        let (path, real) = self.paths(iseq)?;
-        if real == path || real == self.layout.nil {
-            return Ok(None);
+        let body = self.body(iseq)?;
+        // `location.pathobj`: the path, or an Array of path and real path.
+        let path = self.memory.u64(body.wrapping_add(PATHS))?;
+        let flags = self.memory.u64(path.wrapping_add(FLAGS))?;
+        if Type::of(flags) != Type::Array {
+            return self.text(path);
         }
-        let (path, real) = (self.text(path)?, self.text(real)?);
-        Ok((!self.same_text(path, real)?).then_some(real))
+        let elements = self.elements(path)?.address;
+        self.text(self.memory.u64(elements)?)
     }
 
     /// Returns the name with its kind: `block in each`. (3.4's backtraces put the class before it; the iseq does not
@@ -152,20 +149,5 @@ impl<M: Memory> Ruby<'_, M> {
         } else {
             self.memory.u32(at)?
         })
-    }
-
-    /// Returns `location.pathobj`: the path, or an Array of path and real path (which may be nil).
-    fn paths(&self, iseq: u64) -> Result<(u64, u64), Error> {
-        let body = self.body(iseq)?;
-        let paths = self.memory.u64(body.wrapping_add(PATHS))?;
-        let flags = self.memory.u64(paths.wrapping_add(FLAGS))?;
-        if Type::of(flags) != Type::Array {
-            return Ok((paths, paths));
-        }
-        let elements = self.elements(paths)?.address;
-        Ok((
-            self.memory.u64(elements)?,
-            self.memory.u64(elements.wrapping_add(8))?,
-        ))
     }
 }

@@ -115,26 +115,4 @@ impl<M: Memory> Ruby<'_, M> {
         }
         Ok(())
     }
-
-    /// Returns whether two texts have the same bytes; false for texts beyond 64 KiB, which are not compared.
-    pub(super) fn same_text(&self, one: Text, other: Text) -> Result<bool, Error> {
-        if one.len != other.len || one.len > 1 << 16 {
-            return Ok(false);
-        }
-        let (mut left, mut right) = ([0; 256], [0; 256]);
-        let mut done = 0;
-        while done < one.len {
-            let at = |text: Text| Text {
-                address: text.address.wrapping_add(done),
-                len: text.len - done,
-            };
-            let copied = self.copy(at(one), &mut left)?;
-            self.copy(at(other), &mut right)?;
-            if left[..copied.len] != right[..copied.len] {
-                return Ok(false);
-            }
-            done += copied.len as u64;
-        }
-        Ok(true)
-    }
 }

@@ -61,21 +61,6 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// Returns the name of a Symbol; `None` if the value is none.
-    pub fn symbol_text(&self, value: u64) -> Result<Option<Text>, Error> {
-        if value & 0xff == STATIC {
-            let text = self.id_text(value >> STATIC_SHIFT)?;
-            return text.map(Some).ok_or(Error::garbled("Symbol", value));
-        }
-        Ok(match self.type_of(value)? {
-            Type::Symbol => {
-                let name = self.memory.u64(value.wrapping_add(DYNAMIC_NAME))?;
-                Some(self.text(name)?)
-            }
-            _ => None,
-        })
-    }
-
     /// Returns the String that is a Symbol's name, which knows its encoding.
     pub(super) fn symbol_name(&self, value: u64) -> Result<Option<u64>, Error> {
         if value & 0xff == STATIC {

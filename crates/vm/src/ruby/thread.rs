@@ -45,12 +45,6 @@ impl<M: Memory> Ruby<'_, M> {
         ))
     }
 
-    /// Returns the `rb_vm_t` of an execution context; two loads.
-    pub fn vm_of(&self, ec: u64) -> Result<u64, Fault> {
-        let thread = self.memory.u64(ec.wrapping_add(self.layout.ec_thread))?;
-        self.memory.u64(thread.wrapping_add(self.layout.thread_vm))
-    }
-
     /// Returns how many Ractors there are; 1 where there can be no others.
     pub fn ractor_count(&self, vm: u64) -> Result<u32, Error> {
         if !self.facts.version().has_ractors() {

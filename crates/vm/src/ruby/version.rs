@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Layout;
-use crate::versions::{self, Outside};
+use crate::versions::{self, Outside, Series};
 
 /// A Ruby release, as its exported C string `ruby_version` spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,15 +83,6 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.teeny)
-    }
-}
-
-/// A minor version, in the form in which messages name it.
-struct Series((u8, u8));
-
-impl fmt::Display for Series {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0.0, self.0.1)
     }
 }
 

@@ -9,7 +9,7 @@ use process::snapshot::{Copies, Thread};
 use vm::perl::{Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
-use super::reader::{LONGEST, Placement, Script, Scripts, text};
+use super::reader::{LONGEST, Placement, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
@@ -71,12 +71,9 @@ impl Scripts for Vm {
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
-        let pages = Pages::new(memory);
-        let walk = || {
-            let perl = Perl::new(&pages, self.facts).ok()?;
-            self.walk(&perl, thread)
-        };
-        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+        pages_of(memory, |pages| {
+            self.walk(&Perl::new(pages, self.facts).ok()?, thread)
+        })
     }
 
     fn frames(

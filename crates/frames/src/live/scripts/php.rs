@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
-use process::snapshot::{Copies, Place, Thread};
+use process::snapshot::{Copies, Thread};
 use vm::php::{Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
-use super::reader::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
+use super::reader::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
@@ -99,12 +99,10 @@ impl Scripts for Vm {
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
-        let pages = Pages::new(memory);
-        let walk = || {
-            let php = self.reader(&pages, thread)?;
+        pages_of(memory, |pages| {
+            let php = self.reader(pages, thread)?;
             Some(walk(&php, php.current().ok()?))
-        };
-        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+        })
     }
 
     fn frames(
@@ -149,16 +147,7 @@ impl Scripts for Vm {
         let php = Php::new(&memory, self.facts).ok()?;
         let (context, _) = self.whereabouts(&php, one)?;
         let parked = php.parked(context).ok()?;
-        Some(Parked {
-            place: Some(Place {
-                ip: parked.ip,
-                sp: parked.sp,
-                bp: parked.bp,
-                thread_area: 0,
-            }),
-            stack: parked.stack,
-            copied: None,
-        })
+        Some(parked.into())
     }
 
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {

@@ -11,7 +11,9 @@ use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
 use super::greenlet::{self, Resumed};
-use super::reader::{Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
+use super::reader::{
+    Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text,
+};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
@@ -62,12 +64,10 @@ impl Scripts for Vm {
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
-        let pages = Pages::new(memory);
-        let walk = || {
-            let python = Python::new(&pages, self.facts).ok()?;
+        pages_of(memory, |pages| {
+            let python = Python::new(pages, self.facts).ok()?;
             Some(python.frames(state(&python, thread)?).count())
-        };
-        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+        })
     }
 
     fn frames(

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use process::pages::Pages;
 use process::snapshot::{Copies, Place, Thread};
 use vm::Memory;
 
@@ -66,6 +67,21 @@ pub struct Parked {
     pub stack: Range<u64>,
     /// The part of its stack that is kept in the heap while another stack uses its addresses.
     pub copied: Option<Copied>,
+}
+
+impl From<vm::Parked> for Parked {
+    fn from(parked: vm::Parked) -> Parked {
+        Parked {
+            place: Some(Place {
+                ip: parked.ip,
+                sp: parked.sp,
+                bp: parked.bp,
+                thread_area: 0,
+            }),
+            stack: parked.stack,
+            copied: None,
+        }
+    }
 }
 
 /// A part of a stack that was copied away because another runs at its addresses.
@@ -191,4 +207,14 @@ pub(super) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> Strin
         Ok(()) => out,
         Err(_) => "?".to_owned(),
     }
+}
+
+/// Returns the pages that `walk` reads through its argument; none if it fails.
+pub(super) fn pages_of<T>(
+    memory: &dyn Memory,
+    walk: impl FnOnce(&Pages) -> Option<T>,
+) -> Vec<Range<u64>> {
+    let pages = Pages::new(memory);
+    let walked = walk(&pages);
+    walked.map(|_| pages.read_so_far()).unwrap_or_default()
 }

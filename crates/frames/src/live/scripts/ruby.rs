@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use process::snapshot::{Copies, Place, Thread};
+use process::snapshot::{Copies, Thread};
 use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
 use vm::{Language, Memory};
 
@@ -152,16 +152,7 @@ impl Scripts for Vm {
         let parked = ruby.parked(&fiber, self.context.get()?).ok()??;
         let cfp = ruby.current_cfp(fiber.ec).ok()?;
         ruby.frames(fiber.ec, cfp).ok()?.for_each(drop);
-        Some(Parked {
-            place: Some(Place {
-                ip: parked.ip,
-                sp: parked.sp,
-                bp: parked.bp,
-                thread_area: 0,
-            }),
-            stack: parked.stack,
-            copied: None,
-        })
+        Some(parked.into())
     }
 
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
