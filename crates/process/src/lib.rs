@@ -19,6 +19,7 @@
 //! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
+//! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `error` | What can go wrong, for all crates that work on a process |
 
@@ -38,6 +39,7 @@ pub mod memory;
 pub mod modules;
 pub mod pages;
 pub mod ptrace;
+pub mod room;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;

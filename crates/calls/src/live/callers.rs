@@ -6,7 +6,7 @@
 
 use crate::event::Caller;
 use frames::live::loaded::Modules;
-use frames::live::unwind::Unwinder;
+use frames::live::unwind::{Reads, Unwinder};
 use hooks::Tracing;
 use process::maps::Maps;
 use process::snapshot::Place;
@@ -100,7 +100,13 @@ impl Callers {
             bp: u64::from_le_bytes(rbp),
             thread_area: 0,
         };
-        let (frames, _) = unwinder.walk(modules, place, &Copied(&stack), memory, &[]);
+        let reads = Reads {
+            modules,
+            stack: &Copied(&stack),
+            memory,
+            hosts: &[],
+        };
+        let (frames, _) = unwinder.walk(place, reads);
         let ours = tracing.agent();
         let theirs = frames.iter().filter(|frame| !ours.contains(&frame.lookup));
         let callers = theirs.take(self.most).map(|frame| {

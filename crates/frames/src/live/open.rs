@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use process::asleep::Asleep;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::snapshot::{Copies, Overlay, Place, Room, Snapshot, Thread, room};
+use process::room::Room;
+use process::snapshot::{Copies, Overlay, Place, Snapshot, Thread};
 use vm::{Fault, Memory};
 
 use super::loaded::Modules;
@@ -121,7 +122,7 @@ impl Live {
         let mut rooms = Vec::new();
         for thread in &snapshot.threads {
             stacks.push(stack::read(&process, &mut self.unwinder, thread, &objects));
-            rooms.push(room(self.pid, &self.maps, &thread.mapping));
+            rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
         }
         let mapping = |at: u64| around(&self.maps, at);
         for one in &coroutines {
@@ -131,7 +132,7 @@ impl Live {
                 rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
                     Room::default()
                 } else {
-                    room(self.pid, &self.maps, &stack.thread.mapping)
+                    Room::of(self.pid, &self.maps, &stack.thread.mapping)
                 });
                 stacks.push(stack);
             }

@@ -10,7 +10,7 @@ use vm::{Fault, Memory};
 use super::loaded::{Function, Modules};
 use super::merge::merge;
 use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
-use super::unwind::{End, Native, Unwinder};
+use super::unwind::{End, Native, Reads, Unwinder};
 
 /// One native frame, and the script frames that it runs.
 #[derive(Debug, Clone)]
@@ -100,6 +100,18 @@ pub struct Process<'a> {
     pub memory: &'a dyn Memory,
     /// What was copied while it stood still.
     pub copies: &'a Copies,
+}
+
+impl<'a> Process<'a> {
+    /// Returns what a walk along `stack` reads; `hosts` are the functions of the VMs' [`Scripts::host`].
+    fn reads(&self, stack: &'a dyn Memory, hosts: &'a [Range<u64>]) -> Reads<'a> {
+        Reads {
+            modules: self.modules,
+            stack,
+            memory: self.memory,
+            hosts,
+        }
+    }
 }
 
 /// Reads one thread's stack. `objects` are the heap slots of each VM, where references are to be counted.
@@ -207,14 +219,8 @@ const OUTERMOST: u64 = 128;
 pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> bool {
     let hosts: Vec<Range<u64>> = process.vms.iter().filter_map(|vm| vm.host()).collect();
     let outermost = |native: &Native| thread.mapping.end.saturating_sub(native.sp) <= OUTERMOST;
-    !unwinder.walks_without_rbp(
-        process.modules,
-        thread.place,
-        process.copies,
-        process.memory,
-        &hosts,
-        &outermost,
-    )
+    let reads = process.reads(process.copies, &hosts);
+    !unwinder.walks_without_rbp(thread.place, reads, &outermost)
 }
 
 /// Returns the native frames of a stack.
@@ -226,8 +232,7 @@ fn natives(
 ) -> Stack {
     let hosts = process.vms.iter().filter_map(|vm| vm.host());
     let hosts: Vec<Range<u64>> = hosts.collect();
-    let (natives, end) =
-        unwinder.walk(process.modules, thread.place, stack, process.memory, &hosts);
+    let (natives, end) = unwinder.walk(thread.place, process.reads(stack, &hosts));
     // A fiber's first function has no caller, and its call frame information may not say so.
     let rest = |native: &Native| thread.mapping.end.saturating_sub(native.sp);
     let end = match natives.last() {

@@ -37,6 +37,19 @@ pub struct Native {
     pub cfa: u64,
 }
 
+/// What a walk along a stack reads.
+#[derive(Clone, Copy)]
+pub struct Reads<'a> {
+    /// The files of the process.
+    pub modules: &'a Modules,
+    /// Return addresses and saved registers.
+    pub stack: &'a dyn Memory,
+    /// Files that can be read only from the process's memory.
+    pub memory: &'a dyn Memory,
+    /// Functions in whose frames code runs that was made at run time.
+    pub hosts: &'a [Range<u64>],
+}
+
 /// How a walk along a stack ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -79,17 +92,14 @@ impl Native {
 }
 
 impl Unwinder {
-    /// Returns the frames from `place` outward. `stack` is read for return addresses and saved registers, `memory` for
-    /// files that can be read only from there. Code made at run time is taken for that of the function at one of
-    /// `hosts`.
-    pub fn walk(
-        &mut self,
-        modules: &Modules,
-        place: Place,
-        stack: &dyn Memory,
-        memory: &dyn Memory,
-        hosts: &[Range<u64>],
-    ) -> (Vec<Native>, End) {
+    /// Returns the frames from `place` outward. Code made at run time is taken for that of one of the hosts.
+    pub fn walk(&mut self, place: Place, reads: Reads) -> (Vec<Native>, End) {
+        let Reads {
+            modules,
+            stack,
+            memory,
+            hosts,
+        } = reads;
         let mut registers = UnwindRegsX86_64::new(place.ip, place.sp, place.bp);
         let mut read = |at: u64| stack.u64(at).map_err(|_| ());
         let mut frames: Vec<Native> = Vec::new();
@@ -101,7 +111,7 @@ impl Unwinder {
             let hosted = match modules.number(lookup) {
                 Some(_) => None,
                 None => hosts.iter().find_map(|host| {
-                    let found = self.step_out_of(host, modules, registers, stack, memory)?;
+                    let found = self.step_out_of(host, registers, reads)?;
                     Some((middle(host), found))
                 }),
             };
@@ -142,17 +152,14 @@ impl Unwinder {
     /// outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows it.
     pub fn walks_without_rbp(
         &mut self,
-        modules: &Modules,
         place: Place,
-        stack: &dyn Memory,
-        memory: &dyn Memory,
-        hosts: &[Range<u64>],
+        reads: Reads,
         outermost: &dyn Fn(&Native) -> bool,
     ) -> bool {
         // The first is no valid address; the second could be a frame's.
         let [first, second] = [1, place.sp.wrapping_add(64)].map(|bp| {
             let place = Place { bp, ..place };
-            self.walk(modules, place, stack, memory, hosts)
+            self.walk(place, reads)
         });
         let whole = first.1 == End::Whole || first.0.last().is_some_and(outermost);
         whole && first == second
@@ -164,11 +171,15 @@ impl Unwinder {
     fn step_out_of(
         &mut self,
         host: &Range<u64>,
-        modules: &Modules,
         registers: UnwindRegsX86_64,
-        stack: &dyn Memory,
-        memory: &dyn Memory,
+        reads: Reads,
     ) -> Option<(UnwindRegsX86_64, u64)> {
+        let Reads {
+            modules,
+            stack,
+            memory,
+            ..
+        } = reads;
         let inside = middle(host);
         self.know(modules, inside, memory);
         let mut read = |at: u64| stack.u64(at).map_err(|_| ());
