@@ -110,13 +110,8 @@ impl<'w> Writer<'w> {
                 into.copy_from_slice(bytes);
                 Ok(())
             }
-            At::Address(at) => {
-                if self.memory.read(at, into) {
-                    Ok(())
-                } else {
-                    Err(Unknown)
-                }
-            }
+            At::Address(at) if self.memory.read(at, into) => Ok(()),
+            At::Address(_) => Err(Unknown),
         }
     }
 
