@@ -93,7 +93,14 @@ fn close_all() {
         .store(State::Quiet as u32, Ordering::Relaxed);
 }
 
-#[panic_handler]
+#[cfg_attr(panic = "abort", panic_handler)]
+#[cfg_attr(
+    panic = "unwind",
+    expect(
+        dead_code,
+        reason = "checked, and not called: the standard library has its own"
+    )
+)]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     // SAFETY: `land` leaves the registers of the frame that called the agent's code; the module's text says why those
     // below may be left.
@@ -101,6 +108,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 }
 
 // Rust's prebuilt `core` names the unwinder's entry although nothing here unwinds.
+#[cfg(panic = "abort")]
 core::arch::global_asm!(
     ".hidden rust_eh_personality",
     ".globl rust_eh_personality",

@@ -55,10 +55,14 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         };
         crate::json::line(out, &record)?;
     }
+    let sum = |of: fn(&Row) -> u64| {
+        let all = rows.iter().map(|(_, row)| of(row));
+        all.fold(0, u64::saturating_add)
+    };
     let total = Record::Total {
-        calls: rows.iter().map(|(_, row)| row.calls).sum(),
-        left: rows.iter().map(|(_, row)| row.left).sum(),
-        total_ns: nanos(rows.iter().map(|(_, row)| row.total).sum()),
+        calls: sum(|row| row.calls),
+        left: sum(|row| row.left),
+        total_ns: nanos(sum(|row| row.total)),
     };
     crate::json::line(out, &total)?;
     super::json::losses(out, end)

@@ -3,6 +3,7 @@
 use super::CallsArgs;
 use super::missed::Missed;
 use crate::agent::AGENT;
+use crate::failure;
 use crate::ui::advice::next_step;
 use crate::ui::file::private_file;
 use crate::ui::interrupt;
@@ -55,7 +56,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             Box::new(Family::open(&options, &signatures, image).map_err(explain)?)
         }
     };
-    let watched = watch(&args, starts, &mut *source, &mut *consumer);
+    let watched = failure::catch(|| watch(&args, starts, &mut *source, &mut *consumer));
     let mut missed = Missed::default();
     missed.note(!source.leave());
     let interrupted = watched?;
