@@ -60,6 +60,10 @@ pub struct Tally {
     pub objects: u64,
     /// Objects a compaction moved.
     pub moved: u64,
+    /// Sites that are not told by their whole path, or by their line, because there are more than is kept of one process.
+    pub cut: u64,
+    /// The heap was not walked to its end.
+    pub unfinished: bool,
 }
 
 /// Reads one agent's books.
@@ -75,8 +79,54 @@ pub struct Reader {
     kept: usize,
 }
 
-/// The most bytes of text and call paths that are kept of one process. All text that an agent can have is 64 MiB.
-const MOST_KEPT: usize = 256 << 20;
+/// The most bytes of text, lines and call paths that are kept of one process. All text that an agent can have is 64 MiB.
+const MOST_KEPT: usize = 192 << 20;
+/// What an entry of a table takes besides its text, in bytes, about.
+const ENTRY: usize = 64;
+/// The most bytes of one table of the agent's: 2.8 million sites. Large programs have some 100,000.
+const MOST_TABLE: u64 = 64 << 20;
+/// The most rows that are told apart in one census.
+const MOST_ROWS: usize = 1 << 19;
+/// The most frames of all their paths.
+const MOST_STEPS: usize = 1 << 22;
+/// The most frames of a path: what `--stacks` may ask for.
+const MOST_DEPTH: u32 = 64;
+
+const DAMAGED: &str = "the agent's books are damaged";
+
+/// The rows of one census, within bounds: many sites may share one long path, so that the books are small and the rows
+/// are not.
+#[derive(Default)]
+struct Rows {
+    /// Frames of all paths so far.
+    steps: usize,
+    /// The row of a kind to which all sites are added that are too many.
+    others: HashMap<u32, usize>,
+}
+
+impl Rows {
+    /// Adds a row; with its innermost line alone where paths take too much, without a line where there are too many
+    /// rows. No count is lost.
+    fn add(&mut self, tally: &mut Tally, kind: u32, mut row: SiteTally) {
+        if tally.sites.len() >= MOST_ROWS {
+            tally.cut += 1;
+            if let Some(row_of_kind) = self.others.get(&kind) {
+                let counts = &mut tally.sites[*row_of_kind].counts;
+                counts.born = counts.born.saturating_add(row.counts.born);
+                counts.live = counts.live.saturating_add(row.counts.live);
+                counts.bytes = counts.bytes.saturating_add(row.counts.bytes);
+                return;
+            }
+            self.others.insert(kind, tally.sites.len());
+            row.path = Vec::new();
+        } else if row.path.len() > 1 && self.steps + row.path.len() > MOST_STEPS {
+            tally.cut += 1;
+            row.path = vec![row.path.swap_remove(0)];
+        }
+        self.steps += row.path.len();
+        tally.sites.push(row);
+    }
+}
 
 /// One of [`Ledger`]'s segments at this moment, checked: what is read of it comes from the memory of a process that can
 /// write there what it likes.
@@ -90,17 +140,17 @@ impl<'a> Records<'a> {
     pub(crate) fn at(memory: &'a GuestMemory, at: u64, piece: u64) -> Result<Self> {
         let segments: Segments = memory.record(at)?;
         if segments.piece != piece || segments.length > piece * PIECES as u64 {
-            return Err(implausible(
-                memory.pid(),
-                at,
-                "the agent's books are damaged",
-            ));
+            return Err(implausible(memory.pid(), at, DAMAGED));
         }
         Ok(Records { memory, segments })
     }
 
     /// All records from number `from` on.
     pub(crate) fn all<T: Record>(&self, from: u64) -> Result<Vec<T>> {
+        let bytes = self.segments.length.checked_mul(size_of::<T>() as u64);
+        if bytes.is_none_or(|bytes| bytes > MOST_TABLE) {
+            return Err(self.damaged(self.segments.length));
+        }
         let mut found = Vec::new();
         let mut next = from;
         while next < self.segments.length {
@@ -133,7 +183,7 @@ impl<'a> Records<'a> {
     }
 
     fn damaged(&self, index: u64) -> Error {
-        implausible(self.memory.pid(), index, "the agent's books are damaged")
+        implausible(self.memory.pid(), index, DAMAGED)
     }
 }
 
@@ -155,10 +205,13 @@ impl Reader {
     pub fn tally(&mut self, memory: &GuestMemory) -> Result<Tally> {
         let field = |offset: usize| memory.word(self.at + offset as u64);
         let counts = |at: usize, count: usize| {
-            let count = field(count)? as usize;
+            let (at, count) = (field(at)?, field(count)?);
+            if count > MOST_TABLE / size_of::<Counts>() as u64 {
+                return Err(implausible(memory.pid(), at, DAMAGED));
+            }
             match count {
                 0 => Ok(Vec::new()),
-                count => memory.records::<Counts>(field(at)?, count),
+                count => memory.records::<Counts>(at, count as usize),
             }
         };
         let site_counts = counts(
@@ -198,11 +251,14 @@ impl Reader {
         let kinds: Vec<Kind> = self
             .records(memory, offset_of!(Ledger, kinds), KINDS)?
             .all(0)?;
+        // Classes without a name come and go: those that are gone are forgotten.
+        let known = std::mem::take(&mut self.anonymous);
         let names = kinds
             .iter()
-            .map(|kind| self.kind_name(memory, kind))
+            .map(|kind| self.kind_name(memory, kind, &known))
             .collect::<Result<Vec<_>>>()?;
         self.read_new_frames(memory)?;
+        let mut rows = Rows::default();
         for (site, counts) in sites.iter().zip(site_counts) {
             let Some(kind) = kinds.get(site.kind as usize).filter(|_| site.kind != 0) else {
                 continue;
@@ -210,12 +266,13 @@ impl Reader {
             if counts.born == 0 && counts.live == 0 {
                 continue;
             }
-            tally.sites.push(SiteTally {
+            let row = SiteTally {
                 path: self.path(memory, site.place)?,
                 kind: names[site.kind as usize].clone(),
                 internal: kind.flags & INTERNAL != 0,
                 counts: *counts,
-            });
+            };
+            rows.add(&mut tally, site.kind, row);
         }
         for ((kind, name), counts) in kinds.iter().zip(&names).zip(kind_counts) {
             if counts.live != 0 {
@@ -258,6 +315,7 @@ impl Reader {
                 line: frame.line,
                 method: self.text(memory, frame.method)?,
             };
+            self.keep(memory, ENTRY)?;
             self.frames.push(Arc::new(line));
         }
         Ok(())
@@ -275,8 +333,11 @@ impl Reader {
         let records = self.records(memory, offset_of!(Ledger, stacks), STACKS)?;
         let at = records.address(u64::from(place), 4)?;
         let count = memory.half(at)?;
+        if count > MOST_DEPTH {
+            return Err(records.damaged(place.into()));
+        }
         records.within_piece(u64::from(place), 1 + u64::from(count))?;
-        self.keep(memory, count as usize * size_of::<Arc<Line>>())?;
+        self.keep(memory, ENTRY + count as usize * size_of::<Arc<Line>>())?;
         let path: Vec<Arc<Line>> = memory
             .records::<u32>(at + 4, count as usize)?
             .into_iter()
@@ -286,14 +347,19 @@ impl Reader {
         Ok(path)
     }
 
-    fn kind_name(&mut self, memory: &GuestMemory, kind: &Kind) -> Result<Arc<str>> {
+    fn kind_name(
+        &mut self,
+        memory: &GuestMemory,
+        kind: &Kind,
+        known: &HashMap<u64, Arc<str>>,
+    ) -> Result<Arc<str>> {
         if kind.flags & ANONYMOUS == 0 {
             return self.text(memory, kind.name);
         }
-        let name = self
-            .anonymous
-            .entry(kind.address)
-            .or_insert_with(|| format!("#<Class:{:#018x}>", kind.address).into());
+        let name = self.anonymous.entry(kind.address).or_insert_with(|| {
+            let known = known.get(&kind.address).cloned();
+            known.unwrap_or_else(|| format!("#<Class:{:#018x}>", kind.address).into())
+        });
         Ok(name.clone())
     }
 
@@ -305,7 +371,7 @@ impl Reader {
         let at = records.address(u64::from(offset), 1)?;
         let length = memory.half(at)?;
         records.within_piece(u64::from(offset), 4 + u64::from(length))?;
-        self.keep(memory, length as usize)?;
+        self.keep(memory, ENTRY + length as usize)?;
         let mut bytes = vec![0; length as usize];
         memory.read_bytes(at + 4, &mut bytes)?;
         let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
@@ -394,6 +460,40 @@ mod tests {
             }
         }
         assert!(read > 0, "some are read");
+    }
+
+    /// Books of some pages that say how often as many rows as they can: rows are bounded, and no count is lost.
+    #[test]
+    fn rows_are_bounded_and_their_sums_are_not() {
+        let mut tally = Tally::default();
+        let mut rows = Rows::default();
+        let line = Arc::new(Line {
+            path: "a.rb".into(),
+            line: 1,
+            method: "m".into(),
+        });
+        let more = 1000;
+        let all = MOST_ROWS + more;
+        for _ in 0..all {
+            let counts = Counts {
+                born: 2,
+                live: 1,
+                bytes: 40,
+            };
+            let row = SiteTally {
+                path: vec![line.clone(); MOST_DEPTH as usize],
+                kind: "String".into(),
+                internal: false,
+                counts,
+            };
+            rows.add(&mut tally, 1, row);
+        }
+        assert_eq!(tally.sites.len(), MOST_ROWS + 1);
+        let steps: usize = tally.sites.iter().map(|row| row.path.len()).sum();
+        assert!(steps <= MOST_STEPS + MOST_ROWS, "{steps}");
+        let born: u64 = tally.sites.iter().map(|row| row.counts.born).sum();
+        assert_eq!(born, 2 * all as u64);
+        assert_eq!(tally.cut as usize, all - MOST_STEPS / MOST_DEPTH as usize);
     }
 
     #[test]

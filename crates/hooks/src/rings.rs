@@ -12,8 +12,8 @@ mod queue;
 mod record;
 
 use crate::limits::{
-    LEAST_RING, MOST_LINE_BYTES, MOST_LINES, MOST_LINES_OF_RING, MOST_POSITION, MOST_RING,
-    MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
+    LEAST_RING, MOST_LINE_BYTES, MOST_LINES, MOST_NUMBERS, MOST_POSITION, MOST_RING, MOST_RINGS,
+    MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
 };
 use crate::pool::Pool;
 use backing::Backing;
@@ -45,6 +45,12 @@ pub struct Rings {
     by_line: HashMap<Line, usize>,
     /// Bytes of the texts of `places`.
     line_bytes: u64,
+    /// Numbers of lines in all rings.
+    numbers: usize,
+    /// Lines that are not kept, because there are too many.
+    lines_lost: u64,
+    /// Counted calls for whose rows there was no room.
+    rows_lost: u64,
     /// For each queue that is not empty, when its oldest record was written, and the index of its ring.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
@@ -107,6 +113,9 @@ impl Rings {
             places: Vec::new(),
             by_line: HashMap::new(),
             line_bytes: 0,
+            numbers: 0,
+            lines_lost: 0,
+            rows_lost: 0,
             heads: BinaryHeap::new(),
             blocked: false,
             lost_before: Losses::default(),
@@ -132,6 +141,9 @@ impl Rings {
             places: self.places.clone(),
             by_line: self.by_line.clone(),
             line_bytes: self.line_bytes,
+            numbers: self.numbers,
+            lines_lost: 0,
+            rows_lost: 0,
             heads: BinaryHeap::new(),
             blocked: false,
             lost_before: Losses::default(),
@@ -412,7 +424,7 @@ impl Rings {
     /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and notes the time
     /// of the first event. After a call that was `held` back until its return was seen, that return comes at once.
     fn find_head(&mut self, at: usize, held: bool) {
-        let ring = &mut self.known[at];
+        let mut ring = &mut self.known[at];
         while let Some([header, body @ ..]) = ring.queue.front() {
             match (header >> 16 & 0xff, body) {
                 (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, ticks, ..]) => {
@@ -430,24 +442,42 @@ impl Rings {
                         line: (number >> 32) as u32,
                         name: string(rest, name),
                     };
-                    let bytes = (line.path.len() + line.name.len()) as u64;
-                    let places = &mut self.places;
-                    let known = self.by_line.get(&line).copied().or_else(|| {
-                        self.line_bytes += bytes;
-                        let room = places.len() < MOST_LINES && self.line_bytes <= MOST_LINE_BYTES;
-                        room.then(|| {
-                            places.push(line.clone());
-                            self.by_line.insert(line, places.len() - 1);
-                            places.len() - 1
-                        })
-                    });
-                    if let Some(index) = known.filter(|_| ring.places.len() < MOST_LINES_OF_RING) {
-                        ring.places.insert(*number as u32, index);
-                    }
+                    let number = *number as u32;
+                    self.learn_line(at, number, line);
+                    ring = &mut self.known[at];
                 }
                 _ => {}
             }
             ring.queue.advance();
+        }
+    }
+
+    /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
+    fn learn_line(&mut self, at: usize, number: u32, line: Line) {
+        let places = &mut self.places;
+        let index = match self.by_line.get(&line) {
+            Some(index) => Some(*index),
+            None => {
+                let bytes = self.line_bytes + (line.path.len() + line.name.len()) as u64;
+                let room = places.len() < MOST_LINES && bytes <= MOST_LINE_BYTES;
+                room.then(|| {
+                    self.line_bytes = bytes;
+                    places.push(line.clone());
+                    self.by_line.insert(line, places.len() - 1);
+                    places.len() - 1
+                })
+            }
+        };
+        let numbered = &mut self.known[at].places;
+        // What the number meant before must not be told in its place.
+        let before = numbered.remove(&number).is_some();
+        self.numbers -= usize::from(before);
+        match index.filter(|_| self.numbers < MOST_NUMBERS) {
+            Some(index) => {
+                numbered.insert(number, index);
+                self.numbers += 1;
+            }
+            None => self.lines_lost += 1,
         }
     }
 

@@ -222,6 +222,7 @@ impl Snapshot {
         let used = warm(pid, maps, likely, &mut copies);
         let left = asleep.iter().map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
+        crate::fault::point("looking");
         let stopped = stop.threads().map(|tid| (tid, None));
         let sleeping = asleep.iter().map(|thread| (thread.tid(), Some(thread)));
         let mut all: Vec<(i32, Option<&Asleep>)> = stopped.chain(sleeping).collect();

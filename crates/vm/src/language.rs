@@ -5,8 +5,6 @@
 
 use core::fmt;
 
-use crate::{perl, php, python, ruby};
-
 /// What is the same in every process of a language.
 #[derive(Debug)]
 pub struct Description {
@@ -76,7 +74,7 @@ macro_rules! list {
             /// Returns what is the same in all its processes.
             #[must_use]
             pub const fn description(self) -> &'static Description {
-                match self { $(Language::$language => &$module::DESCRIPTION,)+ }
+                match self { $(Language::$language => &crate::$module::DESCRIPTION,)+ }
             }
         }
     };

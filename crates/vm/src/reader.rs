@@ -6,7 +6,7 @@
 use core::fmt;
 
 use crate::language::{Language, languages};
-use crate::{Cut, Limits, Memory, Scalar, Word, perl, php, python, ruby};
+use crate::{Cut, Limits, Memory, Scalar, Word};
 
 /// Words that the facts of any reader take.
 pub const FACTS: usize = 24;
@@ -187,7 +187,7 @@ macro_rules! readers {
             ) -> Result<Found, Error> {
                 match self {
                     $(Language::$language => {
-                        $module::$reader::find(memory, symbol).map_err(Error::$language)
+                        crate::$module::$reader::find(memory, symbol).map_err(Error::$language)
                     })+
                 }
             }
@@ -197,14 +197,14 @@ macro_rules! readers {
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "there is one, and no allocator to box it")]
         enum AnyReader<'a, M> {
-            $($language($module::$reader<'a, M>),)+
+            $($language(crate::$module::$reader<'a, M>),)+
         }
 
         impl<'a, M: Memory> AnyReader<'a, M> {
             fn open(language: Language, memory: &'a M, facts: &FactWords) -> Option<Self> {
                 match language {
                     $(Language::$language => {
-                        $module::$reader::open(memory, facts).map(AnyReader::$language)
+                        crate::$module::$reader::open(memory, facts).map(AnyReader::$language)
                     })+
                 }
             }
@@ -231,7 +231,7 @@ macro_rules! readers {
         /// Why a VM could not be read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Error {
-            $($(#[$doc])+ $language($module::Error),)+
+            $($(#[$doc])+ $language(crate::$module::Error),)+
         }
 
         impl Error {
@@ -241,7 +241,7 @@ macro_rules! readers {
                 match self {
                     $(Error::$language(error) => matches!(
                         error,
-                        $module::Error::Memory(_) | $module::Error::Garbled { .. }
+                        crate::$module::Error::Memory(_) | crate::$module::Error::Garbled { .. }
                     ),)+
                 }
             }

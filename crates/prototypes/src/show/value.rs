@@ -103,13 +103,8 @@ impl<'w> Writer<'w> {
                 into.copy_from_slice(bytes);
                 Ok(())
             }
-            Storage::Memory(at) => {
-                if self.memory.read(at, into) {
-                    Ok(())
-                } else {
-                    Err(Unknown)
-                }
-            }
+            Storage::Memory(at) if self.memory.read(at, into) => Ok(()),
+            Storage::Memory(_) => Err(Unknown),
         }
     }
 

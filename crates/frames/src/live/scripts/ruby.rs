@@ -26,8 +26,8 @@ const SEARCHED: u64 = 16 << 10;
 /// Bytes at the inner end in which the context is searched for.
 const INNER: u64 = 64 << 10;
 /// The cost of `gc_mark_maybe` (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
-/// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC. Another processor differs as its
-/// memory does.
+/// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC 9004 (Zen 4). Another processor
+/// differs as its memory does: an EPYC 9005 (Zen 5) takes two thirds of it.
 const SCAN: ScanCost = ScanCost {
     word: 1.4,
     object: 9.5,
