@@ -41,7 +41,7 @@ const SMALL_STACK: u64 = 192 << 10;
 
 /// The registers that unwinding begins with, and the address of thread-local data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct UnwindContext {
     /// Its instruction pointer.
     pub ip: u64,
     /// Its stack pointer.
@@ -62,15 +62,15 @@ pub struct Thread {
     /// Whether it is the first thread of the process, whose stack the kernel made.
     pub main: bool,
     /// Its registers when it was copied.
-    pub place: Place,
+    pub context: UnwindContext,
     /// The mapping that its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
 }
 
-impl Place {
+impl UnwindContext {
     /// The registers of a thread that sleeps in the kernel, as far as the kernel shows them.
-    fn of_sleeping(thread: &Asleep) -> Place {
-        Place {
+    fn of_sleeping(thread: &Asleep) -> UnwindContext {
+        UnwindContext {
             ip: thread.call().pc,
             sp: thread.call().sp,
             bp: UNKNOWN,
@@ -83,7 +83,7 @@ impl Thread {
     /// Returns the part of its stack that is in use, red zone included; `None` if rsp is in no mapping.
     fn used_stack(&self) -> Option<Range<u64>> {
         let from = self
-            .place
+            .context
             .sp
             .saturating_sub(RED_ZONE)
             .max(self.mapping.start);
@@ -234,25 +234,25 @@ impl Snapshot {
             if tid == pid && used.end - used.start <= SMALL_STACK {
                 copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
             }
-            let Some(place) = (match sleeping {
-                Some(thread) => Some(Place::of_sleeping(thread)),
-                None => place_of(pid, tid)?,
+            let Some(context) = (match sleeping {
+                Some(thread) => Some(UnwindContext::of_sleeping(thread)),
+                None => context_of(pid, tid)?,
             }) else {
                 continue;
             };
-            let mapping = match maps.find(place.sp) {
+            let mapping = match maps.find(context.sp) {
                 Some(mapping) => mapping.start..mapping.end,
                 // The mapping was made or has grown since the maps were read.
                 None => later
                     .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
-                    .find(place.sp)
+                    .find(context.sp)
                     .map_or(0..0, |mapping| mapping.start..mapping.end),
             };
             let thread = Thread {
                 tid,
                 name: String::new(),
                 main: tid == pid,
-                place,
+                context,
                 mapping,
             };
             let mut wanted = Vec::with_capacity(64);
@@ -294,9 +294,9 @@ fn name_of(pid: i32, tid: i32) -> String {
 }
 
 /// Returns the registers of a stopped thread; `None` if it was killed meanwhile.
-fn place_of(pid: i32, tid: i32) -> Result<Option<Place>> {
+fn context_of(pid: i32, tid: i32) -> Result<Option<UnwindContext>> {
     match ptrace::registers(tid) {
-        Ok(registers) => Ok(Some(Place {
+        Ok(registers) => Ok(Some(UnwindContext {
             ip: registers.rip,
             sp: registers.rsp,
             bp: registers.rbp,

@@ -148,7 +148,7 @@ impl Core {
             let segment = self
                 .segments
                 .iter()
-                .find(|segment| segment.range.contains(&thread.place.sp));
+                .find(|segment| segment.range.contains(&thread.context.sp));
             thread.mapping = segment.map_or(0..0, |segment| segment.range.clone());
             thread.main = thread.tid == self.pid;
             if thread.mapping.is_empty() {
@@ -242,7 +242,7 @@ impl Core {
         let mut copies = Copies::default();
         let threads = self.threads.iter();
         for thread in threads.filter(|thread| !thread.mapping.is_empty()) {
-            let from = thread.place.sp.saturating_sub(RED_ZONE);
+            let from = thread.context.sp.saturating_sub(RED_ZONE);
             let from = from.max(thread.mapping.start);
             copies.add(from, &self.dumped(from..thread.mapping.end));
         }

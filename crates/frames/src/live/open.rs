@@ -9,7 +9,7 @@ use process::asleep::Asleep;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::room::Room;
-use process::snapshot::{Copies, Overlay, Place, Snapshot, Thread};
+use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
 use vm::{Fault, Memory};
 
 use super::loaded::Modules;
@@ -99,7 +99,7 @@ impl Live {
             snapshot = self.stop_and_copy(&coroutines, deadline)?;
         }
         // What was loaded since is in new maps only.
-        let elsewhere = |thread: &Thread| self.modules.number(thread.place.ip).is_none();
+        let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
         if snapshot.threads.iter().any(elsewhere) {
             self.refresh();
         }
@@ -161,11 +161,11 @@ impl Live {
         };
         let mut found = false;
         for thread in &snapshot.threads {
-            let place = (thread.place.sp, thread.place.ip);
+            let sleeps_at = (thread.context.sp, thread.context.ip);
             if snapshot.asleep.contains(&thread.tid)
                 && stack::needs_registers(&process, &mut self.unwinder, thread)
             {
-                self.stopped_at.insert(thread.tid, place);
+                self.stopped_at.insert(thread.tid, sleeps_at);
                 found = true;
             }
         }
@@ -188,8 +188,8 @@ impl Live {
 
     fn stop_and_copy_once(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
         let must_stop = |thread: &Asleep| {
-            let place = (thread.call().sp, thread.call().pc);
-            self.stopped_at.get(&thread.tid()) == Some(&place)
+            let sleeps_at = (thread.call().sp, thread.call().pc);
+            self.stopped_at.get(&thread.tid()) == Some(&sleeps_at)
         };
         let Live { vms, memory, .. } = self;
         Snapshot::take(
@@ -222,7 +222,7 @@ impl Live {
             tid: self.pid,
             name: String::new(),
             main: true,
-            place: Place::default(),
+            context: UnwindContext::default(),
             mapping: 0..0,
         };
         let nothing = Copies::default();

@@ -14,7 +14,7 @@ use framehop::{
     ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder as _,
 };
 use object::elf;
-use process::snapshot::Place;
+use process::snapshot::UnwindContext;
 use vm::Memory;
 
 use super::loaded::Modules;
@@ -92,18 +92,18 @@ impl Native {
 }
 
 impl Unwinder {
-    /// Returns the frames from `place` outward. Code made at run time is taken for that of one of the hosts.
-    pub fn walk(&mut self, place: Place, reads: Reads) -> (Vec<Native>, End) {
+    /// Returns the frames from `context` outward. Code made at run time is taken for that of one of the hosts.
+    pub fn walk(&mut self, context: UnwindContext, reads: Reads) -> (Vec<Native>, End) {
         let Reads {
             modules,
             stack,
             memory,
             hosts,
         } = reads;
-        let mut registers = UnwindRegsX86_64::new(place.ip, place.sp, place.bp);
+        let mut registers = UnwindRegsX86_64::new(context.ip, context.sp, context.bp);
         let mut read = |at: u64| stack.u64(at).map_err(|_| ());
         let mut frames: Vec<Native> = Vec::new();
-        let mut address = FrameAddress::from_instruction_pointer(place.ip);
+        let mut address = FrameAddress::from_instruction_pointer(context.ip);
         loop {
             let mut lookup = address.address_for_lookup();
             self.know(modules, lookup, memory);
@@ -148,18 +148,18 @@ impl Unwinder {
         }
     }
 
-    /// Returns whether the frames from `place` outward can be found without its rbp, because they are the same, to the
+    /// Returns whether the frames from `context` outward can be found without its rbp, because they are the same, to the
     /// outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows it.
     pub fn walks_without_rbp(
         &mut self,
-        place: Place,
+        context: UnwindContext,
         reads: Reads,
         outermost: &dyn Fn(&Native) -> bool,
     ) -> bool {
         // The first is no valid address; the second could be a frame's.
-        let [first, second] = [1, place.sp.wrapping_add(64)].map(|bp| {
-            let place = Place { bp, ..place };
-            self.walk(place, reads)
+        let [first, second] = [1, context.sp.wrapping_add(64)].map(|bp| {
+            let context = UnwindContext { bp, ..context };
+            self.walk(context, reads)
         });
         let whole = first.1 == End::Whole || first.0.last().is_some_and(outermost);
         whole && first == second

@@ -58,11 +58,11 @@ impl<M: Memory> Perl<'_, M> {
         let Some(count) = count.filter(|count| *count < MOST) else {
             return Err(Error::garbled("mark in the stack", top));
         };
-        for place in 0..count.min(most) {
-            if place > 0 {
+        for index in 0..count.min(most) {
+            if index > 0 {
                 out.write_str(", ")?;
             }
-            let at = base.wrapping_add((mark + 1 + place) * 8);
+            let at = base.wrapping_add((mark + 1 + index) * 8);
             let sv = self.memory.u64(at)?;
             match self.write_value(sv, limit, out) {
                 Err(Error::Write) => return Err(Error::Write),

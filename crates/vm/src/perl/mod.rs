@@ -36,7 +36,7 @@ pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
 pub use frames::{Frame, Frames, Kind};
-pub use interpreter::{Interpreter, Place};
+pub use interpreter::{Interpreter, Point};
 pub use layout::Layout;
 pub use stash::{Sub, Xsub};
 pub use value::Value;

@@ -132,11 +132,11 @@ impl<M: Memory> Php<'_, M> {
                 pointer..pointer.wrapping_add(word(STACK_SIZE)?)
             }
         };
-        let place = saved.wrapping_add(self.facts.saved());
+        let at = saved.wrapping_add(self.facts.saved());
         Ok(Parked {
-            ip: self.memory.u64(place)?,
-            sp: place.wrapping_add(WORD),
-            bp: self.memory.u64(place.wrapping_sub(WORD))?,
+            ip: self.memory.u64(at)?,
+            sp: at.wrapping_add(WORD),
+            bp: self.memory.u64(at.wrapping_sub(WORD))?,
             stack,
         })
     }

@@ -34,7 +34,7 @@ pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
 pub use fiber::Fiber;
-pub use frames::{Frame, Frames, Kind, Place};
+pub use frames::{Frame, Frames, Kind, Point};
 pub use function::{Function, Internal};
 pub use layout::Layout;
 pub use value::Value;

@@ -48,7 +48,7 @@ mod version;
 pub use dict::Entries;
 pub use error::Error;
 pub use facts::Facts;
-pub use frames::{Frame, Frames, Place};
+pub use frames::{Frame, Frames, Point};
 pub use function::{Convention, Function};
 pub use generator::{Flavour, Generator};
 pub use greenlet::Greenlet;

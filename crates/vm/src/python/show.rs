@@ -185,15 +185,15 @@ impl<M: Memory> Python<'_, M> {
             return Ok(());
         }
         let keywords = self.tuple_size(names)?;
-        for place in 0..keywords.min(limits.arguments) {
-            if count + place > 0 {
+        for index in 0..keywords.min(limits.arguments) {
+            if count + index > 0 {
                 out.write_str(", ")?;
             }
-            let at = names.wrapping_add(self.layout.tuple_items + place * 8);
+            let at = names.wrapping_add(self.layout.tuple_items + index * 8);
             let name = self.text(self.memory.u64(at)?)?;
             self.write_text(name, limits.text, out)?;
             out.write_char('=')?;
-            let value = items.wrapping_add((count + place).wrapping_mul(8));
+            let value = items.wrapping_add((count + index).wrapping_mul(8));
             self.write_item(self.memory.u64(value)?, limits, out)?;
         }
         Ok(())
@@ -215,9 +215,9 @@ impl<M: Memory> Python<'_, M> {
         out: &mut dyn Write,
     ) -> Result<(), Error> {
         let limit = usize::try_from(limits.items).unwrap_or(usize::MAX);
-        for (place, entry) in self.entries(dict)?.take(limit).enumerate() {
+        for (index, entry) in self.entries(dict)?.take(limit).enumerate() {
             let (key, value) = entry?;
-            if before > 0 || place > 0 {
+            if before > 0 || index > 0 {
                 out.write_str(", ")?;
             }
             self.write_text(self.text(key)?, limits.text, out)?;
@@ -250,11 +250,11 @@ impl<M: Memory> Python<'_, M> {
         limits: &Limits,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        for place in 0..count.min(most) {
-            if place > 0 {
+        for index in 0..count.min(most) {
+            if index > 0 {
                 out.write_str(", ")?;
             }
-            let item = self.memory.u64(items.wrapping_add(place * 8))?;
+            let item = self.memory.u64(items.wrapping_add(index * 8))?;
             self.write_item(item, limits, out)?;
         }
         if count > most {
@@ -270,9 +270,9 @@ impl<M: Memory> Python<'_, M> {
         };
         out.write_char('{')?;
         let limit = usize::try_from(limits.items).unwrap_or(usize::MAX);
-        for (place, entry) in self.entries(dict)?.take(limit).enumerate() {
+        for (index, entry) in self.entries(dict)?.take(limit).enumerate() {
             let (key, value) = entry?;
-            if place > 0 {
+            if index > 0 {
                 out.write_str(", ")?;
             }
             self.write_item(key, &inner, out)?;
@@ -301,8 +301,8 @@ impl<M: Memory> Python<'_, M> {
             let sign = if int.negative { "-" } else { "" };
             return Ok(write!(out, "<int {sign}2**{bits} or less>")?);
         };
-        for (place, digit) in digits.iter_mut().enumerate() {
-            let at = int.at.wrapping_add(place as u64 * 4);
+        for (index, digit) in digits.iter_mut().enumerate() {
+            let at = int.at.wrapping_add(index as u64 * 4);
             *digit = self.memory.u32(at)? & ((1 << DIGIT_BITS) - 1);
         }
         let mut groups = [0; GROUPS];

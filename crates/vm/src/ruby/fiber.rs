@@ -172,8 +172,8 @@ impl<M: Memory> Ruby<'_, M> {
     /// Finds the offset of `context` in every fiber, by one that has a stack of its own; `None` if this one has none.
     pub fn context_of(&self, fiber: &Fiber) -> Option<Context> {
         let begin = fiber.ec.wrapping_sub(fiber.address).min(FURTHEST_EC);
-        let places = (begin..begin + FURTHEST_CONTEXT).step_by(8);
-        let mut contexts = places.map(|pointer| {
+        let points = (begin..begin + FURTHEST_CONTEXT).step_by(8);
+        let mut contexts = points.map(|pointer| {
             let argument = self.memory.u64(fiber.address.wrapping_add(pointer + 8));
             let size = if argument == Ok(fiber.address) {
                 WITH_ARGUMENT

@@ -62,8 +62,8 @@ impl<M: Memory> Ruby<'_, M> {
             let bits = len.saturating_mul(32);
             return Ok(write!(out, "#<Integer {sign}2**{bits} or less>")?);
         };
-        for (place, digit) in digits.iter_mut().enumerate() {
-            *digit = self.memory.u32(at.wrapping_add(place as u64 * 4))?;
+        for (index, digit) in digits.iter_mut().enumerate() {
+            *digit = self.memory.u32(at.wrapping_add(index as u64 * 4))?;
         }
         let mut groups = [0; GROUPS];
         let mut count = 0;
@@ -110,11 +110,11 @@ pub(super) fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> 
     let (point, count) = (exponent + 1, (first.len() + rest.len()) as i32);
     let digits = || first.chars().chain(rest.chars());
     if point > 0 && (point < count || point <= FLOAT_DIGITS) {
-        for place in 0..point.max(count) {
-            if place == point {
+        for index in 0..point.max(count) {
+            if index == point {
                 out.write_char('.')?;
             }
-            out.write_char(digits().nth(place as usize).unwrap_or('0'))?;
+            out.write_char(digits().nth(index as usize).unwrap_or('0'))?;
         }
         if point >= count {
             out.write_str(".0")?;
