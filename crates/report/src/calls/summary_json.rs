@@ -1,7 +1,7 @@
 //! The table of `-c` as JSON: one object a row. The schema is docs/calls-json.md.
 
 use super::format::Counted;
-use calls::summary::bucket_bounds;
+use calls::summary::{Row, bucket_bounds};
 use serde::Serialize;
 use std::io::{self, Write};
 
