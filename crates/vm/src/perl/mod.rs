@@ -17,7 +17,7 @@
 //! | `call` | what is a C function given, what does it leave? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Perl::interpreter`] once a thread, then
-//! [`Perl::here`] (two loads) and, where the place is new, [`Perl::line`] and [`Perl::file`].
+//! [`Perl::here`] (two loads) and, where the point is new, [`Perl::line`] and [`Perl::file`].
 
 mod call;
 mod error;
