@@ -9,7 +9,7 @@ pub use around::Around;
 use crate::change::Change;
 use crate::table::{HookTable, patches};
 use crate::wanted::{Role, Wanted};
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
@@ -150,7 +150,7 @@ impl Decoded {
     /// taken: how long it is stands in the maps of the process, which can map files without end.
     fn text(
         &mut self,
-        place: &Place,
+        place: &ModuleSymbols,
         memory: &GuestMemory,
         hooks: &HookTable,
         functions: &Functions,
@@ -170,7 +170,7 @@ impl Decoded {
 }
 
 impl Texts {
-    fn is_go(&mut self, place: &Place, memory: &GuestMemory, start: u64) -> bool {
+    fn is_go(&mut self, place: &ModuleSymbols, memory: &GuestMemory, start: u64) -> bool {
         let known = self.by_go.entry(start);
         *known.or_insert_with(|| go::is_go(place, memory))
     }
@@ -198,7 +198,7 @@ impl Text {
     }
 
     fn read(
-        place: &Place,
+        place: &ModuleSymbols,
         memory: &GuestMemory,
         hooks: &HookTable,
         picks: impl Iterator<Item = u64>,

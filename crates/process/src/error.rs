@@ -155,8 +155,8 @@ pub enum Error {
     },
 }
 
-/// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the kernel
-/// does not allow us to trace process 42".
+/// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the
+/// kernel does not allow us to trace process 42".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// The reason was not looked for.

@@ -148,8 +148,9 @@ impl Unwinder {
         }
     }
 
-    /// Returns whether the frames from `context` outward can be found without its rbp, because they are the same, to the
-    /// outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows it.
+    /// Returns whether the frames from `context` outward can be found without its rbp, because they are the same, to
+    /// the outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows
+    /// it.
     pub fn walks_without_rbp(
         &mut self,
         context: UnwindContext,

@@ -3,7 +3,7 @@
 use super::{Text, Texts, go};
 use crate::table::{HookTable, Known, patches};
 use memchr::memmem;
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::gadgets;
 use process::memory::GuestMemory;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub struct Around {
 
 impl Around {
     /// All that are in code that was not decoded.
-    fn unread(place: &Place, at: u64, reason: String) -> Self {
+    fn unread(place: &ModuleSymbols, at: u64, reason: String) -> Self {
         let site = Site {
             at,
             next: at,
@@ -58,7 +58,7 @@ impl Texts {
     pub fn system_calls(
         &mut self,
         functions: &Functions,
-        new: impl Fn(&Place) -> bool,
+        new: impl Fn(&ModuleSymbols) -> bool,
         wanted: impl Fn(&Site) -> bool,
         memory: &GuestMemory,
         hooks: &HookTable,
@@ -91,7 +91,7 @@ impl Texts {
 
     fn of_code(
         &mut self,
-        (place, range): (&Place, Range<u64>),
+        (place, range): (&ModuleSymbols, Range<u64>),
         wanted: &impl Fn(&Site) -> bool,
         functions: &Functions,
         memory: &GuestMemory,
@@ -210,7 +210,7 @@ impl Text {
     /// function to the next.
     fn function_around(
         &self,
-        place: &Place,
+        place: &ModuleSymbols,
         memory: &GuestMemory,
         address: u64,
     ) -> Option<Range<u64>> {

@@ -67,8 +67,8 @@ const FORMAT: u8 = 10;
 const EVAL: u8 = 11;
 const DEFER: u8 = 13;
 
-/// `CXp_SUB_RE` of a sub: code in a regular expression; `CXp_SUB_RE_FAKE`: the sub it says it is has been entered once already. `CXp_EVALBLOCK` (5.32:
-/// `CXp_TRYBLOCK`) and `CXp_TRY` of an eval.
+/// `CXp_SUB_RE` of a sub: code in a regular expression; `CXp_SUB_RE_FAKE`: the sub it says it is has been entered once
+/// already. `CXp_EVALBLOCK` (5.32: `CXp_TRYBLOCK`) and `CXp_TRY` of an eval.
 const SUB_RE: u8 = 0x40;
 const SUB_AGAIN: u8 = 0x80;
 const EVAL_BLOCK: u8 = 0x40;

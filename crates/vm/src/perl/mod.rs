@@ -7,7 +7,7 @@
 //! | `version` | which Perl is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
-//! | `script` | what is asked of every language: [`reader`](crate::reader) |
+//! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `interpreter` | which interpreter does a thread run, and where does it stand? |
 //! | `ops` | which line is that? |
 //! | `frames` | which Perl code is running, and where does C code lie between? |

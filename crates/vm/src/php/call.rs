@@ -44,8 +44,8 @@ impl<M: Memory> Php<'_, M> {
         Ok((index < count.into()).then_some(at))
     }
 
-    /// Writes the arguments of a call, at most `most` of them and `limit` bytes of each text; before them the object, if
-    /// it is a method's.
+    /// Writes the arguments of a call, at most `most` of them and `limit` bytes of each text; before them the object,
+    /// if it is a method's.
     pub fn write_arguments(
         &self,
         execute_data: u64,

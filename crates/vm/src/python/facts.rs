@@ -121,11 +121,11 @@ impl Facts {
             Error::Unknown { .. } => Error::NotRunning,
             other => other,
         })?;
-        let told = Version::of_hex(python.small_int(hex)? as u32)?;
-        if (told.major, told.minor) != (version.major, version.minor) {
+        let stated = Version::of_hex(python.small_int(hex)? as u32)?;
+        if (stated.major, stated.minor) != (version.major, version.minor) {
             return Err(Error::garbled("sys.hexversion of this version", hex));
         }
-        facts.version = told.packed();
+        facts.version = stated.packed();
         facts.specific = python.find_specific()?;
         facts.statics = python.find_statics()?;
         Ok(facts)

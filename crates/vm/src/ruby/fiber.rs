@@ -7,10 +7,10 @@
 //!                                                                            ▲ stack_pointer
 //! ```
 //!
-//! `coroutine_transfer` (`coroutine/amd64/Context.S`) puts the registers there. No header tells where `saved_ec` and `context`
-//! lie, so both are looked for: an execution context names its fiber (`fiber_ptr`, right before `thread_ptr`), in which
-//! it lies itself; and of a stack's four words the second is the first and the last together, because it grows down
-//! (`fiber_pool_stack_alloca`).
+//! `coroutine_transfer` (`coroutine/amd64/Context.S`) puts the registers there. No header tells where `saved_ec` and
+//! `context` lie, so both are looked for: an execution context names its fiber (`fiber_ptr`, right before
+//! `thread_ptr`), in which it lies itself; and of a stack's four words the second is the first and the last together,
+//! because it grows down (`fiber_pool_stack_alloca`).
 //!
 //! A fiber that has not begun, or has ended, has no VM stack.
 
