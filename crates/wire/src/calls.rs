@@ -45,8 +45,14 @@ pub struct Calls {
     pub rings: [AtomicU64; RINGS],
     /// How many rings were ever made: the table need not be looked through while this stands.
     pub made: AtomicU64,
-    /// Calls of threads that got no ring.
+    /// Calls of threads that got no ring, and calls on a small stack while no work stack was free
+    /// (`routine::room`). This and what stands around it is what the routine reads (`routine::room::Rooms`).
     pub without_ring: AtomicU64,
+    /// The process's first stack: the lowest stack pointer with which a hook runs on it, and how far above that the
+    /// highest is.
+    pub stack: [u64; 2],
+    /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
+    pub tells_pointer: u64,
     /// Where in the table rings of dead threads are looked for next.
     pub sweep: AtomicU64,
     /// Where rings are made that the command shares.
@@ -60,8 +66,6 @@ pub struct Calls {
     pub most_wait: u64,
     /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
     pub tid_offset: u64,
-    /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
-    pub tells_pointer: u64,
     /// How a thread comes to its own state in the VM, where the reader's facts do not say it. If each thread keeps a
     /// pointer to it: how far that lies from the thread pointer. If one thread alone runs scripts: its thread pointer.
     pub state_offset: u64,
@@ -155,6 +159,11 @@ pub const NO_POINTER: u64 = 1 << 63;
 pub struct Ring {
     /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
+    /// The lowest stack pointer with which a hook runs on the thread's own stack, and how far above that the highest is;
+    /// where none is known, no stack pointer is between (`routine::room::Room`).
+    pub low: AtomicU64,
+    /// See `low`.
+    pub span: AtomicU64,
     /// The kernel's id of that thread, as it was last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,
     /// Session this ring was last used in, cut to 32 bits.

@@ -37,6 +37,8 @@ pub struct Header {
     pub open_calls: u64,
     /// Addresses of the code that stubs jump to: call-through, probe, and the answer to `_Unwind_Find_FDE`.
     pub routines: [u64; 3],
+    /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
+    pub works: u64,
 }
 
 /// Who is using the agent and what it does, as numbers in [`ControlPage::state`].
