@@ -25,8 +25,10 @@ mod return_frame;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
+use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
+use process::stacks;
 use process::stop::{self, thread_state};
 use return_frame::{UCONTEXT_SIZE, signal_xsave, ucontext};
 use std::time::{Duration, Instant};
@@ -87,14 +89,9 @@ pub struct RemoteThread<'a> {
 }
 
 impl<'a> RemoteThread<'a> {
-    /// Borrows thread `tid`, which stands in an interrupt stop of ours. `low` gives the lowest
-    /// address of the mapping that a stack pointer lies in.
-    pub fn new(
-        tid: i32,
-        memory: &'a GuestMemory,
-        gadgets: Gadgets,
-        low: impl Fn(u64) -> Option<u64>,
-    ) -> Result<Self> {
+    /// Borrows thread `tid`, which stands in an interrupt stop of ours, if what lies below its stack pointer is proven to
+    /// be its stack, and enough.
+    pub fn new(tid: i32, memory: &'a GuestMemory, gadgets: Gadgets, maps: &Maps) -> Result<Self> {
         let pid = memory.pid();
         let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
         let saved = ptrace::registers(tid).map_err(explain)?;
@@ -110,7 +107,15 @@ impl<'a> RemoteThread<'a> {
         let area = (saved.rsp - RED_ZONE - (saved_state.len() as u64 + 4)) & !63;
         let frame = (area - UCONTEXT_SIZE as u64) & !15;
         let lowest = frame.saturating_sub(8 + CALL_ROOM);
-        if low(saved.rsp).is_none_or(|low| lowest < low) {
+        let Some(low) = stacks::lowest(memory, maps, saved.fs_base, saved.rsp) else {
+            return Err(Error::NothingToBorrow {
+                pid,
+                reason: format!(
+                    "thread {tid} stands on a stack of unknown bounds, of a coroutine or a signal handler"
+                ),
+            });
+        };
+        if lowest < low {
             return Err(Error::NothingToBorrow {
                 pid,
                 reason: format!("thread {tid} has no room left on its stack"),

@@ -39,6 +39,7 @@ pub mod modules;
 pub mod pages;
 pub mod ptrace;
 pub mod snapshot;
+pub mod stacks;
 pub mod stop;
 pub mod symbols;
 

@@ -179,3 +179,18 @@ fn handlers_interrupt_small_stacks_and_jump_away() {
         guest.ends_with_nothing("both");
     }
 }
+
+/// The only thread waits on a coroutine's stack, which is a part of a block of the heap: it makes no call for us.
+#[test]
+fn a_thread_on_a_stack_of_unknown_bounds_is_not_borrowed() {
+    let Some(mut guest) = start("heap", 0) else {
+        return;
+    };
+    guest.settle('S');
+    let output = run(&mut calls(guest.pid, &["-c", "-x", "malloc"]), LIMIT);
+    assert_eq!(output.code(), 1, "{output:?}");
+    let why = "stands on a stack of unknown bounds";
+    assert!(output.stderr.contains(why), "{}", output.stderr);
+    assert_eq!(guest.answer_to(""), "answer whole");
+    guest.ends_with_nothing("heap");
+}
