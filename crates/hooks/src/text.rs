@@ -11,6 +11,8 @@ use crate::table::{HookTable, patches};
 use crate::wanted::{Role, Wanted};
 use process::functions::{Functions, Place};
 use process::memory::GuestMemory;
+use process::shadow_stack;
+use process::stop::thread_ids;
 use process::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
@@ -30,6 +32,8 @@ const UNBOUNDED: u32 = 1024;
 #[derive(Debug, Default)]
 pub struct Texts {
     by_start: HashMap<u64, Text>,
+    /// What the process allows; `None` = not asked yet.
+    options: Option<Options>,
     /// Whether a module was compiled by Go, by the address where its code begins.
     by_go: HashMap<u64, bool>,
     /// Plans of probes around system calls, by the address of their patch.
@@ -45,6 +49,7 @@ struct Text {
     targets: Targets,
     pads: Pads,
     stacks: Stacks,
+    options: Options,
 }
 
 impl Texts {
@@ -75,10 +80,12 @@ impl Texts {
         if wanted.routine != crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
+        let options = self.options(memory);
         let text = match self.by_start.entry(range.start) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(free) => {
-                free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
+                let read = Text::read(place, memory, hooks, functions.picks(), range)?;
+                free.insert(Text { options, ..read })
             }
         };
         if wanted.probe.is_some() {
@@ -122,7 +129,7 @@ impl Texts {
             },
             &text.targets,
             &mut text.pads,
-            Options::default(),
+            options,
         )
         .map(|plan| Change::Entry(plan, copied))
         .map_err(|refusal| refusal.to_string())
@@ -130,6 +137,15 @@ impl Texts {
 }
 
 impl Texts {
+    /// What the process allows, asked once for as long as code is kept. A moved call is a push and a jump, of which a
+    /// shadow stack does not know: the return would be a fault.
+    fn options(&mut self, memory: &GuestMemory) -> Options {
+        *self.options.get_or_insert_with(|| Options {
+            shadow_stack: thread_ids(memory.pid())
+                .is_ok_and(|tids| shadow_stack::of_any(memory.pid(), &tids)),
+        })
+    }
+
     fn is_go(&mut self, place: &Place, memory: &GuestMemory, start: u64) -> bool {
         let known = self.by_go.entry(start);
         *known.or_insert_with(|| go::is_go(place, memory))
@@ -152,7 +168,7 @@ impl Text {
         };
         let spot = if any { Spot::From } else { Spot::Nop };
         let (targets, pads) = (&self.targets, &mut self.pads);
-        probe::plan(&function, site, spot, targets, pads, Options::default())
+        probe::plan(&function, site, spot, targets, pads, self.options)
             .map(Change::Probe)
             .map_err(|refusal| refusal.to_string())
     }
@@ -218,6 +234,7 @@ impl Text {
             targets,
             pads,
             stacks: Stacks::default(),
+            options: Options::default(),
         })
     }
 }

@@ -38,6 +38,7 @@ pub mod memory;
 pub mod modules;
 pub mod pages;
 pub mod ptrace;
+pub mod shadow_stack;
 pub mod snapshot;
 pub mod stacks;
 pub mod stop;

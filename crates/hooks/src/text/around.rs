@@ -9,9 +9,9 @@ use process::memory::GuestMemory;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
+use trampoline::Function;
 use trampoline::probe::{self, ProbePlan, Spot};
 use trampoline::system_call::{self, Site, Unfit};
-use trampoline::{Function, Options};
 use vm::Memory;
 use wire::calls::want;
 
@@ -85,12 +85,13 @@ impl Texts {
             return Vec::new();
         }
         drop(code);
+        let options = self.options(memory);
         let text = match self.by_start.entry(range.start) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let read = Text::read(place, memory, hooks, functions.picks(), range.clone());
                 match read {
-                    Ok(text) => free.insert(text),
+                    Ok(text) => free.insert(Text { options, ..text }),
                     Err(_) => return Vec::new(),
                 }
             }
@@ -246,8 +247,7 @@ impl Text {
             size: (function.end - function.start) as usize,
         };
         let mut plan = |at, spot| {
-            let options = Options::default();
-            probe::plan(&code, at, spot, &self.targets, &mut self.pads, options)
+            probe::plan(&code, at, spot, &self.targets, &mut self.pads, self.options)
                 .map_err(|refusal| refusal.to_string())
         };
         let overlaps = |from: u64, to: u64| {
