@@ -62,8 +62,8 @@ fn is_asked_for(environment: &[u8]) -> bool {
     let tunables = variables
         .filter_map(|variable| variable.strip_prefix(b"GLIBC_TUNABLES="))
         .flat_map(|tunables| tunables.split(|byte| *byte == b':'));
-    let values = tunables.filter_map(|tunable| tunable.strip_prefix(b"glibc.cpu.x86_shstk="));
-    values.last().is_some_and(|value| value != b"off")
+    let mut values = tunables.filter_map(|tunable| tunable.strip_prefix(b"glibc.cpu.x86_shstk="));
+    values.next_back().is_some_and(|value| value != b"off")
 }
 
 #[cfg(test)]

@@ -231,5 +231,12 @@ fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32
     if ring.thread.load(Ordering::Relaxed) == super::thread::thread() {
         return Some((ring, lines));
     }
-    Some((ring::mine()?, 0))
+    Some((of_another()?, 0))
+}
+
+/// The ring of the thread that runs here, which is not the one that the call began on.
+#[cold]
+#[inline(never)]
+fn of_another() -> Option<&'static Ring> {
+    ring::mine()
 }
