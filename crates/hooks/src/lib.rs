@@ -34,6 +34,7 @@
 
 mod areas;
 mod change;
+mod first_stack;
 mod left;
 mod limits;
 mod named;

@@ -1,6 +1,7 @@
 //! The ways in: a process that runs, one that stands at its exec, one that is the child of a traced one.
 
 use crate::areas::Areas;
+use crate::first_stack;
 use crate::notices;
 use crate::patcher::Patcher;
 use crate::pool;
@@ -342,7 +343,13 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
         },
     )?;
     let [most_wait, patience] = options.waits().map(heartbeat::ticks);
+    let [stack_low, stack_span] = first_stack::bounds(pid)?;
+    // Asked for by hooks before there are threads to learn of.
+    let tells_pointer = u64::from(state::tells_pointer());
     for (offset, value) in [
+        (offset_of!(Calls, tells_pointer), tells_pointer),
+        (offset_of!(Calls, stack), stack_low),
+        (offset_of!(Calls, stack) + 8, stack_span),
         (offset_of!(Calls, ring_size), options.ring_size),
         (offset_of!(Calls, most_wait), most_wait),
         (offset_of!(Calls, patience), patience),
@@ -389,7 +396,6 @@ fn learn(
     for (offset, value) in [
         (offset_of!(Calls, tid_offset), words.tid_offset),
         (offset_of!(Calls, state_offset), words.state_offset),
-        (offset_of!(Calls, tells_pointer), words.tells_pointer),
         (offset_of!(Calls, language), words.language),
     ] {
         memory.write(at(offset), &value.to_le_bytes())?;

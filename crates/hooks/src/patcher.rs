@@ -168,7 +168,7 @@ impl Patcher {
             for place in places {
                 self.table.mark(*place, false);
             }
-            let stacks = left::stack_pointers(stop, remote);
+            let stacks = left::stack_pointers(stop, remote, &target.memory, &target.resident);
             if leaving {
                 let found = open_calls::close(&target.memory, target.session, &counting, &stacks)?;
                 open.extend(found);

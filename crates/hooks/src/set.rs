@@ -369,6 +369,8 @@ impl Patcher {
         hook.guard = guard.unwrap_or_default().to_words();
         hook.flags &= !flags::GUARDED;
         hook.flags |= guard.map_or(0, |_| flags::GUARDED);
+        hook.flags &= !flags::FLOATS;
+        hook.flags |= floats_at_return(hook);
         [hook.callers, _] = self.program(edit, &wanted.callers)?;
         Ok(())
     }
@@ -457,6 +459,15 @@ fn own_flags(wanted: u64) -> u32 {
         0 => 0,
         _ => flags::FORKS,
     }
+}
+
+/// Whether a call's floating-point arguments may be asked for when it returns: by what is copied then, by a condition, or
+/// because the call itself is told only then.
+fn floats_at_return(hook: &Hook) -> u32 {
+    let programs = [hook.at_return, hook.asks_return];
+    let held = hook.want & want::HELD != 0;
+    let asked = held || programs.iter().any(|[_, words]| *words != 0);
+    if asked { flags::FLOATS } else { 0 }
 }
 
 /// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it:

@@ -11,6 +11,8 @@ use crate::table::{HookTable, patches};
 use crate::wanted::{Role, Wanted};
 use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
+use process::shadow_stack;
+use process::stop::thread_ids;
 use process::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
@@ -50,6 +52,8 @@ pub struct Texts {
 /// Decoded code by the address where it begins.
 #[derive(Debug, Default)]
 struct Decoded {
+    /// What the process allows; `None` = not asked yet.
+    options: Option<Options>,
     by_start: HashMap<u64, Text>,
     /// Bytes of code of all of them.
     kept: u64,
@@ -64,6 +68,7 @@ struct Text {
     targets: Targets,
     pads: Pads,
     stacks: Stacks,
+    options: Options,
 }
 
 impl Texts {
@@ -138,10 +143,19 @@ impl Texts {
             },
             &text.targets,
             &mut text.pads,
-            Options::default(),
+            text.options,
         )
         .map(|plan| Change::Entry(plan, copied))
         .map_err(|refusal| refusal.to_string())
+    }
+}
+
+/// What a process allows, asked once for as long as code is kept. A moved call is a push and a jump, of which a shadow
+/// stack does not know: the return would be a fault.
+fn allowed(pid: i32) -> Options {
+    let tids = thread_ids(pid).unwrap_or_default();
+    Options {
+        shadow_stack: shadow_stack::of_any(pid, &tids),
     }
 }
 
@@ -162,8 +176,9 @@ impl Decoded {
             Entry::Vacant(free) => {
                 let size = within(&range, room)?;
                 let text = Text::read(place, memory, hooks, functions.picks(), range)?;
+                let options = *self.options.get_or_insert_with(|| allowed(memory.pid()));
                 self.kept += size;
-                Ok(free.insert(text))
+                Ok(free.insert(Text { options, ..text }))
             }
         }
     }
@@ -192,7 +207,7 @@ impl Text {
         };
         let spot = if any { Spot::From } else { Spot::Nop };
         let (targets, pads) = (&self.targets, &mut self.pads);
-        probe::plan(&function, site, spot, targets, pads, Options::default())
+        probe::plan(&function, site, spot, targets, pads, self.options)
             .map(Change::Probe)
             .map_err(|refusal| refusal.to_string())
     }
@@ -255,6 +270,7 @@ impl Text {
             targets,
             pads,
             stacks: Stacks::default(),
+            options: Options::default(),
         })
     }
 }

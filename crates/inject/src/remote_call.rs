@@ -27,9 +27,11 @@ mod room;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
+use process::guest::SHADOW_STACK;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
+use process::shadow_stack;
 use process::stop::{self, thread_state};
 use return_frame::{signal_xsave, ucontext};
 use room::{Positions, Room};
@@ -100,6 +102,13 @@ impl<'a> RemoteThread<'a> {
         let pid = memory.pid();
         let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
         let saved = ptrace::registers(tid).map_err(explain)?;
+        // It may have been turned on since the process was opened.
+        if shadow_stack::of_thread(pid, tid) {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: SHADOW_STACK,
+            });
+        }
         if in_restartable_sequence(tid, memory, saved.rip) {
             return Err(Error::NothingToBorrow {
                 pid,

@@ -46,6 +46,7 @@ impl Resident {
                 calls: 0,
                 open_calls: 0,
                 routines: [0; 3],
+                works: 0,
             },
         }
     }

@@ -42,6 +42,7 @@ pub mod modules;
 pub mod pages;
 pub mod ptrace;
 pub mod room;
+pub mod shadow_stack;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;

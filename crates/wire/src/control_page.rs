@@ -36,6 +36,8 @@ pub struct Header {
     pub open_calls: u64,
     /// Addresses of the code that stubs jump to: call-through, probe, and the replacement of `_Unwind_Find_FDE`.
     pub routines: [u64; 3],
+    /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
+    pub works: u64,
 }
 
 /// Values of [`ControlPage::state`]: whether a command uses the agent.

@@ -4,7 +4,7 @@ use super::record::Record;
 use super::session::calls;
 use super::thread::thread;
 use super::wait::Wait;
-use super::{pool, ring};
+use super::{pool, ring, room};
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
@@ -31,6 +31,7 @@ pub fn until_followed(session: u32) {
     calls()
         .apart
         .store(sys::process_id().into(), Ordering::Release);
+    room::only_ours();
     let mut wait = Wait::new(calls().child_patience);
     while CONTROL_PAGE.calls.load(Ordering::Acquire) == 0 {
         // The command cannot follow it, and says so.

@@ -8,9 +8,9 @@ use process::gadgets;
 use process::memory::GuestMemory;
 use std::ops::Range;
 use std::sync::Arc;
+use trampoline::Function;
 use trampoline::probe::{self, ProbePlan, Spot};
 use trampoline::system_call::{self, Site, Unfit};
-use trampoline::{Function, Options};
 use vm::Memory;
 use wire::calls::want;
 
@@ -270,8 +270,7 @@ impl Text {
             size: (function.end - function.start) as usize,
         };
         let mut plan = |at, spot| {
-            let options = Options::default();
-            probe::plan(&code, at, spot, &self.targets, &mut self.pads, options)
+            probe::plan(&code, at, spot, &self.targets, &mut self.pads, self.options)
                 .map_err(|refusal| refusal.to_string())
         };
         let overlaps = |from: u64, to: u64| {
