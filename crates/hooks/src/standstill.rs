@@ -50,8 +50,7 @@ impl Standstill<'_> {
         let pid = self.status.pid;
         let maps = Maps::of(pid)?;
         let began = Instant::now();
-        let mut stop = Stop::main(pid, self.ties)?;
-        stop.rest()?;
+        let mut stop = Stop::all(pid, self.ties)?;
         if !self.status.is_current() {
             return Err(Error::Gone(pid));
         }

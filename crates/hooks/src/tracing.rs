@@ -178,7 +178,7 @@ impl Tracing {
         if lifted.is_ok() && !last.is_empty() && !parked {
             lifted = self.patcher.lift(target, &last, false);
         }
-        // Its main thread stands at an event that was taken from its tracer to say so: no other error may hide that.
+        // Its main thread stands at an event; from there its tracer sets it going and has us try again.
         if let Err(event @ Error::AtEvent { .. }) = lifted {
             return Err(event);
         }

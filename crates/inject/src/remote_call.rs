@@ -80,8 +80,8 @@ pub struct RemoteThread<'a> {
     saved_mask: u64,
     /// `U` in the picture.
     frame: u64,
-    /// Signals to send again.
-    held: Vec<i32>,
+    /// Signals that others sent and that would be taken for faults of ours; they are sent again when the thread is back.
+    held: Vec<libc::siginfo_t>,
     /// It has been sent away and must be put back.
     away: bool,
 }
@@ -199,7 +199,7 @@ impl<'a> RemoteThread<'a> {
                     }
                 }
                 Event::Signal(caught) => signal = caught,
-                event => self.unexpected(event)?,
+                event => signal = self.unexpected(event)?,
             }
         }
     }
@@ -269,9 +269,11 @@ impl<'a> RemoteThread<'a> {
             .map_err(|errno| self.explain(errno))?;
         let mut result = 0;
         let mut syscalls = 0;
+        let mut signal = 0;
         let deadline = Instant::now() + CALL_PATIENCE;
         loop {
-            ptrace::resume_to_syscall(self.tid, 0).map_err(|errno| self.explain(errno))?;
+            ptrace::resume_to_syscall(self.tid, signal).map_err(|errno| self.explain(errno))?;
+            signal = 0;
             match self.wait(deadline)? {
                 Event::Syscall => {
                     let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
@@ -286,7 +288,7 @@ impl<'a> RemoteThread<'a> {
                         result = now.rax;
                     }
                 }
-                event => self.unexpected(event)?,
+                event => signal = self.unexpected(event)?,
             }
         }
     }
@@ -320,36 +322,62 @@ impl<'a> RemoteThread<'a> {
         now.rip = self.gadgets.restore;
         ptrace::set_registers(self.tid, &now).map_err(|errno| self.explain(errno))?;
         ptrace::interrupt(self.tid).map_err(|errno| self.explain(errno))?;
+        let mut signal = 0;
         loop {
-            ptrace::resume(self.tid, 0).map_err(|errno| self.explain(errno))?;
+            ptrace::resume(self.tid, signal).map_err(|errno| self.explain(errno))?;
             match self.wait(deadline)? {
                 Event::Interrupted(_) => return Ok(()),
-                event => self.unexpected(event)?,
+                event => signal = self.unexpected(event)?,
             }
         }
     }
 
-    /// What may happen to a thread that works for us.
-    fn unexpected(&mut self, event: Event) -> Result<()> {
+    /// What may happen to a thread that works for us, and the signal with which it is to go on (0 = none).
+    fn unexpected(&mut self, event: Event) -> Result<i32> {
         match event {
             Event::Signal(signal) if SYNCHRONOUS.contains(&signal) => {
-                let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
-                Err(Error::RemoteFault {
-                    pid: self.pid,
-                    signal,
-                    address: now.rip,
-                })
+                match ptrace::signal_information(self.tid) {
+                    // Somebody sent it (kill(2), sigqueue(3), a timer): siginfo(2), `SI_USER` and below.
+                    Ok(sent) if sent.si_code <= libc::SI_USER => {
+                        self.held.push(sent);
+                        Ok(0)
+                    }
+                    _ => {
+                        let now =
+                            ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
+                        Err(Error::RemoteFault {
+                            pid: self.pid,
+                            signal,
+                            address: now.rip,
+                        })
+                    }
+                }
             }
-            // SIGSTOP cannot be blocked; it is sent again when the thread is back.
-            Event::Signal(signal) => {
-                self.held.push(signal);
-                Ok(())
-            }
+            // SIGSTOP, which cannot be blocked. It is delivered at once: the kernel then notes that the process is
+            // stopped, and a SIGCONT that comes later undoes that. This thread goes on for us all the same
+            // (PTRACE_CONT), and stops with the others when it is let go. Were it held and sent again, a SIGCONT that
+            // came meanwhile would be overtaken by it, and the process would stay stopped for ever.
+            Event::Signal(signal) => Ok(signal),
             Event::Exited(_) | Event::Killed(_) => {
                 self.away = false;
                 Err(Error::Gone(self.pid))
             }
-            Event::Interrupted(_) | Event::Special(_) | Event::Syscall | Event::Nothing => Ok(()),
+            Event::Special(
+                libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+            ) => {
+                // Code of the VM's that a call has led to (a finalizer) has made a child. Nobody waits for it here.
+                if let Ok(child) = ptrace::event_message(self.tid) {
+                    let _ = stop::let_go(child as i32);
+                }
+                Ok(0)
+            }
+            Event::Special(event) => {
+                // It is being killed, or runs another program: that is its tracer's to see.
+                self.away = false;
+                ptrace::put_back(self.tid, event);
+                Err(Error::AtEvent { tid: self.tid })
+            }
+            Event::Interrupted(_) | Event::Syscall | Event::Nothing => Ok(0),
         }
     }
 
@@ -402,9 +430,8 @@ impl<'a> RemoteThread<'a> {
         ptrace::set_signal_mask(self.tid, self.saved_mask).map_err(|errno| self.explain(errno))?;
         ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
         self.away = false;
-        for signal in self.held.drain(..) {
-            // SAFETY: numbers only.
-            unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.tid, signal) };
+        for sent in self.held.drain(..) {
+            send_again(self.pid, self.tid, sent);
         }
         Ok(())
     }
@@ -417,15 +444,35 @@ impl Drop for RemoteThread<'_> {
     }
 }
 
+/// Sends a signal again that was taken from thread `tid`: to the thread if it was meant for it, else to the process. The
+/// sender stays the same; its way (`SI_USER`, `SI_TKILL`) becomes that of sigqueue(3), because the kernel lets nobody
+/// else's process send by the others (`do_rt_sigqueueinfo`, kernel/signal.c).
+fn send_again(pid: i32, tid: i32, mut sent: libc::siginfo_t) {
+    let to_thread = sent.si_code == libc::SI_TKILL;
+    if to_thread || sent.si_code == libc::SI_USER {
+        sent.si_code = libc::SI_QUEUE;
+    }
+    let (signal, sent) = (sent.si_signo, &raw const sent);
+    // SAFETY: numbers, and a structure that lives through the call.
+    unsafe {
+        if to_thread {
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, signal, sent);
+        } else {
+            libc::syscall(libc::SYS_rt_sigqueueinfo, pid, signal, sent);
+        }
+    }
+}
+
 fn synchronous_mask() -> u64 {
     SYNCHRONOUS
         .iter()
         .fold(0, |mask, signal| mask | 1u64 << (signal - 1))
 }
 
-/// Whether the thread is inside a restartable sequence. Sent elsewhere from there it could not be
-/// restarted, so it is not borrowed now.
-fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
+/// Whether thread `tid`, which stands still at `pc`, is inside a restartable sequence: code that the kernel has begin
+/// again if the thread leaves its processor within. The kernel knows by the program counter (`rseq_ip_fixup`,
+/// kernel/rseq.c), so a thread that is sent elsewhere from there would finish the sequence although it was interrupted.
+pub fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
     // `struct rseq` (include/uapi/linux/rseq.h): rseq_cs at 8; `struct rseq_cs`: start_ip at 8,
     // post_commit_offset at 16.
     let Some(rseq) = ptrace::restartable_sequences(tid) else {
@@ -440,3 +487,6 @@ fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

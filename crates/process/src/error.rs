@@ -62,13 +62,12 @@ pub enum Error {
         /// ` (wchan)` where known.
         place: String,
     },
-    /// A thread of a program we started stands at an event that comes before the stop.
-    #[error("thread {tid} stands at ptrace event {event}")]
+    /// A thread of a program we started stands at a `PTRACE_EVENT_*`, which comes before the stop. The next
+    /// [`poll`](crate::ptrace::poll) of it, which its tracer makes, tells which.
+    #[error("thread {tid} stands at a ptrace event")]
     AtEvent {
         /// The thread.
         tid: i32,
-        /// `PTRACE_EVENT_*`.
-        event: i32,
     },
     /// No thread had room on its stack, or none could be borrowed.
     #[error("no thread of process {pid} can be borrowed: {reason}")]

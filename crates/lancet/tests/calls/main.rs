@@ -57,6 +57,7 @@ mod ends;
 mod everything;
 mod exact;
 mod family;
+mod held;
 mod hostile;
 mod json;
 mod killed;
