@@ -227,9 +227,9 @@ impl Tracing {
     /// Its VM has begun with the script: learns of it, and is not told again.
     pub fn script_begins(&mut self) -> Result<()> {
         self.scripts.awaits_script = false;
-        self.patcher
-            .table
-            .unwant(&self.target.memory, wire::calls::want::SCRIPT)?;
+        let table = &mut self.patcher.table;
+        self.target
+            .forced(|memory| table.unwant(memory, wire::calls::want::SCRIPT))?;
         self.look_again()
     }
 

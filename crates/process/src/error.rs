@@ -119,6 +119,11 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
+    /// Pages that the guest may not write cannot be written by us either.
+    #[error(
+        "code of process {0} cannot be changed: the kernel was started with proc_mem.force_override=never"
+    )]
+    WriteProtected(i32),
     /// A seccomp filter would punish a call we need.
     #[error("process {pid} is under seccomp: {reason}")]
     Seccomp {
