@@ -19,7 +19,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match cli::Cli::parse().command.run() {
+    let command = cli::Cli::parse().command;
+    if command.stops_guests() {
+        process::job_control::heed();
+    }
+    match command.run() {
         Ok(code) => ExitCode::from(code),
         // The reader of the output has ended, as in `lancet mem -p 1 | head`: that is no failure.
         Err(error) if ui::sink::is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -17,6 +17,7 @@
 //! | `gadgets` | Where are instructions that a remote call can use? |
 //! | `ptrace`, `stop` | Registers of a thread; stopping all threads |
 //! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
+//! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `clock` | Time-stamp counter to time of day |
@@ -31,6 +32,7 @@ pub mod gadgets;
 pub mod guest;
 pub mod indirect;
 pub mod interrupted;
+pub mod job_control;
 pub mod linkage;
 pub mod linkmap;
 pub mod maps;

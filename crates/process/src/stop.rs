@@ -14,6 +14,7 @@
 use crate::error::{Error, Result};
 use crate::guest::missing_thread;
 use crate::interrupted::Waiting;
+use crate::job_control::UnderWay;
 use crate::ptrace::{self, Event};
 use nix::errno::Errno;
 use std::cell::RefCell;
@@ -37,6 +38,8 @@ pub struct Stop {
     since: Instant,
     /// Threads that slept with a timeout before the stop.
     waiting: Vec<Waiting>,
+    /// We are not stopped meanwhile. Dropped last: the threads go on first.
+    _under_way: UnderWay,
 }
 
 #[derive(Debug)]
@@ -120,6 +123,7 @@ impl Stop {
             }],
             waiting: Vec::new(),
             since: Instant::now(),
+            _under_way: UnderWay::begin(),
         })
     }
 
@@ -160,6 +164,7 @@ impl Stop {
             threads: Vec::new(),
             waiting: waiting(pid, left),
             since: Instant::now(),
+            _under_way: UnderWay::begin(),
         }
     }
 
@@ -285,18 +290,16 @@ impl Stop {
     }
 
     /// Lets the threads go on; how long they stood still.
-    pub fn release(self) -> Duration {
-        let (since, nobody) = (self.since, self.threads.is_empty());
-        drop(self);
-        if nobody {
+    pub fn release(mut self) -> Duration {
+        if self.threads.is_empty() {
             return Duration::ZERO;
         }
-        since.elapsed()
+        self.let_go();
+        // Before we may be stopped ourselves, if that was asked for.
+        self.since.elapsed()
     }
-}
 
-impl Drop for Stop {
-    fn drop(&mut self) {
+    fn let_go(&mut self) {
         for waiting in &self.waiting {
             if self
                 .threads
@@ -311,6 +314,12 @@ impl Drop for Stop {
         for thread in self.threads.drain(..) {
             thread.let_go();
         }
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 
