@@ -275,7 +275,12 @@ impl Tracing {
             take(&resident, &memory, &options, session)?;
             let allows = |tid: &i32| seccomp::check(pid, *tid, &seccomp::OF_POOL).is_ok();
             let asks = options.ring_size != 0 && under_filter.iter().all(allows);
-            let pool = pool::open(&memory, &resident, remote, (options.ring_size, asks))?;
+            let wish = pool::Wish {
+                ring_size: options.ring_size,
+                may: asks,
+                followed: options.follow,
+            };
+            let pool = pool::open(&memory, &resident, remote, wish)?;
             let no_lines = match script {
                 Some(script) => learn(&resident, &memory, stop, remote, script)?,
                 None => None,

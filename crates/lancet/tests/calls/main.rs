@@ -57,6 +57,7 @@ mod ends;
 mod everything;
 mod exact;
 mod family;
+mod given_back;
 mod held;
 mod hostile;
 mod json;

@@ -14,12 +14,13 @@ use core::sync::atomic::AtomicU64;
 pub struct Pool {
     /// Its address; 0 = there was never one. It stays for good, shared or not: rings are never unmapped.
     pub at: u64,
-    /// Slots that it has.
-    pub slots: u64,
+    /// Slots that it has: all of them are mapped while it is shared. When a session leaves, the slots that were never taken
+    /// are unmapped and this becomes the number of those that were.
+    pub slots: AtomicU64,
     /// Bytes of a slot.
     pub slot: u64,
     /// 1 = it is shared now: slots may be taken.
-    pub open: u64,
+    pub open: AtomicU64,
     /// Slots that were taken.
     pub used: AtomicU64,
     /// 1 = threads may be asked whether they live: no filter forbids it.
