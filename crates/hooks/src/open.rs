@@ -25,7 +25,7 @@ use process::gadgets;
 use process::guest::{self, Status, pid_namespace};
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::stop::{Stop, Ties};
+use process::stop::{Stop, Ties, thread_ids};
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -237,7 +237,7 @@ impl Tracing {
         ground: Ground,
         found: Option<Resident>,
         image: &Image,
-        options: Options,
+        mut options: Options,
         script: Option<&Script>,
     ) -> Result<Self> {
         let Ground {
@@ -249,6 +249,8 @@ impl Tracing {
         } = ground;
         let session = (heartbeat::unique() as u32).max(1);
         let mut timing = Timing::default();
+        let threads = thread_ids(status.pid)?.len() as u64;
+        options.ring_size = options.fitting(status.pid, threads)?;
         // Hooks will run in every thread, each under its own filter.
         let filtered = seccomp::filtered_threads(status.pid)?;
         let standstill = Standstill {

@@ -119,6 +119,18 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
+    /// The guest's control group has too little room for what we would map.
+    #[error(
+        "the control group of process {pid} has {left_mib} MiB left, too little for the records of its {threads} threads"
+    )]
+    NoRoom {
+        /// The guest.
+        pid: i32,
+        /// MiB up to its limit.
+        left_mib: u64,
+        /// Of the guest.
+        threads: u64,
+    },
     /// Pages that the guest may not write cannot be written by us either.
     #[error(
         "code of process {0} cannot be changed: the kernel was started with proc_mem.force_override=never"

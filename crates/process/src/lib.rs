@@ -20,11 +20,13 @@
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
+//! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `error` | What can go wrong, for all crates that work on a process |
 
 pub mod asleep;
 pub mod clock;
+pub mod control_group;
 pub mod elf;
 pub mod error;
 pub mod functions;

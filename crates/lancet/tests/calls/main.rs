@@ -75,6 +75,7 @@ mod presets;
 mod probes;
 mod recorded;
 mod refused;
+mod room;
 mod served;
 mod sleepers;
 mod stalled;
