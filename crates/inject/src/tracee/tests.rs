@@ -1,3 +1,5 @@
+//! Events that a stop meets, children at their making, and threads that do not stop.
+
 use super::{Happening, Tracee};
 use crate::lifecycle::Seized;
 use process::error::Error;
