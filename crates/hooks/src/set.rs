@@ -159,6 +159,7 @@ impl Patcher {
             }
             return Err(error);
         }
+        process::fault::point("setting");
         for made in &prepared {
             count_us(memory, &made.known.hook, 1);
         }

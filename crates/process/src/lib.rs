@@ -23,12 +23,14 @@
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `error` | What can go wrong, for all crates that work on a process |
+//! | `fault` | Panics on demand, for tests |
 
 pub mod asleep;
 pub mod clock;
 pub mod control_group;
 pub mod elf;
 pub mod error;
+pub mod fault;
 pub mod functions;
 pub mod gadgets;
 pub mod guest;
