@@ -24,6 +24,7 @@
 
 mod return_frame;
 mod room;
+mod signals;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
@@ -33,6 +34,7 @@ use process::ptrace::{self, Event, Registers};
 use process::stop::{self, thread_state};
 use return_frame::{signal_xsave, ucontext};
 use room::{Positions, Room};
+use signals::{SYNCHRONOUS, send_again, synchronous_mask};
 use std::time::{Duration, Instant};
 
 /// Byte sequences in the guest's own executable mappings.
@@ -59,15 +61,6 @@ const NO_SYSCALL: u64 = u64::MAX;
 const HARMLESS_UNMAP: (u64, u64) = (1, 0);
 const TRAP_FLAG: u64 = 0x100;
 const DIRECTION_FLAG: u64 = 0x400;
-
-/// Faults of our own making must reach us, so their signals are never blocked.
-const SYNCHRONOUS: [i32; 5] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGILL,
-    libc::SIGFPE,
-    libc::SIGTRAP,
-];
 
 /// A thread of a stopped guest that works for us until it is given back.
 #[derive(Debug)]
@@ -472,31 +465,6 @@ impl Drop for RemoteThread<'_> {
         // A failure means that the thread is gone; if it is not, the frame brings it home.
         let _ = self.restore();
     }
-}
-
-/// Sends a signal again that was taken from thread `tid`: to the thread if it was meant for it, else to the process. The
-/// sender stays the same; its way (`SI_USER`, `SI_TKILL`) becomes that of sigqueue(3), because the kernel lets nobody
-/// else's process send by the others (`do_rt_sigqueueinfo`, kernel/signal.c).
-fn send_again(pid: i32, tid: i32, mut sent: libc::siginfo_t) {
-    let to_thread = sent.si_code == libc::SI_TKILL;
-    if to_thread || sent.si_code == libc::SI_USER {
-        sent.si_code = libc::SI_QUEUE;
-    }
-    let (signal, sent) = (sent.si_signo, &raw const sent);
-    // SAFETY: numbers, and a structure that lives through the call.
-    unsafe {
-        if to_thread {
-            libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, signal, sent);
-        } else {
-            libc::syscall(libc::SYS_rt_sigqueueinfo, pid, signal, sent);
-        }
-    }
-}
-
-fn synchronous_mask() -> u64 {
-    SYNCHRONOUS
-        .iter()
-        .fold(0, |mask, signal| mask | 1u64 << (signal - 1))
 }
 
 /// Whether thread `tid`, which stands still at `pc`, is inside a restartable sequence: code that the kernel has begin

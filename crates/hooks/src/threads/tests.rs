@@ -69,8 +69,7 @@ fn no_thread_is_moved_out_of_a_restartable_sequence() {
     loop {
         assert!(Instant::now() < deadline, "it never stands in its sequence");
         let stop = Stop::all(pid, Ties::None).expect("it stops");
-        let low = |sp| maps.find(sp).map(|mapping| mapping.start);
-        let mut remote = RemoteThread::new(pid, &memory, gadgets, low).expect("it has room");
+        let mut remote = RemoteThread::new(pid, &memory, gadgets, &maps).expect("it has room");
         let tids: Vec<i32> = stop.threads().collect();
         let worker = tids.iter().find(|tid| **tid != pid).expect("two threads");
         let pc = ptrace::registers(*worker).expect("it stands").rip;

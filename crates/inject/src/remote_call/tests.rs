@@ -52,8 +52,7 @@ impl Echo {
         let (_, memory, maps) = reach_ours(pid).expect("it can be opened");
         let gadgets = Gadgets::find(pid, &memory, &maps).expect("it has a libc");
         let stop = Stop::one(pid, pid, false).expect("it stops");
-        let low = |sp| maps.find(sp).map(|mapping| mapping.start);
-        let mut remote = RemoteThread::new(pid, &memory, gadgets, low).expect("it has room");
+        let mut remote = RemoteThread::new(pid, &memory, gadgets, &maps).expect("it has room");
         self.send(signal);
         for _ in 0..3 {
             let answer = remote.syscall("getpid", libc::SYS_getpid, [0; 6]);
