@@ -202,7 +202,7 @@ impl Tracee {
         Ok(())
     }
 
-    /// Waits until it stands at something, at most for [`LONGEST_START`].
+    /// Waits until it stands at something, at most for a minute.
     pub fn wait(&mut self) -> Result<Happening> {
         let deadline = Instant::now() + LONGEST_START;
         loop {

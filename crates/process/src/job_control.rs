@@ -5,12 +5,12 @@
 //!
 //! * **SIGTSTP, SIGTTIN, SIGTTOU** have a handler. Between stops it stops us as the default action would. While a
 //!   [`Stop`](crate::stop::Stop) lasts it only notes the signal, and we stop as soon as the guest goes on.
-//! * **SIGSTOP** cannot be caught. A small process of ours, the [`watcher`], continues us when it finds us stopped while a
+//! * **SIGSTOP** cannot be caught. A small process of ours, the `watcher`, continues us when it finds us stopped while a
 //!   stop lasts, so that we let the guest go and stop again. If we do not come that far it kills us: then the kernel
 //!   lets the guest go, which goes on with hooks that fall through, as after any `kill -9`.
 //!
 //! Both go by one word that counts the stops under way, in memory that we share with the watcher. A stop begins only
-//! while we are not about to stop ourselves ([`STOPPING`]), and we stop ourselves only while none is under way, so the
+//! while we are not about to stop ourselves (`STOPPING`), and we stop ourselves only while none is under way, so the
 //! two cannot cross.
 //!
 //! Against the freezer of a control group in which lancet is, and the guest is not, nothing helps: it freezes the watcher
