@@ -43,19 +43,20 @@ pub fn lift(
         ties: Ties::None,
     };
     let lift = |hooks: &[(u64, Hook)]| {
+        let silent: Vec<u64> = hooks.iter().map(|(at, _)| *at).collect();
         let hooks: Vec<Hook> = hooks.iter().map(|(_, hook)| *hook).collect();
         standstill.run(&mut Timing::default(), |stop, remote| {
             resident.check_free(memory)?;
             put_back(stop, remote, memory, &hooks)?;
+            silent
+                .iter()
+                .try_for_each(|at| write_want(memory, *at, 0))?;
             pool::close_left(memory, remote)?;
             pool::withdraw(memory, resident, remote)?;
             Ok(stack_pointers(stop, remote, memory, resident))
         })
     };
     let stacks = lift(&first)?;
-    for (at, _) in &first {
-        write_want(memory, *at, 0)?;
-    }
     let agent = resident.base..resident.base + resident.header.size;
     let ours = [agent, pool::range(memory, resident)?];
     if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {

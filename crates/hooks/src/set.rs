@@ -3,7 +3,7 @@
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
 use crate::change::Change;
-use crate::left::count_us;
+use crate::left::{count_us, put_back};
 use crate::patcher::{IN_THE_WAY, Patcher};
 use crate::policy;
 use crate::standstill::Writes;
@@ -144,7 +144,21 @@ impl Patcher {
             // Before its first byte is written, so that what is written in part is lifted too.
             self.table.mark(made.known.hook.place, true);
         }
-        write_patches(memory, &prepared)?;
+        if let Err(error) = write_patches(memory, &prepared) {
+            // None of them stays: those that are written are put back, as at the end of a session.
+            let hooks = prepared.iter().map(|made| Hook {
+                // Its users are not counted yet.
+                semaphore: 0,
+                ..made.known.hook
+            });
+            let hooks: Vec<Hook> = hooks.collect();
+            put_back(edit.stop, edit.remote, memory, &hooks)?;
+            for hook in &hooks {
+                self.table.mark(hook.place, false);
+                self.table.set_want(memory, hook.place, 0)?;
+            }
+            return Err(error);
+        }
         process::fault::point("setting");
         for made in &prepared {
             count_us(memory, &made.known.hook, 1);

@@ -158,7 +158,8 @@ impl Tracing {
             );
             for place in places {
                 let at = place.function.address;
-                self.patcher.table.set_want(&self.target.memory, at, 0)?;
+                let table = &mut self.patcher.table;
+                self.target.forced(|memory| table.set_want(memory, at, 0))?;
             }
         }
         refused.extend(failed);

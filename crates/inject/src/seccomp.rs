@@ -78,7 +78,7 @@ pub const OF_HOOKS: [Call; 6] = [
 ];
 
 /// What the pool of rings takes: a file that is mapped shared, and asking whether a thread lives.
-pub const OF_POOL: [Call; 7] = [
+pub const OF_POOL: [Call; 10] = [
     call("memfd_create", libc::SYS_memfd_create, [0; 6]),
     call(
         "mmap",
@@ -96,6 +96,17 @@ pub const OF_POOL: [Call; 7] = [
         libc::SYS_madvise,
         [0, 0, libc::MADV_DONTDUMP as u64, 0, 0, 0],
     ),
+    call(
+        "madvise",
+        libc::SYS_madvise,
+        [0, 0, libc::MADV_DONTFORK as u64, 0, 0, 0],
+    ),
+    call(
+        "madvise",
+        libc::SYS_madvise,
+        [0, 0, libc::MADV_DOFORK as u64, 0, 0, 0],
+    ),
+    call("munmap", libc::SYS_munmap, [0; 6]),
     call("close", libc::SYS_close, [3, 0, 0, 0, 0, 0]),
     call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
 ];

@@ -69,12 +69,18 @@ fn leave_pool(session: u32) -> bool {
             entry.store(MOVED, Ordering::Relaxed)
         }
     }
-    let used = pool.used.load(Ordering::Relaxed).min(pool.slots) * pool.slot;
-    let rest = pool.slots * pool.slot - used;
+    let slots = pool.slots.load(Ordering::Relaxed);
+    let taken = pool.used.load(Ordering::Relaxed).min(slots);
+    let (used, rest) = (taken * pool.slot, (slots - taken) * pool.slot);
+    // Before the rest is unmapped, where other memory may come to lie.
+    pool.open.store(0, Ordering::Relaxed);
+    pool.slots.store(taken, Ordering::Relaxed);
     // SAFETY: the mapping is ours; of what it held, what is needed was read.
     let mapped = unsafe {
-        (used == 0 || sys::map_over(pool.at, used, sys::READ_WRITE))
-            && (rest == 0 || sys::map_over(pool.at + used, rest, 0))
+        if rest != 0 {
+            sys::unmap(pool.at + used, rest);
+        }
+        used == 0 || sys::map_over(pool.at, used, sys::READ_WRITE)
     };
     if let (true, Some((at, last_place))) = (mapped, mine) {
         // SAFETY: a slot of zeros.

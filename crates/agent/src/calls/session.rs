@@ -15,9 +15,9 @@ pub static mut CALLS: Calls = Calls {
     sweep: AtomicU64::new(0),
     pool: Pool {
         at: 0,
-        slots: 0,
+        slots: AtomicU64::new(0),
         slot: 0,
-        open: 0,
+        open: AtomicU64::new(0),
         used: AtomicU64::new(0),
         asks: 0,
         name: wire::calls::POOL_NAME,

@@ -266,11 +266,8 @@ impl Guest {
         self.report_error(error);
     }
 
-    /// Says what did not work; where its main thread stood at something, that is seen to next.
+    /// Says what did not work.
     fn report_error(&mut self, error: Error) {
-        if let (Error::AtEvent { event, .. }, Some(tracee)) = (&error, &mut self.tracee) {
-            let _ = tracee.stand_at(*event);
-        }
         if !matches!(error, Error::Gone(_)) {
             let pid = self.pid();
             self.messages.say(Message::Failed { pid, error });
