@@ -3,9 +3,12 @@
 //! Text, frames and call paths are written once and never change, so they are kept here between two
 //! readings; sites and kinds are read anew.
 
+mod rows;
+
 use inject::records::{ReadRecords, Record, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
+use rows::Rows;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -85,48 +88,10 @@ const MOST_KEPT: usize = 192 << 20;
 const ENTRY: usize = 64;
 /// The most bytes of one table of the agent's: 2.8 million sites. Large programs have some 100,000.
 const MOST_TABLE: u64 = 64 << 20;
-/// The most rows that are told apart in one census.
-const MOST_ROWS: usize = 1 << 19;
-/// The most frames of all their paths.
-const MOST_STEPS: usize = 1 << 22;
 /// The most frames of a path: what `--stacks` may ask for.
 const MOST_DEPTH: u32 = 64;
 
 const DAMAGED: &str = "the agent's books are damaged";
-
-/// The rows of one census, within bounds: many sites may share one long path, so that the books are small and the rows
-/// are not.
-#[derive(Default)]
-struct Rows {
-    /// Frames of all paths so far.
-    steps: usize,
-    /// The row of a kind to which all sites are added that are too many.
-    others: HashMap<u32, usize>,
-}
-
-impl Rows {
-    /// Adds a row; with its innermost line alone where paths take too much, without a line where there are too many
-    /// rows. No count is lost.
-    fn add(&mut self, tally: &mut Tally, kind: u32, mut row: SiteTally) {
-        if tally.sites.len() >= MOST_ROWS {
-            tally.cut += 1;
-            if let Some(row_of_kind) = self.others.get(&kind) {
-                let counts = &mut tally.sites[*row_of_kind].counts;
-                counts.born = counts.born.saturating_add(row.counts.born);
-                counts.live = counts.live.saturating_add(row.counts.live);
-                counts.bytes = counts.bytes.saturating_add(row.counts.bytes);
-                return;
-            }
-            self.others.insert(kind, tally.sites.len());
-            row.path = Vec::new();
-        } else if row.path.len() > 1 && self.steps + row.path.len() > MOST_STEPS {
-            tally.cut += 1;
-            row.path = vec![row.path.swap_remove(0)];
-        }
-        self.steps += row.path.len();
-        tally.sites.push(row);
-    }
-}
 
 /// One of [`Ledger`]'s segments at this moment, checked: what is read of it comes from the memory of a process that can
 /// write there what it likes.
@@ -460,40 +425,6 @@ mod tests {
             }
         }
         assert!(read > 0, "some are read");
-    }
-
-    /// Books of some pages that say how often as many rows as they can: rows are bounded, and no count is lost.
-    #[test]
-    fn rows_are_bounded_and_their_sums_are_not() {
-        let mut tally = Tally::default();
-        let mut rows = Rows::default();
-        let line = Arc::new(Line {
-            path: "a.rb".into(),
-            line: 1,
-            method: "m".into(),
-        });
-        let more = 1000;
-        let all = MOST_ROWS + more;
-        for _ in 0..all {
-            let counts = Counts {
-                born: 2,
-                live: 1,
-                bytes: 40,
-            };
-            let row = SiteTally {
-                path: vec![line.clone(); MOST_DEPTH as usize],
-                kind: "String".into(),
-                internal: false,
-                counts,
-            };
-            rows.add(&mut tally, 1, row);
-        }
-        assert_eq!(tally.sites.len(), MOST_ROWS + 1);
-        let steps: usize = tally.sites.iter().map(|row| row.path.len()).sum();
-        assert!(steps <= MOST_STEPS + MOST_ROWS, "{steps}");
-        let born: u64 = tally.sites.iter().map(|row| row.counts.born).sum();
-        assert_eq!(born, 2 * all as u64);
-        assert_eq!(tally.cut as usize, all - MOST_STEPS / MOST_DEPTH as usize);
     }
 
     #[test]

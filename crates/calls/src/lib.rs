@@ -49,7 +49,7 @@ pub use event::{Event, EventKind};
 pub use hooks::policy::is_told_at_entry_only;
 pub use hooks::rings::{Line, Losses};
 pub use live::Family;
-pub use message::{Message, Messages};
+pub use message::{Lost, Message, Messages};
 pub use options::Options;
 pub use process::functions::Function;
 pub use recorder::Recorder;

@@ -45,19 +45,15 @@ pub trait Source {
         sleep(LOOK);
     }
 
-    /// Ends it; what was reported before can still be read. Whether all of it could be opened, and ended as it should.
-    fn leave(&mut self) -> bool;
+    /// Ends it; what was reported before can still be read. What could not be left is said by messages, as everything that
+    /// is lost or refused ([`Message::lost`](crate::Message::lost)).
+    fn leave(&mut self);
 
     /// What guests counted instead of reporting it.
     fn counted(&mut self) -> Vec<Count>;
 
     /// What got lost in each process.
     fn losses(&mut self) -> Vec<(i32, Losses)>;
-
-    /// Whether something else was lost or refused; it was said.
-    fn has_missed(&self) -> bool {
-        false
-    }
 
     /// The exit code of the program that was started, if one was and it has ended.
     fn code(&mut self) -> Option<i32> {

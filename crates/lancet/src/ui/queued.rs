@@ -188,6 +188,19 @@ impl Write for Queued {
 }
 
 impl Written {
+    /// Adds a last text when all else is written, unless nobody reads any more.
+    pub fn end_with(&self, text: Vec<u8>) -> io::Result<()> {
+        let mut state = self.0.lock();
+        if state.bytes != 0 {
+            return Ok(());
+        }
+        state.bytes += text.len();
+        state.chunks.push_back(text);
+        self.0.changed.notify_all();
+        drop(state);
+        self.finish().map(drop)
+    }
+
     /// Waits until all that was queued is written; after Ctrl-C only as long as it goes on. How many lines were dropped.
     pub fn finish(&self) -> io::Result<u64> {
         let mut state = self.0.lock();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::machine::{program, start};
-use crate::support::{Guest, LIMIT, TempDir, wait};
+use crate::support::{Guest, LIMIT, TempDir, losses, wait};
 use crate::watch::{calls, counted, hooked};
 
 /// Longer than the agent waits for a silent command, with the second look that it takes then.
@@ -27,10 +27,22 @@ fn number(text: &str) -> u64 {
 
 #[test]
 fn a_lancet_that_was_stopped_says_what_it_has_missed_and_goes_on() {
+    stopped(false);
+}
+
+/// The same for programs.
+#[test]
+fn a_gap_is_in_the_json() {
+    stopped(true);
+}
+
+fn stopped(json: bool) {
     let Some(mut guest) = paced() else {
         return;
     };
-    let mut watch = hooked(calls(guest.pid, &["-c", "-x", "h_paced"]));
+    let mut command = calls(guest.pid, &["-c", "-x", "h_paced"]);
+    command.args(json.then_some("--json"));
+    let mut watch = hooked(command);
     // For so many milliseconds it calls, and says how often.
     guest.tell("100");
     let before = number(&guest.find("calls "));
@@ -50,6 +62,11 @@ fn a_lancet_that_was_stopped_says_what_it_has_missed_and_goes_on() {
     let after = number(&guest.find("calls "));
     let output = watch.interrupt();
     assert_eq!(output.code(), 4, "{}", output.stderr);
+    if json {
+        let lost = losses(&output.stdout);
+        assert!(lost.contains(&("gap".to_owned(), None)), "{lost:?}");
+        return guest.ends_with_nothing("stopped");
+    }
     let all = counted(&output, &output.stdout, "h_paced");
     assert!(
         all >= before + after,

@@ -1,9 +1,9 @@
 //! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
 
-use super::CallsArgs;
-use super::missed::Missed;
+use super::{CallsArgs, losses};
 use crate::agent::AGENT;
 use crate::failure;
+use crate::losses::Losses;
 use crate::ui::advice::next_step;
 use crate::ui::file::private_file;
 use crate::ui::interrupt;
@@ -21,8 +21,10 @@ use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::calls::summary::Form;
 use report::calls::{Json, Lines, Summary};
+use std::cell::RefCell;
 use std::io::Write;
-use std::time::Instant;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -43,7 +45,14 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             written.display()
         );
     }
-    let options = args.options(Messages::to(print));
+    let losses = Rc::new(RefCell::new(Losses::default()));
+    let heard = losses.clone();
+    let options = args.options(Messages::to(move |message| {
+        print(message);
+        if let Some(loss) = losses::of_message(message) {
+            heard.borrow_mut().note(loss);
+        }
+    }));
     let signatures = Signatures::read(&args.prototypes, args.ltrace).map_err(explain)?;
     let starts = !args.program.is_empty() && file.is_none();
     let (mut consumer, written) = consumer(&args, &options, &signatures, starts)?;
@@ -58,24 +67,26 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         }
     };
     let watched = failure::catch(|| watch(&args, starts, &mut *source, &mut *consumer));
-    let mut missed = Missed::default();
-    missed.note(!source.leave());
+    source.leave();
     let interrupted = watched?;
     if file.is_none() {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
     }
-    missed.note(source.has_missed());
-    let losses = source.losses();
-    for (pid, losses) in &losses {
-        missed.in_process(*pid, losses);
-    }
+    let lost = source.losses();
+    losses::say_rings(&mut losses.borrow_mut(), &lost);
     consumer.finish(End {
         counted: source.counted(),
-        losses,
+        losses: lost,
     })?;
     if let Some(written) = written {
-        missed.in_output(written.finish()?);
+        let mut losses = losses.borrow_mut();
+        losses::say_output(&mut losses, written.finish()?);
+        if args.json {
+            let mut last = Vec::new();
+            losses.write(&mut last)?;
+            written.end_with(last)?;
+        }
     }
     let code = match (starts, interrupted) {
         (false, _) => 0,
@@ -83,11 +94,12 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         (true, false) => await_end(interrupt::asked, || source.code()),
     };
     // With --ltrace whatever the program ended with.
-    Ok(missed.exit_code(if args.ltrace { 0 } else { code }))
+    let losses = losses.borrow();
+    Ok(losses.exit_code(if args.ltrace { 0 } else { code }))
 }
 
 /// Who takes the events: a format, the recorder, or both; before them, of a recording, the filter by condition. Beside
-/// it, where a guest would have to wait for who reads our output: what becomes of that.
+/// it, if anything is shown: what becomes of our output.
 fn consumer<'a>(
     args: &'a CallsArgs,
     options: &'a Options,
@@ -103,14 +115,13 @@ fn consumer<'a>(
         } else {
             Stream::Stdout
         };
-        let file = args.output.as_deref();
-        let mut out = if args.recording().is_some() {
-            Output::open(file, stream)?.out
-        } else {
-            let (out, end) = Output::queued(file, stream, options.most_wait)?;
-            written = Some(end);
-            out
+        // No guest waits for a recording to be shown.
+        let most_wait = match args.recording() {
+            Some(_) => Duration::MAX,
+            None => options.most_wait,
         };
+        let (mut out, end) = Output::queued(args.output.as_deref(), stream, most_wait)?;
+        written = Some(end);
         for error in signatures.wrong() {
             // Where and how ltrace says it.
             let prototypes::Error {
