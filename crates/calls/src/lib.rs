@@ -52,7 +52,7 @@ pub use live::Family;
 pub use message::{Lost, Message, Messages};
 pub use options::Options;
 pub use process::functions::Function;
-pub use recorder::Recorder;
+pub use recorder::{Destination, Recorder};
 pub use replay::Replay;
 pub use signatures::Signatures;
 pub use source::{Flow, Source};

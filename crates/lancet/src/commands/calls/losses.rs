@@ -78,6 +78,16 @@ pub fn say_output(losses: &mut Losses, lines: u64) {
     }
 }
 
+/// Says how many events are not in the recording.
+pub fn say_recording(losses: &mut Losses, events: u64) {
+    if events != 0 {
+        let text = format!(
+            "lost: {events} events are not in the recording: its file took them too slowly"
+        );
+        losses.say(Loss::new(None, What::Recording, Some(events), text));
+    }
+}
+
 fn loss(pid: i32, what: What, count: u64, text: String) -> Loss {
     Loss::new(Some(pid), what, Some(count), text)
 }

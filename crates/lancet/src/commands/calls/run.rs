@@ -7,12 +7,13 @@ use crate::losses::Losses;
 use crate::ui::advice::next_step;
 use crate::ui::file::private_file;
 use crate::ui::interrupt;
-use crate::ui::queued::Written;
+use crate::ui::queued::{Kind, Written, queued};
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
 use calls::consumer::{Consumer, End};
 use calls::debug::{self, Debug};
 use calls::filter::RecordFilter;
+use calls::recorder::not_recorded;
 use calls::summary::Rows;
 use calls::{
     Error, Family, Flow, Message, Messages, Options, Recorder, Replay, Signatures, Source,
@@ -55,7 +56,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     }));
     let signatures = Signatures::read(&args.prototypes, args.ltrace).map_err(explain)?;
     let starts = !args.program.is_empty() && file.is_none();
-    let (mut consumer, written) = consumer(&args, &options, &signatures, starts)?;
+    let (mut consumer, ends) = consumer(&args, &options, &signatures, starts)?;
     let mut source: Box<dyn Source> = match file {
         Some(path) => Box::new(Replay::open(path, &options, &signatures).map_err(explain)?),
         None if args.pids.is_empty() && !starts => {
@@ -79,7 +80,13 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         counted: source.counted(),
         losses: lost,
     })?;
-    if let Some(written) = written {
+    if let (Some(recorded), Some(path)) = (ends.recorded, &args.record) {
+        let dropped = recorded
+            .finish()
+            .map_err(|error| not_recorded(path, &error))?;
+        losses::say_recording(&mut losses.borrow_mut(), dropped);
+    }
+    if let Some(written) = ends.written {
         let mut losses = losses.borrow_mut();
         losses::say_output(&mut losses, written.finish()?);
         if args.json {
@@ -98,6 +105,12 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     Ok(losses.exit_code(if args.ltrace { 0 } else { code }))
 }
 
+/// What becomes of our output, and of the recording.
+struct Ends {
+    written: Option<Written>,
+    recorded: Option<Written>,
+}
+
 /// Who takes the events: a format, the recorder, or both; before them, of a recording, the filter by condition. Beside
 /// it, if anything is shown: what becomes of our output.
 fn consumer<'a>(
@@ -105,8 +118,8 @@ fn consumer<'a>(
     options: &'a Options,
     signatures: &'a Signatures,
     starts: bool,
-) -> anyhow::Result<(Box<dyn Consumer + 'a>, Option<Written>)> {
-    let mut written = None;
+) -> anyhow::Result<(Box<dyn Consumer + 'a>, Ends)> {
+    let (mut written, mut recorded) = (None, None);
     let shows = args.record.is_none() || args.count || args.json || args.output.is_some();
     let shown: Option<Box<dyn Consumer>> = if shows {
         let stream = if starts || args.ltrace {
@@ -153,14 +166,16 @@ fn consumer<'a>(
     let consumer: Box<dyn Consumer> = match (&args.record, shown) {
         (Some(path), shown) => {
             let file = private_file(path)?;
+            // The recorder names the file.
+            let explain = |error: &std::io::Error| error.to_string();
+            let (file, end) = queued(file, Kind::Whole, options.most_wait, explain);
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-            Box::new(Recorder::create(
-                path,
-                file,
-                words.collect(),
-                signatures,
-                shown,
-            )?)
+            let recorder =
+                Recorder::create(path, Box::new(file), words.collect(), signatures, shown)?;
+            // A file that cannot be written is refused before any process is opened.
+            end.finish().map_err(|error| not_recorded(path, &error))?;
+            recorded = Some(end);
+            Box::new(recorder)
         }
         (None, Some(shown)) => shown,
         (None, None) => unreachable!("what is not recorded is shown"),
@@ -170,7 +185,7 @@ fn consumer<'a>(
         Some(_) => RecordFilter::before(consumer, options, signatures),
         None => consumer,
     };
-    Ok((consumer, written))
+    Ok((consumer, Ends { written, recorded }))
 }
 
 /// Prints a message, with the next step where one is known.
