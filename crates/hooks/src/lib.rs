@@ -34,6 +34,8 @@
 
 mod areas;
 mod change;
+#[cfg(feature = "fuzz")]
+pub mod image;
 mod left;
 mod limits;
 mod named;
