@@ -13,11 +13,12 @@ mod queue;
 mod record;
 
 use crate::limits::{
-    LEAST_RING, MOST_POSITION, MOST_RING, MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
+    MOST_NUMBERS, MOST_POSITION, MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
 };
 use crate::pool::Pool;
-use backing::Backing;
+use backing::{Backing, is_plausible};
 pub use event::{Counted, Line, Losses, RingEvent, RingEventKind};
+use lines::Lines;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use queue::Queue;
@@ -40,11 +41,7 @@ pub struct Rings {
     made: Option<u64>,
     known: Vec<Known>,
     by_address: HashMap<u64, usize>,
-    /// Script lines, each once.
-    places: Vec<Line>,
-    by_line: HashMap<Line, usize>,
-    /// Bytes of the texts of `places`.
-    line_bytes: u64,
+    lines: Lines,
     /// Numbers of lines in all rings.
     numbers: usize,
     /// Lines that are not kept, because there are too many.
@@ -110,9 +107,7 @@ impl Rings {
             made: None,
             known: Vec::new(),
             by_address: HashMap::new(),
-            places: Vec::new(),
-            by_line: HashMap::new(),
-            line_bytes: 0,
+            lines: Lines::default(),
             numbers: 0,
             lines_lost: 0,
             rows_lost: 0,
@@ -138,9 +133,7 @@ impl Rings {
             made: None,
             known: self.known.clone(),
             by_address: self.by_address.clone(),
-            places: self.places.clone(),
-            by_line: self.by_line.clone(),
-            line_bytes: self.line_bytes,
+            lines: self.lines.clone(),
             numbers: self.numbers,
             lines_lost: 0,
             rows_lost: 0,
@@ -195,7 +188,7 @@ impl Rings {
 
     /// The script lines so far, by the indices that events have.
     pub fn places(&self) -> &[Line] {
-        &self.places
+        self.lines.all()
     }
 
     /// Addresses of the rings.
@@ -452,6 +445,22 @@ impl Rings {
         }
     }
 
+    /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
+    fn learn_line(&mut self, at: usize, number: u32, line: Line) {
+        let index = self.lines.index_of(line);
+        let numbered = &mut self.known[at].places;
+        // What the number meant before must not be told in its place.
+        let before = numbered.remove(&number).is_some();
+        self.numbers -= usize::from(before);
+        match index.filter(|_| self.numbers < MOST_NUMBERS) {
+            Some(index) => {
+                numbered.insert(number, index);
+                self.numbers += 1;
+            }
+            None => self.lines_lost += 1,
+        }
+    }
+
     /// The next event in the order of time; the words after the fixed part of its record are put into `rest`. `None` =
     /// the rings must be read again first.
     pub fn next(&mut self, rest: &mut Vec<u64>) -> Option<RingEvent> {
@@ -480,13 +489,4 @@ impl Rings {
         }
         None
     }
-}
-
-/// Whether a ring may be where the process says: its header and its records at addresses of user space.
-fn is_plausible(address: u64, records: u64, size: u64) -> bool {
-    address.is_multiple_of(8)
-        && records.is_multiple_of(8)
-        && (1..USER_END).contains(&records)
-        && size.is_power_of_two()
-        && (LEAST_RING..=MOST_RING).contains(&size)
 }

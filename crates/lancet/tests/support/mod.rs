@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use agent::{Door, unreserved};
+pub use agent::{Door, Spoilt, unreserved};
 pub use database::{Database, database};
 pub use guest::Guest;
 pub use interpreters::{Interpreter, all, chosen, rubies};

@@ -18,11 +18,11 @@ const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const TABLE: u64 = 12;
 const FDE_START: u64 = 8;
 
-/// No library has more functions: those of browsers have a million.
+/// Functions of one library, at most: those of browsers have a million.
 const MOST: u32 = 1 << 22;
 
 impl Module {
-    /// Where functions begin, sorted as the table is.
+    /// Returns where functions begin, sorted as the table is.
     pub fn functions(&self, memory: &impl Memory) -> Vec<u64> {
         let mut segments = self.headers.segments.iter();
         let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME);
@@ -48,7 +48,7 @@ impl Module {
         starts.collect()
     }
 
-    /// The function that an address is in.
+    /// Returns the range of the function that an address is in.
     pub fn function_at(&self, address: u64, memory: &impl Memory) -> Option<Range<u64>> {
         let mut segments = self.headers.segments.iter();
         let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME)?;

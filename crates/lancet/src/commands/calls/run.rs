@@ -20,8 +20,7 @@ use calls::{
 };
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
-use report::calls::summary::Form;
-use report::calls::{Json, Lines, Summary};
+use report::calls::Summary;
 use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
@@ -54,7 +53,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             heard.borrow_mut().note(loss);
         }
     }));
-    let signatures = Signatures::read(&args.prototypes, args.ltrace).map_err(explain)?;
+    let signatures = Signatures::read(&args.prototypes, options.ltrace).map_err(explain)?;
     let starts = !args.program.is_empty() && file.is_none();
     let (mut consumer, ends) = consumer(&args, &options, &signatures, starts)?;
     let mut source: Box<dyn Source> = match file {
@@ -89,7 +88,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     if let Some(written) = ends.written {
         let mut losses = losses.borrow_mut();
         losses::say_output(&mut losses, written.finish()?);
-        if args.json {
+        if args.format().is_json {
             let mut last = Vec::new();
             losses.write(&mut last)?;
             written.end_with(last)?;
@@ -102,7 +101,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     };
     // With --ltrace whatever the program ended with.
     let losses = losses.borrow();
-    Ok(losses.exit_code(if args.ltrace { 0 } else { code }))
+    Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
 }
 
 /// What becomes of our output, and of the recording.
@@ -120,9 +119,8 @@ fn consumer<'a>(
     starts: bool,
 ) -> anyhow::Result<(Box<dyn Consumer + 'a>, Ends)> {
     let (mut written, mut recorded) = (None, None);
-    let shows = args.record.is_none() || args.count || args.json || args.output.is_some();
-    let shown: Option<Box<dyn Consumer>> = if shows {
-        let stream = if starts || args.ltrace {
+    let shown: Option<Box<dyn Consumer>> = if args.shows() {
+        let stream = if starts || options.ltrace {
             // Standard output is the program's.
             Stream::Stderr
         } else {
@@ -145,20 +143,11 @@ fn consumer<'a>(
             } = error;
             writeln!(out, "{file}:{line}: error: {problem}")?;
         }
-        Some(match (args.count, args.json) {
-            (true, json) => {
-                let form = if json {
-                    Form::Json
-                } else if args.ltrace {
-                    Form::Ltrace
-                } else {
-                    Form::Table
-                };
-                let rows = Rows::new(&args.presets, options.strings, args.demangle);
-                Box::new(Summary::new(rows, form, out))
-            }
-            (false, true) => Box::new(Json::new(args.layout(), signatures, out)),
-            (false, false) => Box::new(Lines::new(args.layout(), signatures, out)),
+        Some(if args.count {
+            let rows = Rows::new(&args.presets, options.strings, args.demangle);
+            Box::new(Summary::new(rows, args.format(), out))
+        } else {
+            (args.format().events)(args.layout(), signatures, out)
         })
     } else {
         None
