@@ -45,20 +45,15 @@ pub trait Source {
         sleep(LOOK);
     }
 
-    /// Ends the source; events from before can still be read. Returns whether all of it could be opened, and ended as it
-    /// should.
-    fn leave(&mut self) -> bool;
+    /// Ends it; what was reported before can still be read. What could not be left is said by messages, as everything that
+    /// is lost or refused ([`Message::lost`](crate::Message::lost)).
+    fn leave(&mut self);
 
     /// Returns what guests counted instead of reporting each call.
     fn counted(&mut self) -> Vec<Count>;
 
     /// Returns what was lost in each process.
     fn losses(&mut self) -> Vec<(i32, Losses)>;
-
-    /// Returns whether something else was lost or refused, which a message has said.
-    fn has_missed(&self) -> bool {
-        false
-    }
 
     /// Returns the exit code of the started program, if there is one and it has ended.
     fn code(&mut self) -> Option<i32> {

@@ -315,6 +315,12 @@ pub fn range(memory: &GuestMemory, resident: &Resident) -> Result<Range<u64>> {
     Ok(there.at..there.at + there.bytes())
 }
 
+/// The headers of the rings in use, as far as they can be read: for the fuzz target `guest`.
+#[cfg(feature = "fuzz")]
+pub fn headers(memory: &GuestMemory, resident: &Resident) -> Result<Vec<(u64, Vec<u8>)>> {
+    There::read(memory, resident)?.rings(memory)
+}
+
 /// Closes the file that a session has left open in a process, if it was killed while it made the pool.
 pub fn close_left(memory: &GuestMemory, remote: &mut RemoteThread) -> Result<()> {
     let name = String::from_utf8_lossy(&calls::POOL_NAME);

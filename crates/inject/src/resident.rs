@@ -63,7 +63,11 @@ impl Resident {
             .take(MOST_PAGES)
             .find_map(|base| {
                 let header: Header = memory.record(base).ok()?;
-                image.is_mine(&header).then_some(Resident { base, header })
+                // Where its parts are follows from the file: what the process may have written there is not used.
+                image.is_mine(&header).then(|| Resident {
+                    base,
+                    header: image.header(base, header.whole != 0),
+                })
             })
     }
 

@@ -12,6 +12,7 @@ mod commands;
 mod exit;
 mod failure;
 mod guests;
+mod losses;
 mod started;
 mod ui;
 

@@ -219,6 +219,41 @@ impl fmt::Display for Denial {
 }
 
 impl Error {
+    /// The process that it is about, if it is about one.
+    pub fn pid(&self) -> Option<i32> {
+        Some(match self {
+            Error::NoSuchProcess(pid)
+            | Error::Gone(pid)
+            | Error::Replaced(pid)
+            | Error::Zombie(pid)
+            | Error::Stopped(pid)
+            | Error::Stirred(pid)
+            | Error::Traced { pid, .. }
+            | Error::NotAllowed { pid, .. }
+            | Error::NotAGuest { pid, .. }
+            | Error::WouldNotStop { pid, .. }
+            | Error::NothingToBorrow { pid, .. }
+            | Error::Remote { pid, .. }
+            | Error::RemoteFault { pid, .. }
+            | Error::RemoteTimeout { pid, .. }
+            | Error::Memory { pid, .. }
+            | Error::Seccomp { pid, .. }
+            | Error::Occupied { pid, .. }
+            | Error::NoAnswer { pid, .. }
+            | Error::Left { pid, .. }
+            | Error::Refused { pid, .. }
+            | Error::Hook { pid, .. }
+            | Error::NotARuby { pid, .. }
+            | Error::BrokenRuby { pid, .. }
+            | Error::Ractors { pid, .. }
+            | Error::Elf { pid, .. } => *pid,
+            Error::AtEvent { .. }
+            | Error::Image(_)
+            | Error::Start { .. }
+            | Error::System { .. } => return None,
+        })
+    }
+
     /// Whether trying again in a moment may help, because the reason may pass.
     pub fn may_pass(&self) -> bool {
         match self {

@@ -37,6 +37,13 @@ impl GuestMemory {
         Ok(GuestMemory { pid, file })
     }
 
+    /// A file in the place of the memory of our own process: its offsets are the addresses. For fuzz targets, which read
+    /// images of what a process may have written.
+    pub fn image(file: File) -> Self {
+        let pid = std::process::id() as i32;
+        GuestMemory { pid, file }
+    }
+
     /// Returns the process whose memory it is.
     pub fn pid(&self) -> i32 {
         self.pid
