@@ -228,6 +228,8 @@ impl Error {
             | Error::Zombie(pid)
             | Error::Stopped(pid)
             | Error::Stirred(pid)
+            | Error::WriteProtected(pid)
+            | Error::NoRoom { pid, .. }
             | Error::Traced { pid, .. }
             | Error::NotAllowed { pid, .. }
             | Error::NotAGuest { pid, .. }
