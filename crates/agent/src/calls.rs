@@ -100,12 +100,6 @@ const _: () = {
     assert!(offset_of!(Ring, span) == offset_of!(Room, span));
 };
 
-/// Whether the routine goes on at that address.
-pub fn is_routine(address: u64) -> bool {
-    let [from, to] = [trampoline_call_through, trampoline_find_fde];
-    (from as *const () as u64..to as *const () as u64).contains(&address)
-}
-
 /// A new session begins: what the hooks read is in place. Called by a thread of the guest in a remote call, while all
 /// others stand still.
 #[unsafe(no_mangle)]

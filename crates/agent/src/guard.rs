@@ -13,7 +13,7 @@
 //! frames that are skipped owns anything that needs dropping. A record that was being written is never whole; the reader
 //! goes past it by its length, as past one that a longjmp left.
 
-use crate::calls;
+use crate::calls::session::close_after_panic;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::arch::naked_asm;
@@ -57,6 +57,20 @@ pub unsafe extern "C" fn guarded(function: extern "C" fn(u64) -> u64, argument: 
 unsafe extern "C" {
     /// Where [`guarded`] goes on when its function has returned.
     static guarded_returns: u8;
+    /// The first of the routine's functions that call the agent (`routine::routines`).
+    static trampoline_call_through: u8;
+    /// The first function behind them.
+    static trampoline_find_fde: u8;
+}
+
+/// Returns whether `address` is in the routine's code that calls `enter`, `leave` and `probe`. `routine::routines` emits
+/// those functions before `trampoline_find_fde`.
+fn is_routine(address: u64) -> bool {
+    let [from, to] = [
+        &raw const trampoline_call_through,
+        &raw const trampoline_find_fde,
+    ];
+    (from.addr() as u64..to.addr() as u64).contains(&address)
 }
 
 /// Sets `registers` to where execution goes on after a panic, and returns the value that the call there gives. Closes the
@@ -74,8 +88,8 @@ extern "C" fn land(registers: &mut Registers) -> u64 {
         BROKEN.store(true, Ordering::Relaxed);
         return u64::MAX;
     }
-    if calls::is_routine(registers.rip) {
-        calls::session::close_after_panic();
+    if is_routine(registers.rip) {
+        close_after_panic();
     } else {
         close_all();
     }
@@ -83,7 +97,7 @@ extern "C" fn land(registers: &mut Registers) -> u64 {
 }
 
 fn close_all() {
-    calls::session::close_after_panic();
+    close_after_panic();
     BROKEN.store(true, Ordering::Relaxed);
     CONTROL_PAGE
         .deserted
