@@ -149,6 +149,28 @@ impl Patcher {
         Ok(refused)
     }
 
+    /// Takes back hooks of which not all could be written: none of them stays.
+    pub(crate) fn take_back(
+        &mut self,
+        edit: &mut Edit,
+        hooks: impl Iterator<Item = Hook>,
+    ) -> Result<()> {
+        let memory = &edit.target.memory;
+        // Their users are not counted yet.
+        let hooks: Vec<Hook> = hooks
+            .map(|hook| Hook {
+                semaphore: 0,
+                ..hook
+            })
+            .collect();
+        left::put_back(edit.stop, edit.remote, memory, &hooks)?;
+        for hook in &hooks {
+            self.table.mark(hook.place, false);
+            self.table.set_want(memory, hook.place, 0)?;
+        }
+        Ok(())
+    }
+
     /// Drops the decoded code, which may take several times the memory of the code itself.
     pub fn forget_code(&mut self) {
         self.texts = Texts::default();
