@@ -50,6 +50,7 @@ deps-test: deps
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
 		python3-greenlet python3-gevent
 # Headers that the bundled prototypes are held against.
+	@.ci/apt libunwind-14-dev
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
 	@.ci/apt python3 python3-venv python3-greenlet

@@ -6,7 +6,7 @@ use crate::pool;
 use crate::standstill::Standstill;
 use crate::table::{is_left_in_code, patches, write_want};
 use crate::threads;
-use crate::wanted::{FIND_FDE, Timing};
+use crate::wanted::{Timing, is_asked};
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use process::error::Result;
@@ -29,7 +29,7 @@ pub fn lift(
     let left = left
         .into_iter()
         .filter(|(_, hook)| is_left_in_code(memory, hook));
-    let unwinder = |hook: &Hook| hook.routine == resident.header.routines[FIND_FDE];
+    let unwinder = |hook: &Hook| is_asked(resident, hook.routine);
     let (last, first): (Vec<_>, Vec<_>) = left.partition(|(_, hook)| unwinder(hook));
     if first.is_empty() && last.is_empty() {
         return Ok(());

@@ -21,7 +21,7 @@ use vm::Memory;
 use wire::calls::want;
 
 /// Code that is longer, in bytes, is not decoded. The largest libraries known have 200 MB.
-const MOST_CODE: u64 = 1 << 29;
+pub(crate) const MOST_CODE: u64 = 1 << 29;
 
 /// Bytes of stack arguments that are copied for a function that takes their address, as variadic ones do: 128 words.
 const UNBOUNDED: u32 = 1024;
@@ -71,8 +71,8 @@ impl Texts {
             .code()
             .find(|range| range.contains(&function.address))
             .ok_or("it does not lie in code")?;
-        // The unwinder's hook serves C, also in a program of Go that C is linked into.
-        if wanted.routine != crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
+        // The unwinders' hooks serve C, also in a program of Go that C is linked into.
+        if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
         let text = match self.by_start.entry(range.start) {

@@ -45,7 +45,7 @@ impl Resident {
                 enter: 0,
                 calls: 0,
                 open_calls: 0,
-                routines: [0; 3],
+                routines: [0; wire::ROUTINES],
             },
         }
     }

@@ -28,6 +28,7 @@ const SHARED: Treatment =
 const ENDS: Treatment = EntryOnly("it does not return");
 const UNWINDS: Treatment = EntryOnly("it walks over the stack from its own frame upwards");
 const CALLER: Treatment = EntryOnly("its answer depends on which library calls it");
+const ASKED: Treatment = Never("the agent answers there for its own frames");
 const LOADER: Treatment =
     Never("the loader enters it with values in registers that calls do not keep");
 const REGISTERS: Treatment = Never("it is entered by other rules than those of calls");
@@ -111,11 +112,10 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__pthread_unwind", ENDS),
     ("__pthread_unwind_next", ENDS),
     ("__libc_start_main", ENDS),
-    // Unwinding. The agent has a hook of its own on the first.
-    (
-        "_Unwind_Find_FDE",
-        Never("the agent answers there for its own frames"),
-    ),
+    // Unwinding. The agent has hooks of its own on the first three.
+    ("_Unwind_Find_FDE", ASKED),
+    ("_dl_find_object", ASKED),
+    ("dl_iterate_phdr", ASKED),
     ("_Unwind_*", UNWINDS),
     ("__cxa_*", UNWINDS),
     ("__gxx_personality_v0", UNWINDS),
@@ -129,7 +129,6 @@ const TABLE: &[(&str, Treatment)] = &[
     ("dlvsym", CALLER),
     ("dladdr", CALLER),
     ("dladdr1", CALLER),
-    ("dl_iterate_phdr", CALLER),
     ("__libc_dlopen_mode", CALLER),
     ("__libc_dlsym", CALLER),
     (

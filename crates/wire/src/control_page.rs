@@ -4,6 +4,9 @@ use crate::notices::{NOTICES, Notice};
 use crate::ruby::Functions;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+/// Routines of an agent that stubs jump to.
+pub const ROUTINES: usize = 5;
+
 /// Stands at the start of the agent's mapping, read-only for the guest; written and read by the
 /// command alone.
 ///
@@ -35,8 +38,9 @@ pub struct Header {
     pub calls: u64,
     /// Address of the function that makes ready what `calls` says: `extern "C" fn(u64) -> u64`.
     pub open_calls: u64,
-    /// Addresses of the code that stubs jump to: call-through, probe, and the answer to `_Unwind_Find_FDE`.
-    pub routines: [u64; 3],
+    /// Addresses of the code that stubs jump to: call-through, probe, and the answers to `_Unwind_Find_FDE`, `_dl_find_object`
+    /// and `dl_iterate_phdr`.
+    pub routines: [u64; ROUTINES],
 }
 
 /// Who is using the agent and what it does, as numbers in [`ControlPage::state`].

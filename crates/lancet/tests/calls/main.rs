@@ -30,6 +30,7 @@
 //! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
+//! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
 //! | `names` | functions by the name of the script's language, values of it |
@@ -79,6 +80,7 @@ mod stalled;
 mod started;
 mod system_calls;
 mod through;
+mod unwinders;
 mod unwound;
 mod values;
 mod watch;
