@@ -29,7 +29,8 @@ const UNBOUNDED: u32 = 1024;
 /// Decoded code; see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Texts {
-    by_start: HashMap<u64, Text>,
+    /// By the range of addresses: modules of a process that means harm may overlap.
+    by_range: HashMap<(u64, u64), Text>,
     /// Whether a module was compiled by Go, by the address where its code begins.
     by_go: HashMap<u64, bool>,
     /// Plans of probes around system calls, by the address of their patch.
@@ -42,6 +43,8 @@ struct Text {
     code: Vec<u8>,
     /// The addresses at which functions begin, by symbols and picks of IFUNCs, sorted.
     starts: Vec<u64>,
+    /// These, and those that only unwinding rules tell of, parts of functions among them.
+    begins: Vec<u64>,
     targets: Targets,
     pads: Pads,
     stacks: Stacks,
@@ -75,7 +78,7 @@ impl Texts {
         if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
-        let text = match self.by_start.entry(range.start) {
+        let text = match self.by_range.entry((range.start, range.end)) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(free) => {
                 free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
@@ -99,11 +102,11 @@ impl Texts {
         let found = if wanted.want & want::SCRIPTED != 0 {
             Stack::Reads(0)
         } else {
-            text.stacks.of(&text.code, text.at, range, &text.starts)
+            text.stacks.of(&text.code, text.at, range, &text.begins)
         };
         let copied = match found {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
-            Stack::Unproven => COPIED,
+            Stack::Unproven(bytes) => bytes.next_multiple_of(16).clamp(COPIED, MOST_COPIED),
             Stack::All => UNBOUNDED,
             // What is known by its name is hooked in another way.
             Stack::OwnReturn
@@ -215,6 +218,7 @@ impl Text {
             at: start,
             code,
             starts,
+            begins,
             targets,
             pads,
             stacks: Stacks::default(),

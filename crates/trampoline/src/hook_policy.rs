@@ -160,13 +160,19 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__x86_indirect_thunk*", REGISTERS),
     ("__x86_return_thunk", REGISTERS),
     ("__llvm_retpoline*", REGISTERS),
+    // V8's, made by its own compiler: it knows frames by what stands in them.
+    ("Builtins_*", REGISTERS),
 ];
 
-/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` gives the unlikely blocks a symbol, and
-/// calls them a function.
+/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` and LLVM's BOLT give the unlikely blocks
+/// a symbol (BOLT also those that are run sometimes, `.warm`), and call them a function.
 fn is_part(symbol: &str) -> bool {
     let name = symbol.split('@').next().unwrap_or(symbol);
-    name.ends_with(".cold") || name.contains(".cold.")
+    let mut kinds = [".cold", ".warm"].into_iter();
+    kinds.any(|kind| {
+        let behind = name.split(kind).skip(1);
+        { behind }.any(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
 /// How a function of this name may be hooked. A version (`@GLIBC_2.2.5`) counts for nothing.
@@ -207,6 +213,9 @@ mod tests {
             "mcount",
             "rb_raise.cold",
             "parse.cold.12",
+            "parse.cold.localalias",
+            "parse.llvm.123.warm",
+            "Builtins_LdaZeroHandler",
         ] {
             assert!(matches!(treatment(name), Never(_)), "{name}");
         }
@@ -217,6 +226,7 @@ mod tests {
             "setjmper",
             "rb_yield",
             "cold",
+            "lib.colder",
             "parse.part.0",
             "qsort",
             "",

@@ -85,7 +85,7 @@ impl Texts {
             return Vec::new();
         }
         drop(code);
-        let text = match self.by_start.entry(range.start) {
+        let text = match self.by_range.entry((range.start, range.end)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let read = Text::read(place, memory, hooks, functions.picks(), range.clone());
