@@ -27,6 +27,7 @@
 //! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `hostile` | guests that mean harm, a full standard error, files of others: nothing outside changes |
+//! | `scribbled` | guests that write over control page, rings, hooks, their own heap and files while root looks: nothing outside changes |
 //! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
@@ -74,6 +75,7 @@ mod presets;
 mod probes;
 mod recorded;
 mod refused;
+mod scribbled;
 mod served;
 mod sleepers;
 mod stalled;
