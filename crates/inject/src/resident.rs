@@ -52,6 +52,19 @@ impl Resident {
 
     /// Looks for an agent of this build.
     pub fn find(memory: &GuestMemory, maps: &Maps, image: &Image) -> Option<Self> {
+        Self::all(memory, maps).find(|resident| image.is_mine(&resident.header))
+    }
+
+    /// Looks for agents of other builds and versions. Of another version only the first words of the header and of the
+    /// control page may be used, which are the same in all.
+    pub fn others(memory: &GuestMemory, maps: &Maps, image: &Image) -> Vec<Self> {
+        Self::all(memory, maps)
+            .filter(|resident| resident.header.whole != 0 && !image.is_mine(&resident.header))
+            .take(MOST_OTHERS)
+            .collect()
+    }
+
+    fn all<'m>(memory: &'m GuestMemory, maps: &'m Maps) -> impl Iterator<Item = Self> + 'm {
         maps.iter()
             .filter(|mapping| {
                 let p = mapping.permissions;
@@ -60,9 +73,9 @@ impl Resident {
             // The kernel may have joined it to a read-only neighbour below.
             .flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE))
             .take(MOST_PAGES)
-            .find_map(|base| {
+            .filter_map(|base| {
                 let header: Header = memory.record(base).ok()?;
-                image.is_mine(&header).then_some(Resident { base, header })
+                (header.magic == wire::MAGIC).then_some(Resident { base, header })
             })
     }
 
@@ -202,6 +215,9 @@ impl Resident {
         self.write_control_page(memory, offset_of!(ControlPage, state), State::Open as u32)
     }
 }
+
+/// Builds of lancet that a process is lived in by; a process can write headers itself.
+const MOST_OTHERS: usize = 16;
 
 /// Pages looked at for a header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
 /// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed
