@@ -10,6 +10,7 @@
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `everything` | all of a program at once: 60,000 functions, functions that look for themselves, Go refused |
+//! | `programs` | everything of real programs at once, while they work |
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
@@ -73,6 +74,7 @@ mod nasty;
 mod panics;
 mod presets;
 mod probes;
+mod programs;
 mod recorded;
 mod refused;
 mod scribbled;
