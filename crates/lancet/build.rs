@@ -18,10 +18,14 @@ fn main() {
     }
     let target = out.join("agent");
     let status = Command::new(env::var_os("CARGO").expect("cargo sets it"))
-        .args(["build", "--release", "--package", "lancet-agent", "--quiet"])
-        .args(["--config", "profile.release.lto='fat'"])
-        .args(["--config", "profile.release.codegen-units=1"])
-        .args(["--config", "profile.release.debug=0"])
+        .args([
+            "build",
+            "--profile",
+            "agent",
+            "--package",
+            "lancet-agent",
+            "--quiet",
+        ])
         .arg("--target-dir")
         .arg(&target)
         .current_dir(&crates)
@@ -30,6 +34,6 @@ fn main() {
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the agent did not build");
-    let agent: &Path = &target.join("release/lancet-agent");
+    let agent: &Path = &target.join("agent/lancet-agent");
     println!("cargo::rustc-env=LANCET_AGENT={}", agent.display());
 }

@@ -5,12 +5,12 @@
 //!
 //! | called by | gets | the session |
 //! |---|---|---|
-//! | [`guarded`] | -1 | `mem`'s agent counts as [`broken`] and leaves |
+//! | [`guarded`] | `u64::MAX` | `mem`'s agent counts as [`broken`] and leaves |
 //! | the routine | 0: the original runs, with the guest's registers | the gate is closed, `Calls::panics` says so |
 //! | the VM (hook, job, end procedure) | 0 | `mem`'s agent goes quiet at once |
 //!
 //! A guarded function never calls into the VM except through a callback that is guarded itself, and none of the
-//! frames that are left owns anything that needs dropping. A record that was being written is never whole; the reader
+//! frames that are skipped owns anything that needs dropping. A record that was being written is never whole; the reader
 //! goes past it by its length, as past one that a longjmp left.
 
 use crate::calls;
@@ -21,12 +21,17 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use routine::escape::{Registers, escape, leave_image};
 use wire::{Farewell, State};
 
-/// Set by a panic of `mem`'s; nothing is counted any more.
+/// Set by a panic in `mem`'s work, or outside of any known entry. Nothing is counted until the next session begins.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether `mem`'s agent has panicked.
+/// Whether `mem`'s agent has panicked since [`begin_anew`].
 pub fn broken() -> bool {
     BROKEN.load(Ordering::Relaxed)
+}
+
+/// Forgets a panic. For a session that begins, when nothing of the old one's books is left.
+pub fn begin_anew() {
+    BROKEN.store(false, Ordering::Relaxed);
 }
 
 /// Calls `function(argument)`; `u64::MAX` if it panicked.
@@ -54,7 +59,8 @@ unsafe extern "C" {
     static guarded_returns: u8;
 }
 
-/// Chooses where a panic ends, and closes what panicked.
+/// Sets `registers` to where execution goes on after a panic, and returns the value that the call there gives. Closes the
+/// session that panicked.
 extern "C" fn land(registers: &mut Registers) -> u64 {
     let guarded = (&raw const guarded_returns).addr() as u64;
     if leave_image(registers, |address| address == guarded).is_none() {
@@ -87,7 +93,14 @@ fn close_all() {
         .store(State::Quiet as u32, Ordering::Relaxed);
 }
 
-#[panic_handler]
+#[cfg_attr(panic = "abort", panic_handler)]
+#[cfg_attr(
+    panic = "unwind",
+    expect(
+        dead_code,
+        reason = "checked, and not called: the standard library has its own"
+    )
+)]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     // SAFETY: `land` leaves the registers of the frame that called the agent's code; the module's text says why those
     // below may be left.
@@ -95,6 +108,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 }
 
 // Rust's prebuilt `core` names the unwinder's entry although nothing here unwinds.
+#[cfg(panic = "abort")]
 core::arch::global_asm!(
     ".hidden rust_eh_personality",
     ".globl rust_eh_personality",

@@ -111,6 +111,7 @@ extern "C" fn watch(_: u64) -> u64 {
         // A command died, and the agent had not noticed yet.
         agent.leave(ledger);
     }
+    guard::begin_anew();
     agent.vm = Vm(config.functions);
     agent.config = config;
     let reply = if agent.names.open(&config.facts).is_err() {

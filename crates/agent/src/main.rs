@@ -17,6 +17,11 @@
 #![no_std]
 #![no_main]
 
+// The agent that guests get is built with `panic = "abort"` (profile `agent`). As a member of the workspace it is only
+// checked, with the command's profile, and a program that unwinds needs the standard library for that.
+#[cfg(panic = "unwind")]
+extern crate std;
+
 mod births;
 mod calls;
 mod collections;

@@ -82,6 +82,15 @@ fn losses(tally: &Tally) -> Vec<String> {
         "are not counted: the guest could not map memory for the books",
     );
     add(tally.unbooked, "during a count are not counted");
+    if tally.cut != 0 {
+        losses.push(format!(
+            "{} rows are not told apart: there are more than lancet keeps of one process",
+            tally.cut
+        ));
+    }
+    if tally.unfinished {
+        losses.push("the heap was not counted to its end: that took too long".into());
+    }
     if tally.unsized_objects != 0 {
         losses.push(format!(
             "{} objects count with the size of their heap slot: their extension's own function for it failed",

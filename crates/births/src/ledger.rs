@@ -3,6 +3,9 @@
 //! Text, frames and call paths are written once and never change, so they are kept here between two
 //! readings; sites and kinds are read anew.
 
+#[cfg(test)]
+mod tests;
+
 use inject::records::{ReadRecords, Record, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
@@ -60,6 +63,10 @@ pub struct Tally {
     pub objects: u64,
     /// Objects a compaction moved.
     pub moved: u64,
+    /// Sites that are not told by their whole path, or by their line, because there are more than is kept of one process.
+    pub cut: u64,
+    /// The heap was not walked to its end.
+    pub unfinished: bool,
 }
 
 /// Reads one agent's books.
@@ -75,8 +82,54 @@ pub struct Reader {
     kept: usize,
 }
 
-/// The most bytes of text and call paths that are kept of one process. All text that an agent can have is 64 MiB.
-const MOST_KEPT: usize = 256 << 20;
+/// The most bytes of text, lines and call paths that are kept of one process. All text that an agent can have is 64 MiB.
+const MOST_KEPT: usize = 192 << 20;
+/// What an entry of a table takes besides its text, in bytes, about.
+const ENTRY: usize = 64;
+/// The most bytes of one table of the agent's: 2.8 million sites. Large programs have some 100,000.
+const MOST_TABLE: u64 = 64 << 20;
+/// The most rows that are told apart in one census.
+const MOST_ROWS: usize = 1 << 19;
+/// The most frames of all their paths.
+const MOST_STEPS: usize = 1 << 22;
+/// The most frames of a path: what `--stacks` may ask for.
+const MOST_DEPTH: u32 = 64;
+
+const DAMAGED: &str = "the agent's books are damaged";
+
+/// The rows of one census, within bounds: many sites may share one long path, so that the books are small and the rows
+/// are not.
+#[derive(Default)]
+struct Rows {
+    /// Frames of all paths so far.
+    steps: usize,
+    /// The row of a kind to which all sites are added that are too many.
+    others: HashMap<u32, usize>,
+}
+
+impl Rows {
+    /// Adds a row; with its innermost line alone where paths take too much, without a line where there are too many
+    /// rows. No count is lost.
+    fn add(&mut self, tally: &mut Tally, kind: u32, mut row: SiteTally) {
+        if tally.sites.len() >= MOST_ROWS {
+            tally.cut += 1;
+            if let Some(row_of_kind) = self.others.get(&kind) {
+                let counts = &mut tally.sites[*row_of_kind].counts;
+                counts.born = counts.born.saturating_add(row.counts.born);
+                counts.live = counts.live.saturating_add(row.counts.live);
+                counts.bytes = counts.bytes.saturating_add(row.counts.bytes);
+                return;
+            }
+            self.others.insert(kind, tally.sites.len());
+            row.path = Vec::new();
+        } else if row.path.len() > 1 && self.steps + row.path.len() > MOST_STEPS {
+            tally.cut += 1;
+            row.path = vec![row.path.swap_remove(0)];
+        }
+        self.steps += row.path.len();
+        tally.sites.push(row);
+    }
+}
 
 /// One of [`Ledger`]'s segments at this moment, checked: what is read of it comes from the memory of a process that can
 /// write there what it likes.
@@ -90,17 +143,17 @@ impl<'a> Records<'a> {
     pub(crate) fn at(memory: &'a GuestMemory, at: u64, piece: u64) -> Result<Self> {
         let segments: Segments = memory.record(at)?;
         if segments.piece != piece || segments.length > piece * PIECES as u64 {
-            return Err(implausible(
-                memory.pid(),
-                at,
-                "the agent's books are damaged",
-            ));
+            return Err(implausible(memory.pid(), at, DAMAGED));
         }
         Ok(Records { memory, segments })
     }
 
     /// All records from number `from` on.
     pub(crate) fn all<T: Record>(&self, from: u64) -> Result<Vec<T>> {
+        let bytes = self.segments.length.checked_mul(size_of::<T>() as u64);
+        if bytes.is_none_or(|bytes| bytes > MOST_TABLE) {
+            return Err(self.damaged(self.segments.length));
+        }
         let mut found = Vec::new();
         let mut next = from;
         while next < self.segments.length {
@@ -133,7 +186,7 @@ impl<'a> Records<'a> {
     }
 
     fn damaged(&self, index: u64) -> Error {
-        implausible(self.memory.pid(), index, "the agent's books are damaged")
+        implausible(self.memory.pid(), index, DAMAGED)
     }
 }
 
@@ -155,10 +208,13 @@ impl Reader {
     pub fn tally(&mut self, memory: &GuestMemory) -> Result<Tally> {
         let field = |offset: usize| memory.word(self.at + offset as u64);
         let counts = |at: usize, count: usize| {
-            let count = field(count)? as usize;
+            let (at, count) = (field(at)?, field(count)?);
+            if count > MOST_TABLE / size_of::<Counts>() as u64 {
+                return Err(implausible(memory.pid(), at, DAMAGED));
+            }
             match count {
                 0 => Ok(Vec::new()),
-                count => memory.records::<Counts>(field(at)?, count),
+                count => memory.records::<Counts>(at, count as usize),
             }
         };
         let site_counts = counts(
@@ -198,11 +254,14 @@ impl Reader {
         let kinds: Vec<Kind> = self
             .records(memory, offset_of!(Ledger, kinds), KINDS)?
             .all(0)?;
+        // Classes without a name come and go: those that are gone are forgotten.
+        let known = std::mem::take(&mut self.anonymous);
         let names = kinds
             .iter()
-            .map(|kind| self.kind_name(memory, kind))
+            .map(|kind| self.kind_name(memory, kind, &known))
             .collect::<Result<Vec<_>>>()?;
         self.read_new_frames(memory)?;
+        let mut rows = Rows::default();
         for (site, counts) in sites.iter().zip(site_counts) {
             let Some(kind) = kinds.get(site.kind as usize).filter(|_| site.kind != 0) else {
                 continue;
@@ -210,12 +269,13 @@ impl Reader {
             if counts.born == 0 && counts.live == 0 {
                 continue;
             }
-            tally.sites.push(SiteTally {
+            let row = SiteTally {
                 path: self.path(memory, site.place)?,
                 kind: names[site.kind as usize].clone(),
                 internal: kind.flags & INTERNAL != 0,
                 counts: *counts,
-            });
+            };
+            rows.add(&mut tally, site.kind, row);
         }
         for ((kind, name), counts) in kinds.iter().zip(&names).zip(kind_counts) {
             if counts.live != 0 {
@@ -258,6 +318,7 @@ impl Reader {
                 line: frame.line,
                 method: self.text(memory, frame.method)?,
             };
+            self.keep(memory, ENTRY)?;
             self.frames.push(Arc::new(line));
         }
         Ok(())
@@ -275,8 +336,11 @@ impl Reader {
         let records = self.records(memory, offset_of!(Ledger, stacks), STACKS)?;
         let at = records.address(u64::from(place), 4)?;
         let count = memory.half(at)?;
+        if count > MOST_DEPTH {
+            return Err(records.damaged(place.into()));
+        }
         records.within_piece(u64::from(place), 1 + u64::from(count))?;
-        self.keep(memory, count as usize * size_of::<Arc<Line>>())?;
+        self.keep(memory, ENTRY + count as usize * size_of::<Arc<Line>>())?;
         let path: Vec<Arc<Line>> = memory
             .records::<u32>(at + 4, count as usize)?
             .into_iter()
@@ -286,14 +350,19 @@ impl Reader {
         Ok(path)
     }
 
-    fn kind_name(&mut self, memory: &GuestMemory, kind: &Kind) -> Result<Arc<str>> {
+    fn kind_name(
+        &mut self,
+        memory: &GuestMemory,
+        kind: &Kind,
+        known: &HashMap<u64, Arc<str>>,
+    ) -> Result<Arc<str>> {
         if kind.flags & ANONYMOUS == 0 {
             return self.text(memory, kind.name);
         }
-        let name = self
-            .anonymous
-            .entry(kind.address)
-            .or_insert_with(|| format!("#<Class:{:#018x}>", kind.address).into());
+        let name = self.anonymous.entry(kind.address).or_insert_with(|| {
+            let known = known.get(&kind.address).cloned();
+            known.unwrap_or_else(|| format!("#<Class:{:#018x}>", kind.address).into())
+        });
         Ok(name.clone())
     }
 
@@ -305,112 +374,11 @@ impl Reader {
         let at = records.address(u64::from(offset), 1)?;
         let length = memory.half(at)?;
         records.within_piece(u64::from(offset), 4 + u64::from(length))?;
-        self.keep(memory, length as usize)?;
+        self.keep(memory, ENTRY + length as usize)?;
         let mut bytes = vec![0; length as usize];
         memory.read_bytes(at + 4, &mut bytes)?;
         let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
         self.text.insert(offset, text.clone());
         Ok(text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Numbers that look random (xorshift64*).
-    fn next(state: &mut u64) -> u64 {
-        *state ^= *state >> 12;
-        *state ^= *state << 25;
-        *state ^= *state >> 27;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Books whose every word was written by somebody who means harm are read without a panic and without end. The guest
-    /// is this process; nothing is written.
-    #[test]
-    fn any_books_are_read_to_their_end() {
-        let memory = GuestMemory::open(std::process::id() as i32).expect("our own memory");
-        let mut state = 0x0123_4567_89ab_cdef;
-        let mut pages = vec![0u64; 1 << 16];
-        for word in &mut pages {
-            // Mostly small, so that lengths and numbers lead somewhere.
-            let any = next(&mut state);
-            *word = if any.is_multiple_of(4096) {
-                any
-            } else {
-                any & 0x3f_0000_003f
-            };
-        }
-        let from = pages.as_ptr() as u64;
-        let mut read = 0;
-        for _ in 0..300 {
-            let mut ledger = vec![0u64; size_of::<Ledger>() / 8];
-            for word in &mut ledger {
-                *word = match next(&mut state) % 4 {
-                    0 => next(&mut state) % 3,
-                    1 => next(&mut state),
-                    _ => from + next(&mut state) % (1 << 18),
-                };
-            }
-            // Half of them are whole enough to be read.
-            let segments = [
-                (offset_of!(Ledger, sites), SITES),
-                (offset_of!(Ledger, frames), FRAMES),
-                (offset_of!(Ledger, kinds), KINDS),
-                (offset_of!(Ledger, stacks), STACKS),
-                (offset_of!(Ledger, text), TEXT),
-            ];
-            for (offset, piece) in segments {
-                let at = offset / 8;
-                if next(&mut state).is_multiple_of(8) {
-                    continue;
-                }
-                ledger[at + offset_of!(Segments, piece) / 8] = piece;
-                ledger[at + offset_of!(Segments, length) / 8] = next(&mut state) % 100;
-                ledger[at + offset_of!(Segments, pieces) / 8] = from;
-            }
-            for (count, at) in [
-                (
-                    offset_of!(Ledger, site_count),
-                    offset_of!(Ledger, site_counts),
-                ),
-                (
-                    offset_of!(Ledger, kind_count),
-                    offset_of!(Ledger, kind_counts),
-                ),
-            ] {
-                if !next(&mut state).is_multiple_of(4) {
-                    (ledger[count / 8], ledger[at / 8]) = (next(&mut state) % 100, from);
-                }
-            }
-            let paths = next(&mut state).is_multiple_of(2);
-            // An error is an answer too.
-            if Reader::new(ledger.as_ptr() as u64, paths)
-                .tally(&memory)
-                .is_ok()
-            {
-                read += 1;
-            }
-        }
-        assert!(read > 0, "some are read");
-    }
-
-    #[test]
-    fn books_that_say_too_much_are_refused() {
-        let memory = GuestMemory::open(std::process::id() as i32).expect("our own memory");
-        let mut segments = vec![0u64; size_of::<Segments>() / 8];
-        let at = segments.as_ptr() as u64;
-        let refused = |memory: &GuestMemory| Records::at(memory, at, SITES).is_err();
-        // A piece of 0 records divides by zero.
-        segments[0] = std::hint::black_box(5);
-        assert!(refused(&memory));
-        segments[1] = std::hint::black_box(SITES);
-        assert!(!refused(&memory));
-        // More than all pieces have.
-        segments[0] = std::hint::black_box(SITES * PIECES as u64 + 1);
-        assert!(refused(&memory));
-        segments[0] = std::hint::black_box(u64::MAX);
-        assert!(refused(&memory));
     }
 }

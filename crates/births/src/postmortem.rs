@@ -5,13 +5,13 @@
 //! is in use, garbage not yet swept among them, with its number; sizes are those of the slots.
 
 use crate::ledger::{Records, Tally};
-use inject::records::ReadRecords;
+use inject::records::{ReadRecords, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vm::ruby::{Facts, Ruby, Slot, Type};
 use wire::ledger::SITES;
 use wire::slots::{ROOTS, Table};
@@ -37,7 +37,13 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
     };
     let ruby = Ruby::new(memory, *facts).map_err(|error| unreadable(error.into()))?;
     let mut objects = 0;
+    let mut unfinished = false;
     for page in ruby.pages().map_err(unreadable)?.flatten() {
+        // The list of pages is the process's own and may have no end; its end waits for us.
+        if started.elapsed() > PATIENCE {
+            unfinished = true;
+            break;
+        }
         let numbers = slots.numbers(page.start)?;
         for slot in ruby.slots(page).flatten() {
             if matches!(Type::of(slot.flags), Type::None | Type::Moved) {
@@ -59,26 +65,48 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
         tally: Tally {
             walk: started.elapsed(),
             objects,
-            before: before.0.into_values().collect(),
+            before: before.types.into_values().collect(),
+            unfinished,
             ..Tally::default()
         },
         sites,
     })
 }
 
+/// How long the heap is walked. Ten million objects take two seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The most types of objects that are told apart, and the most bytes of their names.
+const MOST_TYPES: usize = 1 << 16;
+const MOST_NAMES: usize = 16 << 20;
+/// The most entries of the agent's, and how many are read at once.
+const MOST_ENTRIES: u64 = 1 << 24;
+const ENTRIES: u64 = 1 << 16;
+
 /// Objects born before we came, by class (or by type where there is none).
 #[derive(Default)]
-struct Before(HashMap<(u64, u64), (Arc<str>, bool, Counts)>);
+struct Before {
+    types: HashMap<(u64, u64), (Arc<str>, bool, Counts)>,
+    /// Bytes of their names.
+    names: usize,
+}
 
 impl Before {
     fn of(&mut self, ruby: &Ruby<GuestMemory>, slot: Slot) -> &mut Counts {
         let internal = ruby.is_internal(slot.address).unwrap_or(true);
-        let key = (slot.flags & 0x1f | u64::from(internal) << 8, slot.klass);
-        let (_, _, counts) = self.0.entry(key).or_insert_with(|| {
+        let mut key = (slot.flags & 0x1f | u64::from(internal) << 8, slot.klass);
+        let full = self.types.len() >= MOST_TYPES || self.names >= MOST_NAMES;
+        if full && !self.types.contains_key(&key) {
+            key = (u64::from(internal) << 8, u64::MAX);
+        }
+        let names = &mut self.names;
+        let (_, _, counts) = self.types.entry(key).or_insert_with(|| {
             let mut name = String::new();
-            if ruby.write_type(slot.address, &mut name).is_err() {
+            if full {
+                name = "__other__".into();
+            } else if ruby.write_type(slot.address, &mut name).is_err() {
                 name = "__unreadable__".into();
             }
+            *names += name.len();
             (name.into(), internal, Counts::default())
         });
         counts
@@ -128,11 +156,13 @@ impl<'a> Slots<'a> {
         if self.roots == 0 || path.root >= ROOTS {
             return Ok(Table::NONE);
         }
-        match self.memory.word(self.roots + u64::from(path.root) * 8)? {
+        let word = |table: u64, index: u32| {
+            let at = table.wrapping_add(u64::from(index) * 8);
+            self.memory.word(at)
+        };
+        match word(self.roots, path.root)? {
             0 => Ok(Table::NONE),
-            tables => Ok(Table::from_word(
-                self.memory.word(tables + u64::from(path.page) * 8)?,
-            )),
+            tables => Ok(Table::from_word(word(tables, path.page)?)),
         }
     }
 }
@@ -157,8 +187,16 @@ fn births(memory: &GuestMemory, ledger: u64) -> Result<Vec<Counts>> {
     let mut counts: Vec<Counts> = records.all(0)?.into_iter().map(counted).collect();
     let at = memory.word(ledger + offset_of!(Ledger, entries) as u64)?;
     let count = memory.word(ledger + offset_of!(Ledger, entry_count) as u64)?;
-    if at != 0 {
-        for entry in memory.records::<Entry>(at, count as usize)? {
+    if count > MOST_ENTRIES {
+        let reason = "more births are noted than the agent can have counted";
+        return Err(implausible(memory.pid(), at, reason));
+    }
+    let mut next = 0;
+    while at != 0 && next < count {
+        let here = at.wrapping_add(next * size_of::<Entry>() as u64);
+        let some = memory.records::<Entry>(here, (count - next).min(ENTRIES) as usize)?;
+        next += some.len() as u64;
+        for entry in some {
             if let Some(counts) = counts
                 .get_mut(entry.site as usize)
                 .filter(|_| entry.born != 0)

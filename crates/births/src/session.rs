@@ -24,7 +24,9 @@ use process::guest::{self, Status};
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::panicking;
 use std::time::Duration;
 use wire::{Config, ControlPage, Farewell, Reply, Request};
 
@@ -314,6 +316,7 @@ impl Session {
     /// Counts the living, after a garbage collection if `collect` says so.
     pub fn census(&mut self, collect: bool) -> Result<Tally> {
         self.ask(Request::Census, u64::from(collect), "count the living")?;
+        process::fault::point("counting");
         self.reader.tally(&self.memory)
     }
 
@@ -395,9 +398,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.open && self.is_alive() {
-            // Nobody is left to tell.
-            let _ = self.depart();
+        if (self.open || panicking()) && self.is_alive() {
+            // Nobody is left to tell. A panic here may come while another unwinds, and would then end the command.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.depart()));
         }
     }
 }

@@ -35,7 +35,7 @@ use prototypes::Filter;
 use std::str::FromStr;
 
 /// The presets that lancet brings along.
-const BUNDLED: [(&str, &str); 6] = [
+const BUNDLED: &[(&str, &str)] = &[
     ("sql", include_str!("../presets/sql.preset")),
     ("gc", include_str!("../presets/gc.preset")),
     ("tls", include_str!("../presets/tls.preset")),
@@ -97,7 +97,7 @@ impl Preset {
             return Self::parse(name, text);
         }
         if !name.contains('/') {
-            let known: Vec<&str> = BUNDLED.iter().map(|(name, _)| *name).collect();
+            let known: Vec<&str> = Self::names().collect();
             return Err(format!(
                 "there is no preset {name}: {}, or a file of your own (./{name})",
                 known.join(", ")
@@ -108,13 +108,18 @@ impl Preset {
         Self::parse(name, &text)
     }
 
+    /// Those that lancet brings along.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUNDLED.iter().map(|(name, _)| *name)
+    }
+
     /// Name and purpose of each that lancet brings along, a line each.
     pub fn all() -> String {
-        let line = |(name, text)| {
+        let line = |(name, text): &(&str, &str)| {
             let about = Self::parse(name, text).map(|preset| preset.about);
             format!("\n  {name:7}{}", about.unwrap_or_default())
         };
-        BUNDLED.into_iter().map(line).collect()
+        BUNDLED.iter().map(line).collect()
     }
 
     /// The functions to hook: its own, and those that end their calls.

@@ -229,8 +229,7 @@ impl Source for Replay<'_> {
                     Losses {
                         records: losses.records,
                         without_ring: losses.without_ring,
-                        uncounted: 0,
-                        panics: 0,
+                        ..Losses::default()
                     },
                 )),
             }

@@ -112,12 +112,15 @@ impl Rows {
         }
         let key = self.key(&count.function, count.line.as_deref());
         let row = self.rows.entry(key).or_default();
-        row.calls += counted.returned + counted.left;
-        row.left += counted.left;
-        row.total += counted.total;
+        // A process that has changed its counts may say any number.
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut row.calls, counted.returned);
+        add(&mut row.calls, counted.left);
+        add(&mut row.left, counted.left);
+        add(&mut row.total, counted.total);
         row.longest = row.longest.max(counted.longest);
         for (sum, more) in row.buckets.iter_mut().zip(&counted.buckets) {
-            *sum += u64::from(*more);
+            add(sum, *more);
         }
         self.unit = count.period;
     }

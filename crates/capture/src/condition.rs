@@ -24,29 +24,29 @@ use crate::run::{Registers, Returned};
 use crate::value::{Item, NoValues, Value, Values};
 use search::{InMemory, literal, search};
 
-/// Bytes of a text that are looked at.
+/// Bytes of a text in the guest that are looked at, at most.
 pub const LONGEST_TEXT: u64 = 4096;
-/// Bytes of a text that is looked for.
+/// Bytes of a text that is searched for, at most.
 pub const LONGEST_SOUGHT: usize = 64;
-/// Lines that a condition can tell apart.
+/// Different tests of lines in one condition, at most.
 pub const MOST_LINES: usize = 32;
 
 const PAGE: u64 = 4096;
 
-/// What a number is taken from.
+/// The number that a step compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// A word of the call.
     Of(Source),
-    /// xmm0 at the return.
+    /// xmm0 when the function returned.
     ReturnedSse,
-    /// How long the call took, in cycles.
+    /// Cycles of the time-stamp counter that the call took.
     Elapsed,
-    /// The value that was looked up last, if it is a whole number.
+    /// The value that the step before looked up, if it is a whole number.
     Value,
 }
 
-/// How a word is taken as a number.
+/// How the bits of a word are read as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number.
@@ -57,7 +57,7 @@ pub enum Kind {
     Double,
 }
 
-/// How two numbers are to stand to each other.
+/// The relation that two numbers must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "their names say it")]
 pub enum Relation {
@@ -69,25 +69,25 @@ pub enum Relation {
     GreaterOrEqual,
 }
 
-/// How a text is to be.
+/// How a text is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// It holds what is sought; else it is that.
+    /// Whether the text must contain what is searched for; else it must equal it.
     pub within: bool,
-    /// `A` is `a`. What is sought is in small letters.
+    /// Whether upper case letters of ASCII count as lower case. The text that is searched for is in lower case.
     pub folded: bool,
-    /// It is not to be so.
+    /// Whether the result is negated.
     pub not: bool,
 }
 
-/// How long a text is.
+/// Where a text ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// Up to its NUL.
+    /// At its NUL.
     Ended,
-    /// The same, and at most so many bytes.
+    /// At its NUL, or after this many bytes.
     AtMost(Source, Width),
-    /// So many bytes, whatever they are.
+    /// After this many bytes, whatever they are.
     Counted(Source, Width),
 }
 
@@ -96,23 +96,23 @@ pub enum Length {
 pub enum Step<'a> {
     /// Compares a number.
     Number(Operand, Kind, Relation, u64),
-    /// Looks at a text: where its address is, how, for what, and how long it is.
+    /// Compares a text in memory: where its address is, how, with what, and where it ends.
     Text(Source, How, &'a [u8], Length),
-    /// The line of the script has this bit.
+    /// Sets the flag if the line of the script has this bit.
     Line(u8),
-    /// Looks up a value of a language VM, for the step that follows.
+    /// Looks up a value of a language VM for the next step.
     Value(Item),
-    /// Looks at the text that this value is: how, for what.
+    /// Compares the text of the value that the step before looked up: how, and with what.
     ValueText(How, &'a [u8]),
-    /// Whether this value is nothing, or `false`: something.
+    /// Sets the flag if that value is nothing (`nil`, `None`, `undef`, `null`); with `false`, if it is something.
     Nothing(bool),
-    /// The flag is this.
+    /// Sets or clears the flag.
     Constant(bool),
-    /// The flag is turned.
+    /// Negates the flag.
     Not,
-    /// If the flag is not set, goes on so many words later.
+    /// If the flag is clear, skips so many words.
     SkipUnless(u32),
-    /// If it is.
+    /// If the flag is set, skips so many words.
     SkipIf(u32),
 }
 
@@ -127,7 +127,7 @@ const VALUE: u8 = 71;
 const VALUE_TEXT: u8 = 72;
 const NOTHING: u8 = 73;
 
-/// `a` of a number that is no word of the call.
+/// `a` of an operand that is no word of the call.
 const RETURNED_SSE: u8 = 0x80;
 const ELAPSED: u8 = 0x81;
 const OF_VALUE: u8 = 0x82;
@@ -151,7 +151,7 @@ fn encode_text(sought: &[u8], mut put: impl FnMut(u64)) {
 }
 
 impl Step<'_> {
-    /// Hands the words of the step to `put`.
+    /// Calls `put` with each word of the step.
     pub fn encode(&self, mut put: impl FnMut(u64)) {
         match *self {
             Step::Number(place, kind, relation, with) => {
@@ -209,26 +209,26 @@ impl Step<'_> {
     }
 }
 
-/// What is known of a call.
+/// What is known of a call when its condition is tested.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// When it was called.
+    /// The registers at the call.
     pub registers: &'a Registers,
-    /// When it has returned.
+    /// The registers at the return, once it has returned.
     pub returned: Option<&'a Returned>,
-    /// Cycles it took.
+    /// Cycles of the time-stamp counter that it took.
     pub elapsed: u64,
-    /// The bits of its line: [`line_bits`].
+    /// The bits of its script line, from [`line_bits`].
     pub lines: u32,
 }
 
-/// Whether a condition holds. `read` says how many bytes of a chunk it could read, from its beginning; it is never asked for a
-/// chunk that crosses a page. A word that is no step makes the condition false.
+/// Returns whether a condition holds. `read` returns how many bytes of a chunk it could read, from the chunk's
+/// beginning; it is never called for a chunk that crosses a page. A word that is no step makes the condition false.
 pub fn holds(words: &[u64], facts: Facts, read: impl FnMut(u64, &mut [u8]) -> usize) -> bool {
     holds_of(words, facts, read, &mut NoValues)
 }
 
-/// The same where somebody knows the values of a VM.
+/// As [`holds`], with a reader for values of a VM.
 pub fn holds_of(
     words: &[u64],
     facts: Facts,
@@ -270,7 +270,7 @@ fn decide(
                 let most = match Op::decode(count) {
                     Some(Op::Count(source, width)) => {
                         let count = of(source, facts, read).map(|word| width.of(word));
-                        // A negative one was never meant as a length.
+                        // A negative number is an error code of the library, not a length.
                         count.filter(|count| (*count as i64) >= 0)
                     }
                     _ => Some(LONGEST_TEXT),
@@ -322,8 +322,8 @@ fn decide(
     Some(flag)
 }
 
-/// The first step, if it compares an integer register and the condition is false where it is not met: the register, what of it,
-/// how, and with what.
+/// Returns the first step's register, part of it, relation and number, if that step compares an integer register and
+/// the condition is false where it is not met.
 pub(crate) fn decided_first(words: &[u64]) -> Option<(u8, Width, Relation, u64)> {
     let (&word, &with) = (words.first()?, words.get(1)?);
     let (a, b, c) = ((word >> 8) as u8, (word >> 16) as u16, (word >> 32) as u32);
@@ -350,7 +350,7 @@ pub(crate) fn decided_first(words: &[u64]) -> Option<(u8, Width, Relation, u64)>
     Some((register, Width::decode((c >> 16) as u8), relation, with))
 }
 
-/// The bits of a line that reads `text`: one for each [`Step::Text`] of `words`, whose source does not matter.
+/// Returns the bits of a line that reads `text`: one for each [`Step::Text`] of `words`, whose source is ignored.
 pub fn line_bits(words: &[u64], text: &[u8]) -> u32 {
     let mut bits = 0;
     let mut at = 0;
@@ -412,8 +412,8 @@ fn number(
     }
 }
 
-/// Whether a word stands to `with` as `c` says. Floating-point numbers are compared as whole ones that lie in the same
-/// order, because the guest's own floating-point state is not to be touched.
+/// Returns whether `word` has relation `c` to `with`. Floating-point numbers are compared as integers of the same
+/// order, because the guest's floating-point state must not be touched.
 fn compare(word: u64, c: u32, with: u64) -> bool {
     let order = match c >> 8 & 0xff {
         0 => {
@@ -427,7 +427,7 @@ fn compare(word: u64, c: u32, with: u64) -> bool {
         }
         kind => match (ordered(kind, word), ordered(kind, with)) {
             (Some(word), Some(with)) => word.cmp(&with),
-            // Not a number.
+            // NaN: it is unequal to everything.
             _ => return c as u8 == Relation::NotEqual as u8,
         },
     };
@@ -442,7 +442,7 @@ fn compare(word: u64, c: u32, with: u64) -> bool {
     }
 }
 
-/// IEEE 754 lies in the order of sign and magnitude.
+/// Maps an IEEE 754 number to an integer of the same order; `None` for NaN.
 fn ordered(kind: u32, word: u64) -> Option<i64> {
     let (sign, magnitude, infinity) = match kind {
         1 => (word >> 31 & 1, word & 0x7fff_ffff, 0xff << 23),

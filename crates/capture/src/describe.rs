@@ -12,17 +12,17 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct What(pub u8);
 
-/// Bytes before the text: its length.
+/// Bytes of the length before the text.
 pub const HEAD: usize = 4;
 
-/// No text is longer.
+/// Bytes of the longest text.
 pub const LONGEST: usize = (1 << 16) - HEAD;
 
-/// Where the text of a word is laid: bits 47 to 63 differ, which no address of x86-64 has, and the lowest 16 bits are
-/// 0, so that texts do not overlap.
+/// Returns the address at which the text of a word is captured. Bits 47 to 63 are not equal, which no valid address of
+/// x86-64 has, and the lowest 16 bits are 0, so that texts do not overlap.
 #[must_use]
 pub const fn address(what: What, word: u64) -> u64 {
-    // SplitMix64's mixing: words differ in few bits.
+    // The mixing function of SplitMix64, because words differ in few bits.
     let mut mixed = word ^ (what.0 as u64) << 56;
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,19 +1,19 @@
-//! What a printf format says of the arguments after it.
+//! What a printf format says of the arguments that follow it.
 //!
 //! The grammar is glibc's (`info libc`, "Output Conversion Syntax"), without the positional `%1$d`, which
 //! programs use only for translated text. One scanner for both sides: the hook uses it to find the strings to
 //! copy, the command to print.
 
-/// What a conversion takes.
+/// The type of argument that a conversion takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `%d`, `%i`, and the `*` of a width or precision: bytes of the number, 1 to 8.
+    /// `%d`, `%i`, and the `*` of a width or precision: a signed number of so many bytes, 1 to 8.
     Signed(u8),
-    /// `%u`.
+    /// `%u`: an unsigned number of so many bytes.
     Unsigned(u8),
-    /// `%o`.
+    /// `%o`: an unsigned number of so many bytes.
     Octal(u8),
-    /// `%x`, `%X`.
+    /// `%x`, `%X`: an unsigned number of so many bytes.
     Hex(u8),
     /// `%c`.
     Character,
@@ -23,30 +23,30 @@ pub enum Kind {
     Text,
     /// `%ls`, `%S`.
     WideText,
-    /// `%p`, and `%n`, which names where to write.
+    /// `%p`, and `%n`, whose argument says where to write.
     Pointer,
     /// `%e`, `%f`, `%g`, `%a`.
     Double,
-    /// The same with `L`: sixteen bytes on the stack.
+    /// `%Lf` and the like: sixteen bytes on the stack.
     LongDouble,
 }
 
 /// One argument that a format asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversion {
-    /// What it takes.
+    /// The type of the argument.
     pub kind: Kind,
-    /// The field's least width, if a number says it.
+    /// The least width of the field, if it is a number in the format.
     pub width: Option<u32>,
-    /// The precision, if a number says it: of a string the most characters.
+    /// The precision, if it is a number in the format: for a string the largest number of characters.
     pub precision: Option<u32>,
-    /// The width was the argument before this one.
+    /// Whether the width was the argument before this one (`*`).
     pub width_given: bool,
-    /// The precision was the argument before this one.
+    /// Whether the precision was the argument before this one (`.*`).
     pub precision_given: bool,
 }
 
-/// Walks over a format character by character; the caller brings the characters.
+/// Scans a format; the caller reads the characters and passes them one by one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conversions {
     inside: bool,
@@ -61,7 +61,7 @@ pub struct Conversions {
 }
 
 impl Conversions {
-    /// A scanner at the beginning of a format.
+    /// Makes a scanner at the beginning of a format.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Conversions {
         }
     }
 
-    /// Takes the next character. If an argument is asked for by it, says which.
+    /// Takes the next character, and returns the argument that it completes, if it does.
     pub fn next(&mut self, character: u32) -> Option<Conversion> {
         let character = u8::try_from(character).unwrap_or(0);
         if !self.inside {
@@ -131,7 +131,7 @@ impl Conversions {
             b'p' | b'n' => return self.end(Kind::Pointer),
             // %% and %m take no argument.
             b'%' | b'm' => self.inside = false,
-            // Flags, and what we do not know.
+            // Flags, and characters that are not known.
             _ => {}
         }
         None

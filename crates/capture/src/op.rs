@@ -1,4 +1,4 @@
-//! The operations, and each as one word.
+//! The operations of capture programs, and how each is one word.
 //!
 //! The machine has two registers, `v` (an address) and `n` (a number), and a stack of *bases*: the address
 //! of the block that [`Op::Member`] and its kin count from. [`Op::Open`] pushes `v` as base, [`Op::Each`]
@@ -22,7 +22,7 @@
 
 use crate::describe::What;
 
-/// Where a word of the call lies.
+/// Where a word of the call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An integer argument register: 0 is rdi.
@@ -34,22 +34,22 @@ pub enum Source {
     /// The address of this offset in the arguments on the stack.
     StackAddress(u16),
     /// The address of the caller's frame pointer, which the hook keeps below the return address (crate `routine`,
-    /// `Frame`): from there on the stack tells who called whom.
+    /// `Frame`). From there on the stack shows who called whom.
     Callers,
-    /// What the function returned in rax. Known only on return.
+    /// What the function returned in rax; known only at the return.
     Rax,
-    /// The second word returned, rdx.
+    /// The second word returned, in rdx; known only at the return.
     Rdx,
 }
 
-/// How much of a word is meant, and whether it is signed.
+/// Which part of a word is meant, and whether it is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// 1, 2, 4 or 8.
+    /// Number of bytes: 1, 2, 4 or 8.
     pub bytes: u8,
-    /// Sign-extended to 64 bits.
+    /// Whether it is sign-extended to 64 bits.
     pub signed: bool,
-    /// Bytes to drop first: where a small struct's member begins in its register.
+    /// Bytes to skip first: where a small struct's member begins in its register.
     pub skip: u8,
 }
 
@@ -61,7 +61,7 @@ impl Width {
         skip: 0,
     };
 
-    /// The number in `word`.
+    /// Returns the number in `word`.
     #[must_use]
     pub const fn of(self, word: u64) -> u64 {
         let word = word >> (8 * (self.skip as u32 & 7));
@@ -104,16 +104,16 @@ pub enum Op {
     Array(u32),
     /// Output `max` units of `unit` bytes at `v`, or up to and with the first unit that is 0.
     Text {
-        /// 1, 2, 4 or 8 bytes.
+        /// Bytes of a unit: 1, 2, 4 or 8.
         unit: u8,
-        /// At most so many units.
+        /// Units, at most.
         max: u32,
     },
     /// As [`Op::Text`], and at most `n` units.
     CountedText {
-        /// 1, 2, 4 or 8 bytes.
+        /// Bytes of a unit: 1, 2, 4 or 8.
         unit: u8,
-        /// At most so many units.
+        /// Units, at most.
         max: u32,
     },
     /// `n` = a number of the call.
@@ -129,39 +129,39 @@ pub enum Op {
     ZeroEnded(u32),
     /// Push `v` as base; if it is no address, skip that many operations (to behind the `Close`).
     Open {
-        /// Operations up to and with the `Close`.
+        /// Number of operations up to and with the `Close`.
         skip: u16,
     },
     /// Run the operations up to `Close` with each of `n` elements at `v` as base.
     Each {
-        /// From one element to the next.
+        /// Bytes from one element to the next.
         stride: u32,
-        /// Operations up to and with the `Close`.
+        /// Number of operations up to and with the `Close`.
         skip: u16,
     },
     /// The end of [`Op::Open`] or [`Op::Each`].
     Close,
     /// `v` is a word of a language VM: hand on its text ([`crate::describe`]).
     Describe {
-        /// Which kind of word.
+        /// What the word stands for.
         what: What,
-        /// At most so many items of a container.
+        /// Items of a container, at most.
         items: u16,
-        /// At most so many characters of a text.
+        /// Characters of a text, at most.
         text: u32,
     },
     /// `v` is a printf format. Output the strings that its conversions name; `max` as in [`Op::Text`].
     /// The first argument after it lies in these registers or at this place of the stack.
     Format {
-        /// Integer argument registers already used.
+        /// Number of integer argument registers that earlier arguments use.
         gp: u8,
-        /// SSE argument registers already used.
+        /// Number of SSE argument registers that earlier arguments use.
         sse: u8,
-        /// Bytes of stack arguments already used.
+        /// Bytes of the stack that earlier arguments use.
         stack: u16,
-        /// Size of the format's own characters.
+        /// Bytes of one character of the format.
         unit: u8,
-        /// At most so many units of each string.
+        /// Units of each string, at most.
         max: u16,
     },
 }
@@ -198,10 +198,10 @@ const fn word(op: u8, a: u8, b: u16, c: u32) -> u64 {
 }
 
 impl Op {
-    /// Size of an operation in the guest.
+    /// Bytes of an operation in the guest.
     pub const BYTES: usize = 8;
 
-    /// The operation as one word.
+    /// Returns the operation as one word.
     #[must_use]
     pub const fn encode(self) -> u64 {
         match self {
@@ -240,7 +240,7 @@ impl Op {
         }
     }
 
-    /// The operation that a word means, if it means one.
+    /// Returns the operation that a word means; `None` if it means none.
     #[must_use]
     pub const fn decode(word: u64) -> Option<Self> {
         let (op, a) = (word as u8, (word >> 8) as u8);

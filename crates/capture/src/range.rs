@@ -1,26 +1,27 @@
-//! What one integer register alone decides of a condition: a hook looks at it before it keeps anything else.
+//! A test of one integer register that decides most of a condition: a hook makes it before it saves anything else.
 
 use crate::condition::{self, Relation};
 
-/// Where the number in a register must lie for the condition to be looked at further: its bits `left` to the left, less
-/// `low`, as an unsigned number at most `span`; or, if `outside`, more.
+/// Where the number in a register must lie for the rest of the condition to be looked at: the register shifted to the
+/// left by `left` bits, minus `low`, as an unsigned number must be at most `span`; if `outside`, more than `span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// 0 is rdi.
+    /// Number of the integer argument register; 0 is rdi.
     pub register: u8,
-    /// Moves the number to the upper end of the word, where whatever lies above it is gone and signed and unsigned ones are
-    /// compared alike.
+    /// Bits by which the number is shifted, to the upper end of the word. That drops what lies above it in the
+    /// register, and signed and unsigned numbers are then compared alike.
     pub left: u8,
-    /// In the place that `left` gives it.
+    /// The lower end of the range, shifted by `left`.
     pub low: u64,
-    /// See `low`.
+    /// The width of the range, shifted by `left`.
     pub span: u64,
-    /// It must not lie there.
+    /// Whether the number must lie outside of the range.
     pub outside: bool,
 }
 
 impl Range {
-    /// That of a condition's first step, if it compares an integer register and a condition that does not meet it is false.
+    /// Returns the test of a condition's first step, if that compares an integer register and the condition is false
+    /// where it is not met.
     pub fn of(words: &[u64]) -> Option<Self> {
         let (register, width, relation, with) = condition::decided_first(words)?;
         let bits = u32::from(width.bytes) * 8;
@@ -60,7 +61,7 @@ impl Range {
         })
     }
 
-    /// Whether a register that holds `word` lets the condition be looked at further.
+    /// Returns whether a register that holds `word` passes the test.
     pub fn meets(&self, word: u64) -> bool {
         ((word << self.left).wrapping_sub(self.low) <= self.span) != self.outside
     }

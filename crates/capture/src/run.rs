@@ -1,17 +1,17 @@
-//! The interpreter.
+//! The interpreter of capture programs.
 
 use crate::describe::What;
 use crate::format::{Conversions, Kind};
 use crate::op::{Op, Source, Width};
 
-/// The registers of a call as the hook finds them: System V ABI, AMD64, §3.2.3.
+/// The registers of a call as the hook finds them: System V ABI, AMD64, section 3.2.3.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Registers {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub gp: [u64; 6],
     /// The low eight bytes of xmm0 to xmm7.
     pub sse: [u64; 8],
-    /// Where the arguments on the stack begin: above the return address.
+    /// Address of the arguments on the stack, above the return address.
     pub stack: u64,
 }
 
@@ -28,20 +28,20 @@ pub struct Returned {
     pub x87: [[u8; 10]; 2],
 }
 
-/// What a run may use at most.
+/// What one run may use at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes handed to `output`.
+    /// Bytes handed to `output`, at most.
     pub bytes: u32,
-    /// Operations, chunks of at most [`Limits::CHUNK`] bytes read, and characters of formats.
+    /// Operations, chunks of at most [`Limits::CHUNK`] bytes read, and characters of formats, together at most.
     pub steps: u32,
 }
 
 impl Limits {
-    /// The most that is read or handed on at once: what the interpreter keeps on the guest's stack.
+    /// Bytes that are read or handed on at once, at most: the interpreter keeps them on the guest's stack.
     pub const CHUNK: usize = 256;
 
-    /// Characters of a format that are looked at.
+    /// Characters of a format that are looked at, at most.
     pub const FORMAT: u64 = 1024;
 
     /// How deep `Open` and `Each` may nest.
@@ -60,22 +60,23 @@ impl Default for Limits {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// At the program's end.
+    /// The program came to its end.
     Done,
-    /// A limit was reached; what was handed on before is good.
+    /// A limit was reached. What was handed on before is good.
     Limit,
-    /// `output` wanted no more.
+    /// `output` had no more room.
     Full,
-    /// A word that is no operation, or nesting that does not close.
+    /// A word is no operation, or nesting does not close.
     Malformed,
 }
 
-/// From the caller's frame pointer, in the hook's frame, to the stack arguments: that word and the return address.
+/// Distance from the caller's frame pointer, in the hook's frame, to the arguments on the stack: that word and the
+/// return address.
 pub const CALLERS: u64 = 16;
 
-/// An address below this is none: `vm.mmap_min_addr` keeps these pages free.
+/// The lowest valid address: `vm.mmap_min_addr` keeps the pages below it free.
 const FIRST_ADDRESS: u64 = 4096;
-/// No chunk crosses a page, so that `read` can prove one page and copy.
+/// No chunk crosses a page of this size, so that `read` can prove one page readable and copy from it.
 const PAGE: u64 = 4096;
 
 #[derive(Clone, Copy, Default)]
@@ -86,24 +87,24 @@ struct Block {
     body: usize,
 }
 
-/// The guest, as a program sees it.
+/// The guest, as a capture program sees it.
 pub trait Guest {
-    /// Fills the buffer from memory, or says that it cannot; it is never asked for a chunk that crosses a page or is
+    /// Fills the buffer from memory; false if it cannot. It is never called for a chunk that crosses a page or is
     /// longer than [`Limits::CHUNK`].
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool;
 
-    /// Takes a chunk of at most [`Limits::CHUNK`] bytes, or says that it has no more room.
+    /// Takes a chunk of at most [`Limits::CHUNK`] bytes; false if there is no more room.
     fn output(&mut self, at: u64, bytes: &[u8]) -> bool;
 
-    /// Takes the text of a word at [`describe::address`](crate::describe::address), at most so many items of a container
-    /// and characters of a text; how many bytes it took. A word without text takes none.
+    /// Takes the text of a word, as a capture at [`describe::address`](crate::describe::address), with at most so many
+    /// items of a container and characters of a text. Returns how many bytes it took, 0 for a word without text.
     fn describe(&mut self, what: What, word: u64, items: u16, text: u32) -> u32 {
         let _ = (what, word, items, text);
         0
     }
 }
 
-/// A guest without a language: what reads, and what takes.
+/// A guest without a language VM: what reads, and what takes.
 impl<R, O> Guest for (R, O)
 where
     R: FnMut(u64, &mut [u8]) -> bool,
@@ -126,7 +127,7 @@ struct Machine<'a, G> {
     steps: u32,
 }
 
-/// Why one item was given up: the whole run, or this item alone.
+/// What is given up: the whole run, or one item alone.
 enum Stop {
     Run(Ended),
     Unreadable,
@@ -134,7 +135,7 @@ enum Stop {
 
 /// Runs a program over a call (`returned` is `None`) or over its return.
 ///
-/// What cannot be read is left out: the reader then shows the address.
+/// What cannot be read is left out; it is then shown as an address.
 pub fn run(
     words: &[u64],
     registers: &Registers,
@@ -259,7 +260,7 @@ impl<G: Guest> Machine<'_, G> {
         }
     }
 
-    /// The number at an address, or 0 where nothing can be read.
+    /// Reads the number at an address; 0 where nothing can be read.
     fn number(&mut self, at: u64, width: Width) -> Result<u64, Ended> {
         let mut word = [0; 8];
         let len = usize::from(width.bytes).min(8);
@@ -320,8 +321,8 @@ impl<G: Guest> Machine<'_, G> {
         Ok(())
     }
 
-    /// Hands on a text up to and with its NUL. Units lie aligned in C, so none crosses a chunk; one
-    /// that is misaligned ends the text at the chunk's end.
+    /// Hands on a text up to and with its NUL. Units lie aligned in C, so none crosses a chunk; one that is misaligned
+    /// ends the text at the chunk's end.
     fn text(&mut self, at: u64, unit: u8, max: u64) -> Result<(), Ended> {
         let unit = usize::from(unit);
         if !matches!(unit, 1 | 2 | 4 | 8) {
@@ -410,7 +411,7 @@ impl<G: Guest> Machine<'_, G> {
                 Kind::Double => next(&mut sse, 8, &mut stack, Source::Sse),
                 _ => next(&mut gp, 6, &mut stack, Source::Gp),
             };
-            // What lies on the stack is gone when the line is printed.
+            // What lies on the stack is no longer there when the line is printed.
             let (place, size) = match source {
                 Source::Stack(offset) => (self.word(Source::StackAddress(offset)), 8),
                 Source::StackAddress(_) => (self.word(source), 16),
@@ -440,7 +441,7 @@ impl<G: Guest> Machine<'_, G> {
     }
 }
 
-/// Bytes from here that lie in the same page, at most a chunk.
+/// Returns how many bytes from this address lie in the same page, at most a chunk.
 fn room(at: u64) -> usize {
     ((PAGE - at % PAGE) as usize).min(Limits::CHUNK)
 }

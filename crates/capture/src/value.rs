@@ -1,20 +1,20 @@
-//! Values of a language VM in conditions: what whoever knows the VM says of them.
+//! Values of a language VM in conditions. Crate `capture` knows no VM, so it reads them through [`Values`].
 
 use crate::describe::What;
 use crate::op::Source;
 
-/// Which value: a word of the call, and what it leads to.
+/// Which value is meant: a word of the call, and what it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The word; of what needs none, any.
+    /// The word; ignored where `what` needs none.
     pub source: Source,
-    /// What it is: a value, a name, the arguments of a function that the VM calls, its result.
+    /// What the word is: a value, a name, the arguments of a function that the VM calls, its result.
     pub what: What,
-    /// Of arguments: which, from 0.
+    /// Index of the argument, from 0, where `what` is arguments.
     pub index: u16,
 }
 
-/// What a value is, as far as conditions ask.
+/// A value, as far as conditions distinguish values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     /// `nil`, `None`, `undef`, `null`.
@@ -23,30 +23,30 @@ pub enum Value {
     Integer(i64),
     /// Text, or bytes.
     Text(Text),
-    /// Something else.
+    /// Any other value.
     Other,
 }
 
-/// What is left of a text.
+/// The part of a text that was not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// Where it goes on.
+    /// Address at which it goes on.
     pub at: u64,
-    /// So many units.
+    /// How many units are left.
     pub left: u64,
-    /// Bytes of a character, to be read as UTF-8; 0 = they are bytes as they lie.
+    /// Bytes of a unit, a character to be encoded as UTF-8; 0 = the units are bytes, taken as they are.
     pub width: u8,
 }
 
-/// Who knows the VM.
+/// A reader of the VM's values.
 pub trait Values {
-    /// What a value is; `None` = there is none, or it cannot be read. `word` is what the item's source holds.
+    /// Returns a value; `None` = there is none, or it cannot be read. `word` is what the item's source holds.
     fn value(&mut self, item: Item, word: u64) -> Option<Value>;
-    /// The next bytes of a text: how many, 0 at its end; `None` = they cannot be read.
+    /// Reads the next bytes of a text and returns how many, 0 at its end; `None` = they cannot be read.
     fn fetch(&mut self, text: &mut Text, into: &mut [u8]) -> Option<usize>;
 }
 
-/// Nobody does.
+/// The reader where the guest runs no VM: it knows no value.
 pub struct NoValues;
 
 impl Values for NoValues {

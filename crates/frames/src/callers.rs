@@ -1,4 +1,5 @@
-//! Who calls a function that calls nothing itself and says nothing: its nearest caller with a name.
+//! The callers of a function that itself calls nothing and refers to no text: its nearest caller with a name serves as
+//! a hint.
 //!
 //! To decode all code for that would take longer than everything else. A direct call or jump is one byte and a distance
 //! (E8, E9 rel32), so all bytes are looked at that lead to the beginning of a function, and only the functions that
@@ -13,27 +14,27 @@ use iced_x86::{Decoder, DecoderOptions};
 
 use crate::image::Image;
 
-/// A caller's caller still tells something, one further away does not.
+/// How many calls away a named caller may be: one further away says nothing about the function.
 const FURTHEST: usize = 4;
 const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
 
-/// From where, to where.
+/// Branches of a piece of code: the address of each and its target's.
 type Branches = Rc<[(u64, u64)]>;
 
-/// Calls within one file, as far as bytes tell.
+/// The direct calls and jumps within one file, as far as bytes show them.
 #[derive(Debug)]
 pub(crate) struct Callers {
-    /// The function that is called, and where; sorted.
+    /// The function that is called, and the address of the call; sorted.
     calls: Vec<(u64, u64)>,
     /// Each piece of code and the function it belongs to; sorted.
     pieces: Vec<(Range<u64>, u64)>,
-    /// Where each piece that was decoded branches to, and from where; sorted.
+    /// The branches of each piece that was decoded: target and address; sorted.
     branches: RefCell<HashMap<usize, Branches>>,
 }
 
 impl Callers {
-    /// Of the functions whose `pieces` these are, each with the beginning of its function.
+    /// Looks for calls of the functions whose `pieces` these are, each with the beginning of its function.
     pub fn of(image: &Image, mut pieces: Vec<(Range<u64>, u64)>) -> Callers {
         pieces.sort_by_key(|(range, _)| range.start);
         let mut starts: Vec<u64> = pieces.iter().map(|(_, start)| *start).collect();
@@ -63,7 +64,7 @@ impl Callers {
         }
     }
 
-    /// The nearest caller of the function at `start` that has a `name`.
+    /// Returns the nearest caller of the function at `start` that has a `name`.
     pub fn named(
         &self,
         image: &Image,
@@ -86,7 +87,7 @@ impl Callers {
         None
     }
 
-    /// The functions that call the one at `start`.
+    /// Returns the functions that call the one at `start`.
     fn callers(&self, image: &Image, start: u64) -> BTreeSet<u64> {
         let first = self.calls.partition_point(|(called, _)| *called < start);
         let of_this = self.calls[first..]
@@ -105,7 +106,7 @@ impl Callers {
         of_this.filter_map(owner).collect()
     }
 
-    /// The direct calls and jumps of a piece, decoded once.
+    /// Returns the direct calls and jumps of a piece, which is decoded once.
     fn branches(&self, image: &Image, piece: usize) -> Branches {
         let mut known = self.branches.borrow_mut();
         let decode = || {

@@ -12,9 +12,9 @@
 //!   rsp ──────►└────────────────┘ ┘
 //! ```
 //!
-//! While the CFA is told as `rsp + n`, n is the size of the frame there, exactly, and the largest n over the
-//! function is the size of its frame. Where it is told by another register (rbp, or r10 after a
-//! realignment) CFI does not know how far rsp lies below, and the code must be decoded.
+//! While the CFA is given as `rsp + n`, n is the size of the frame there, exactly, and the largest n over the function
+//! is the size of its frame. Where it is given by another register (rbp, or r10 after a realignment) CFI does not know
+//! how far rsp lies below, and the code must be decoded.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use gimli::{
 
 use crate::image::Image;
 
-/// One row of a function's table that decoding starts from.
+/// One row of a function's table, from which decoding starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// The first address for which the row holds.
@@ -40,9 +40,9 @@ pub struct Row {
 /// What the CFA is computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
-    /// rsp
+    /// rsp, the stack pointer.
     Stack,
-    /// rbp
+    /// rbp, the frame pointer.
     Frame,
     /// A register other than rsp and rbp.
     Other,
@@ -50,7 +50,7 @@ pub enum Base {
     Expression,
 }
 
-/// What one entry (FDE) says.
+/// What one entry (FDE) of the call frame information describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// The addresses of the code it covers.
@@ -59,10 +59,10 @@ pub struct Described {
     pub deepest: u64,
     /// The address where `deepest` is first reached.
     pub deepest_at: u64,
-    /// Some rows tell the CFA otherwise than by rsp: `deepest` is not the whole truth.
+    /// Whether some rows give the CFA otherwise than by rsp: `deepest` is then only a lower bound.
     pub partial: bool,
-    /// Its rows by rising address; there is at least one. The first is offset 8 from rsp at a function's
-    /// entry; anything else and this is a part that the compiler put elsewhere (`.cold`), or hand-written.
+    /// Its rows by rising address; there is at least one. At the entry of a function the first row is offset 8 from
+    /// rsp; where it is another, this is a part that the compiler moved elsewhere (`.cold`), or hand-written code.
     pub rows: Vec<Row>,
 }
 
@@ -81,8 +81,8 @@ impl Described {
     }
 }
 
-/// Everything the file's call frame information says, by rising address; entries that are damaged are
-/// counted and left out.
+/// Reads the file's call frame information and returns its entries by rising address, with the number of damaged
+/// entries, which are left out.
 pub fn read(image: &Image) -> (Vec<Described>, usize) {
     let mut found = Vec::new();
     let mut damaged = 0;

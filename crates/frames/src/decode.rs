@@ -30,7 +30,7 @@ use crate::cfi::{Base, Described};
 use effect::Effects;
 pub(crate) use value::{State, Value};
 
-/// No function is longer; what claims to be is damaged.
+/// The largest function, in bytes; what claims to be larger is damaged.
 const LONGEST: u64 = 32 << 20;
 
 /// How often one instruction may be reached anew with less known about its registers. Each of 16 registers can be lost
@@ -44,25 +44,25 @@ pub struct Depth {
     pub bytes: u64,
     /// The address of the instruction after which rsp is there.
     pub at: u64,
-    /// An amount is decided at run time, and not counted in `bytes`.
+    /// Whether an amount is decided at run time; it is not counted in `bytes`.
     pub dynamic: bool,
-    /// The frame is aligned to more than 16 bytes: as many of `bytes` as may be padding.
+    /// How many of `bytes` may be padding, because the frame is aligned to more than 16 bytes.
     pub padding: u64,
-    /// The function keeps a frame pointer in rbp.
+    /// Whether the function keeps a frame pointer in rbp.
     pub frame_pointer: bool,
-    /// The stack is touched page by page on the way down (stack clash protection).
+    /// Whether the stack is touched page by page on the way down (stack clash protection).
     pub probed: bool,
-    /// Some bytes were no instruction: data between code, or damage.
+    /// Whether some bytes were no instruction: data between code, or damage.
     pub unclear: bool,
 }
 
-/// Follows the code of one function. `code` is all of `range`; `described` is what its CFI says, if any.
+/// Computes the depth of one function. `code` is all of `range`; `described` is what its CFI says, if there is any.
 pub fn depth(code: &[u8], range: &Range<u64>, described: Option<&Described>) -> Option<Depth> {
     if code.len() as u64 > LONGEST || code.is_empty() {
         return None;
     }
     let mut walk = Walk::new(code, range);
-    // A part that lies elsewhere is jumped into with the frame already made, and only its CFI knows how big.
+    // A part that lies elsewhere is jumped into with the frame already made, and only its CFI says how big that is.
     let entry = with_cfi(described, range.start, State::at_entry());
     walk.run(&entry, described);
     Some(walk.result(&entry))
@@ -85,23 +85,24 @@ struct Walk {
     /// For each byte of the function, the number of the instruction that starts there, plus one.
     starts: Vec<u32>,
     start: u64,
-    /// What is known on the way into an instruction that is branched to, or where a walk began.
+    /// The state on entry to an instruction that is branched to, or at which a walk began.
     states: Vec<Option<Box<State>>>,
-    /// Instructions that some branch leads to: where ways meet, and what is known must be kept.
+    /// Whether some branch leads to the instruction: paths meet there, and the state must be kept.
     meetings: Vec<bool>,
     visits: Vec<u8>,
     todo: Vec<usize>,
     effects: Effects,
-    /// How deep each instruction leaves the stack, when it was last followed: by then what is known has come down
-    /// to what holds on every way, and the first round of a loop is no longer taken for all of them.
+    /// How deep each instruction leaves the stack, when it was last followed: by then its state has come down to what
+    /// holds on every path, and the first round of a loop no longer stands for all of them.
     deep: Vec<u64>,
-    /// What held at each jump through a table: what code behind it that nothing is seen to reach (a case of
-    /// a switch) begins with.
+    /// The state at each jump through a table. Code behind it that no known branch reaches (a case of a `switch`)
+    /// begins with that.
     tables: BTreeMap<usize, State>,
-    /// What held at the deepest call, for the rest: landing pads are reached from calls.
+    /// The state at the deepest call. Landing pads begin with it, because they are reached from calls.
     call: Option<State>,
-    /// The ways behind calls to places that others lead to as well. If the call does not return, what holds
-    /// behind it (arguments pushed for it, say) is not what holds there; so the others go first.
+    /// Paths that go on behind a call at an instruction to which other branches lead as well. If the call does not
+    /// return, the state behind it (arguments pushed for it, say) does not hold there; so the other paths are followed
+    /// first.
     behind_calls: Vec<(usize, State)>,
     depth: Depth,
 }
@@ -176,7 +177,7 @@ impl Walk {
                 }
                 continue;
             }
-            // Code that no branch we could follow leads to.
+            // Code to which no known branch leads.
             let gap = (next_gap..self.instructions.len())
                 .find(|&at| self.visits[at] == 0 && !is_padding(&self.instructions[at]));
             let Some(gap) = gap else { return };
@@ -188,12 +189,12 @@ impl Walk {
         }
     }
 
-    /// Follows straight on from an instruction until the way ends or meets one that was followed already.
+    /// Follows straight on from an instruction until the path ends or meets an instruction that was followed already.
     fn follow(&mut self, first: usize, mut state: State) {
         let mut at = first;
         while let Some(instruction) = self.instructions.get(at).copied() {
             if at != first {
-                // Another way comes in here, or did.
+                // Another path comes in here, or did.
                 if self.visits[at] > 0 || self.states[at].is_some() {
                     self.reach(at, &state, Some(at - 1));
                     return;
@@ -214,7 +215,7 @@ impl Walk {
                     if instruction.near_branch_target() == instruction.next_ip()
                         && instruction.is_call_near()
                     {
-                        // Position-independent code asking where it is.
+                        // Position-independent code reads its own address so.
                         state.push(8);
                         self.deep[at] = state.depth();
                     } else {
@@ -280,7 +281,7 @@ impl Walk {
         depth
     }
 
-    /// What an instruction tells besides where rsp is.
+    /// Notes what an instruction shows besides the value of rsp.
     fn note(&mut self, instruction: &Instruction) {
         if instruction.mnemonic() == Mnemonic::Mov
             && instruction.op0_register() == Register::RBP
@@ -305,11 +306,11 @@ impl Walk {
         }
     }
 
-    /// Brings a state to an instruction; it is looked at (again) if that changes what is known there.
+    /// Brings a state to an instruction, which is followed again if that changes its state.
     fn reach(&mut self, to: usize, state: &State, from: Option<usize>) {
         let Some(known) = self.states[to].as_deref_mut() else {
-            // Straight code that was followed before anybody was seen to branch here: what held there
-            // was not kept, so follow it once more.
+            // Straight code that was followed before any branch to it was known: its state was not kept, so it is
+            // followed once more.
             if self.visits[to] >= MOST_VISITS {
                 return;
             }
@@ -317,7 +318,7 @@ impl Walk {
             self.todo.push(to);
             return;
         };
-        // Around a loop with rsp lower each time: alloca in a loop.
+        // rsp is lower in each round of a loop: alloca in a loop.
         if from.is_some_and(|from| from >= to) && state.depth() > known.depth() {
             self.depth.dynamic = true;
         }
@@ -333,8 +334,8 @@ impl Walk {
     }
 }
 
-/// `sub %rax,%rsp` right after a call: the call was a probe that keeps rax (`__rust_probestack`,
-/// `___chkstk_ms`).
+/// Returns whether this is `sub %rax,%rsp` right after a call, which was then a probe that keeps rax
+/// (`__rust_probestack`, `___chkstk_ms`).
 fn takes_rax_off_the_stack(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Sub
         && instruction.op0_register() == Register::RSP
@@ -342,7 +343,7 @@ fn takes_rax_off_the_stack(instruction: &Instruction) -> bool {
         && instruction.op1_register() == Register::RAX
 }
 
-/// What compilers fill holes with.
+/// Returns whether compilers fill holes with this instruction.
 fn is_padding(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),

@@ -1,8 +1,8 @@
-//! Why the frames of a file or a process cannot be told.
+//! Why the frames of a file or a process cannot be found.
 
 use std::path::PathBuf;
 
-/// Why frames cannot be told. The text names the file or the process.
+/// Why frames cannot be found. The text names the file or the process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened, or is no ELF file for x86-64.
@@ -24,5 +24,5 @@ pub enum Error {
     NoExtensions(String),
 }
 
-/// The crate's result.
+/// The result of functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

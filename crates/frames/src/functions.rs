@@ -12,10 +12,10 @@ use process::symbols::{Kind, Symbols};
 use crate::cfi::Described;
 use crate::image::Image;
 
-/// A stretch of code not longer than this between two functions is padding or a stub.
+/// Bytes of the shortest gap between two functions that is decoded; a shorter one is padding or a stub.
 const SHORTEST: u64 = 16;
 
-/// The linker's stubs are no functions of the program.
+/// The linker's stubs, which are no functions of the program.
 const STUBS: [&str; 4] = [".plt", ".plt.got", ".plt.sec", ".iplt"];
 
 /// A function, or a part of one that stands elsewhere in the text.
@@ -166,8 +166,8 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// Begins as functions do: saves a register that is its caller's, takes room, realigns, or is marked as a place that
-/// may be called.
+/// Returns whether these bytes begin as functions do: they save a callee-saved register, move rsp down, realign it, or
+/// are `endbr64`.
 fn opens(code: &[u8], at: usize) -> bool {
     let Some(code) = code.get(at..) else {
         return false;
@@ -193,8 +193,8 @@ fn is_filler(instruction: &Instruction) -> bool {
         && instruction.op0_register() == instruction.op1_register()
 }
 
-/// Whether these bytes are code: tables that assembly keeps between functions (libcrypto has whole pages
-/// of them) soon hold something that no program does.
+/// Returns whether these bytes are code. Tables that assembly keeps between functions (libcrypto has whole pages of
+/// them) soon hold something that no program does.
 fn reads_like_code(code: &[u8], range: &Range<u64>) -> bool {
     let mut ends = false;
     for instruction in Decoder::with_ip(64, code, range.start, DecoderOptions::NONE) {
@@ -222,7 +222,7 @@ fn reads_like_code(code: &[u8], range: &Range<u64>) -> bool {
     ends
 }
 
-/// Stretches of addresses that are accounted for.
+/// Ranges of addresses that are accounted for.
 #[derive(Debug, Default)]
 struct Covered {
     ranges: Vec<Range<u64>>,
@@ -233,7 +233,7 @@ impl Covered {
         self.ranges.push(range.clone());
     }
 
-    /// Sorts and joins; to be called before questions.
+    /// Sorts and joins the ranges; must be called before they are read.
     fn settle(&mut self) {
         self.ranges.sort_by_key(|range| range.start);
         let mut joined: Vec<Range<u64>> = Vec::with_capacity(self.ranges.len());
@@ -251,13 +251,13 @@ impl Covered {
         after > 0 && self.ranges[after - 1].contains(&at)
     }
 
-    /// Where the next stretch begins.
+    /// Returns where the next range begins.
     fn next(&self, at: u64) -> u64 {
         let after = self.ranges.partition_point(|range| range.start <= at);
         self.ranges.get(after).map_or(u64::MAX, |range| range.start)
     }
 
-    /// What lies between, in code, if a function fits in it; cut where sections meet.
+    /// Returns the gaps in code between the ranges that are long enough for a function, cut where sections meet.
     fn gaps(&self, image: &Image) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let edges = image.edges();

@@ -24,7 +24,7 @@ const FOLDERS: [&str; 9] = [
     "~/.rbenv/versions/*/lib/ruby/gems/*",
 ];
 
-/// Deeper no gem keeps its extensions.
+/// The deepest folder of a gem in which extensions are searched for.
 const DEEPEST: usize = 12;
 
 /// Returns the paths of all compiled extensions (`.so`) of gem `name`, of every version and Ruby, sorted and each
@@ -65,7 +65,7 @@ fn folders() -> Vec<PathBuf> {
     all
 }
 
-/// The paths a pattern stands for, by name.
+/// Returns the paths that a pattern matches, by name.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::new()];
     for part in pattern.components() {
@@ -89,7 +89,8 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     all.into_iter()
 }
 
-/// `eventmachine-1.3.0` is one of `eventmachine`, `eventmachine-tail-0.6` is not.
+/// Returns whether a path is a version of the gem: `eventmachine-1.3.0` is one of `eventmachine`,
+/// `eventmachine-tail-0.6` is not.
 fn is_version_of(path: &Path, name: &str) -> bool {
     let folder = path
         .file_name()
@@ -115,7 +116,7 @@ fn libraries(folder: &Path, deeper: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What dpkg has installed of Debian's package for the gem.
+/// Returns the files that dpkg has installed of Debian's package for the gem.
 fn packaged(name: &str) -> Vec<PathBuf> {
     let package = format!("ruby-{}", name.replace('_', "-"));
     let lists = ["", ":amd64"].map(|ending| format!("/var/lib/dpkg/info/{package}{ending}.list"));

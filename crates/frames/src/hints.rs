@@ -16,9 +16,9 @@ const MOST_TEXTS: usize = 2;
 const SHORTEST_TEXT: usize = 5;
 const LONGEST_TEXT: usize = 40;
 
-/// The compiler calls it, not the program: it says nothing.
+/// The compiler adds calls of it, so that it says nothing of the program.
 const OF_THE_COMPILER: &str = "__stack_chk_fail";
-/// Called from everywhere: named only if there is nothing else.
+/// Functions that are called everywhere: named only if there is nothing else.
 const COMMON: [&str; 11] = [
     "__assert_fail",
     "__tls_get_addr",
@@ -33,14 +33,14 @@ const COMMON: [&str; 11] = [
     "__errno_location",
 ];
 
-/// What the code of a function says of its purpose.
+/// What the code of a function shows of its purpose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Functions of other libraries, those that say most first.
+    /// Functions of other libraries, the most telling first.
     pub calls: Vec<String>,
     /// Texts, cut to a readable length.
     pub texts: Vec<String>,
-    /// Where there is neither: the nearest function with a name that calls it, or calls one that does.
+    /// Where there are neither: the nearest function with a name that calls it, or calls one that does.
     pub caller: Option<String>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn of(image: &Image, imports: &Imports, range: &Range<u64>) -> Hints 
     hints
 }
 
-/// The text at `address`, if that is one: printable up to its NUL.
+/// Returns the text at `address`, if its bytes are printable up to a NUL.
 fn text(image: &Image, address: u64) -> Option<String> {
     if image.is_code(address) {
         return None;

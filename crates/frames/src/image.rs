@@ -31,7 +31,7 @@ pub struct Image {
     pieces: Vec<Piece>,
 }
 
-/// A stretch of bytes and the address of its first.
+/// A range of bytes with the address of the first.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
     /// The virtual address of its first byte, as in the file.
@@ -108,12 +108,12 @@ impl Image {
         })
     }
 
-    /// The bytes of `range` if all of it is code.
+    /// Returns the bytes of `range` if all of it is code.
     pub fn code_of(&self, range: &Range<u64>) -> Option<&[u8]> {
         self.bytes(range, true)
     }
 
-    /// The bytes from `address` to the end of its segment; `None` where nothing is loaded from the file.
+    /// Returns the bytes from `address` to the end of its segment; `None` where nothing is loaded from the file.
     pub fn rest(&self, address: u64) -> Option<&[u8]> {
         self.pieces.iter().find_map(|piece| {
             let at = usize::try_from(address.checked_sub(piece.start)?).ok()?;
@@ -149,8 +149,8 @@ impl Image {
         ))
     }
 
-    /// Where sections begin and end: between two of them in one segment there may be a few bytes of no meaning. None in
-    /// a file without sections.
+    /// Returns where sections begin and end: between two of them in one segment there may be a few bytes without
+    /// meaning. Empty for a file without sections.
     pub fn edges(&self) -> Vec<u64> {
         let mut edges: Vec<u64> = self
             .sections
@@ -168,8 +168,8 @@ impl Image {
         edges
     }
 
-    /// `.eh_frame`: by its section, and in a file without sections by the way that `.eh_frame_hdr`
-    /// shows to the unwinder (LSB Core, "Exception Frames").
+    /// Returns `.eh_frame` with its address: by its section, and in a file without sections through `.eh_frame_hdr`, as
+    /// the unwinder finds it (LSB Core, "Exception Frames").
     pub fn eh_frame(&self) -> Option<(u64, Vec<u8>)> {
         self.section(".eh_frame").or_else(|| {
             let header = self.headers.segment(elf::PT_GNU_EH_FRAME)?;

@@ -1,4 +1,4 @@
-//! The names of what a file calls in others.
+//! The names of the functions that a file calls in other libraries.
 //!
 //! A call to another library goes through a slot of the global offset table that the loader fills, and a
 //! relocation says with what (`R_X86_64_JUMP_SLOT`, `R_X86_64_GLOB_DAT`; gABI "Relocation", "Dynamic
@@ -15,14 +15,14 @@ use object::elf;
 
 use crate::image::Image;
 
-/// A dynamic section longer than this is not read to its end.
+/// Bytes of the dynamic section that are read, at most.
 const LONGEST_DYNAMIC: usize = 0x1_0000;
 /// `Elf64_Rela`, `Elf64_Sym`, `Elf64_Dyn`.
 const RELOCATION: usize = 24;
 const SYMBOL: u64 = 24;
 const ENTRY: usize = 16;
 
-/// Slots by address, with the name of what the loader puts there.
+/// Slots by address, with the name of the function that the loader puts there.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
     slots: HashMap<u64, String>,
@@ -82,7 +82,7 @@ impl Imports {
         Some(())
     }
 
-    /// What a call or jump instruction reaches in another library.
+    /// Returns the function of another library that a call or jump instruction reaches.
     pub(crate) fn reached_by(&self, image: &Image, instruction: &Instruction) -> Option<&str> {
         match instruction.op0_kind() {
             OpKind::Memory if instruction.is_ip_rel_memory_operand() => self.slot(instruction),
@@ -99,7 +99,7 @@ impl Imports {
         )
     }
 
-    /// The import a stub at `address` leads to.
+    /// Returns the function to which a stub at `address` leads.
     fn stub(&self, image: &Image, address: u64) -> Option<&str> {
         let code = image.is_code(address).then(|| image.rest(address))??;
         let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);

@@ -1,12 +1,12 @@
-//! Names as people write them.
+//! Names of functions in the form in which people write them.
 
-/// The name of a symbol, demangled if it is C++'s or Rust's.
+/// Returns the name of a symbol, demangled if it is one of C++ or Rust.
 pub fn readable(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        // Without the hash that tells versions of a crate apart.
+        // Without the hash that distinguishes versions of a crate.
         return format!("{rust:#}");
     }
-    // A part's name is the function's with an ending the compiler added.
+    // The name of a part is that of its function with an ending that the compiler has added.
     let (symbol, ending) = match name.find('.') {
         Some(at) if name.starts_with("_Z") => name.split_at(at),
         _ => (name, ""),

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use crate::image::Image;
 
-/// For each of `parts` (by rising address), the start of the function it belongs to, where one jumps to it.
-/// `functions` are the ranges of all that are no parts, by rising address.
+/// Returns, for each of `parts` (by rising address), the start of the function that jumps to it, if one does.
+/// `functions` are the ranges of all functions that are no parts, by rising address.
 pub(crate) fn owners(
     image: &Image,
     parts: &[Range<u64>],

@@ -8,11 +8,11 @@ use crate::{Frame, Scan};
 /// Which frames of the scanned files are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// At most so many rows.
+    /// Number of rows, at most.
     pub rows: usize,
-    /// Only frames of which call frame information and code give two sizes.
+    /// Only frames for which call frame information and code give different sizes.
     pub differing: bool,
-    /// Frames of more bytes than this are counted.
+    /// Frames of more bytes than this are counted in [`Ranking::larger`].
     pub max: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Ranking {
     }
 }
 
-/// Whether the two ways of telling a frame's size gave two answers.
+/// Returns whether call frame information and code gave different sizes.
 fn differs(frame: &Frame) -> bool {
     frame.otherwise.is_some_and(|other| other != frame.bytes)
 }

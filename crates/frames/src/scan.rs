@@ -1,9 +1,9 @@
 //! All frames of one file, ranked.
 //!
-//! Where call frame information tells the CFA by rsp throughout, it is exact and fast, and is believed.
+//! Where call frame information gives the CFA by rsp throughout, it is exact and fast to read, and it is used.
 //! Everything else is decoded: functions with a frame pointer or a realigned frame, those without information, and
-//! those that have information that says nothing is on the stack, which in assembly is often only half
-//! true. With [`Decode::Everything`] all are decoded and both answers are kept.
+//! those whose information says that nothing is on the stack, which in assembly is often only half true. With
+//! [`Decode::Everything`] all are decoded and both answers are kept.
 
 use std::fs::File;
 use std::ops::Range;
@@ -26,14 +26,14 @@ use crate::variables::{Variable, Variables};
 /// Which functions are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decode {
-    /// What call frame information leaves open.
+    /// Those whose size call frame information leaves open.
     #[default]
     AsNeeded,
-    /// Every function, to hold one answer against the other.
+    /// All, so that both answers can be compared.
     Everything,
 }
 
-/// Where a frame's size comes from.
+/// How a frame's size was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// From call frame information.
@@ -47,21 +47,21 @@ pub enum How {
 pub struct Frame {
     /// The addresses of its code.
     pub range: Range<u64>,
-    /// Its size in bytes, the return address included; of a dynamic one the part that the code tells.
+    /// Its size in bytes, the return address included; for a dynamic frame the part that the code shows.
     pub bytes: u64,
     /// The address of the instruction after which it is that big.
     pub deepest_at: u64,
-    /// Where the size comes from.
+    /// How the size was found.
     pub how: How,
-    /// Grows by an amount decided at run time (`alloca`, an array of variable length).
+    /// Whether it grows by an amount decided at run time (`alloca`, an array of variable length).
     pub dynamic: bool,
-    /// As many of `bytes` as are padding for an alignment to more than 16 bytes, at its largest.
+    /// How many of `bytes` are padding for an alignment to more than 16 bytes, at its largest.
     pub padding: u64,
-    /// Keeps a frame pointer.
+    /// Whether it keeps a frame pointer.
     pub frame_pointer: bool,
-    /// What the other way said, where both were asked.
+    /// The size that the other way gave, where both were tried.
     pub otherwise: Option<u64>,
-    /// The code was not clear: it held bytes that are no instruction, or the function is too long.
+    /// Whether the code is unclear: it holds bytes that are no instruction, or the function is too long.
     pub unclear: bool,
     /// Other pieces that work in the same frame.
     pub parts: Vec<Range<u64>>,
@@ -87,7 +87,7 @@ impl Scan {
         Ok(Scan::new(image, symbols, decode))
     }
 
-    /// Reads a file that is open; `path` is what it is called.
+    /// Reads a file that is open; `path` is its path.
     pub fn file(path: &Path, file: File, decode: Decode) -> Result<Scan> {
         let again = file.try_clone().ok();
         let image = Image::read(path, file)?;
@@ -116,22 +116,22 @@ impl Scan {
         &self.image
     }
 
-    /// Every frame, the biggest first.
+    /// Returns every frame, the biggest first.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
 
-    /// How many entries of the call frame information were damaged; an unsound length ends the section.
+    /// Returns how many entries of the call frame information were damaged. An unsound length ends the section.
     pub fn damaged(&self) -> usize {
         self.damaged
     }
 
-    /// The function's name, as people write it.
+    /// Returns the function's name, demangled.
     pub fn name(&self, frame: &Frame) -> Option<String> {
         self.symbol(frame).map(|name| readable(&name))
     }
 
-    /// The function's name, as the linker knows it.
+    /// Returns the function's name as the linker knows it.
     pub fn symbol(&self, frame: &Frame) -> Option<String> {
         self.symbol_at(frame.range.start)
     }
@@ -141,7 +141,8 @@ impl Scan {
         (offset == 0).then(|| name.into_owned())
     }
 
-    /// What the function calls and which texts it refers to; where it does neither and has no name, who calls it.
+    /// Returns what the function calls and which texts it refers to; where it does neither and has no name, who calls
+    /// it.
     pub fn hints(&self, frame: &Frame) -> Hints {
         let imports = self.imports.get_or_init(|| Imports::of(&self.image));
         let mut hints = hints::of(&self.image, imports, &frame.range);
@@ -159,7 +160,7 @@ impl Scan {
         hints
     }
 
-    /// The function's largest variable, where DWARF tells.
+    /// Returns the function's largest variable, where DWARF describes it.
     pub fn variable(&self, frame: &Frame) -> Option<Variable> {
         let variables = self.variables.get_or_init(|| {
             let separate = || self.symbols.as_ref()?.debug_file();
@@ -196,7 +197,7 @@ fn frames(image: &Image, all: Vec<Function>, decode: Decode) -> Vec<Frame> {
             frames.get_mut(owner.ok()?)
         });
         let Some(owner) = owner else {
-            // Nobody jumps to it by a plain jump: it stands for itself.
+            // No direct jump leads to it: it stands for itself.
             frames.push(part);
             continue;
         };
@@ -224,7 +225,7 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
     });
     let seen = depth.unwrap_or_default();
     let whole_truth = described.is_some_and(|described| !described.partial);
-    // Exact information is believed where it tells of a frame at all; else the deeper answer counts.
+    // Exact information is used where it describes a frame at all; else the deeper answer counts.
     let how = match described {
         Some(described) if whole_truth && described.deepest > 8 => How::Cfi,
         Some(_) if described_depth.0 >= seen.bytes => How::Cfi,

@@ -1,4 +1,4 @@
-//! Which variable makes a frame big, where DWARF tells.
+//! Which variable makes a frame big, where DWARF describes it.
 //!
 //! A function is a `DW_TAG_subprogram` with `DW_AT_low_pc`; its variables and parameters, those of the blocks in it and
 //! of what was inlined into it, are `DW_TAG_variable` and `DW_TAG_formal_parameter` below. One lies in the frame if its
@@ -20,7 +20,7 @@ use object::{Object, ObjectSection, ReadCache};
 
 type Bytes = EndianArcSlice<LittleEndian>;
 
-/// No larger section is read. Those of the largest programs have some hundred MiB.
+/// The largest section that is read, in bytes. Those of the largest programs have some hundred MiB.
 const LARGEST_SECTION: u64 = 1 << 30;
 
 /// A variable that lies in a frame.
@@ -63,8 +63,8 @@ impl std::fmt::Debug for Variables {
 }
 
 impl Variables {
-    /// Reads which units there are in the DWARF of `file`, or else of its separate debug file. Without any there
-    /// are no variables; what is damaged is left out.
+    /// Reads which units there are in the DWARF of `file`, or else of its separate debug file. Without DWARF there are
+    /// no variables; damaged parts are left out.
     pub fn open(file: &File, separate: impl FnOnce() -> Option<File>) -> Variables {
         let mut variables = Variables::default();
         let Some(dwarf) = load(file).or_else(|| load(&separate()?)) else {
@@ -83,7 +83,7 @@ impl Variables {
         variables
     }
 
-    /// The largest variable of the function that begins at `address`.
+    /// Returns the largest variable of the function that begins at `address`.
     pub fn largest(&self, address: u64) -> Option<Variable> {
         let dwarf = self.dwarf.as_ref()?;
         let mut read = self.read.borrow_mut();
@@ -93,7 +93,7 @@ impl Variables {
                 && read.units.insert(number)
                 && let Ok(unit) = dwarf.unit(header.clone())
             {
-                // What was read before the damage stays.
+                // What was read before the damage is kept.
                 let _ = read_unit(dwarf, &unit, &mut read.largest);
             }
         }
@@ -116,7 +116,7 @@ fn read_unit(
     largest: &mut HashMap<u64, Variable>,
 ) -> gimli::Result<()> {
     let mut entries = unit.entries();
-    // The function we are inside of, with its depth in the tree.
+    // The function that the entry lies in, with its depth in the tree.
     let mut inside: Option<(isize, u64)> = None;
     while let Some(entry) = entries.next_dfs()? {
         let depth = entry.depth();
@@ -152,7 +152,7 @@ fn low_pc(
         .ok()?
 }
 
-/// The variable, if it lies in the frame and is larger than `known`.
+/// Returns the variable, if it lies in the frame and is larger than `known`.
 fn in_frame(
     dwarf: &Dwarf<Bytes>,
     unit: &Unit<Bytes>,
@@ -162,7 +162,7 @@ fn in_frame(
     if !on_stack(dwarf, unit, entry) {
         return None;
     }
-    // An inlined function's variable says what it is in the place it was copied from.
+    // A variable of an inlined function refers to its original for name and type.
     let origin = entry
         .attr_value(gimli::DW_AT_abstract_origin)
         .and_then(|value| match value {
@@ -197,7 +197,7 @@ fn in_frame(
     })
 }
 
-/// Whether the variable lies in the frame, somewhere in the function at least.
+/// Returns whether the variable lies in the frame, at some point of the function at least.
 fn on_stack(
     dwarf: &Dwarf<Bytes>,
     unit: &Unit<Bytes>,
@@ -221,7 +221,8 @@ fn on_stack(
     }
 }
 
-/// A register plus a distance and nothing else: with more behind it, it could be a computed value.
+/// Returns whether an expression is a register plus a distance and nothing else: with more behind it, it could be a
+/// computed value.
 fn is_place(unit: &Unit<Bytes>, expression: gimli::Expression<Bytes>) -> bool {
     let mut operations = expression.operations(unit.encoding());
     matches!(
@@ -241,7 +242,7 @@ fn file_name(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, index: u64) -> Option<Str
     Some(name.rsplit('/').next().unwrap_or(&name).to_owned())
 }
 
-/// The DWARF sections of a file; `None` if it has none that say anything.
+/// Reads the DWARF sections of a file; `None` if it has none of use.
 fn load(file: &File) -> Option<Dwarf<Bytes>> {
     let cache = ReadCache::new(file.try_clone().ok()?);
     let object = object::File::parse(&cache).ok()?;

@@ -20,16 +20,18 @@ pub const MOST_POSITION: u64 = 1 << 60;
 
 /// The most words of a ring that wait to be handed on; more are left in the ring.
 pub const MOST_WAITING: u64 = 1 << 20;
-/// The most words that wait in all rings together: 512 MiB. Where there are more, a ring is only read on while none of its
+/// The most words that wait in all rings together: 128 MiB. Where there are more, a ring is only read on while none of its
 /// own records wait, so that the oldest record of all is always found.
-pub const MOST_WAITING_IN_ALL: u64 = 1 << 26;
+pub const MOST_WAITING_IN_ALL: u64 = 1 << 24;
 
 /// The most script lines that are told apart.
-pub const MOST_LINES: usize = 1 << 20;
+pub const MOST_LINES: usize = 1 << 18;
 /// The most bytes of their texts.
-pub const MOST_LINE_BYTES: u64 = 128 << 20;
-/// The most script lines that one ring numbers.
-pub const MOST_LINES_OF_RING: usize = 1 << 17;
+pub const MOST_LINE_BYTES: u64 = 32 << 20;
+/// The most numbers of script lines of all rings together: each ring numbers the lines that it tells of.
+pub const MOST_NUMBERS: usize = 1 << 21;
+/// The most pairs of function and script line whose counts are kept.
+pub const MOST_COUNTED: usize = 1 << 17;
 
 /// The most hooks that are read back: four times as many as all functions of the largest programs take.
 pub const MOST_HOOKS: usize = 1 << 18;

@@ -306,7 +306,7 @@ fn has_own_unwinder(functions: &Functions, asked: &str, memory: &GuestMemory) ->
 fn looks_for_rules(place: &Place, memory: &GuestMemory) -> bool {
     let kind = libc::PT_GNU_EH_FRAME.to_le_bytes();
     place.module.code().any(|range| {
-        let mut code = vec![0; (range.end - range.start).min(MOST_CODE) as usize];
+        let mut code = vec![0; range.end.saturating_sub(range.start).min(MOST_CODE) as usize];
         memory.read_bytes(range.start, &mut code).is_ok() && memmem::find(&code, &kind).is_some()
     })
 }

@@ -8,16 +8,17 @@ mod event;
 mod figures;
 #[cfg(test)]
 mod hostile;
+mod lines;
 mod queue;
 mod record;
 
 use crate::limits::{
-    LEAST_RING, MOST_LINE_BYTES, MOST_LINES, MOST_LINES_OF_RING, MOST_POSITION, MOST_RING,
-    MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
+    MOST_NUMBERS, MOST_POSITION, MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
 };
 use crate::pool::Pool;
-use backing::Backing;
+use backing::{Backing, is_plausible};
 pub use event::{Counted, Line, Losses, RingEvent, RingEventKind};
+use lines::Lines;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use queue::Queue;
@@ -40,11 +41,13 @@ pub struct Rings {
     made: Option<u64>,
     known: Vec<Known>,
     by_address: HashMap<u64, usize>,
-    /// Script lines, each once.
-    places: Vec<Line>,
-    by_line: HashMap<Line, usize>,
-    /// Bytes of the texts of `places`.
-    line_bytes: u64,
+    lines: Lines,
+    /// Numbers of lines in all rings.
+    numbers: usize,
+    /// Lines that are not kept, because there are too many.
+    lines_lost: u64,
+    /// Counted calls for whose rows there was no room.
+    rows_lost: u64,
     /// For each queue that is not empty, when its oldest record was written, and the index of its ring.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
@@ -104,9 +107,10 @@ impl Rings {
             made: None,
             known: Vec::new(),
             by_address: HashMap::new(),
-            places: Vec::new(),
-            by_line: HashMap::new(),
-            line_bytes: 0,
+            lines: Lines::default(),
+            numbers: 0,
+            lines_lost: 0,
+            rows_lost: 0,
             heads: BinaryHeap::new(),
             blocked: false,
             lost_before: Losses::default(),
@@ -129,9 +133,10 @@ impl Rings {
             made: None,
             known: self.known.clone(),
             by_address: self.by_address.clone(),
-            places: self.places.clone(),
-            by_line: self.by_line.clone(),
-            line_bytes: self.line_bytes,
+            lines: self.lines.clone(),
+            numbers: self.numbers,
+            lines_lost: 0,
+            rows_lost: 0,
             heads: BinaryHeap::new(),
             blocked: false,
             lost_before: Losses::default(),
@@ -183,7 +188,7 @@ impl Rings {
 
     /// The script lines so far, by the indices that events have.
     pub fn places(&self) -> &[Line] {
-        &self.places
+        self.lines.all()
     }
 
     /// Addresses of the rings.
@@ -412,7 +417,7 @@ impl Rings {
     /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and notes the time
     /// of the first event. After a call that was `held` back until its return was seen, that return comes at once.
     fn find_head(&mut self, at: usize, held: bool) {
-        let ring = &mut self.known[at];
+        let mut ring = &mut self.known[at];
         while let Some([header, body @ ..]) = ring.queue.front() {
             match (header >> 16 & 0xff, body) {
                 (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, ticks, ..]) => {
@@ -430,24 +435,29 @@ impl Rings {
                         line: (number >> 32) as u32,
                         name: string(rest, name),
                     };
-                    let bytes = (line.path.len() + line.name.len()) as u64;
-                    let places = &mut self.places;
-                    let known = self.by_line.get(&line).copied().or_else(|| {
-                        self.line_bytes += bytes;
-                        let room = places.len() < MOST_LINES && self.line_bytes <= MOST_LINE_BYTES;
-                        room.then(|| {
-                            places.push(line.clone());
-                            self.by_line.insert(line, places.len() - 1);
-                            places.len() - 1
-                        })
-                    });
-                    if let Some(index) = known.filter(|_| ring.places.len() < MOST_LINES_OF_RING) {
-                        ring.places.insert(*number as u32, index);
-                    }
+                    let number = *number as u32;
+                    self.learn_line(at, number, line);
+                    ring = &mut self.known[at];
                 }
                 _ => {}
             }
             ring.queue.advance();
+        }
+    }
+
+    /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
+    fn learn_line(&mut self, at: usize, number: u32, line: Line) {
+        let index = self.lines.index_of(line);
+        let numbered = &mut self.known[at].places;
+        // What the number meant before must not be told in its place.
+        let before = numbered.remove(&number).is_some();
+        self.numbers -= usize::from(before);
+        match index.filter(|_| self.numbers < MOST_NUMBERS) {
+            Some(index) => {
+                numbered.insert(number, index);
+                self.numbers += 1;
+            }
+            None => self.lines_lost += 1,
         }
     }
 
@@ -479,13 +489,4 @@ impl Rings {
         }
         None
     }
-}
-
-/// Whether a ring may be where the process says: its header and its records at addresses of user space.
-fn is_plausible(address: u64, records: u64, size: u64) -> bool {
-    address.is_multiple_of(8)
-        && records.is_multiple_of(8)
-        && (1..USER_END).contains(&records)
-        && size.is_power_of_two()
-        && (LEAST_RING..=MOST_RING).contains(&size)
 }

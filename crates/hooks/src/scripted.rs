@@ -13,42 +13,24 @@
 
 mod collection;
 mod glob;
+mod names;
 mod perl;
 mod php;
 mod python;
 mod ruby;
 
 use crate::Script;
+pub use names::{Calling, Shown};
+use names::{Entry, Look, Named, Names};
 use process::functions::{Function, Functions};
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::fmt;
 use std::str::FromStr;
-use vm::reader::FactWords;
-use vm::{Description, Language, Word};
+use vm::{Description, Language};
 
 /// Every language whose functions can be found by name. Nothing else here names one: a language is a file and an entry.
 const LANGUAGES: &[Entry] = &[ruby::ENTRY, python::ENTRY, perl::ENTRY, php::ENTRY];
-
-/// A language, and how its functions are looked for in a process.
-struct Entry(Language, fn(&FactWords) -> Box<dyn Names>);
-
-/// The functions of C that a language has names for, in one process.
-trait Names {
-    /// The functions of a name or pattern.
-    fn look(&self, memory: &Pages, name: &str) -> Look;
-
-    /// Names of functions written in C in the neighbourhood of a name: in the class or module that it names, or the
-    /// same name in classes and modules beside that.
-    fn near(&self, memory: &Pages, name: &str) -> Vec<String>;
-
-    /// The address of the function that collects the VM's garbage, and how it is called; or why there is none.
-    fn collector(
-        &self,
-        memory: &GuestMemory,
-        functions: &Functions,
-    ) -> Result<(u64, Calling), String>;
-}
 
 /// The functions of the language that a guest runs.
 fn names_of(script: &Script) -> Result<Box<dyn Names>, String> {
@@ -133,54 +115,6 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// How a C function is called that a VM has a name for, as far as its calls are shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calling {
-    /// What it returns.
-    pub returns: Shown,
-    /// What it is given, from the first register on.
-    pub parameters: Vec<Shown>,
-    /// It is the VM's garbage collection, which is called as any C function is, and not by the script.
-    pub is_collection: bool,
-    /// How many collections there were stands so far behind what the first argument points to.
-    pub collections_at: Option<u32>,
-}
-
-impl Calling {
-    /// A function that the script calls.
-    fn by_script(returns: Shown, parameters: Vec<Shown>) -> Self {
-        Calling {
-            returns,
-            parameters,
-            is_collection: false,
-            collections_at: None,
-        }
-    }
-
-    /// The function that collects garbage.
-    fn collection(returns: Shown, parameters: Vec<Shown>) -> Self {
-        Calling {
-            is_collection: true,
-            ..Calling::by_script(returns, parameters)
-        }
-    }
-}
-
-/// How an argument or a result is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// As text that the hook takes from the VM.
-    Word(Word),
-    /// As an `int`.
-    Int,
-    /// As a `long`.
-    Long,
-    /// As a `long` that may be an address.
-    Guess,
-    /// Not at all.
-    Hidden,
-}
-
 /// A C function with its name in a script's language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
@@ -200,22 +134,6 @@ pub enum Outcome {
     /// It does not exist, but may be defined later.
     NotYet(String),
     /// No C function is behind it, and why.
-    Never(String),
-}
-
-/// A function as a VM's tables have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Named {
-    name: String,
-    address: u64,
-    identity: u64,
-    calling: Calling,
-}
-
-/// What a VM's tables say of a name.
-enum Look {
-    Found(Vec<Named>),
-    NotYet(String),
     Never(String),
 }
 

@@ -145,6 +145,7 @@ impl Patcher {
             self.table.mark(made.known.hook.place, true);
         }
         write_patches(memory, &prepared)?;
+        process::fault::point("setting");
         for made in &prepared {
             count_us(memory, &made.known.hook, 1);
         }

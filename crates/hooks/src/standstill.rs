@@ -58,8 +58,7 @@ impl Standstill<'_> {
         if self.status.seccomp != 0 {
             seccomp::check(pid, pid, &seccomp::OF_HOOKS)?;
         }
-        let low = |sp| maps.find(sp).map(|mapping| mapping.start);
-        let mut remote = RemoteThread::new(pid, self.memory, self.gadgets, low)?;
+        let mut remote = RemoteThread::new(pid, self.memory, self.gadgets, &maps)?;
         let done = work(&mut stop, &mut remote);
         let back = remote.give_back();
         drop(stop);

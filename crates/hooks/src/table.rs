@@ -81,7 +81,9 @@ impl HookTable {
 
     /// Notes a hook that an earlier attach has made. A place may have had several; one that is set is the one to know.
     pub fn insert_earlier(&mut self, known: Known) {
-        self.next_number = self.next_number.max(known.hook.number + 1);
+        // A number that no session can have given out is the process's own doing.
+        let number = known.hook.number.min(u64::from(u32::MAX));
+        self.next_number = self.next_number.max(number + 1);
         let before = self.get(known.hook.place);
         if before.is_none_or(|before| known.set || !before.set) {
             self.insert(known);
@@ -165,7 +167,8 @@ impl HookTable {
             .filter(|known| known.hook.instruction != 0)
             .any(|known| {
                 let moved = u64::from(known.hook.moved).max(5);
-                known.hook.place < at + length && at < known.hook.place + moved
+                let end = known.hook.place.saturating_add(moved);
+                known.hook.place < at + length && at < end
             })
     }
 

@@ -14,14 +14,25 @@ use process::memory::GuestMemory;
 use process::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use trampoline::probe::{self, ProbePlan, Spot};
 use trampoline::{Options, Pads, Refusal, Stack, Stacks, Targets, plan};
 use vm::Memory;
 use wire::calls::want;
 
-/// Code that is longer, in bytes, is not decoded. The largest libraries known have 200 MB.
+/// The bytes of code that are kept decoded at a time, in all. The largest libraries known have 200 MB.
 pub(crate) const MOST_CODE: u64 = 1 << 29;
+
+/// Why a function is refused whose code is not what the maps of its process have said.
+const CHANGED: &str = "its code changed while we looked at it";
+
+/// The bytes of a range of code, if there is `room` for them.
+fn within(range: &Range<u64>, room: u64) -> Result<u64, String> {
+    let size = range.end.checked_sub(range.start);
+    let size = size.filter(|size| *size <= room);
+    size.ok_or_else(|| "its program has more code than is decoded at a time".into())
+}
 
 /// Bytes of stack arguments that are copied for a function that takes their address, as variadic ones do: 128 words.
 const UNBOUNDED: u32 = 1024;
@@ -29,12 +40,19 @@ const UNBOUNDED: u32 = 1024;
 /// Decoded code; see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// By the range of addresses: modules of a process that means harm may overlap.
-    by_range: HashMap<(u64, u64), Text>,
+    decoded: Decoded,
     /// Whether a module was compiled by Go, by the address where its code begins.
     by_go: HashMap<u64, bool>,
     /// Plans of probes around system calls, by the address of their patch.
     around: HashMap<u64, ProbePlan>,
+}
+
+/// Decoded code by where it begins and ends: modules of a process that means harm may overlap.
+#[derive(Debug, Default)]
+struct Decoded {
+    by_range: HashMap<(u64, u64), Text>,
+    /// Bytes of code of all of them.
+    kept: u64,
 }
 
 #[derive(Debug)]
@@ -62,9 +80,7 @@ impl Texts {
         let function = &wanted.function;
         if matches!(wanted.role, Role::Place { .. }) {
             let planned = self.around.remove(&function.address);
-            return planned
-                .map(Change::Probe)
-                .ok_or_else(|| "its code changed while we looked at it".into());
+            return planned.map(Change::Probe).ok_or_else(|| CHANGED.into());
         }
         let place = functions
             .module_of(function.address)
@@ -78,12 +94,7 @@ impl Texts {
         if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
-        let text = match self.by_range.entry((range.start, range.end)) {
-            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::hash_map::Entry::Vacant(free) => {
-                free.insert(Text::read(place, memory, hooks, functions.picks(), range)?)
-            }
-        };
+        let text = self.decoded.text(place, memory, hooks, functions, range)?;
         if wanted.probe.is_some() {
             return text.probe(function.address, wanted.want & want::BACK != 0);
         }
@@ -92,7 +103,11 @@ impl Texts {
             .partition_point(|start| *start <= function.address);
         let end = text.at + text.code.len() as u64;
         let end = text.starts.get(next).copied().unwrap_or(end);
-        let code = &text.code[(function.address - text.at) as usize..(end - text.at) as usize];
+        let code = function.address.checked_sub(text.at).and_then(|from| {
+            let code = text.code.get(from as usize..(end - text.at) as usize)?;
+            (!code.is_empty()).then_some(code)
+        });
+        let code = code.ok_or(CHANGED)?;
         let own = match function.size {
             0 => code.len() as u64,
             size => size.min(code.len() as u64),
@@ -132,6 +147,30 @@ impl Texts {
     }
 }
 
+impl Decoded {
+    /// The code of a module in this range, decoded now or before. Whether there is room for it is asked before any is
+    /// taken: how long it is stands in the maps of the process, which can map files without end.
+    fn text(
+        &mut self,
+        place: &Place,
+        memory: &GuestMemory,
+        hooks: &HookTable,
+        functions: &Functions,
+        range: Range<u64>,
+    ) -> Result<&mut Text, String> {
+        let room = MOST_CODE - self.kept;
+        match self.by_range.entry((range.start, range.end)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(free) => {
+                let size = within(&range, room)?;
+                let text = Text::read(place, memory, hooks, functions.picks(), range)?;
+                self.kept += size;
+                Ok(free.insert(text))
+            }
+        }
+    }
+}
+
 impl Texts {
     fn is_go(&mut self, place: &Place, memory: &GuestMemory, start: u64) -> bool {
         let known = self.by_go.entry(start);
@@ -167,9 +206,6 @@ impl Text {
         picks: impl Iterator<Item = u64>,
         Range { start, end }: Range<u64>,
     ) -> Result<Self, String> {
-        if end - start > MOST_CODE {
-            return Err("its module is too large".into());
-        }
         let mut code = vec![0; (end - start) as usize];
         memory
             .read_bytes(start, &mut code)
@@ -180,11 +216,11 @@ impl Text {
             let Some(entry) = patches(&known.hook).last() else {
                 continue;
             };
-            let length = entry.length as usize;
+            let length = (entry.length as usize).min(entry.is.len());
             if (start..end).contains(&entry.at)
                 && let Some(there) = code.get_mut((entry.at - start) as usize..)
                 && let Some(there) = there.get_mut(..length)
-                && *there == entry.is[..length.min(entry.is.len())]
+                && *there == entry.is[..length]
             {
                 there.copy_from_slice(&entry.was[..length]);
             }
@@ -203,7 +239,7 @@ impl Text {
         let ends: Vec<u64> = known
             .iter()
             .filter(|(_, size)| *size != 0)
-            .map(|(address, size)| address + size)
+            .map(|(address, size)| address.saturating_add(*size))
             .collect();
         let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
         // Unwinding rules tell of functions without a symbol.
@@ -223,5 +259,18 @@ impl Text {
             pads,
             stacks: Stacks::default(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_asked_for_room_before_any_is_taken() {
+        assert_eq!(within(&(4096..8192), 4096), Ok(4096));
+        assert!(within(&(4096..8192), 4095).is_err());
+        assert!(within(&(0..MOST_CODE + 1), MOST_CODE).is_err());
+        assert!(within(&Range { start: 5, end: 4 }, MOST_CODE).is_err());
     }
 }

@@ -17,7 +17,9 @@ use process::functions::{Function, Functions};
 use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::panicking;
 use std::time::Duration;
 use wire::ControlPage;
 use wire::calls::Calls;
@@ -198,9 +200,11 @@ impl Tracing {
 
 impl Drop for Tracing {
     fn drop(&mut self) {
-        if self.open && self.is_alive() && self.target.has_agent() {
-            // An error here has no caller who could be told of it.
-            let _ = self.leave();
+        // In a panic, leaving may have begun and not have come to its end.
+        if (self.open || panicking()) && self.is_alive() && self.target.has_agent() {
+            // An error here has no caller who could be told of it. A panic may come while another unwinds, and would then
+            // end the command.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.leave()));
         }
     }
 }

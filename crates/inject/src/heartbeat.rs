@@ -5,7 +5,7 @@
 
 use process::memory::GuestMemory;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,6 +24,11 @@ struct Beating {
 
 static BEATING: Mutex<Vec<Beating>> = Mutex::new(Vec::new());
 static STARTED: OnceLock<()> = OnceLock::new();
+
+/// A panic of who held it has changed nothing by halves.
+fn beating() -> MutexGuard<'static, Vec<Beating>> {
+    BEATING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A guest's heartbeat; it stops when this is dropped.
 #[derive(Debug)]
@@ -48,13 +53,13 @@ impl Heartbeat {
             gone: gone.clone(),
         };
         guest.beat();
-        BEATING.lock().expect("no holder panics").push(guest);
+        beating().push(guest);
         STARTED.get_or_init(|| {
             thread::spawn(|| {
                 loop {
                     thread::sleep(BEAT);
-                    let mut beating = BEATING.lock().expect("no holder panics");
-                    beating.retain(|guest| !guest.gone.load(Ordering::Relaxed) && guest.beat());
+                    process::fault::point("beating");
+                    beating().retain(|guest| !guest.gone.load(Ordering::Relaxed) && guest.beat());
                 }
             });
         });

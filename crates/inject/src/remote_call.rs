@@ -19,16 +19,20 @@
 //! lose: the restart of an interrupted system call. If we die, such a call restarts or reports EINTR
 //! as after a signal handler.
 //!
-//! The record itself is made in `home`.
+//! The record is made in `return_frame`. Where the thread stands on a stack whose bounds nobody knows, record and call are at
+//! the unused end of the main thread's stack instead: `room`.
 
 mod return_frame;
+mod room;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
+use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
 use process::stop::{self, thread_state};
-use return_frame::{UCONTEXT_SIZE, signal_xsave, ucontext};
+use return_frame::{signal_xsave, ucontext};
+use room::{Positions, Room};
 use std::time::{Duration, Instant};
 
 /// Byte sequences in the guest's own executable mappings.
@@ -40,9 +44,6 @@ pub struct Gadgets {
     pub restore: u64,
 }
 
-const RED_ZONE: u64 = 128;
-/// Stack the called code may use: the agent's and the VM's signal-safe functions need well under this.
-const CALL_ROOM: u64 = 8 * 1024;
 /// A call that has not come back by then, and waits for something, never will.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for one that waits for the VM's lock and may collect garbage.
@@ -78,23 +79,24 @@ pub struct RemoteThread<'a> {
     saved: Registers,
     saved_state: Vec<u8>,
     saved_mask: u64,
-    /// `U` in the picture.
-    frame: u64,
+    /// Where the record lies: `frame` is `U` in the picture.
+    at: Positions,
+    room: Room,
     /// Signals to send again.
     held: Vec<i32>,
     /// It has been sent away and must be put back.
     away: bool,
+    /// It is away and is not waited for: only its record brings it back.
+    left_away: bool,
 }
 
 impl<'a> RemoteThread<'a> {
-    /// Borrows thread `tid`, which stands in an interrupt stop of ours. `low` gives the lowest
-    /// address of the mapping that a stack pointer lies in.
-    pub fn new(
-        tid: i32,
-        memory: &'a GuestMemory,
-        gadgets: Gadgets,
-        low: impl Fn(u64) -> Option<u64>,
-    ) -> Result<Self> {
+    /// Makes thread `tid`, which stands in an interrupt stop of ours, ready for remote calls. They run on its own stack
+    /// where that is known to have room, else at the unused end of the main thread's (see `room`).
+    ///
+    /// # Errors
+    /// [`Error::NothingToBorrow`] where the thread is inside a restartable sequence, or no room is proven.
+    pub fn new(tid: i32, memory: &'a GuestMemory, gadgets: Gadgets, maps: &Maps) -> Result<Self> {
         let pid = memory.pid();
         let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
         let saved = ptrace::registers(tid).map_err(explain)?;
@@ -107,23 +109,27 @@ impl<'a> RemoteThread<'a> {
         let saved_state = ptrace::extended_state(tid).map_err(explain)?;
         let saved_mask = ptrace::signal_mask(tid).map_err(explain)?;
 
-        let area = (saved.rsp - RED_ZONE - (saved_state.len() as u64 + 4)) & !63;
-        let frame = (area - UCONTEXT_SIZE as u64) & !15;
-        let lowest = frame.saturating_sub(8 + CALL_ROOM);
-        if low(saved.rsp).is_none_or(|low| lowest < low) {
-            return Err(Error::NothingToBorrow {
-                pid,
-                reason: format!("thread {tid} has no room left on its stack"),
-            });
+        let state = saved_state.len() as u64;
+        let refused = |reason| Error::NothingToBorrow { pid, reason };
+        let room = room::find(tid, &saved, state, memory, maps).ok_or_else(|| {
+            refused(format!(
+                "thread {tid} stands on a stack whose bounds are not known"
+            ))
+        })?;
+        let at = Positions::below(room.below, state);
+        if at.lowest() < room.low {
+            return Err(refused(format!(
+                "thread {tid} has no room left on its stack"
+            )));
         }
         memory.write(
-            area,
+            at.area,
             &signal_xsave(&saved_state).ok_or_else(|| Error::NothingToBorrow {
                 pid,
                 reason: "this processor's register layout is not known".into(),
             })?,
         )?;
-        memory.write(frame, &ucontext(&saved, saved_mask, area))?;
+        memory.write(at.frame, &ucontext(&saved, saved_mask, at.area))?;
         Ok(RemoteThread {
             pid,
             tid,
@@ -132,9 +138,11 @@ impl<'a> RemoteThread<'a> {
             saved,
             saved_state,
             saved_mask,
-            frame,
+            at,
+            room,
             held: Vec::new(),
             away: false,
+            left_away: false,
         })
     }
 
@@ -160,12 +168,23 @@ impl<'a> RemoteThread<'a> {
     /// The same for a function that may take long and needs the guest's other threads to run: signals
     /// are delivered meanwhile. When `done` says that its work is done, it is soon home; if not, an
     /// exception has taken the thread elsewhere, and where it is now is where it belongs.
+    ///
+    /// The function may scan the stack that it runs on, as a collector does: it is called on the thread's own only.
     pub fn call_freely(
         &mut self,
         address: u64,
         argument: u64,
         done: impl Fn() -> bool,
     ) -> Result<()> {
+        if !self.room.own {
+            return Err(Error::NothingToBorrow {
+                pid: self.pid,
+                reason: format!(
+                    "thread {} stands on a stack whose bounds are not known",
+                    self.tid
+                ),
+            });
+        }
         self.depart(address, 0, [argument, 0, 0, 0, 0, 0])?;
         let mut signal = 0;
         let mut give_up = Instant::now() + LONG_CALL_PATIENCE;
@@ -194,7 +213,7 @@ impl<'a> RemoteThread<'a> {
             match event {
                 Event::Syscall => {
                     let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
-                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.frame {
+                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.at.frame {
                         return self.park(now, Instant::now() + CALL_PATIENCE);
                     }
                 }
@@ -241,9 +260,8 @@ impl<'a> RemoteThread<'a> {
     /// Lets it go on at another place than it stood, by our hand or by its frame.
     pub fn go_on_at(&mut self, pc: u64) -> Result<()> {
         self.saved.rip = pc;
-        let area = (self.saved.rsp - RED_ZONE - (self.saved_state.len() as u64 + 4)) & !63;
-        self.memory
-            .write(self.frame, &ucontext(&self.saved, self.saved_mask, area))?;
+        let context = ucontext(&self.saved, self.saved_mask, self.at.area);
+        self.memory.write(self.at.frame, &context)?;
         if !self.away {
             ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
         }
@@ -276,7 +294,7 @@ impl<'a> RemoteThread<'a> {
                 Event::Syscall => {
                     let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
                     // Only the way home starts a system call with this stack pointer.
-                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.frame {
+                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.at.frame {
                         self.park(now, deadline)?;
                         return Ok(result);
                     }
@@ -295,10 +313,10 @@ impl<'a> RemoteThread<'a> {
     /// home should we die.
     fn depart(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<()> {
         self.memory
-            .write(self.frame - 8, &self.gadgets.restore.to_le_bytes())?;
+            .write(self.at.frame - 8, &self.gadgets.restore.to_le_bytes())?;
         let mut registers = self.saved;
         registers.rip = address;
-        registers.rsp = self.frame - 8;
+        registers.rsp = self.at.frame - 8;
         registers.rax = rax;
         registers.orig_rax = NO_SYSCALL;
         // The ABI wants the direction flag clear at a function's entry; and no single stepping.
@@ -389,12 +407,12 @@ impl<'a> RemoteThread<'a> {
     /// Registers last: until then the thread's next instruction leads home by itself.
     fn restore(&mut self) -> Result<()> {
         if !self.away {
-            return Ok(());
+            return self.clear_unused_end();
         }
         if ptrace::registers(self.tid).is_err() {
             // It runs: a call that has not come back, and must not be torn out of the middle of what it
             // does. Its frame brings it home.
-            self.away = false;
+            (self.away, self.left_away) = (false, true);
             return self.catch();
         }
         ptrace::set_extended_state(self.tid, &self.saved_state)
@@ -402,11 +420,23 @@ impl<'a> RemoteThread<'a> {
         ptrace::set_signal_mask(self.tid, self.saved_mask).map_err(|errno| self.explain(errno))?;
         ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
         self.away = false;
+        self.clear_unused_end()?;
         for signal in self.held.drain(..) {
             // SAFETY: numbers only.
             unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.tid, signal) };
         }
         Ok(())
+    }
+}
+
+impl RemoteThread<'_> {
+    /// Makes the unused end of a stack what it was, zeros, when no record there is needed any more.
+    fn clear_unused_end(&self) -> Result<()> {
+        if self.room.own || self.left_away {
+            return Ok(());
+        }
+        let zeros = vec![0; (self.room.below - self.room.low) as usize];
+        self.memory.write(self.room.low, &zeros)
     }
 }
 

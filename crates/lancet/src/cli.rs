@@ -36,20 +36,14 @@ mod tests {
     #[test]
     fn help_lists_the_commands() {
         let help = Cli::command().term_width(90).render_help().to_string();
-        insta::assert_snapshot!(help, @"
-        Opens a running process that nobody prepared, and says what its lines do
-
-        Usage: lancet <COMMAND>
-
-        Commands:
-          mem    Which file:line:Type holds the memory of a running Ruby?
-          calls  Which line calls this C function, with what, and how long does it take?
-          stack  What is on the stack, and how many bytes is each frame?
-          tune   Is this machine set up for this process?
-
-        Options:
-          -h, --help     Print help (see more with '--help')
-          -V, --version  Print version
-        ");
+        assert!(help.contains("Usage: lancet <COMMAND>"), "{help}");
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            let listed = help
+                .lines()
+                .any(|line| line.split_whitespace().next() == Some(name));
+            assert_eq!(listed, !command.is_hide_set(), "{name}: {help}");
+            assert!(command.get_about().is_some(), "{name}");
+        }
     }
 }

@@ -10,6 +10,7 @@ mod agent;
 mod cli;
 mod commands;
 mod exit;
+mod failure;
 mod guests;
 mod started;
 mod ui;
@@ -19,13 +20,19 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match cli::Cli::parse().command.run() {
+    failure::note_panics();
+    let done = failure::catch(|| cli::Cli::parse().command.run());
+    if let Some(first) = failure::first() {
+        tell!("this is a fault of lancet's, please report it: {first}");
+        return ExitCode::from(exit::FAILED);
+    }
+    match done {
         Ok(code) => ExitCode::from(code),
         // The reader of the output has ended, as in `lancet mem -p 1 | head`: that is no failure.
         Err(error) if ui::sink::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tell!("{error:#}");
-            ExitCode::from(1)
+            ExitCode::from(exit::FAILED)
         }
     }
 }

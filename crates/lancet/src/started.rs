@@ -13,6 +13,7 @@ use report::mem::Reporter;
 
 use crate::agent::AGENT;
 use crate::commands::mem::{MemArgs, reporter};
+use crate::failure;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -44,7 +45,11 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
         watched: false,
         lost: false,
     };
-    let (exceeded, code) = run.watch(args)?;
+    let watched = failure::catch(|| run.watch(args));
+    if watched.is_err() {
+        run.leave();
+    }
+    let (exceeded, code) = watched?;
     Ok(match (code, exceeded, run.lost) {
         (0, true, _) => crate::exit::EXCEEDED,
         (0, _, true) => crate::exit::LOST,

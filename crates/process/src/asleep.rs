@@ -1,12 +1,11 @@
-//! Threads that sleep in the kernel, and are looked at without waking them.
+//! Threads that sleep in the kernel, and are looked at without being stopped.
 //!
-//! A stop takes a sleeping thread out of its system call; what that can do to the call is told in
-//! [`crate::interrupted`]. To look at it none is needed: while it sleeps its registers and its stack do not change. The
-//! kernel tells number, arguments, stack pointer and program counter (`/proc/PID/task/TID/syscall`), and how long the
-//! thread has run in all (`schedstat`). If both are the same before and after its stack was copied, it slept throughout.
+//! A stop takes a sleeping thread out of its system call; [`crate::interrupted`] says what that can do to the call. To
+//! look at it none is needed: while it sleeps its registers and its stack do not change. The kernel shows the number of
+//! the call, its arguments, stack pointer and program counter (`/proc/PID/task/TID/syscall`), and how long the thread
+//! has run in all (`schedstat`). If both are the same before and after its stack was copied, it slept throughout.
 //!
-//! Other registers are not told, rbp among them. Whoever unwinds finds out whether it needs them, and has the thread
-//! stopped if it does.
+//! Other registers are not shown, rbp among them. An unwinder that needs rbp has the thread stopped.
 
 use crate::interrupted::InCall;
 use crate::stop::thread_state;
@@ -15,7 +14,7 @@ use nix::unistd::Pid;
 use std::fs;
 use std::io::IoSliceMut;
 
-/// What stands for rbp of a thread that was not stopped.
+/// The value of rbp for a thread that was not stopped.
 pub const UNKNOWN: u64 = 0;
 
 /// `struct pthread` of glibc is smaller, and begins with the thread's control block.
@@ -27,16 +26,16 @@ pub struct Asleep {
     pid: i32,
     tid: i32,
     call: InCall,
-    /// Time on a processor, time of waiting for one, how often it got one.
+    /// The line of `schedstat`: time on a processor, time of waiting for one, number of time slices.
     ran: String,
     thread_area: u64,
 }
 
 impl Asleep {
-    /// `None` if it runs, or if not enough can be found out about it.
+    /// Looks at a thread; `None` if it runs, or if not enough can be found out about it.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         let ran = ran(pid, tid)?;
-        // Not one that is stopped: it may go on at any time, and says so to whoever seizes it.
+        // Not a thread in a ptrace or group stop: it may go on at any time, and its tracer needs it.
         if !matches!(thread_state(pid, tid), Some('S' | 'D')) {
             return None;
         }
@@ -55,32 +54,33 @@ impl Asleep {
         self.tid
     }
 
-    /// Its system call, its stack pointer and where it goes on.
+    /// Returns its system call, with its stack pointer and the address at which it goes on.
     pub fn call(&self) -> &InCall {
         &self.call
     }
 
-    /// What `pthread_self` returns in it.
+    /// Returns the fs base, which is what `pthread_self` returns in the thread.
     pub fn thread_area(&self) -> u64 {
         self.thread_area
     }
 
-    /// Whether it has slept since [`Asleep::of`].
+    /// Returns whether it has slept since [`Asleep::of`].
     pub fn sleeps_on(&self) -> bool {
         InCall::of(self.pid, self.tid).as_ref() == Some(&self.call)
             && ran(self.pid, self.tid).as_ref() == Some(&self.ran)
     }
 }
 
-/// `schedstat` of a thread (Documentation/scheduler/sched-stats.rst); `None` where the kernel was built without it.
+/// Reads `schedstat` of a thread (Documentation/scheduler/sched-stats.rst); `None` where the kernel was built without
+/// it.
 fn ran(pid: i32, tid: i32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     let time: u64 = line.split(' ').next()?.parse().ok()?;
     (time != 0).then_some(line)
 }
 
-/// The fs base of a thread of glibc. Its list of robust mutexes, which the kernel tells (get_robust_list(2)), begins in the
-/// same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
+/// Finds the fs base of a thread of glibc. Its list of robust mutexes, which the kernel shows (get_robust_list(2)),
+/// begins in the same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
 /// (sysdeps/x86_64/nptl/tls.h).
 fn thread_area(pid: i32, tid: i32) -> Option<u64> {
     let (mut head, mut length) = (0u64, 0usize);
@@ -97,7 +97,7 @@ fn thread_area(pid: i32, tid: i32) -> Option<u64> {
         return None;
     }
     let mut bytes = [0; LARGEST_DESCRIPTOR];
-    // The page before may not be there: then what there is of this one.
+    // The page before may not be mapped; then only what lies in this page is read.
     let in_page = (head % 4096) as usize + 8;
     [LARGEST_DESCRIPTOR, in_page].into_iter().find_map(|size| {
         let from = (head + 8).checked_sub(size as u64)?;

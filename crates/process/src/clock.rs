@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// The time-stamp counter now.
+/// Reads the time-stamp counter.
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }

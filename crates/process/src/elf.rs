@@ -77,11 +77,11 @@ pub enum Error {
     },
 }
 
-/// Bytes that can be read at any place: a file, or a piece of memory.
+/// Bytes that can be read at any offset: a file, or a piece of memory.
 pub trait Bytes {
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     fn size(&self) -> u64;
-    /// Fills `into` with what lies at `at`; false if not all of it could be read.
+    /// Fills `into` with the bytes from `at` on; false if not all of them could be read.
     fn read_at(&self, at: u64, into: &mut [u8]) -> bool;
 }
 
@@ -119,24 +119,24 @@ pub fn read_table(bytes: &(impl Bytes + ?Sized), at: u64, size: u64) -> Option<V
 /// One entry of the program header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// `p_type`
+    /// Type of the segment (`p_type`).
     pub kind: elf::ProgramType,
     /// Whether it is to be mapped executable.
     pub executable: bool,
-    /// Where its bytes lie in the file.
+    /// Offset of its bytes in the file.
     pub offset: u64,
-    /// Where it is to lie in memory, before the load bias.
+    /// Its address in memory, before the load bias.
     pub address: u64,
-    /// How many bytes come from the file.
+    /// Number of its bytes that come from the file.
     pub file_size: u64,
-    /// How many bytes it takes in memory.
+    /// Number of bytes that it takes in memory.
     pub memory_size: u64,
-    /// `p_align`
+    /// Alignment (`p_align`).
     pub align: u64,
 }
 
 impl Segment {
-    /// The addresses it takes, before the load bias.
+    /// Returns the addresses that it takes, before the load bias.
     pub fn range(&self) -> Range<u64> {
         self.address..self.address.saturating_add(self.memory_size)
     }
@@ -147,22 +147,22 @@ impl Segment {
 pub struct Section {
     /// Where its name starts in the section name table.
     name: u32,
-    /// `sh_type`
+    /// Type of the section (`sh_type`).
     pub kind: elf::SectionType,
-    /// Where it lies in memory, before the load bias; 0 if it is not loaded.
+    /// Its address in memory, before the load bias; 0 if it is not loaded.
     pub address: u64,
-    /// Where its bytes lie in the file.
+    /// Offset of its bytes in the file.
     pub offset: u64,
-    /// How many.
+    /// Number of its bytes.
     pub size: u64,
-    /// The section it refers to, as a symbol table does to its strings.
+    /// Number of the section that it refers to, as a symbol table does to its strings.
     pub link: u32,
 }
 
 /// What the headers of an ELF object say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
-    /// Loads at any address (`ET_DYN`): a library, or a position-independent program.
+    /// Whether it can be loaded at any address (`ET_DYN`): a library, or a position-independent program.
     pub relocatable: bool,
     /// The address of the first instruction, before the load bias.
     pub entry: u64,
@@ -220,26 +220,26 @@ impl Headers {
         })
     }
 
-    /// The segments that are mapped.
+    /// Returns the segments that are mapped.
     pub fn loads(&self) -> impl Iterator<Item = &Segment> {
         self.segments
             .iter()
             .filter(|segment| segment.kind == elf::PT_LOAD)
     }
 
-    /// The first segment of a kind.
+    /// Returns the first segment of a type.
     pub fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind)
     }
 
-    /// From the lowest to one past the highest address of all mapped segments, before the load bias.
+    /// Returns the range from the lowest to one past the highest address of all mapped segments, before the load bias.
     pub fn extent(&self) -> Range<u64> {
         let start = self.loads().map(|load| load.address).min().unwrap_or(0);
         let end = self.loads().map(|load| load.range().end).max().unwrap_or(0);
         start..end.max(start)
     }
 
-    /// Where in the file the `size` bytes for `address` lie.
+    /// Returns the offset in the file of the `size` bytes for `address`.
     pub fn file_offset(&self, address: u64, size: u64) -> Option<u64> {
         self.loads().find_map(|load| {
             let within = address.checked_sub(load.address)?;
@@ -248,10 +248,10 @@ impl Headers {
         })
     }
 
-    /// The section header. An object without one, or with a damaged one, has no sections.
+    /// Reads the section header. An object without one, or with a damaged one, has no sections.
     ///
-    /// Files with more than 65,279 sections (gABI: `e_shnum` 0, count in section 0) are relocatable
-    /// objects and never loaded; they are taken to have none.
+    /// Files with more than 65,279 sections (gABI: `e_shnum` 0, count in section 0) are relocatable objects and never
+    /// loaded; they are taken to have none.
     pub fn sections(&self, bytes: &(impl Bytes + ?Sized)) -> Vec<Section> {
         let entry = size_of::<elf::SectionHeader64<LE>>() as u64;
         let count = u64::from(self.section_count);
@@ -262,7 +262,7 @@ impl Headers {
         table.iter().map(section).collect()
     }
 
-    /// The bytes of the section called `name`, out of `sections` of the same file.
+    /// Reads the bytes of the section called `name`, out of `sections` of the same file.
     pub fn section_named(
         &self,
         bytes: &(impl Bytes + ?Sized),
@@ -273,7 +273,7 @@ impl Headers {
         read_table(bytes, section.offset, section.size)
     }
 
-    /// The section called `name`, if it has bytes in the file.
+    /// Returns the section called `name`, if it has bytes in the file.
     pub fn find_section<'a>(
         &self,
         bytes: &(impl Bytes + ?Sized),
@@ -288,10 +288,10 @@ impl Headers {
         })
     }
 
-    /// The build ID of a file.
+    /// Returns the build ID of a file.
     ///
-    /// By section first: the program header of a separate debug file may still be that of the
-    /// program it was split from, with offsets that mean nothing here.
+    /// By section first: the program header of a separate debug file may still be that of the program it was split
+    /// from, with offsets that mean nothing here.
     pub fn build_id(&self, bytes: &(impl Bytes + ?Sized)) -> Option<Vec<u8>> {
         let sections = self.sections(bytes);
         let notes = sections
@@ -333,14 +333,14 @@ fn section(entry: &elf::SectionHeader64<LE>) -> Section {
     }
 }
 
-/// The string that starts at `at` in a string table, without its NUL.
+/// Returns the string that starts at `at` in a string table, without its NUL.
 pub fn string(table: &[u8], at: u32) -> Option<&[u8]> {
     let rest = table.get(at as usize..)?;
     Some(&rest[..memchr::memchr(0, rest)?])
 }
 
-/// The build ID among the notes of one section or segment (gABI, "Note Section"; the owner is
-/// `GNU` and the type `NT_GNU_BUILD_ID`). `align` is what the descriptors are padded to.
+/// Returns the build ID among the notes of one section or segment (gABI, "Note Section"; the owner is `GNU` and the
+/// type `NT_GNU_BUILD_ID`). `align` is what the descriptors are padded to.
 pub fn build_id_in(notes: &[u8], align: u64) -> Option<Vec<u8>> {
     let pad = |size: u32| (size as usize).checked_next_multiple_of(if align == 8 { 8 } else { 4 });
     let mut rest = notes;

@@ -1,63 +1,53 @@
-//! What can go wrong with somebody else's process, in plain words.
+//! What can go wrong with a process that is opened. One enum for all crates that work on a process.
 
 use std::{fmt, io};
 
 /// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
 /// do about it is added by the command line.
 #[derive(Debug, thiserror::Error)]
+#[expect(
+    missing_docs,
+    reason = "`pid` is the guest; other fields without a text are named as in the message"
+)]
 pub enum Error {
     /// There is no such process, or it ended.
     #[error("there is no process {0}")]
     NoSuchProcess(i32),
-    /// It ended while we were at work.
+    /// It ended while lancet worked on it.
     #[error("process {0} ended")]
     Gone(i32),
     /// It runs another program now.
     #[error("process {0} runs another program now (exec); what the last one held is not known")]
     Replaced(i32),
-    /// A zombie: ended, not yet collected by its parent.
+    /// It is a zombie: it has ended, and its parent has not waited for it yet.
     #[error("process {0} has ended and only waits for its parent to collect it (zombie)")]
     Zombie(i32),
-    /// Stopped by a signal or by Ctrl-Z.
+    /// It was stopped by a signal, as Ctrl-Z sends one.
     #[error("process {0} is stopped (SIGSTOP, Ctrl-Z or a cgroup freezer)")]
     Stopped(i32),
-    /// The kernel says of a thread that it does not stand still, or is not ours, and yet it lives.
+    /// ptrace says that a thread is not stopped, or not traced by us, and yet the thread lives.
     #[error("a thread of process {0} could not be held: it lives, but did not stand still for us")]
     Stirred(i32),
-    /// Another tracer holds it.
+    /// Another tracer is attached to it.
     #[error("process {pid} is already traced by process {tracer}{name}")]
     Traced {
-        /// The guest.
         pid: i32,
-        /// Who traces it.
         tracer: i32,
         /// ` (name)` of the tracer where known.
         name: String,
     },
-    /// The kernel does not let us trace it.
+    /// The kernel does not allow lancet to trace it.
     #[error("the kernel does not allow us to trace process {pid}{reason}")]
-    NotAllowed {
-        /// The guest.
-        pid: i32,
-        /// What stands in the way.
-        reason: Denial,
-    },
-    /// A kernel thread, or ourselves.
+    NotAllowed { pid: i32, reason: Denial },
+    /// It is a kernel thread, or lancet itself.
     #[error("process {pid} cannot be opened: {reason}")]
-    NotAGuest {
-        /// The guest.
-        pid: i32,
-        /// Why.
-        reason: &'static str,
-    },
+    NotAGuest { pid: i32, reason: &'static str },
     /// A thread did not stop in time.
     #[error(
         "thread {tid} of process {pid} does not stop: it is in an uninterruptible wait in the kernel{place}"
     )]
     WouldNotStop {
-        /// The guest.
         pid: i32,
-        /// The thread.
         tid: i32,
         /// ` (wchan)` where known.
         place: String,
@@ -65,73 +55,43 @@ pub enum Error {
     /// A thread of a program we started stands at an event that comes before the stop.
     #[error("thread {tid} stands at ptrace event {event}")]
     AtEvent {
-        /// The thread.
         tid: i32,
         /// `PTRACE_EVENT_*`.
         event: i32,
     },
-    /// No thread had room on its stack, or none could be borrowed.
+    /// No thread could make a remote call: none had room on its stack, or none stood where that is possible.
     #[error("no thread of process {pid} can be borrowed: {reason}")]
-    NothingToBorrow {
-        /// The guest.
-        pid: i32,
-        /// Why.
-        reason: String,
-    },
+    NothingToBorrow { pid: i32, reason: String },
     /// A system call made in the guest failed.
     #[error("{call} in process {pid} failed: {errno}")]
     Remote {
-        /// The guest.
         pid: i32,
-        /// Name of the call.
         call: &'static str,
-        /// What the kernel said.
         errno: nix::errno::Errno,
     },
-    /// The borrowed thread hit a fault in code we called; it was put back where it was.
+    /// A remote call was ended by a signal; its thread was put back where it was.
     #[error(
         "a call into process {pid} was broken off by signal {signal} at {address:#x}; the thread was put back where it was"
     )]
-    RemoteFault {
-        /// The guest.
-        pid: i32,
-        /// The signal's number.
-        signal: i32,
-        /// The instruction.
-        address: u64,
-    },
-    /// A call into the guest did not come back in time.
+    RemoteFault { pid: i32, signal: i32, address: u64 },
+    /// A remote call did not return in time; its thread was put back where it was.
     #[error(
         "a call into process {pid} did not return in time ({place}); the thread was put back where it was"
     )]
     RemoteTimeout {
-        /// The guest.
         pid: i32,
-        /// Where the thread was then.
+        /// Where the thread stood when the time was over.
         place: String,
     },
     /// The guest's memory could not be read or written.
     #[error("memory of process {pid} at {at:#x}: {error}")]
-    Memory {
-        /// The guest.
-        pid: i32,
-        /// Where.
-        at: u64,
-        /// Why.
-        error: io::Error,
-    },
-    /// A seccomp filter would punish a call we need.
+    Memory { pid: i32, at: u64, error: io::Error },
+    /// A seccomp filter forbids a system call that lancet needs.
     #[error("process {pid} is under seccomp: {reason}")]
-    Seccomp {
-        /// The guest.
-        pid: i32,
-        /// What about it.
-        reason: String,
-    },
-    /// Another lancet is inside.
+    Seccomp { pid: i32, reason: String },
+    /// Another lancet has this process open.
     #[error("process {pid} is already opened by another lancet{owner}")]
     Occupied {
-        /// The guest.
         pid: i32,
         /// ` (process N)` where known.
         owner: String,
@@ -139,92 +99,58 @@ pub enum Error {
     /// The agent did not answer.
     #[error("the agent in process {pid} did not answer within {waited_ms} ms: {reason}")]
     NoAnswer {
-        /// The guest.
         pid: i32,
-        /// How long.
         waited_ms: u64,
-        /// What it was waiting for.
+        /// What the agent or its thread was waiting for.
         reason: String,
     },
-    /// The agent has left by itself.
+    /// The agent has become quiet by itself.
     #[error("the agent left process {pid} by itself: {why}")]
-    Left {
-        /// The guest.
-        pid: i32,
-        /// Why.
-        why: &'static str,
-    },
-    /// The agent said no.
+    Left { pid: i32, why: &'static str },
+    /// The agent refused a request.
     #[error("the agent in process {pid} could not {what}: {reason}")]
     Refused {
-        /// The guest.
         pid: i32,
-        /// What it was asked.
+        /// What was requested.
         what: &'static str,
-        /// Why.
         reason: &'static str,
     },
-    /// A hook without which no other may be set.
+    /// A hook could not be set without which no other may be.
     #[error("process {pid}: {function} cannot be hooked: {reason}")]
     Hook {
-        /// The guest.
         pid: i32,
-        /// The function.
         function: String,
-        /// Why.
         reason: String,
     },
-    /// There is no Ruby we can read.
+    /// The process runs no Ruby that lancet can read.
     #[error("process {pid} is not a Ruby lancet can read: {reason}")]
-    NotARuby {
-        /// The guest.
-        pid: i32,
-        /// Why.
-        reason: String,
-    },
-    /// A Ruby whose own faults would crash it.
+    NotARuby { pid: i32, reason: String },
+    /// This Ruby has a bug that would crash it.
     #[error("process {pid} is not opened: {reason}")]
-    BrokenRuby {
-        /// The guest.
-        pid: i32,
-        /// Why.
-        reason: String,
-    },
-    /// Ractors on a Ruby that does not bear hooks with them.
+    BrokenRuby { pid: i32, reason: String },
+    /// The process runs Ractors, and this Ruby crashes when births are hooked beside them.
     #[error(
         "process {pid} runs several Ractors, and Ruby {version} crashes or loses births when they are watched (Ruby bugs 18464, 19112)"
     )]
     Ractors {
-        /// The guest.
         pid: i32,
-        /// Its Ruby.
+        /// The version of its Ruby.
         version: String,
     },
     /// Its program files could not be read.
     #[error("process {pid}: {error}")]
-    Elf {
-        /// The guest.
-        pid: i32,
-        /// Why.
-        error: crate::elf::Error,
-    },
-    /// The agent's file is not what we embedded.
+    Elf { pid: i32, error: crate::elf::Error },
+    /// The embedded file of the agent is not as it should be.
     #[error("the agent image is damaged: {0}")]
     Image(&'static str),
     /// The program could not be started.
     #[error("cannot start {program}: {error}")]
-    Start {
-        /// Its name.
-        program: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// A system call of ours failed.
+    Start { program: String, error: io::Error },
+    /// A system call of lancet's own failed.
     #[error("{what}: {error}")]
     System {
-        /// What we were doing.
+        /// What lancet was doing.
         what: String,
-        /// Why.
         error: io::Error,
     },
 }
@@ -280,7 +206,7 @@ impl fmt::Display for Denial {
 }
 
 impl Error {
-    /// Whether trying again in a moment may help: a thread stands badly, or another lancet looks in.
+    /// Whether trying again in a moment may help, because the reason may pass.
     pub fn may_pass(&self) -> bool {
         match self {
             Error::NothingToBorrow { .. } | Error::WouldNotStop { .. } | Error::Stirred(_) => true,
@@ -289,7 +215,7 @@ impl Error {
         }
     }
 
-    /// A file of `/proc/PID` that could not be read.
+    /// The error for a file of `/proc/PID` that could not be read.
     pub fn of_proc(pid: i32, file: &str, error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
@@ -297,7 +223,7 @@ impl Error {
         }
     }
 
-    /// A failed call of ours, with what it was for.
+    /// The error for a failed system call of lancet's own, with what it was for.
     pub fn system(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
         Error::System {
             what: what.into(),
@@ -306,5 +232,5 @@ impl Error {
     }
 }
 
-/// The crate's result.
+/// The result of functions that work on a process.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// The name that stands for the kernel in place of a module's, as in ltrace's `name@SYS`.
+/// The name that stands for the kernel in the place of a module's, as in ltrace's `name@SYS`.
 pub const SYSTEM: &str = "SYS";
 
 /// A function of a process.
@@ -26,18 +26,19 @@ pub struct Function {
     pub address: u64,
     /// Its size in bytes; 0 = not known.
     pub size: u64,
-    /// It is an IFUNC that has not picked yet, as far as is known: callers will not come to this address, but to what
-    /// it picks.
+    /// Whether it is an IFUNC that has not picked yet, as far as is known: callers will not come to this address, but
+    /// to the address that it picks.
     pub picks: bool,
 }
 
 impl Function {
-    /// Whether it is a system call.
+    /// Returns whether it is a system call.
     pub fn is_system_call(&self) -> bool {
         &*self.module == SYSTEM
     }
 
-    /// Its name as users see it. That of a system call has `@SYS` behind it, because a function may have the same name.
+    /// Returns its name as users see it: that of a system call ends in `@SYS`, because a function may have the same
+    /// name.
     pub fn shown(&self) -> Cow<'_, str> {
         if self.is_system_call() {
             format!("{}@{SYSTEM}", self.name).into()
@@ -47,7 +48,7 @@ impl Function {
     }
 }
 
-/// A module with its symbols.
+/// A loaded module with its symbols.
 #[derive(Debug)]
 pub struct Place {
     /// The module.
@@ -58,17 +59,17 @@ pub struct Place {
     pub symbols: Symbols,
 }
 
-/// All modules of a guest, as they were when it was read.
+/// All modules of a process, as they were when it was read.
 #[derive(Clone, Debug)]
 pub struct Functions {
     pid: i32,
     places: Vec<Arc<Place>>,
-    /// The kernel's vDSO, which IFUNCs pick functions of. Nothing else of it is looked for: libc has a function of each
-    /// name.
+    /// The kernel's vDSO, because IFUNCs may pick functions of it. It is not searched for names, because libc has a
+    /// function of each name.
     kernel: Option<Arc<Place>>,
-    /// What IFUNCs picked, by their own address, read when it is first asked for.
+    /// What IFUNCs have picked, by their own address. Read at the first request.
     picked: OnceLock<HashMap<u64, u64>>,
-    /// The same as notices of the agent have told it ([`Functions::note_pick`]).
+    /// What notices of the agent have reported of IFUNCs, likewise ([`Functions::note_pick`]).
     said: HashMap<u64, u64>,
 }
 
@@ -128,24 +129,25 @@ impl Functions {
         Ok(())
     }
 
-    /// The modules.
+    /// Returns all modules, by rising address.
     pub fn modules(&self) -> &[Arc<Place>] {
         &self.places
     }
 
-    /// The module that holds an address.
+    /// Returns the module that holds an address.
     pub fn module_of(&self, address: u64) -> Option<&Place> {
         let mut places = self.places.iter().chain(&self.kernel).map(Arc::as_ref);
         places.find(|place| place.module.contains(address))
     }
 
-    /// Whether an address is in the kernel's vDSO.
+    /// Returns whether an address is in the kernel's vDSO.
     pub fn is_kernels(&self, address: u64) -> bool {
         let mut kernel = self.kernel.iter();
         kernel.any(|kernel| kernel.module.contains(address))
     }
 
-    /// The module by whose name a function is known. What an IFUNC picked may lie in another one, the vDSO.
+    /// Returns the module by whose name users know a function. For what an IFUNC picked this is the IFUNC's module,
+    /// though the function may lie in another one, the vDSO.
     pub fn home_of(&self, function: &Function) -> Option<&Place> {
         let place = self.module_of(function.address)?;
         let mut places = self.places.iter().map(Arc::as_ref);
@@ -157,7 +159,7 @@ impl Functions {
         }
     }
 
-    /// The address of an exported symbol, in whichever module; not of IFUNCs.
+    /// Returns the address of an exported symbol of any module, but not of an IFUNC.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let places = self.places.iter();
         let found = places.filter_map(|place| place.symbols.exported(name));
@@ -167,7 +169,7 @@ impl Functions {
             .next()
     }
 
-    /// What IFUNCs picked, by their own address.
+    /// Returns what IFUNCs have picked, by their own address.
     fn picked(&self) -> &HashMap<u64, u64> {
         self.picked
             .get_or_init(|| match GuestMemory::open(self.pid) {
@@ -180,8 +182,8 @@ impl Functions {
             })
     }
 
-    /// Notes that the IFUNC at `picker` has picked the function at `target`. False if that was known, or `target` is in
-    /// no module.
+    /// Notes that the IFUNC at `picker` has picked the function at `target`. Returns false if that was known, or if
+    /// `target` is in no module.
     pub fn note_pick(&mut self, picker: u64, target: u64) -> bool {
         let known = self.picked().get(&picker) == Some(&target);
         if known || self.module_of(target).is_none() {
@@ -192,12 +194,12 @@ impl Functions {
         true
     }
 
-    /// The address of what an IFUNC picked, if that is known.
+    /// Returns the address that an IFUNC has picked, if that is known.
     pub fn pick_of(&self, picker: u64) -> Option<u64> {
         self.picked().get(&picker).copied()
     }
 
-    /// Addresses of functions that were picked; none before [`Functions::find`] has come across an IFUNC.
+    /// Returns the addresses of functions that IFUNCs have picked; none before [`Functions::find`] has found an IFUNC.
     pub fn picks(&self) -> impl Iterator<Item = u64> {
         self.picked
             .get()
@@ -224,13 +226,13 @@ impl Functions {
         }
     }
 
-    /// The functions for which `wanted` says yes, given name and module. `all` = also those that are not exported. One
-    /// that has several names comes once, with the shortest.
+    /// Returns the functions for which `wanted` is true, given name and module. With `all` those that are not exported
+    /// are among them. A function that has several names comes once, with the shortest.
     pub fn find(&self, all: bool, wanted: impl Fn(&str, &Place) -> bool) -> Vec<Function> {
         self.find_in(|_| true, all, wanted)
     }
 
-    /// The same in those modules for which `those` says yes.
+    /// As [`Functions::find`], in those modules for which `those` is true.
     pub fn find_in(
         &self,
         those: impl Fn(&Place) -> bool,
@@ -263,7 +265,7 @@ impl Functions {
         if found.iter().any(|function| function.picks) {
             self.follow_picks(&mut found);
         }
-        // Other names are mostly made of the shortest: `__libc_malloc` of `malloc`.
+        // Other names are mostly longer forms of the shortest: `__libc_malloc` of `malloc`.
         found.sort_by(|a, b| {
             (a.address, a.name.len(), &a.name).cmp(&(b.address, b.name.len(), &b.name))
         });
@@ -272,9 +274,9 @@ impl Functions {
     }
 }
 
-/// Whether a symbol names only a part of a function: gcc's `-freorder-blocks-and-partition` moves the unlikely blocks
-/// away, gives them a symbol with `.cold` in its name, and marks that as a function. Nothing calls it, so it is none
-/// here.
+/// Returns whether a symbol names only a part of a function. gcc's `-freorder-blocks-and-partition` moves the unlikely
+/// blocks away, gives them a symbol with `.cold` in its name, and marks that as a function. Nothing calls it, so it is
+/// not listed.
 fn is_part(symbol: &str) -> bool {
     let name = symbol.split('@').next().unwrap_or(symbol);
     name.ends_with(".cold") || name.contains(".cold.")

@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use crate::maps::Maps;
 
-/// `syscall; ret`
+/// The instructions `syscall; ret`.
 pub const SYSCALL_RETURN: &[u8] = &[0x0f, 0x05, 0xc3];
 
-/// `mov $15, %rax; syscall`: `__restore_rt` of glibc and its kin, where 15 is `rt_sigreturn`.
+/// The instructions `mov $15, %rax; syscall`, with which `__restore_rt` of glibc and musl begins; 15 is `rt_sigreturn`.
 pub const RESTORE_RT: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 
-/// `syscall; ret` in a range: the agent brings its own.
+/// Finds `syscall; ret` in a range, which is the agent's own code.
 pub fn within(memory: &dyn vm::Memory, range: Range<u64>) -> Option<u64> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     memory.read(range.start, &mut bytes).ok()?;
@@ -23,12 +23,12 @@ pub fn within(memory: &dyn vm::Memory, range: Range<u64>) -> Option<u64> {
     Some(range.start + found as u64)
 }
 
-/// How many bytes are read by one system call.
+/// Bytes that are read by one system call.
 const PIECE: u64 = 256 << 10;
 
-/// The addresses of `bytes` in the executable mappings of a guest, found as the iterator is asked:
-/// code from files first (a JIT may free its own at any time), by rising address. Memory that cannot be
-/// read is passed over.
+/// Returns the addresses of `bytes` in the executable mappings of a guest, searched for while the iterator advances:
+/// code of files first (a JIT may free its own at any time), by rising address. Memory that cannot be read is passed
+/// over.
 pub fn find<'a>(
     memory: &'a dyn vm::Memory,
     maps: &'a Maps,

@@ -1,7 +1,7 @@
 //! Which process it is, and whether it can be opened at all.
 //!
-//! Everything here only reads `/proc/PID`; it is asked before the first ptrace request, so that a
-//! guest which cannot be opened is not even stopped.
+//! Everything here only reads `/proc/PID`. It comes before the first ptrace request, so that a guest which cannot be
+//! opened is not even stopped.
 
 use crate::error::{Denial, Error, Result};
 use crate::maps::Maps;
@@ -12,7 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often stopping a process and borrowing a thread of it is tried, if its threads stand badly.
+/// How often stopping a process and making a remote call in it is tried, if its threads stand where that is not
+/// possible.
 pub const TRIES: u32 = 60;
 /// The pause between two tries.
 pub const PAUSE: Duration = Duration::from_millis(5);
@@ -26,17 +27,18 @@ pub struct Status {
     pub name: String,
     /// One letter: R, S, D, T, t, Z, X, I …
     pub state: char,
-    /// Its parent.
+    /// Id of its parent.
     pub parent: i32,
-    /// Start time in clock ticks since boot: with the id, this names one process for ever.
+    /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`. With the id it names one process among all
+    /// of this boot.
     pub start: u64,
-    /// The process that traces it; 0 = none.
+    /// Id of the process that traces it; 0 = none.
     pub tracer: i32,
-    /// The id of its real user.
+    /// Id of its real user.
     pub user: u32,
-    /// Its seccomp mode: 0 = none, 1 = strict, 2 = filter.
+    /// Seccomp mode of its main thread: 0 = none, 1 = strict, 2 = filter.
     pub seccomp: u32,
-    /// It has a shadow stack (CET, since Linux 6.6).
+    /// Whether its main thread has a shadow stack (CET, since Linux 6.6).
     pub shadow_stack: bool,
 }
 
@@ -81,7 +83,7 @@ impl Status {
         })
     }
 
-    /// Refuses a process that cannot be opened, and says why.
+    /// Refuses a process that cannot be opened, with the reason.
     pub fn check(&self) -> Result<()> {
         self.check_to_look()?;
         let pid = self.pid;
@@ -103,7 +105,7 @@ impl Status {
         Ok(())
     }
 
-    /// The same for a process that is only read, and in which no code of ours will run.
+    /// As [`Status::check`], for a process that is only read and in which no code of ours will run.
     pub fn check_to_look(&self) -> Result<()> {
         let pid = self.pid;
         if pid == std::process::id() as i32 {
@@ -143,26 +145,26 @@ impl Status {
         Ok(())
     }
 
-    /// Whether the same process still has this id.
+    /// Returns whether the process id still names the same process.
     pub fn is_current(&self) -> bool {
         Status::read(self.pid)
             .is_ok_and(|now| now.start == self.start && !matches!(now.state, 'Z' | 'X'))
     }
 }
 
-/// Whether a process whose first thread is a zombie has others (`pthread_exit` in `main`).
+/// Returns whether a process whose first thread is a zombie has others (`pthread_exit` in `main`).
 fn threads_live_on(pid: i32) -> bool {
     fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1)
 }
 
-/// The status, memory and mappings of a process that is to be opened; or why it cannot be. The process is not stopped
-/// for this.
+/// Returns the status, memory and mappings of a process that is to be opened, or why it cannot be opened. The process
+/// is not stopped for this.
 pub fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let status = openable(pid)?;
     reach_memory(status)
 }
 
-/// The same for a process that we trace already.
+/// As [`reach`], for a process that we trace already.
 pub fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let mut status = Status::read(pid)?;
     status.tracer = 0;
@@ -181,8 +183,9 @@ fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     Ok((status, Arc::new(memory), maps))
 }
 
-/// The status of a process, if it can be opened. While another lancet traces it for a moment this waits: that one will
-/// leave a note in the process that it is occupied, which says more than that somebody traces it.
+/// Returns the status of a process, if it can be opened. While another lancet traces it for a moment this waits,
+/// because that one then writes into the process that it is occupied, which makes a better error than that it is
+/// traced.
 fn openable(pid: i32) -> Result<Status> {
     let mut tries = 0;
     loop {
@@ -197,7 +200,7 @@ fn openable(pid: i32) -> Result<Status> {
     }
 }
 
-/// The command line of a process, its words joined by blanks; of a process without one, its name.
+/// Returns the command line of a process, its words joined by blanks; for a process without one, its name.
 pub fn command_line(pid: i32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line: Vec<String> = words
@@ -214,7 +217,7 @@ pub fn command_line(pid: i32) -> String {
     }
 }
 
-/// The living children of a process.
+/// Returns the ids of the living children of a process.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
@@ -231,7 +234,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// The inode of the PID namespace of a process: equal for two processes that are in the same one.
+/// Returns the inode of the PID namespace of a process: equal for two processes in the same namespace.
 pub fn pid_namespace(pid: i32) -> u64 {
     fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino())
 }

@@ -11,9 +11,9 @@
 //!   libc     .got  slot of the picker 0x9f550 ──┴─► __memmove_avx_unaligned_erms    hooked, and shown as memcpy
 //! ```
 //!
-//! One that nobody has asked yet is hooked itself, and waits with its answer until the command has heard of it
-//! (`wire::notices`): the function that it picks is hooked before it is called. Some pick a function of the kernel's
-//! vDSO (`time`, `gettimeofday`), whose text is the process's own as soon as it is written to
+//! An IFUNC that has not picked yet is hooked itself, and its thread waits with the answer until the command has
+//! handled a notice of it (`wire::notices`): the function that it picks is hooked before it is called. Some pick a
+//! function of the kernel's vDSO (`time`, `gettimeofday`), whose text is the process's own as soon as it is written to
 //! (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
 
 use crate::functions::Place;
@@ -22,13 +22,13 @@ use crate::symbols::{Kind, Slot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What each IFUNC picked, by its own address. Missing: those that nobody asked for yet.
+/// Returns what each IFUNC has picked, by its own address. Those that have not picked yet are missing.
 pub fn picked(
     places: &[Arc<Place>],
     kernel: Option<&Place>,
     memory: &GuestMemory,
 ) -> HashMap<u64, u64> {
-    // A name of several versions may be several pickers, and a slot does not say whose it is.
+    // Versions of one name may be several IFUNCs, and a slot does not say which of them filled it.
     let mut by_name: HashMap<String, Option<u64>> = HashMap::new();
     for place in places {
         for named in place.symbols.exports() {
@@ -59,8 +59,8 @@ pub fn picked(
     found
 }
 
-/// Whether a slot's word leads to code of the module that has the picker, or of the kernel's: a slot that is not bound
-/// yet leads back into the linkage table of its own.
+/// Returns whether a slot's word leads to code of the module that has the IFUNC, or of the vDSO. A slot that is not
+/// bound yet leads back into the linkage table of its own module.
 fn is_function(
     places: &[Arc<Place>],
     kernel: Option<&Place>,
@@ -79,7 +79,7 @@ fn is_function(
     is_code && target != picker && !is_unbound(memory, target)
 }
 
-/// Whether what stands there is an entry of a linkage table, which pushes its number for the resolver.
+/// Returns whether the code at `at` is an entry of a linkage table that pushes a number for the resolver.
 fn is_unbound(memory: &GuestMemory, at: u64) -> bool {
     const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     const PUSH: u8 = 0x68;

@@ -42,9 +42,9 @@ const RED_ZONE: u64 = 128;
 /// Where a call has its relative timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timeout {
-    /// In none of its arguments, or we leave it as it is.
+    /// In none of its arguments, or it is left as it is.
     Unchanged,
-    /// Milliseconds as an `int` in this argument, negative for ever.
+    /// Milliseconds as an `int` in this argument; negative = for ever.
     Milliseconds(usize),
     /// A `timespec` that this argument leads to, if it is not null.
     Timespec(usize),
@@ -87,10 +87,10 @@ fn timeout_of(number: i64) -> Option<Timeout> {
     found.map(|(_, timeout)| *timeout)
 }
 
-/// Has thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again where
-/// the program would see an EINTR that is ours; see the module's text.
+/// Makes thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again
+/// where the program would otherwise see an EINTR that is ours; see the module's text.
 pub(crate) fn restart_call(tid: i32) {
-    // A thread whose registers cannot be had is being killed, or is a 32-bit one, which nobody opens.
+    // A thread whose registers cannot be read is being killed, or is a 32-bit one, which lancet does not open.
     let Ok(mut registers) = ptrace::registers(tid) else {
         return;
     };
@@ -102,26 +102,27 @@ pub(crate) fn restart_call(tid: i32) {
     }
 }
 
-/// What `/proc/PID/task/TID/syscall` says of a thread that sleeps in the kernel.
+/// What `/proc/PID/task/TID/syscall` shows of a thread that sleeps in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InCall {
-    /// The number of the system call; negative: in none (a page fault).
+    /// Number of the system call; negative = none (a page fault).
     pub number: i64,
     /// Its arguments.
     pub arguments: [u64; 6],
     /// The thread's stack pointer.
     pub sp: u64,
-    /// Where it will go on: behind the `syscall` instruction.
+    /// Address at which it goes on, behind the `syscall` instruction.
     pub pc: u64,
 }
 
 impl InCall {
-    /// Asks the kernel; `None` if the thread runs, or if we may not know.
+    /// Reads the file; `None` if the thread runs, or if we may not read it.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
     }
 
-    /// `proc_pid_syscall` in fs/proc/base.c: `running`, or number, arguments, sp and pc, or `-1`, sp and pc.
+    /// Parses a line of `proc_pid_syscall` (fs/proc/base.c): `running`, or number, arguments, sp and pc, or `-1`, sp
+    /// and pc.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let number = words.next()?.parse().ok()?;
@@ -147,16 +148,16 @@ pub(crate) struct Waiting {
     pid: i32,
     tid: i32,
     call: InCall,
-    /// When its time is over.
+    /// When its timeout ends.
     deadline: Instant,
-    /// How often it had left its processor by itself.
+    /// How many voluntary context switches it had made.
     switches: u64,
-    /// It slept until it was stopped.
+    /// Whether it slept until it was stopped.
     same: bool,
 }
 
 impl Waiting {
-    /// To be asked before the thread is stopped, because a stop destroys what tells since when it sleeps.
+    /// Looks at a thread before it is stopped, because a stop destroys what shows since when it sleeps.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         let call = InCall::of(pid, tid)?;
         let whole = match timeout_of(call.number)? {
@@ -180,9 +181,9 @@ impl Waiting {
             }
         };
         let (slept, switches) = slept(pid, tid)?;
-        // After that was found out: what takes long here makes the time longer, never shorter.
+        // Taken after the look: a delay here makes the remaining time longer, never shorter.
         let now = Instant::now();
-        // It is still the same call: what was found out belongs together.
+        // Read again: what was found out must belong to one call.
         (InCall::of(pid, tid)? == call).then_some(())?;
         Some(Waiting {
             pid,
@@ -194,8 +195,8 @@ impl Waiting {
         })
     }
 
-    /// The thread has just come to stand still: finds out whether it slept until then. If it did it has left its processor
-    /// once since, for the stop. If not, it may be in another call that looks like the one before.
+    /// Finds out whether the thread, which has just stopped, slept until then. If it did it has made one voluntary
+    /// context switch since, for the stop. If not, it may be in another call that looks like the one before.
     pub fn confirm(&mut self) {
         let now = Sched::read(&format!("/proc/{}/task/{}/sched", self.pid, self.tid));
         self.same = now.is_some_and(|now| now.switches == self.switches + 1);
@@ -206,7 +207,7 @@ impl Waiting {
         self.tid
     }
 
-    /// The thread stands still and will make a call again: if it is this one, then with what is left of its time.
+    /// Makes the call that the stopped thread will make again use only what is left of its timeout, if it is this one.
     pub fn shorten(&self) {
         if !self.same {
             return;
@@ -217,7 +218,7 @@ impl Waiting {
         if registers.rax as i64 != RESTART_UNLESS_HANDLED || !self.is_call_of(&registers) {
             return;
         }
-        // At least a little: what is not over yet does not end now.
+        // At least one unit: a call that is not over yet must not end now.
         let left = self.deadline.saturating_duration_since(Instant::now());
         match timeout_of(self.call.number) {
             Some(Timeout::Milliseconds(_)) => {
@@ -231,7 +232,7 @@ impl Waiting {
                 let memory = fs::File::options()
                     .write(true)
                     .open(format!("/proc/{}/mem", self.pid));
-                // Where this cannot be written the call has its whole time.
+                // Where this cannot be written the call has its whole timeout again.
                 if memory.is_err()
                     || memory.is_ok_and(|memory| memory.write_all_at(&time, place).is_err())
                 {
@@ -256,9 +257,9 @@ impl Waiting {
     }
 }
 
-/// How long a thread has been asleep, or less, and how often it had left its processor by itself. The kernel keeps when it
-/// last ran (`se.exec_start`), by a clock of the processor that it ran on, which must be compared with no other's; so we
-/// go there for a moment. `None` if we cannot.
+/// Returns how long a thread has been asleep, or less, and how many voluntary context switches it had made. The kernel
+/// keeps when it last ran (`se.exec_start`), by a clock of the processor that it ran on, which must not be compared
+/// with another processor's; so this thread moves there for a moment. `None` if it cannot.
 fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // `processor` is field 39 (proc(5)), the 37th behind the name.
@@ -276,7 +277,7 @@ fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
         if libc::sched_setaffinity(0, size, &raw const there) != 0 {
             return None;
         }
-        // Has the kernel bring our own `se.exec_start` up to date (`task_sched_runtime`, kernel/sched/core.c).
+        // Makes the kernel bring our own `se.exec_start` up to date (`task_sched_runtime`, kernel/sched/core.c).
         let mut time: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
         let now = Sched::read("/proc/thread-self/sched");
@@ -289,7 +290,7 @@ fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     ))
 }
 
-/// What `/proc/PID/task/TID/sched` says (`proc_sched_show_task`, kernel/sched/debug.c).
+/// What `/proc/PID/task/TID/sched` shows (`proc_sched_show_task`, kernel/sched/debug.c).
 #[derive(Debug, PartialEq, Eq)]
 struct Sched {
     last_ran: Duration,
@@ -301,7 +302,7 @@ impl Sched {
         Self::parse(&fs::read_to_string(path).ok()?)
     }
 
-    /// Times are milliseconds with six digits behind the point; 0 says that it is not known.
+    /// Parses the file. Times are milliseconds with six digits behind the point; 0 means not known.
     fn parse(text: &str) -> Option<Self> {
         let value = |name| {
             let line = text.lines().find(|line| line.starts_with(name))?;

@@ -21,11 +21,13 @@
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `error` | What can go wrong, for all crates that work on a process |
+//! | `fault` | Panics on demand, for tests |
 
 pub mod asleep;
 pub mod clock;
 pub mod elf;
 pub mod error;
+pub mod fault;
 pub mod functions;
 pub mod gadgets;
 pub mod guest;

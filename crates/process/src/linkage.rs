@@ -11,8 +11,8 @@ use crate::functions::Place;
 use crate::memory::GuestMemory;
 use crate::symbols::Slot;
 
-/// The name in the call that returns to `caller`, an address in `place`; `None` if it went through no slot of that
-/// module.
+/// Returns the name in the call that returns to `caller`, an address in `place`; `None` if it went through no slot of
+/// that module.
 pub fn called_as(place: &Place, memory: &GuestMemory, caller: u64) -> Option<String> {
     let mut before = [0; 6];
     memory
@@ -37,7 +37,7 @@ pub fn called_as(place: &Place, memory: &GuestMemory, caller: u64) -> Option<Str
         .or_else(|| named(by_table()?))
 }
 
-/// The slot that an entry of a linkage table jumps through.
+/// Returns the address of the slot that an entry of a linkage table jumps through.
 fn jump_through(memory: &GuestMemory, entry: u64) -> Option<u64> {
     const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     const BOUND: u8 = 0xf2;

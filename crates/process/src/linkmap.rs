@@ -47,48 +47,47 @@ const LONGEST_NAME: u64 = 4096;
 /// An entry of the loader's list: one loaded object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Where its `link_map` lies; what `dlopen` returns.
+    /// Address of its `link_map`, which is also what `dlopen` returns.
     pub at: u64,
-    /// Which namespace it is in: 0 is the program's own, others come from `dlmopen`.
+    /// Number of the namespace that it is in: 0 is the program's own, others come from `dlmopen`.
     pub namespace: usize,
-    /// Load bias.
+    /// Load bias: what is added to an address in the file to get the one in memory.
     pub bias: u64,
     /// The path as the loader opened it, below the guest's root; empty for the program itself.
     pub path: PathBuf,
-    /// Its dynamic section in memory.
+    /// Address of its dynamic section in memory.
     pub dynamic: u64,
 }
 
 /// The state of the loader's list when it was looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkMap {
-    /// `r_version`
+    /// `r_version` of `struct r_debug`.
     pub version: u32,
-    /// The function the loader calls around every change, empty but for that: the place to hook in order
-    /// to learn of libraries as they come. The same for all namespaces.
+    /// Address of the function that the loader calls around every change. It does nothing, and is there to be hooked or
+    /// to hold a breakpoint. It is the same for all namespaces.
     pub brk: u64,
-    /// Where the loader itself lies (`r_ldbase`).
+    /// Load bias of the loader (`r_ldbase`).
     pub loader: u64,
-    /// No namespace was being changed.
+    /// Whether no namespace was being changed when it was read.
     pub consistent: bool,
     /// Everything loaded, namespace by namespace, in load order.
     pub entries: Vec<Entry>,
 }
 
-/// What came and went between two looks at the list.
+/// The entries that came and went between two looks at the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<'a> {
-    /// In the new list only.
+    /// Entries in the new list only.
     pub loaded: Vec<&'a Entry>,
-    /// In the old list only.
+    /// Entries in the old list only.
     pub unloaded: Vec<&'a Entry>,
 }
 
-/// The difference of two looks.
+/// Returns the difference of two looks.
 ///
-/// An object that was unloaded and loaded again at the same addresses between the looks, into a
-/// `link_map` at the same place, looks unchanged here. Its code is fresh all the same: whoever patched
-/// it must look at the patched bytes to know.
+/// An object that was unloaded and loaded again at the same addresses between the looks, with its `link_map` at the
+/// same place, looks unchanged here. Its code is fresh all the same: whoever patched it must compare the patched bytes.
 pub fn changes<'a>(old: &'a LinkMap, new: &'a LinkMap) -> Changes<'a> {
     let before: HashSet<&Entry> = old.entries.iter().collect();
     let after: HashSet<&Entry> = new.entries.iter().collect();
@@ -106,8 +105,8 @@ pub fn changes<'a>(old: &'a LinkMap, new: &'a LinkMap) -> Changes<'a> {
     }
 }
 
-/// Where the `r_debug` of a guest lies: by `DT_DEBUG` of the program. `None` for a static program, and
-/// before the loader has begun.
+/// Returns the address of a guest's `r_debug`, by `DT_DEBUG` of the program. `None` for a static program, and before
+/// the loader has begun.
 pub fn find(program: &Module, memory: &dyn Memory) -> Result<Option<u64>, Error> {
     let Some(dynamic) = program.headers.segment(elf::PT_DYNAMIC) else {
         return Ok(None);
@@ -132,7 +131,7 @@ pub fn find(program: &Module, memory: &dyn Memory) -> Result<Option<u64>, Error>
     Ok(None)
 }
 
-/// The same by the symbol `_r_debug` of the loader or of a static program, for where [`find`] finds
+/// Returns the same address by the symbol `_r_debug` of the loader or of a static program, for where [`find`] finds
 /// nothing. An `r_debug` that nobody has filled yet does not count.
 pub fn find_by_symbol(symbols: &Symbols, memory: &dyn Memory) -> Option<u64> {
     let at = symbols.symbol("_r_debug")?.address;
@@ -210,12 +209,12 @@ fn read_namespace(
     Ok(Some(next).filter(|&next| next != 0))
 }
 
-/// Reads up to a NUL, never beyond the page that it stands in. No address is an empty string.
+/// Reads up to a NUL, but never beyond the page that it lies in. A null pointer is an empty string.
 fn read_string(memory: &dyn Memory, at: u64) -> Result<Vec<u8>, Fault> {
     let mut string = Vec::new();
     let mut from = at;
     while at != 0 && (string.len() as u64) < LONGEST_NAME {
-        // Most paths are short, and a page is dear to copy: small pieces, cut at the page's end.
+        // Most paths are short, and a page takes long to copy: small pieces, cut at the page's end.
         let mut piece = [0; 128];
         let length = (PAGE - from % PAGE).min(piece.len() as u64);
         let piece = &mut piece[..length as usize];

@@ -1,4 +1,4 @@
-//! What is mapped where in a guest: `/proc/PID/maps`, and the free places between.
+//! What is mapped where in a guest (`/proc/PID/maps`), and the free ranges between.
 //!
 //! The layout of a line is the kernel's (`fs/proc/task_mmu.c`, `show_map_vma`):
 //!
@@ -41,16 +41,16 @@ const HEAP_ROOM: u64 = 1 << 30;
 /// Kept free below the main stack, the same distance the kernel's own `mmap_base` keeps at least.
 const STACK_ROOM: u64 = 128 << 20;
 
-/// The numbers of the device a mapped file lies on.
+/// The device that a mapped file lies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
-    /// The driver's number.
+    /// The number of the driver.
     pub major: u32,
-    /// Which of the driver's devices.
+    /// The number of the device among those of the driver.
     pub minor: u32,
 }
 
-/// What the guest may do with a mapping.
+/// What the guest may do with the bytes of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Permissions {
     /// `r`
@@ -72,7 +72,7 @@ pub struct Mapping {
     pub end: u64,
     /// What the guest may do here.
     pub permissions: Permissions,
-    /// Where in the file `start` lies.
+    /// Offset in the file of the byte at `start`.
     pub offset: u64,
     /// The device of the file; zero without a file.
     pub device: Device,
@@ -80,7 +80,7 @@ pub struct Mapping {
     pub inode: u64,
     /// The path of the file, or a name like `[heap]`; `None` for memory without either.
     pub path: Option<Arc<Path>>,
-    /// The file was unlinked or replaced since it was mapped. The mark is not part of `path`.
+    /// Whether the file was unlinked or replaced since it was mapped. The mark ` (deleted)` is not part of `path`.
     pub deleted: bool,
 }
 
@@ -90,17 +90,17 @@ impl Mapping {
         self.inode != 0 && self.path.as_ref().is_some_and(|path| path.is_absolute())
     }
 
-    /// Whether `address` lies inside.
+    /// Whether `address` lies in the mapping.
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 
-    /// How many bytes.
+    /// Returns the number of its bytes.
     pub fn size(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether it has that path, or that name of the kernel's (`[vdso]`).
+    /// Whether it has this path, or this name of the kernel's (`[vdso]`).
     pub fn is_named(&self, name: &str) -> bool {
         self.path
             .as_deref()
@@ -120,12 +120,12 @@ impl Maps {
         Ok(Maps::parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
     }
 
-    /// The same; whether the guest is gone is told from what else can go wrong.
+    /// As [`Maps::read`], with an error that distinguishes a guest that is gone from other failures.
     pub fn of(pid: i32) -> Result<Maps> {
         Maps::read(pid).map_err(|error| Error::of_proc(pid, "maps", error))
     }
 
-    /// Reads the text of a maps file. Lines that are not in the kernel's form are passed over.
+    /// Parses the text of a maps file. Lines that are not in the kernel's form are passed over.
     pub fn parse(text: &[u8]) -> Maps {
         let mut mappings: Vec<Mapping> = Vec::with_capacity(text.len() / 80);
         for line in text.split(|&byte| byte == b'\n') {
@@ -139,12 +139,12 @@ impl Maps {
         Maps { mappings }
     }
 
-    /// Every mapping, by rising address.
+    /// Returns every mapping, by rising address.
     pub fn iter(&self) -> std::slice::Iter<'_, Mapping> {
         self.mappings.iter()
     }
 
-    /// The mapping that holds `address`.
+    /// Returns the mapping that holds `address`.
     pub fn find(&self, address: u64) -> Option<&Mapping> {
         let after = self
             .mappings
@@ -154,7 +154,7 @@ impl Maps {
             .filter(|mapping| mapping.contains(address))
     }
 
-    /// The mappings that touch `range`, by rising address.
+    /// Returns the mappings that touch `range`, by rising address.
     pub fn within(&self, range: Range<u64>) -> &[Mapping] {
         let first = self
             .mappings
@@ -165,11 +165,11 @@ impl Maps {
         self.mappings.get(first..last).unwrap_or(&[])
     }
 
-    /// Free ranges of at least `size` bytes from which every byte of `code` can be reached with a
-    /// 32-bit displacement, and the other way round; whole pages, nearest to `code` first.
+    /// Returns free ranges of at least `size` bytes from which every byte of `code` can be reached with a 32-bit
+    /// displacement, and the other way round; whole pages, nearest to `code` first.
     ///
-    /// Left out: the room the heap and the main stack grow into. An island there would make `brk`
-    /// or a deep recursion fail that worked before.
+    /// Left out is the room that the heap and the main stack grow into. An island there would make `brk` or a deep
+    /// recursion fail that worked before.
     pub fn gaps(&self, code: Range<u64>, size: u64) -> Vec<Range<u64>> {
         let low = code
             .end
@@ -222,8 +222,8 @@ impl<'a> IntoIterator for &'a Maps {
     }
 }
 
-/// Reads one line. The segments of one library follow each other, so that the path of the line
-/// before is shared instead of allocated again.
+/// Parses one line. The segments of one library follow each other, so the path of the line before is shared instead of
+/// allocated again.
 fn parse_line(line: &[u8], previous: Option<&Arc<Path>>) -> Option<Mapping> {
     let (start, rest) = hexadecimal(line, b'-')?;
     let (end, rest) = hexadecimal(rest, b' ')?;
@@ -284,7 +284,7 @@ fn path(name: &[u8], previous: Option<&Arc<Path>>) -> Option<Arc<Path>> {
     Some(PathBuf::from(OsString::from_vec(plain)).into())
 }
 
-/// The hexadecimal number before `until`, and what follows it.
+/// Returns the hexadecimal number before `until`, and what follows it.
 fn hexadecimal(text: &[u8], until: u8) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     for (at, &byte) in text.iter().enumerate().take(17) {

@@ -35,7 +35,7 @@ impl GuestMemory {
         Ok(GuestMemory { pid, file })
     }
 
-    /// The process whose memory it is.
+    /// Returns the process whose memory it is.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -63,14 +63,14 @@ impl GuestMemory {
             .map_err(|error| self.error(at, error))
     }
 
-    /// The 64-bit word at address `at`.
+    /// Reads the 64-bit word at address `at`.
     pub fn word(&self, at: u64) -> Result<u64> {
         let mut bytes = [0; 8];
         self.read_bytes(at, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// The 32-bit word at address `at`.
+    /// Reads the 32-bit word at address `at`.
     pub fn half(&self, at: u64) -> Result<u32> {
         let mut bytes = [0; 4];
         self.read_bytes(at, &mut bytes)?;
@@ -78,7 +78,7 @@ impl GuestMemory {
     }
 
     fn error(&self, at: u64, error: io::Error) -> Error {
-        // An address space whose last user is gone reads as an empty file.
+        // An address space whose last user has ended reads as an empty file.
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Error::Gone(self.pid),
             _ if error.raw_os_error() == Some(libc::ESRCH) => Error::Gone(self.pid),

@@ -46,35 +46,35 @@ pub struct Module {
     pub device: Device,
     /// The inode of the file, as the maps say.
     pub inode: u64,
-    /// The file was deleted or replaced after it was loaded.
+    /// Whether the file was deleted or replaced after it was loaded.
     pub deleted: bool,
-    /// What is added to an address in the file to get the one in memory.
+    /// Load bias: what is added to an address in the file to get the one in memory.
     pub bias: u64,
-    /// The program itself, in contrast to a library. Where the loader was started as the program
-    /// (`ld.so ./program`), this is the loader, as it is for the kernel.
+    /// Whether it is the program itself, in contrast to a library. Where the loader was started as the program (`ld.so
+    /// ./program`), this is the loader, as it is for the kernel.
     pub main: bool,
     /// Its mappings, by rising address, cut to what belongs to it.
     pub mappings: Vec<Mapping>,
-    /// What its headers say, as they stand in the guest's memory.
+    /// What its ELF headers say, as they lie in the guest's memory.
     pub headers: Headers,
 }
 
 impl Module {
-    /// From its first to one past its last address, holes between its segments included.
+    /// Returns the range from its first to one past its last address, holes between its segments included.
     pub fn range(&self) -> Range<u64> {
         let extent = self.headers.extent();
         page_floor(extent.start).wrapping_add(self.bias)
             ..page_ceiling(extent.end).wrapping_add(self.bias)
     }
 
-    /// Whether `address` lies in one of its mappings.
+    /// Returns whether `address` lies in one of its mappings.
     pub fn contains(&self, address: u64) -> bool {
         self.mappings
             .iter()
             .any(|mapping| mapping.contains(address))
     }
 
-    /// The addresses of its code.
+    /// Returns the address ranges of its code.
     pub fn code(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let code = self
             .mappings
@@ -83,7 +83,7 @@ impl Module {
         code.map(|mapping| mapping.start..mapping.end)
     }
 
-    /// The name of the file without its folder.
+    /// Returns the name of the file without its folder.
     pub fn name(&self) -> &str {
         self.path
             .file_name()
@@ -91,7 +91,7 @@ impl Module {
             .unwrap_or("?")
     }
 
-    /// The build ID as it stands in the guest's memory.
+    /// Reads the build ID that lies in the guest's memory.
     pub fn build_id(&self, memory: &dyn vm::Memory) -> Option<Vec<u8>> {
         let notes = self
             .headers
@@ -125,7 +125,7 @@ impl Bytes for Window<'_> {
     }
 }
 
-/// The modules of a guest, by rising address.
+/// Returns the modules of a guest, by rising address.
 pub fn modules(
     files: &GuestFiles,
     maps: &Maps,
@@ -160,7 +160,7 @@ pub fn modules(
     Ok(found)
 }
 
-/// The kernel's vdso: an ELF object that it maps into every process (`arch/x86/entry/vdso/vma.c`).
+/// Returns the kernel's vdso: an ELF object that it maps into every process (`arch/x86/entry/vdso/vma.c`).
 pub fn kernels_own(maps: &Maps, memory: &dyn vm::Memory) -> Option<Module> {
     let mapping = maps.iter().find(|mapping| mapping.is_named("[vdso]"))?;
     let (headers, bias) = start_in_memory(memory, mapping)?;
@@ -189,7 +189,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Adds the object that shows itself in `mapping`, if it is really loaded and not known yet.
+    /// Adds the object that begins in `mapping`, if it is really loaded and not known yet.
     fn add(&mut self, mapping: &Mapping, headers: Headers, bias: u64) {
         let mappings = mapped(self.maps, &headers, bias);
         let file = (bias, mapping.device, mapping.inode);
@@ -214,7 +214,7 @@ impl Search<'_> {
     }
 }
 
-/// The headers and bias of the object whose file's start this mapping shows.
+/// Returns the headers and the bias of the object whose file's start this mapping shows.
 fn start_in_memory(memory: &dyn vm::Memory, mapping: &Mapping) -> Option<(Headers, u64)> {
     let headers = Headers::read(&Window {
         memory,
@@ -226,8 +226,8 @@ fn start_in_memory(memory: &dyn vm::Memory, mapping: &Mapping) -> Option<(Header
     Some((headers, bias))
 }
 
-/// The same for code whose file's start is not mapped, as linker scripts can make it: here the file
-/// must tell.
+/// Returns the same for code whose file's start is not mapped, as linker scripts can make it: here they are read from
+/// the file.
 fn start_in_file(files: &GuestFiles, mapping: &Mapping) -> Option<(Headers, u64)> {
     let headers = Headers::read(&files.open_mapping(mapping)?).ok()?;
     let load = headers.loads().find(|load| {
@@ -239,7 +239,7 @@ fn start_in_file(files: &GuestFiles, mapping: &Mapping) -> Option<(Headers, u64)
     Some((headers, bias))
 }
 
-/// The mappings an object with these headers has at this place; empty if it is not loaded there.
+/// Returns the mappings that an object with these headers has at this bias; empty if it is not loaded there.
 fn mapped(maps: &Maps, headers: &Headers, bias: u64) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     for load in headers.loads().filter(|load| load.memory_size > 0) {
@@ -262,13 +262,13 @@ fn mapped(maps: &Maps, headers: &Headers, bias: u64) -> Vec<Mapping> {
             part
         }));
     }
-    // Where two segments share a page, the piece that is part of the other comes out again.
+    // Where two segments share a page, the mapping that is part of the other comes out again.
     mappings.sort_by_key(|mapping| (mapping.start, Reverse(mapping.end)));
     mappings.dedup_by(|second, first| second.start < first.end);
     mappings
 }
 
-/// One value of `/proc/PID/auxv`, pairs of 64-bit words that end with type 0 (`AT_NULL`).
+/// Reads one value of `/proc/PID/auxv`, which is pairs of 64-bit words that end with type 0 (`AT_NULL`).
 fn auxiliary(pid: i32, kind: u64) -> Result<Option<u64>, Error> {
     let path = PathBuf::from(format!("/proc/{pid}/auxv"));
     let bytes = std::fs::read(&path).map_err(|source| Error::File { path, source })?;

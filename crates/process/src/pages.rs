@@ -14,8 +14,8 @@ use std::ops::Range;
 use crate::maps::PAGE;
 use vm::{Fault, Memory};
 
-/// The largest number of pages that are kept (64 MiB). Beyond it all of them are dropped, so that a walk over millions
-/// of objects does not copy the whole process.
+/// Pages that are kept at most (64 MiB). Beyond that all of them are dropped, so that a walk over millions of objects
+/// does not copy the whole process.
 const MOST: usize = 1 << 14;
 
 type Page = Option<Box<[u8; PAGE as usize]>>;

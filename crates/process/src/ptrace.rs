@@ -1,8 +1,7 @@
-//! The ptrace requests we use, as plain functions.
+//! The ptrace requests that lancet uses, as plain functions.
 //!
-//! Raw numbers instead of an enum of signals, because a guest may be sent real-time signals, and
-//! whatever was caught must be handed on unchanged. All requests about a thread must come from the
-//! OS thread that seized it.
+//! Signals are raw numbers and not an enum, because a guest may be sent real-time signals, and whatever was caught must
+//! be handed on unchanged. All requests about a thread must come from the OS thread that seized it.
 
 use nix::errno::Errno;
 use std::cell::RefCell;
@@ -13,7 +12,7 @@ pub type Registers = libc::user_regs_struct;
 
 const NT_PRSTATUS: usize = 1;
 const NT_X86_XSTATE: usize = 0x202;
-/// More than any processor has (AMX: 11 KB).
+/// More bytes than the state of any processor has (AMX: 11 KB).
 const XSTATE_ROOM: usize = 16 * 1024;
 
 fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<i64, Errno> {
@@ -47,7 +46,7 @@ pub fn resume_to_syscall(tid: i32, signal: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SYSCALL, tid, 0, signal as usize).map(drop)
 }
 
-/// Lets a thread in a group stop stay there, while still telling us of its events.
+/// Keeps a thread in a group stop there, while its events are still reported to us.
 pub fn listen(tid: i32) -> Result<(), Errno> {
     request(libc::PTRACE_LISTEN, tid, 0, 0).map(drop)
 }
@@ -57,7 +56,7 @@ pub fn detach(tid: i32, signal: i32) -> Result<(), Errno> {
     request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
 }
 
-/// The message of the event the thread is stopped in (a child's id, an exit status).
+/// Returns the message of the event that the thread is stopped at (a child's id, an exit status).
 pub fn event_message(tid: i32) -> Result<u64, Errno> {
     let mut message: libc::c_ulong = 0;
     request(
@@ -69,7 +68,7 @@ pub fn event_message(tid: i32) -> Result<u64, Errno> {
     Ok(message)
 }
 
-/// The general registers of a stopped thread.
+/// Reads the general registers of a stopped thread.
 pub fn registers(tid: i32) -> Result<Registers, Errno> {
     // SAFETY: integers only; zero is valid.
     let mut registers: Registers = unsafe { std::mem::zeroed() };
@@ -105,7 +104,7 @@ pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// The XSAVE area of a stopped thread: x87, SSE, AVX and what else the processor has.
+/// Reads the XSAVE area of a stopped thread: x87, SSE, AVX and what else the processor has.
 pub fn extended_state(tid: i32) -> Result<Vec<u8>, Errno> {
     let mut state = vec![0u8; XSTATE_ROOM];
     let mut vector = libc::iovec {
@@ -122,7 +121,7 @@ pub fn extended_state(tid: i32) -> Result<Vec<u8>, Errno> {
     Ok(state)
 }
 
-/// Puts an XSAVE area back.
+/// Writes the XSAVE area of a stopped thread.
 pub fn set_extended_state(tid: i32, state: &[u8]) -> Result<(), Errno> {
     let mut vector = libc::iovec {
         iov_base: state.as_ptr().cast_mut().cast(),
@@ -137,7 +136,7 @@ pub fn set_extended_state(tid: i32, state: &[u8]) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// The signal mask of a stopped thread (64 signals, bit 0 = signal 1).
+/// Returns the signal mask of a stopped thread; bit 0 is signal 1.
 pub fn signal_mask(tid: i32) -> Result<u64, Errno> {
     let mut mask = 0u64;
     request(
@@ -149,7 +148,7 @@ pub fn signal_mask(tid: i32) -> Result<u64, Errno> {
     Ok(mask)
 }
 
-/// Sets it.
+/// Sets the signal mask of a stopped thread.
 pub fn set_signal_mask(tid: i32, mask: u64) -> Result<(), Errno> {
     request(
         libc::PTRACE_SETSIGMASK,
@@ -173,7 +172,7 @@ struct RseqConfiguration {
 
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 
-/// The address of a stopped thread's `struct rseq`, if it registered one (Linux 5.13).
+/// Returns the address of a stopped thread's `struct rseq`, if it registered one (Linux 5.13).
 pub fn restartable_sequences(tid: i32) -> Option<u64> {
     let mut configuration = RseqConfiguration::default();
     request(
@@ -188,7 +187,7 @@ pub fn restartable_sequences(tid: i32) -> Option<u64> {
 
 const PTRACE_SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
 
-/// One instruction: `struct sock_filter`.
+/// One instruction of classic BPF: `struct sock_filter` (include/uapi/linux/filter.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
@@ -202,7 +201,8 @@ pub struct Instruction {
     pub operand: u32,
 }
 
-/// A seccomp filter of a stopped thread, the last one set first; ENOENT after the first one set.
+/// Reads a seccomp filter of a stopped thread. Index 0 is the one that was set last; ENOENT behind the first one that
+/// was set.
 pub fn seccomp_filter(tid: i32, index: usize) -> Result<Vec<Instruction>, Errno> {
     let count = request(PTRACE_SECCOMP_GET_FILTER, tid, index, 0)?;
     let mut program = vec![Instruction::default(); count as usize];
@@ -211,10 +211,10 @@ pub fn seccomp_filter(tid: i32, index: usize) -> Result<Vec<Instruction>, Errno>
     Ok(program)
 }
 
-/// What `waitpid` told of a traced thread.
+/// What `waitpid` reported of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing new.
+    /// Nothing has happened.
     Nothing,
     /// It ended with this exit code.
     Exited(i32),
@@ -230,9 +230,9 @@ pub enum Event {
     Signal(i32),
 }
 
-/// Looks at one thread (or with -1 at any) without waiting. One that stands because of us, or before a signal, has been told
-/// by then to make its system call again where its program would otherwise see EINTR ([`crate::interrupted`]): every
-/// stop comes through here, so none can forget it.
+/// Reports one thread (or with -1 any) without waiting. Where a thread that stands because of us, or before a signal,
+/// would make its program see EINTR, this also makes it make its system call again ([`crate::interrupted`]): every stop
+/// comes through here, so none can be forgotten.
 pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     let mut status = 0;
     // SAFETY: `status` is a live integer.
@@ -258,11 +258,11 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
 }
 
 thread_local! {
-    /// How threads of ours ended, whoever waited for them: the kernel tells it once.
+    /// How threads of ours have ended, whichever call waited for them: the kernel reports it once.
     static ENDS: RefCell<Vec<(i32, Event)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How a thread that was waited for ended.
+/// Returns how a thread that was waited for has ended.
 pub fn end_of(tid: i32) -> Option<Event> {
     ENDS.with_borrow(|ends| {
         let end = ends.iter().rev().find(|(other, _)| *other == tid);
@@ -289,8 +289,8 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// The error of a ptrace request as one of ours. ESRCH says three things: there is no such thread, it is not ours, it
-/// does not stand still (`ptrace_check_attach`, kernel/ptrace.c).
+/// Makes an error of a ptrace request one of ours. ESRCH has three meanings: there is no such thread, it is not ours,
+/// it does not stand still (`ptrace_check_attach`, kernel/ptrace.c).
 pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
     match errno {
         Errno::ESRCH => crate::guest::missing_thread(pid),

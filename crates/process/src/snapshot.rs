@@ -1,5 +1,6 @@
-//! The stacks of a process at one instant: all threads that run are stopped, registers and whole stacks of all are copied,
-//! and they go on. A thread that sleeps in the kernel all the while is not stopped ([`crate::asleep`]). Unwinding, names and everything else that takes time is done afterwards, on the copy.
+//! The stacks of a process at one instant. All threads that run are stopped, registers and whole stacks of all are
+//! copied, and they go on. A thread that sleeps in the kernel all the while is not stopped ([`crate::asleep`]).
+//! Unwinding, names and everything else that takes time is done afterwards, on the copy.
 //!
 //! ```text
 //!   before   read the maps; make room for the copies and touch it, so that no page fault comes in the stop;
@@ -39,7 +40,7 @@ const ROOM: usize = 1 << 20;
 /// A main stack of which at most so many bytes have ever been in use is copied whole, before its registers are known.
 const SMALL_STACK: u64 = 192 << 10;
 
-/// The registers that unwinding begins with, and where thread-local data are.
+/// The registers that unwinding begins with, and the address of thread-local data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// Its instruction pointer.
@@ -48,22 +49,22 @@ pub struct Place {
     pub sp: u64,
     /// rbp: the frame pointer, where code is compiled with one.
     pub bp: u64,
-    /// The fs base: what `pthread_self` returns.
+    /// The fs base, which is what `pthread_self` returns.
     pub thread_area: u64,
 }
 
-/// One thread.
+/// A thread of a snapshot.
 #[derive(Debug, Clone)]
 pub struct Thread {
     /// Its id.
     pub tid: i32,
-    /// Its name, from `comm`.
+    /// Its name, from `/proc/PID/task/TID/comm`.
     pub name: String,
-    /// It is the first thread of the process, whose stack the kernel made.
+    /// Whether it is the first thread of the process, whose stack the kernel made.
     pub main: bool,
-    /// Its registers.
+    /// Its registers when it was copied.
     pub place: Place,
-    /// The mapping its stack lies in; empty if rsp was in none.
+    /// The mapping that its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
 }
 
@@ -121,11 +122,11 @@ impl vm::Memory for Copies {
     }
 }
 
-/// Memory that is read from copies, and where these have nothing, from another memory.
+/// Memory that is read from copies, and where there is no copy, from another memory.
 pub struct Overlay<'a> {
     /// What was copied.
     pub copies: &'a Copies,
-    /// Where the rest is read.
+    /// The memory that is read where there is no copy.
     pub rest: &'a dyn vm::Memory,
 }
 
@@ -142,21 +143,22 @@ impl vm::Memory for Overlay<'_> {
 pub struct Snapshot {
     /// The threads, the main one first.
     pub threads: Vec<Thread>,
-    /// Their stacks, and what else was asked for.
+    /// Their stacks, and the other ranges that were requested.
     pub copies: Copies,
-    /// The threads that slept and were not stopped. Their rbp is not known: it is [`crate::asleep::UNKNOWN`].
+    /// Ids of threads that slept and were not stopped. Their rbp is not known: it is [`crate::asleep::UNKNOWN`].
     pub asleep: Vec<i32>,
     /// How long those that were stopped stood still.
     pub stopped: Duration,
 }
 
-/// A snapshot is begun again so often because a thread woke; then every thread is stopped.
+/// How often a snapshot is begun again because a thread woke; after that every thread is stopped.
 const TRIES: u32 = 2;
 
 impl Snapshot {
-    /// Takes one. A sleeping thread is stopped too if `must_stop` says so of it. While the guest stands, `more` is asked once per thread what else is to be copied with it,
-    /// and gets what has been copied by then. It must be quick. What it will `likely` ask for with the main thread is
-    /// copied by the same call as that thread's stack.
+    /// Takes a snapshot. A sleeping thread is stopped too if `must_stop` is true for it. While the guest stands, `more`
+    /// is called once for each thread, with what has been copied by then, and returns what else is to be copied; it
+    /// must be quick. The ranges that it will `likely` return for the main thread are copied by the same system call as
+    /// that thread's stack.
     pub fn take(
         pid: i32,
         maps: &Maps,
@@ -178,7 +180,7 @@ impl Snapshot {
         Self::take_once(pid, maps, likely, &[], more)?.map_err(|_| Error::Gone(pid))
     }
 
-    /// Takes one while those that are `asleep` sleep; those of them that woke, if any.
+    /// Takes a snapshot while those that are `asleep` sleep. Returns those of them that woke, if any.
     fn take_once(
         pid: i32,
         maps: &Maps,
@@ -196,13 +198,14 @@ impl Snapshot {
         let used = warm(pid, maps, likely, &mut copies);
         let left = asleep.iter().map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
+        crate::fault::point("looking");
         let stopped = stop.threads().map(|tid| (tid, None));
         let sleeping = asleep.iter().map(|thread| (thread.tid(), Some(thread)));
         let mut all: Vec<(i32, Option<&Asleep>)> = stopped.chain(sleeping).collect();
         all.sort_by_key(|(tid, _)| *tid != pid);
         let mut later = None;
         for (tid, sleeping) in all {
-            // The kernel gives no registers of a thread before it has left its processor. Until then the stack is
+            // The kernel gives no registers of a thread before it has left its processor. Until then its stack is
             // copied.
             if tid == pid && used.end - used.start <= SMALL_STACK {
                 copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
@@ -273,7 +276,7 @@ impl Snapshot {
     }
 }
 
-/// Where a thread stands that is stopped; `None` if it was killed meanwhile.
+/// Returns the registers of a stopped thread; `None` if it was killed meanwhile.
 fn place_of(pid: i32, tid: i32) -> Result<Option<Place>> {
     match ptrace::registers(tid) {
         Ok(registers) => Ok(Some(Place {
@@ -288,7 +291,7 @@ fn place_of(pid: i32, tid: i32) -> Result<Option<Place>> {
 }
 
 /// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's
-/// documentation. Gives the part of the main thread's stack that has ever been in use.
+/// documentation. Returns the part of the main thread's stack that has ever been in use.
 fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Range<u64> {
     let stack = maps.iter().find(|mapping| mapping.is_named("[stack]"));
     let used = stack.map_or(0..0, |stack| {

@@ -322,11 +322,6 @@ impl Symbols {
         self.own_picks.get_or_init(find)
     }
 
-    /// Whether names beyond the exported ones are known.
-    pub fn is_complete(&self) -> bool {
-        self.more().is_some()
-    }
-
     /// The name of the function or variable that holds `address`, and how far into it that is.
     pub fn name_at(&self, address: u64) -> Option<(Cow<'_, str>, u64)> {
         let (table, name, offset) = self.by_address().find(address.wrapping_sub(self.bias))?;

@@ -1,4 +1,4 @@
-//! Prototypes we bring along: `conf/*.conf`, in the binary.
+//! Prototypes that are part of lancet: `conf/*.conf`, in the binary.
 //!
 //! Each file serves the SONAMEs that its library has had. A user's own file for the same library goes first.
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use crate::library::Library;
 use crate::types::Prototype;
 
-/// One file and the SONAMEs it serves: each by how it begins, because versions come behind.
+/// A file with the SONAMEs that it serves: each by its beginning, because a version follows.
 #[derive(Debug)]
 pub struct Bundle {
     name: &'static str,
@@ -26,7 +26,7 @@ macro_rules! bundle {
     };
 }
 
-/// All of them.
+/// All bundled files.
 static BUNDLES: &[Bundle] = bundle! {
     "libc" serves "libc.so" "libpthread.so" "libdl.so" "librt.so" "libcrypt.so";
     "libm" serves "libm.so";
@@ -47,10 +47,10 @@ static BUNDLES: &[Bundle] = bundle! {
 /// Numbers and names of system calls.
 static SYSTEM_CALLS: &str = include_str!("../conf/syscalls.tbl");
 
-/// The numbers of Linux's system calls on x86-64, each with its name.
+/// Returns the numbers of Linux's system calls on x86-64, each with its name.
 pub fn system_calls() -> impl Iterator<Item = (u32, &'static str)> {
     let lines = SYSTEM_CALLS.lines().filter(|line| !line.starts_with('#'));
-    // A test holds that each line has both.
+    // A test makes sure that each line has both.
     lines.filter_map(|line| {
         let (number, name) = line.split_once(' ')?;
         Some((number.parse().ok()?, name))
@@ -60,13 +60,13 @@ pub fn system_calls() -> impl Iterator<Item = (u32, &'static str)> {
 static READ: LazyLock<Mutex<BTreeMap<&'static str, Arc<Library>>>> = LazyLock::new(Mutex::default);
 
 impl Bundle {
-    /// Every file.
+    /// Returns every file.
     #[must_use]
     pub fn all() -> &'static [Self] {
         BUNDLES
     }
 
-    /// The file for a library, by its SONAME; for a program, by its name.
+    /// Returns the file for a library, by its SONAME; for a program, by its name.
     #[must_use]
     pub fn for_soname(soname: &str) -> Option<&'static Self> {
         let serves = |wanted: &str| match soname.strip_prefix(wanted) {
@@ -79,7 +79,7 @@ impl Bundle {
             .find(|bundle| bundle.sonames.iter().any(|wanted| serves(wanted)))
     }
 
-    /// Its name: `libc`.
+    /// Returns the name of the file without its ending: `libc`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -91,13 +91,13 @@ impl Bundle {
         self.text
     }
 
-    /// What it says, read when it is first asked for.
+    /// Returns the file's contents, parsed at the first call.
     pub fn library(&self) -> Arc<Library> {
         let mut read = READ
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let library = read.entry(self.name).or_insert_with(|| {
-            // A test holds that no file has a problem.
+            // A test makes sure that no file has a problem.
             let (library, _) =
                 Library::parse(&format!("{}.conf", self.name), self.text, &mut |_| None);
             Arc::new(library)
@@ -105,7 +105,7 @@ impl Bundle {
         library.clone()
     }
 
-    /// The prototype of a function in a library.
+    /// Returns the prototype of a function in a library.
     #[must_use]
     pub fn prototype(soname: &str, function: &str) -> Option<Prototype> {
         Self::for_soname(soname)?

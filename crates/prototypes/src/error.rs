@@ -1,66 +1,66 @@
-//! What is wrong with a line, and where.
+//! Errors in files of prototypes, with their position.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What is wrong.
+/// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Another character was due.
+    /// Another character was expected.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// A name that is no type.
+    /// The name is not that of a type.
     #[error("unknown type `{0}`")]
     UnknownType(String),
-    /// A type name that stands for two types.
+    /// The name of a type stands for two types.
     #[error("`{0}` is already defined")]
     Redefined(String),
-    /// An announced struct turned out to be something else.
+    /// An announced struct was defined as another type.
     #[error("`{0}` was announced as a struct and must be one")]
     NotAStruct(String),
-    /// A struct whose members are not known yet, not behind a pointer.
+    /// A struct whose members are not known yet stands elsewhere than behind a pointer.
     #[error("`{0}` is only announced here: its size is not known, a pointer to it can be used")]
     Incomplete(String),
-    /// `struct;` anywhere else.
+    /// `struct;` stands elsewhere than in a typedef.
     #[error("a struct is announced only as `typedef NAME = struct;`")]
     Announced,
-    /// A number too big, or negative where it cannot be.
+    /// A number is too big, or negative where it cannot be.
     #[error("the number is out of range")]
     Range,
-    /// An expression that is none.
+    /// An expression is not one of a length.
     #[error("unknown length `{0}`: a number, argN, eltN, retval, zero or zero(N)")]
     UnknownLength(String),
-    /// A second `format`.
+    /// There is a second `format`.
     #[error("only one `format` per function")]
     SecondFormat,
-    /// `format` that is not an argument.
+    /// `format` is not an argument.
     #[error("`format` can only be an argument")]
     FormatElsewhere,
-    /// `enum[T]` of something that is no whole number.
+    /// The type in `enum[T]` is not a whole number.
     #[error("an enum needs an integer type")]
     EnumOf,
-    /// `string(T)` of something that has no characters.
+    /// The type in `string(T)` has no characters.
     #[error("a string is made of `char*`, `array(char, …)` or of wider integers")]
     StringOf,
-    /// A lens of ours with a word we do not know.
+    /// The word of a VM is unknown.
     #[error("unknown VM value `{0}`")]
     UnknownWord(String),
-    /// `import` of a file that was not found.
+    /// The file of an `import` was not found.
     #[error("`{0}.conf` was not found")]
     NotFound(String),
-    /// Types in types in types.
+    /// Types are nested too deep.
     #[error("nested too deeply")]
     Depth,
-    /// Something after the end; ltrace ignores it.
+    /// Something follows the end of the line; ltrace ignores it.
     #[error("ignored what follows")]
     Trailing,
-    /// Anything but a single `void`; ltrace takes it for a hidden `int`.
+    /// `void` is not the only argument; ltrace takes it for a hidden `int`.
     #[error("a `void` argument is taken for `hide(int)`")]
     VoidArgument,
 }
 
 impl Problem {
-    /// ltrace goes on after these, and so do we.
+    /// Returns whether the line counts in spite of the problem, as it does for ltrace.
     #[must_use]
     pub const fn is_warning(&self) -> bool {
         matches!(self, Self::Trailing | Self::VoidArgument)
@@ -78,11 +78,11 @@ impl Problem {
 pub struct Error {
     /// The file, as the caller named it.
     pub file: Arc<str>,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Counted in characters from 1.
+    /// The column, counted in characters from 1.
     pub column: usize,
-    /// The line as it stands there.
+    /// The text of the line.
     pub text: Box<str>,
     /// What is wrong.
     pub problem: Problem,
@@ -100,10 +100,10 @@ impl fmt::Display for Error {
     }
 }
 
-/// Longer lines are shown around the place.
+/// Characters of a line that are shown around the column, at most.
 const SHOWN: usize = 100;
 
-/// The line and a caret below its `column`-th character.
+/// Writes the line and a caret below its `column`-th character.
 pub(crate) fn caret(out: &mut fmt::Formatter<'_>, text: &str, column: usize) -> fmt::Result {
     let from = column.saturating_sub(SHOWN / 2 + 1);
     let from = if text.chars().count() <= SHOWN {
@@ -112,7 +112,7 @@ pub(crate) fn caret(out: &mut fmt::Formatter<'_>, text: &str, column: usize) -> 
         from
     };
     let shown = text.chars().skip(from).take(SHOWN);
-    // One column a character: a tab or a control character would move the caret away.
+    // One column for each character: a tab or a control character would move the caret away.
     let shown: String = shown
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();

@@ -1,4 +1,4 @@
-//! Which functions: the expressions of `-e`, `-x` and `-l`, as `ltrace(1)` has them under FILTER EXPRESSIONS.
+//! Selection of functions: the expressions of `-e`, `-x` and `-l`, as `ltrace(1)` has them under FILTER EXPRESSIONS.
 //!
 //! ```text
 //!   filter  = [ sign ] rule { sign rule }          sign = "+" | "-"; "!" before the first is "-"
@@ -27,35 +27,35 @@ use vm::Language;
 /// What is wrong with a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// `/…` without its end.
+    /// `/…` has no closing slash.
     #[error("the regular expression has no closing `/`")]
     Unclosed,
-    /// `[…` without its end.
+    /// `[…` has no closing bracket.
     #[error("the `[` has no closing `]`")]
     Bracket,
-    /// A backslash at the end.
+    /// A backslash stands at the end.
     #[error("nothing follows the backslash")]
     Backslash,
-    /// The regular expression's own complaint.
+    /// The regular expression is wrong, with the message of its parser.
     #[error("not a regular expression: {0}")]
     Regex(String),
-    /// Nothing at all.
+    /// The filter is empty.
     #[error("an empty filter: SYMBOL, @LIBRARY or SYMBOL@LIBRARY")]
     Empty,
-    /// A language, and nothing after it.
+    /// A language's prefix is followed by nothing.
     #[error("no name follows: {}", examples())]
     Nameless,
-    /// A sign, and no rule after it.
+    /// A sign is followed by no rule.
     #[error("nothing follows the sign")]
     Sign,
 }
 
-/// A problem in a filter; `Display` is one block with a caret.
+/// A problem in a filter. `Display` is one block with a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// The filter as it was given.
     pub text: Box<str>,
-    /// Counted in characters from 1.
+    /// The column, counted in characters from 1.
     pub column: usize,
     /// What is wrong.
     pub wrong: Wrong,
@@ -70,14 +70,14 @@ impl fmt::Display for FilterError {
     }
 }
 
-/// What a symbol is looked for in.
+/// The file in which a symbol is searched for.
 #[derive(Clone, Copy, Debug)]
 pub struct Where<'a> {
-    /// The file's path.
+    /// The path of the file.
     pub path: &'a str,
-    /// Its SONAME; of a file without one, its name.
+    /// Its SONAME; for a file without one, its name.
     pub soname: &'a str,
-    /// It is the program itself.
+    /// Whether it is the program itself.
     pub is_main: bool,
 }
 
@@ -103,25 +103,25 @@ impl From {
 #[derive(Clone, Debug)]
 struct Rule {
     add: bool,
-    /// `None` is any.
+    /// `None` matches any symbol.
     symbol: Option<Regex>,
     from: From,
-    /// The symbol's pattern as written, for who looks up names instead of trying all.
+    /// The symbol's pattern as written, if it is a plain name, so that the name can be looked up instead of trying all.
     literal: Option<Box<str>>,
 }
 
-/// One expression.
+/// One filter expression.
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Vec<Rule>,
-    /// As it was given, if it is of a script's language.
+    /// The expression as it was given, if it is a name in a script's language.
     scripted: Option<Box<str>>,
 }
 
-/// The VM's garbage collection, whatever its functions are called.
+/// The name that stands for the VM's garbage collection, whatever its functions are called.
 const COLLECTION: &str = "gc";
 
-/// How functions are named in each language.
+/// Returns examples of how functions are named in each language.
 fn examples() -> String {
     let all = Language::ALL.iter();
     let examples: Vec<&str> = all.map(|one| one.description().examples).collect();
@@ -139,7 +139,7 @@ struct Capture<'t> {
 type Result<T, E = (usize, Wrong)> = std::result::Result<T, E>;
 
 impl Filter {
-    /// Reads the argument of `-e` or `-x`.
+    /// Parses the argument of `-e` or `-x`.
     pub fn parse(text: &str) -> std::result::Result<Self, FilterError> {
         let of_language = |(prefix, name)| Some((Language::of_prefix(prefix)?, name));
         match text.split_once(':').and_then(of_language) {
@@ -150,13 +150,13 @@ impl Filter {
         .map_err(|wrong| located(text, wrong))
     }
 
-    /// `ruby:Mysql2::Client#query`, if it is a name of a script's language, or `gc`.
+    /// Returns `ruby:Mysql2::Client#query`, if it is a name of a script's language, or `gc`.
     #[must_use]
     pub fn scripted(&self) -> Option<&str> {
         self.scripted.as_deref()
     }
 
-    /// Reads the argument of `-l`: one library pattern, in which signs mean themselves.
+    /// Parses the argument of `-l`: one library pattern, in which signs mean themselves.
     pub fn library(text: &str) -> std::result::Result<Self, FilterError> {
         let rule = || {
             let regex = text.len() > 1 && text.starts_with('/') && text.ends_with('/');
@@ -187,7 +187,7 @@ impl Filter {
         })
     }
 
-    /// Whether it names this symbol.
+    /// Returns whether it selects this symbol.
     #[must_use]
     pub fn matches(&self, symbol: &str, place: Where) -> bool {
         let mut marked = false;
@@ -206,7 +206,7 @@ impl Filter {
         marked
     }
 
-    /// Whether some symbol of this file could match: files for which it is false need not be read.
+    /// Returns whether it could select some symbol of this file: files for which it is false need not be read.
     #[must_use]
     pub fn may_match(&self, place: Where) -> bool {
         self.rules
@@ -214,14 +214,14 @@ impl Filter {
             .any(|rule| rule.add && rule.from.matches(place))
     }
 
-    /// The names that it asks for by name, to say of each whether it was found.
+    /// Returns the plain names in it, of each of which a message may say that it was not found.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let added = self.rules.iter().filter(|rule| rule.add);
         added.filter_map(|rule| rule.literal.as_deref())
     }
 }
 
-/// Whether any of several filters names this symbol: `-e` twice means either.
+/// Returns whether any of several filters selects this symbol: `-e` twice means either.
 #[must_use]
 pub fn any_matches(filters: &[Filter], symbol: &str, place: Where) -> bool {
     filters.iter().any(|filter| filter.matches(symbol, place))
@@ -235,7 +235,7 @@ fn located(text: &str, (at, wrong): (usize, Wrong)) -> FilterError {
     }
 }
 
-/// One name, in which `*` stands for any characters; of a language, or of all.
+/// Parses one name, in which `*` stands for any characters; of a language, or of all.
 fn scripted(text: &str, name: &str, language: Option<Language>) -> Result<Filter> {
     if name.is_empty() {
         return Err((text.len(), Wrong::Nameless));
@@ -293,7 +293,7 @@ fn parse(text: &str) -> Result<Filter> {
     }
 }
 
-/// The rule at `at`, and where its sign or the end follows.
+/// Parses the rule at `at`, and returns where its sign or the end follows.
 fn rule(text: &str, at: usize, add: bool) -> Result<(Rule, usize)> {
     let (symbol, end, joined) = symbol(text, at)?;
     let (of, end) = match (joined, text.as_bytes().get(end)) {
@@ -320,7 +320,7 @@ fn rule(text: &str, at: usize, add: bool) -> Result<(Rule, usize)> {
     Ok((rule, end))
 }
 
-/// The symbol's pattern, and the library's too if both stand between one pair of slashes.
+/// Parses the symbol's pattern, and the library's too if both stand between one pair of slashes.
 fn symbol(text: &str, at: usize) -> Result<(Capture<'_>, usize, Option<Capture<'_>>)> {
     let (whole, end) = capture(text, at, true)?;
     if !whole.regex {
@@ -341,7 +341,7 @@ fn symbol(text: &str, at: usize) -> Result<(Capture<'_>, usize, Option<Capture<'
     Ok((symbol, end, Some(of)))
 }
 
-/// A pattern from here to a sign, to `@` in a symbol, or to its closing slash.
+/// Parses a pattern from here to a sign, to `@` in a symbol, or to its closing slash.
 fn capture(text: &str, at: usize, symbol: bool) -> Result<(Capture<'_>, usize)> {
     let bytes = text.as_bytes();
     let is_end = |at: usize| match bytes.get(at) {
@@ -366,12 +366,12 @@ fn capture(text: &str, at: usize, symbol: bool) -> Result<(Capture<'_>, usize)> 
             }
             end += 1;
         }
-        // Of a library this is a path; of a symbol it is half a regular expression.
+        // For a library this is a path; for a symbol it is half a regular expression.
         if symbol {
             return Err((at, Wrong::Unclosed));
         }
     }
-    // In a path a sign is mostly part of a folder's name: it is one of ours if no folder follows.
+    // In a path a sign is mostly part of a folder's name: it is a sign of the filter if no folder follows.
     let path = !symbol && bytes.get(at) == Some(&b'/');
     let in_path = |at: usize| {
         let rest = bytes.get(at + 1..).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Size, alignment and members' places: System V ABI, AMD64, §3.1.2, figure 3.1.
+//! Size, alignment and offsets of members: System V ABI, AMD64, section 3.1.2, figure 3.1.
 
 use crate::types::{Array, Expr, Kind, Lens, Struct, Type};
 
-/// A type bigger than this is taken for this big: nobody passes it, and sums cannot overflow.
+/// The size that a larger type is taken to have: nobody passes such a type, and sums cannot overflow.
 const MOST: u32 = 1 << 30;
 
 impl Type {
-    /// Bytes of a value.
+    /// Returns the bytes of a value.
     #[must_use]
     pub fn size(&self) -> u32 {
         match &self.kind {
@@ -22,7 +22,7 @@ impl Type {
         }
     }
 
-    /// What its address is a multiple of.
+    /// Returns the number of which its address is a multiple.
     #[must_use]
     pub fn alignment(&self) -> u32 {
         match &self.kind {
@@ -33,7 +33,7 @@ impl Type {
         }
     }
 
-    /// Whether it holds an address of something known, or an array that lies behind its struct.
+    /// Returns whether it holds an address of something known, or an array that lies behind its struct.
     #[must_use]
     pub fn leads_on(&self) -> bool {
         if matches!(self.lens, Some(Lens::Vm(_))) {
@@ -48,7 +48,7 @@ impl Type {
     }
 }
 
-/// What is asked of a struct again and again.
+/// The layout of a struct, computed once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     size: u32,
@@ -57,8 +57,8 @@ pub(crate) struct Layout {
 }
 
 impl Array {
-    /// Bytes where they stand in a struct: an array whose length only a call tells is C's flexible one and
-    /// takes no room.
+    /// Returns the bytes of a value in a struct: an array whose length only a call says is C's flexible array and takes
+    /// no room.
     #[must_use]
     pub fn size(&self) -> u32 {
         let length = match &self.length {
@@ -71,7 +71,7 @@ impl Array {
 }
 
 impl Struct {
-    /// Each member with its offset.
+    /// Returns each member with its offset.
     pub fn members(&self) -> impl Iterator<Item = (u32, &Type)> {
         let mut end = 0_u32;
         self.fields().iter().map(move |field| {

@@ -1,8 +1,8 @@
 //! C function signatures.
 //!
-//! What ltrace knows from its `.conf` files, from a debugger's DWARF, and from a bundle of our own: which arguments a
-//! function takes, where they lie when it is called ([`Locations`]), which bytes a hook has to copy to show them
-//! ([`Prototype::capture`]), and how the call then reads ([`Show`]).
+//! It knows what ltrace reads from its `.conf` files, from a debugger's DWARF, and from a bundle that is part of
+//! lancet: which arguments a function takes, where they lie when it is called ([`Locations`]), which bytes a hook has
+//! to copy to show them ([`Prototype::capture`]), and how the call is then written ([`Show`]).
 //!
 //! | module | what |
 //! |---|---|

@@ -1,38 +1,38 @@
 //! A file's prototypes and type names, with those of the files it imports.
 //!
-//! ltrace looks a library's file up by its SONAME and snips one period after another: `libc.so.6.conf`, then
-//! `libc.so.conf`. The names `addr` and `file` come from its own past and are always there.
+//! ltrace searches for a library's file by its SONAME and cuts off one period after another: `libc.so.6.conf`, then
+//! `libc.so.conf`. The names `addr` and `file` come from its history and are always there.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Problem};
-use crate::parse;
+use crate::error::Problem;
 use crate::types::{Kind, Lens, Prototype, Struct, Type};
 
-/// Prototypes and type names.
+/// The prototypes and type names of a file.
 #[derive(Debug, Default)]
 pub struct Library {
     types: BTreeMap<Arc<str>, Type>,
-    /// In the order of definition, to print them so that each is known before its use.
+    /// Names of types in the order of definition, to print each before its use.
     order: Vec<Arc<str>>,
     prototypes: BTreeMap<Box<str>, Prototype>,
     imports: Vec<(Box<str>, Arc<Library>)>,
 }
 
-/// Names that need no definition. A file may define them anew.
+/// Returns the type of a name that needs no definition. A file may define it anew.
 fn predeclared(name: &str) -> Option<Type> {
     Some(match name {
         "addr" | "file" => Type::address(),
-        // Ours.
+        // Types that ltrace does not have.
         "ldouble" => Type::new(Kind::LongDouble),
         "ldouble_complex" => Type::new(Kind::ComplexLongDouble),
         _ => return None,
     })
 }
 
-/// ltrace has no `long double`, and its own files (`libc.so-types.conf`) say `double` instead, which lies elsewhere.
+/// Returns whether a file defines a type of the same name only because ltrace has no such type: it has no `long
+/// double`, and its own files (`libc.so-types.conf`) say `double` instead, which is passed elsewhere.
 fn stands_in(name: &str, ty: &Type) -> bool {
     match (name, &ty.kind) {
         ("ldouble", Kind::Double) => ty.lens.is_none(),
@@ -45,19 +45,7 @@ fn stands_in(name: &str, ty: &Type) -> bool {
 }
 
 impl Library {
-    /// Reads a file. What is wrong with it comes beside what is right, as ltrace does it; the caller decides
-    /// ([`Problem::is_warning`]). `import` gives the library for `import "NAME";`.
-    pub fn parse(
-        file: &str,
-        text: &str,
-        import: &mut dyn FnMut(&str) -> Option<Arc<Library>>,
-    ) -> (Self, Vec<Error>) {
-        let mut library = Self::default();
-        let errors = parse::read(file, text, &mut library, import);
-        (library, errors)
-    }
-
-    /// The prototype of a function, here or in what is imported.
+    /// Returns the prototype of a function, here or in what is imported.
     #[must_use]
     pub fn prototype(&self, function: &str) -> Option<&Prototype> {
         let imported = || {
@@ -68,20 +56,20 @@ impl Library {
         self.prototypes.get(function).or_else(imported)
     }
 
-    /// Its own functions by name.
+    /// Returns its own functions by name.
     pub fn prototypes(&self) -> impl Iterator<Item = (&str, &Prototype)> {
         self.prototypes
             .iter()
             .map(|(name, prototype)| (&**name, prototype))
     }
 
-    /// A named type.
+    /// Returns a named type.
     #[must_use]
     pub fn ty(&self, name: &str) -> Option<Type> {
         self.defined(name).or_else(|| predeclared(name))
     }
 
-    /// The same, without those that every file knows.
+    /// Returns a named type, without those that every file knows.
     pub(crate) fn defined(&self, name: &str) -> Option<Type> {
         if let Some((name, ty)) = self.types.get_key_value(name) {
             let mut ty = ty.clone();
@@ -91,7 +79,7 @@ impl Library {
         self.imports.iter().find_map(|(_, of)| of.defined(name))
     }
 
-    /// One function with the types that its prototype names: a file that needs no other.
+    /// Makes a library of one function with the types that its prototype names: a file that needs no other.
     #[must_use]
     pub fn of(function: &str, prototype: Prototype) -> Self {
         let mut library = Self::default();
@@ -104,8 +92,8 @@ impl Library {
         library
     }
 
-    /// Makes the names known that a type is written with, each before what is made of it. `seen`: structs that
-    /// may hold themselves.
+    /// Adds the names that a type is written with, each before those that are made of it. `seen` are structs that may
+    /// hold themselves.
     fn gather(&mut self, ty: &Type, seen: &mut Vec<Arc<Struct>>) {
         match &ty.kind {
             Kind::Pointer(to) => self.gather(to, seen),
@@ -131,7 +119,7 @@ impl Library {
         }
     }
 
-    /// Makes another library's names known here.
+    /// Makes another library's names known in this one.
     pub fn import(&mut self, name: &str, library: Arc<Library>) {
         self.imports.push((name.into(), library));
     }
@@ -141,7 +129,7 @@ impl Library {
         self.prototypes.insert(function.into(), prototype);
     }
 
-    /// `typedef NAME = struct;`
+    /// Adds `typedef NAME = struct;`.
     pub(crate) fn announce(&mut self, name: &str) -> Result<(), Problem> {
         if self.defined(name).is_some() {
             return Err(Problem::Redefined(name.to_owned()));
@@ -152,7 +140,7 @@ impl Library {
         Ok(())
     }
 
-    /// `typedef NAME = TYPE;`
+    /// Adds `typedef NAME = TYPE;`.
     pub(crate) fn define(&mut self, name: &str, ty: Type) -> Result<(), Problem> {
         if stands_in(name, &ty) {
             return Ok(());
@@ -185,7 +173,7 @@ impl Library {
     }
 }
 
-/// The file that says the same.
+/// Writes a file with the same contents.
 impl fmt::Display for Library {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = |name: &Arc<str>| match &self.types[name].kind {
@@ -207,7 +195,7 @@ impl fmt::Display for Library {
                 let body = Type::new(Kind::Struct(Arc::new(Struct::new(found.fields().to_vec()))));
                 let body = match &self.types[name].lens {
                     None => body,
-                    // Such a definition is not of the grammar; the lens is lost with it.
+                    // The grammar has no such definition; the lens is lost.
                     Some(Lens::Enum(_) | Lens::Flags(_) | Lens::Vm(_) | Lens::String) => body,
                     Some(lens) => body.through(lens.clone()),
                 };

@@ -1,4 +1,4 @@
-//! Where arguments and returned values lie: System V ABI, AMD64, §3.2.3.
+//! Where arguments and returned values lie: System V ABI, AMD64, section 3.2.3.
 //!
 //! ```text
 //!   INTEGER  rdi rsi rdx rcx r8 r9      then 8 bytes each on the stack      returned in rax, rdx
@@ -13,7 +13,7 @@
 
 use crate::types::{Kind, Parameter, Prototype, Type};
 
-/// Where one eightbyte lies.
+/// The register of one eightbyte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     /// An integer register: as an argument 0 is rdi, as a returned value rax.
@@ -22,10 +22,10 @@ pub enum Half {
     Sse(u8),
 }
 
-/// Where a value lies.
+/// Where a value lies when a function is called, or when it has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Nowhere: `void`, or a struct of no size.
+    /// Nowhere: it is `void`, or a struct of no size.
     Nowhere,
     /// One integer register.
     Gp(u8),
@@ -33,26 +33,26 @@ pub enum Location {
     Sse(u8),
     /// Two registers.
     Split(Half, Half),
-    /// This many bytes into the arguments on the stack; of a returned value: in memory, at rax.
+    /// In the arguments on the stack, at this offset; for a returned value in memory, at the address in rax.
     Stack(u32),
-    /// st(0); returned only.
+    /// In st(0); for a returned value only.
     X87,
-    /// st(0) and st(1); returned only.
+    /// In st(0) and st(1); for a returned value only.
     ComplexX87,
 }
 
-/// Where everything of a call lies.
+/// Where the arguments and the returned value of a call lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
-    /// One for each parameter.
+    /// One location for each parameter.
     pub arguments: Vec<Location>,
-    /// Where the returned value will be.
+    /// The location of the returned value.
     pub returned: Location,
-    /// Registers and stack used by them: where arguments behind a `format` go on.
+    /// The registers and the stack that the parameters use; arguments behind a `format` follow them.
     pub used: Used,
 }
 
-/// Registers and stack used so far.
+/// The registers and the bytes of the stack that were used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Integer registers, the address of a returned struct among them.
@@ -82,7 +82,7 @@ impl Class {
     }
 }
 
-/// The classes of a value's eightbytes.
+/// Returns the classes of a value's eightbytes.
 fn classes(ty: &Type) -> [Class; 2] {
     let mut found = [Class::None; 2];
     if ty.size() > 16 {
@@ -116,7 +116,7 @@ fn spread(ty: &Type, at: u32, found: &mut [Class; 2]) {
         }
         _ => Class::Integer,
     };
-    // The whole is at most 16 bytes, so every member begins in one of the two.
+    // The whole has at most 16 bytes, so every member begins in one of the two.
     if let Some(eightbyte) = found.get_mut(at as usize / 8) {
         *eightbyte = eightbyte.merge(class);
     }
@@ -136,9 +136,9 @@ impl Used {
         }
     }
 
-    /// Where the next argument lies.
+    /// Returns where the next argument lies.
     pub fn next(&mut self, ty: &Type) -> Location {
-        // An array is what C makes of it, a pointer.
+        // An array is what it is in C, a pointer.
         let classes = match ty.kind {
             Kind::Array(_) => [Class::Integer, Class::None],
             _ => classes(ty),
@@ -166,13 +166,13 @@ impl Used {
     }
 }
 
-/// Where a value of this type is returned.
+/// Returns where a value of this type is returned.
 fn returned(ty: &Type) -> Location {
     match &ty.kind {
         Kind::Array(_) => return Location::Gp(0),
         Kind::LongDouble => return Location::X87,
         Kind::ComplexLongDouble => return Location::ComplexX87,
-        // struct { long double x; } is X87, X87UP: returned as one is.
+        // struct { long double x; } is of the classes X87, X87UP, and returned as a `long double` is.
         Kind::Struct(of) if ty.size() == 16 && alone(of.fields()) => return Location::X87,
         _ => {}
     }
@@ -183,7 +183,7 @@ fn returned(ty: &Type) -> Location {
     }
 }
 
-/// Whether the one member with a size is a long double.
+/// Returns whether the one member with a size is a `long double`.
 fn alone(fields: &[Type]) -> bool {
     let mut sized = fields.iter().filter(|field| field.size() > 0);
     match (sized.next(), sized.next()) {
@@ -198,7 +198,7 @@ fn alone(fields: &[Type]) -> bool {
 }
 
 impl Prototype {
-    /// Where everything of a call lies.
+    /// Returns where arguments and returned value of a call lie.
     #[must_use]
     pub fn locations(&self) -> Locations {
         let returned = returned(&self.returns);
@@ -215,7 +215,7 @@ impl Prototype {
         }
     }
 
-    /// Whether more arguments may follow, as the format says.
+    /// Returns the index of the argument that is a printf format, if there is one: other arguments may follow.
     #[must_use]
     pub fn format(&self) -> Option<usize> {
         self.parameters

@@ -1,8 +1,8 @@
-//! From a prototype to the two programs a hook runs: one at the call, one at the return.
+//! Compiles a prototype to the two capture programs that a hook runs: one at the call, one at the return.
 //!
-//! Only what a pointer leads to is copied; the registers are in the hook's record anyway. What lies on the
-//! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on
-//! and the returned value are copied at the return, with the pointers as they were at the call.
+//! Only the memory that a pointer leads to is copied, because the registers are in the hook's record. What lies on the
+//! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on and the returned
+//! value are copied at the return, with the pointers as they were at the call.
 
 use capture::{Limits, Op, Source, What, Width};
 use vm::Word;
@@ -10,17 +10,17 @@ use vm::Word;
 use crate::location::{Half, Location, Locations};
 use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type};
 
-/// How much of strings and arrays is shown, and so copied.
+/// How much of strings and arrays is shown, and therefore copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Characters of a string: `-s`.
+    /// Characters of a string, at most (`-s`).
     pub strings: u32,
-    /// Elements of an array, and structs of one kind inside one another: `-A`.
+    /// Elements of an array, and structs of one kind inside one another, at most (`-A`).
     pub array: u32,
 }
 
 impl Default for Detail {
-    /// ltrace's.
+    /// The defaults of ltrace.
     fn default() -> Self {
         Self {
             strings: 32,
@@ -29,20 +29,20 @@ impl Default for Detail {
     }
 }
 
-/// The programs of a function, as words ([`Op::encode`]). Empty: nothing to copy.
+/// The programs of a function, as words ([`Op::encode`]); empty where nothing is copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// To run when it is called.
+    /// The program that runs at the call.
     pub call: Vec<u64>,
-    /// To run when it returns.
+    /// The program that runs at the return.
     pub exit: Vec<u64>,
 }
 
-/// Longer programs are cut between two items; what is left out shows as an address.
+/// Operations of the longest program. A longer one is cut between two items; what is left out is shown as an address.
 const LONGEST: usize = 600;
 
 impl Prototype {
-    /// What a hook has to copy to show calls of it in this detail.
+    /// Returns the programs that copy what is needed to show calls in this detail.
     #[must_use]
     pub fn capture(&self, detail: Detail) -> Programs {
         let locations = self.locations();
@@ -79,9 +79,9 @@ impl Prototype {
 enum Spot {
     /// In one or two registers, from this byte on.
     Registers([Option<Source>; 2], u32),
-    /// This far into the stack's arguments.
+    /// At this offset of the arguments on the stack.
     Stack(u32),
-    /// This far into the block that is the base.
+    /// At this offset of the block that is the base.
     Block(u32),
 }
 
@@ -108,7 +108,7 @@ impl Spot {
         }
     }
 
-    /// The word of the call that it begins in, and how far.
+    /// Returns the word of the call that it begins in, and the offset in it.
     fn source(self) -> Option<(Source, u8)> {
         match self {
             Self::Registers(sources, at) => {
@@ -121,7 +121,7 @@ impl Spot {
     }
 }
 
-/// A struct around a value, for `eltN`.
+/// A struct around a value, to which `eltN` refers.
 #[derive(Clone, Copy)]
 struct Around<'p>(&'p Struct, Spot);
 
@@ -134,7 +134,7 @@ struct Plan<'p> {
     /// Structs whose members are being written, the innermost last.
     inside: Vec<*const Struct>,
     depth: usize,
-    /// Values looked at: a few lines of typedefs can make more of them than there are atoms.
+    /// How many values were looked at: a few lines of typedefs can make more of them than there are atoms.
     looked: usize,
 }
 
@@ -167,7 +167,7 @@ impl<'p> Plan<'p> {
     fn argument(&mut self, ty: &'p Type, spot: Spot) {
         match &ty.kind {
             Kind::Array(_) if !is_hidden(ty) => {
-                // It came as a pointer.
+                // It was passed as a pointer.
                 if self.load(spot) {
                     self.pointee(ty, ty.lens.as_ref(), None);
                 }
@@ -180,7 +180,7 @@ impl<'p> Plan<'p> {
         let half = |half| match half {
             Half::Gp(0) => Some(Source::Rax),
             Half::Gp(_) => Some(Source::Rdx),
-            // No pointer is returned there.
+            // Pointers are not returned there.
             Half::Sse(_) => None,
         };
         let sources = match place {
@@ -199,7 +199,7 @@ impl<'p> Plan<'p> {
         self.value(ty, Spot::Registers(sources, 0), None, None);
     }
 
-    /// `v` = the pointer at the spot.
+    /// Writes the operation that loads the pointer at the spot into `v`.
     fn load(&mut self, spot: Spot) -> bool {
         match (spot, spot.source()) {
             (Spot::Block(at), _) => self.push(Op::Member(at)),
@@ -209,7 +209,7 @@ impl<'p> Plan<'p> {
         true
     }
 
-    /// What a value leads to; its own bytes are copied already.
+    /// Writes the operations for what a value leads to; its own bytes are copied already.
     fn value(
         &mut self,
         ty: &'p Type,
@@ -226,7 +226,7 @@ impl<'p> Plan<'p> {
             return self.describe(*word, spot);
         }
         match &ty.kind {
-            // `leads_on` has seen to it that it is not a `void *`.
+            // `leads_on` has made sure that it is not a `void *`.
             Kind::Pointer(to) if self.load(spot) => {
                 self.pointee(to, to.lens.as_ref().or(lens), around);
             }
@@ -241,7 +241,7 @@ impl<'p> Plan<'p> {
                     return;
                 };
                 self.push(Op::At(at));
-                // An array that its struct has no room for lies behind it and is copied on its own.
+                // An array for which its struct has no room lies behind it and is copied on its own.
                 if array.size() == 0 {
                     return self.pointee(ty, lens, around);
                 }
@@ -259,7 +259,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// Copies what is at `v`, a `ty`.
+    /// Writes the operations that copy what is at `v`, a `ty`.
     fn pointee(&mut self, ty: &'p Type, lens: Option<&'p Lens>, around: Option<Around<'p>>) {
         if lens == Some(&Lens::Hide) || self.is_long() {
             return;
@@ -327,7 +327,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// Has the text of a word handed on.
+    /// Writes the operation that hands on the text of a word.
     fn describe(&mut self, word: Word, spot: Spot) {
         if self.load(spot) {
             self.push(Op::Describe {
@@ -338,7 +338,7 @@ impl<'p> Plan<'p> {
         }
     }
 
-    /// With `v` as base, what `inner` writes; nothing if it writes nothing.
+    /// Writes what `inner` writes, with `v` as base; nothing if it writes nothing.
     fn block(&mut self, inner: impl FnOnce(&mut Self)) {
         self.nested(|skip| Op::Open { skip }, inner);
     }
@@ -368,7 +368,7 @@ impl<'p> Plan<'p> {
         self.ops[open] = op(skip.expect("programs are cut long before"));
     }
 
-    /// `n` = an array's length, at most `most`, its address being `v`.
+    /// Writes the operations that load an array's length, at most `most`, into `n`; `v` is its address.
     fn count(&mut self, length: &Expr, around: Option<Around>, stride: u32, most: u32) -> bool {
         let Expr::Zero(bound) = length else {
             let known = self.number(length, around);
@@ -389,7 +389,7 @@ impl<'p> Plan<'p> {
         zero
     }
 
-    /// `n` = the number, if it can be known now.
+    /// Writes the operation that loads the number into `n`; false if it is not known yet.
     fn number(&mut self, of: &Expr, around: Option<Around>) -> bool {
         let op = match of {
             Expr::Number(number) => Some(Op::Constant(*number)),

@@ -1,4 +1,4 @@
-//! Types and prototypes in the grammar they are read in.
+//! Types and prototypes as text, in the grammar that is parsed.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl fmt::Display for Expr {
     }
 }
 
-/// The length in `string[…]`, if the type is just that.
+/// Returns the length in `string[…]`, if the type is just that.
 fn simple_string(ty: &Type) -> Option<&Expr> {
     let Kind::Pointer(to) = &ty.kind else {
         return None;
@@ -109,11 +109,11 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A prototype with its function's name.
+/// A prototype with its function's name, to be displayed.
 pub struct Named<'p>(&'p str, &'p Prototype);
 
 impl Prototype {
-    /// To print it as a line of a file, without the `;`.
+    /// Returns it with a function's name, to be displayed as a line of a file, without the `;`.
     #[must_use]
     pub const fn named<'p>(&'p self, function: &'p str) -> Named<'p> {
         Named(function, self)
@@ -124,7 +124,7 @@ impl fmt::Display for Named<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(name, prototype) = self;
         let returns = prototype.returns.to_string();
-        // A return type by one of these names would make the line something else.
+        // A return type by one of these names would change the meaning of the line.
         if matches!(&*returns, "function" | "import" | "typedef") {
             out.write_str("function ")?;
         }

@@ -1,4 +1,4 @@
-//! Where prototypes are looked for: the user's files, our bundle, what ltrace left on the machine.
+//! The search for prototypes: the user's files, the bundle, the files of an installed ltrace.
 //!
 //! For a library that is mapped with a SONAME, in this order:
 //!
@@ -22,24 +22,24 @@ use crate::error::Error;
 use crate::library::Library;
 use crate::types::{Prototype, Type};
 
-/// What stands for the kernel in the place of a library.
+/// The name that stands for the kernel in the place of a library.
 const SYSTEM: &str = "SYS";
 const SYSTEM_CALLS: &str = "syscalls";
 
-/// Finds prototypes, reading each file once.
+/// Finds prototypes, and reads each file once.
 #[derive(Debug, Default)]
 pub struct Search {
     folders: Vec<PathBuf>,
-    /// For every library: before the bundle, and after it.
+    /// Files for every library, before the bundle and after it.
     before: Vec<Arc<Library>>,
     after: Vec<Arc<Library>>,
-    /// Files by name; `None` while one is being read, too, so that an import cannot go round.
+    /// Files by name; `None` also while one is being read, so that an import cannot lead back to it.
     read: BTreeMap<String, Option<Arc<Library>>>,
     errors: Vec<Error>,
 }
 
 impl Search {
-    /// Looks in these files and folders (`-F`), and in the places that the environment names.
+    /// Searches these files and folders (`-F`), and those that the environment names.
     ///
     /// A file of `given` that cannot be read is an error; the others may be missing.
     pub fn new(
@@ -85,7 +85,7 @@ impl Search {
         Ok(search)
     }
 
-    /// The prototype of a function in a library.
+    /// Returns the prototype of a function in a library.
     pub fn prototype(&mut self, soname: &str, function: &str) -> Option<Prototype> {
         if soname == SYSTEM {
             let own = self.named(SYSTEM_CALLS);
@@ -107,19 +107,19 @@ impl Search {
             .cloned()
     }
 
-    /// A type that the user's files name, for what debug information says of a library.
+    /// Returns a type that the user's files name, for use with debug information of a library.
     pub fn ty(&mut self, soname: &str, name: &str) -> Option<Type> {
         let own = self.library(soname);
         let mut places = own.iter().chain(&self.before);
         places.find_map(|library| library.defined(name))
     }
 
-    /// What was wrong with the files read so far.
+    /// Returns what was wrong with the files read so far, and forgets it.
     pub fn errors(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.errors)
     }
 
-    /// The file for a library, with periods snipped until one is found.
+    /// Returns the file for a library, with periods cut off until one is found.
     fn library(&mut self, soname: &str) -> Option<Arc<Library>> {
         let mut name = soname;
         loop {
@@ -127,19 +127,19 @@ impl Search {
                 return Some(library);
             }
             match name.rsplit_once('.') {
-                // X.so is all that may be left.
+                // X.so is the shortest name that is tried.
                 Some((rest, last)) if last != "so" => name = rest,
                 _ => return None,
             }
         }
     }
 
-    /// `NAME.conf` in the folders.
+    /// Returns `NAME.conf` of the first folder that has it.
     fn named(&mut self, name: &str) -> Option<Arc<Library>> {
         if let Some(known) = self.read.get(name) {
             return known.clone();
         }
-        // A name is no path.
+        // A name must not be a path.
         if name.is_empty() || name.contains('/') {
             return None;
         }
@@ -167,7 +167,7 @@ impl Search {
     }
 }
 
-/// A file's text. Such files are old; some are in Latin-1.
+/// Reads a file's text. Such files are old, and some are in Latin-1.
 fn read(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
 }

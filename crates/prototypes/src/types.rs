@@ -1,8 +1,8 @@
 //! What a value is and how it is shown: types with lenses, and the expressions that give lengths.
 //!
-//! The kinds are ltrace's (`ltrace.conf(5)`), and three that it lacks: `long double`, its complex kin, and the
-//! values of the language VMs, which the caller decodes. A lens belongs to a type and is inherited by what
-//! it is made of: `hex(uint*)` shows the number behind the pointer in hexadecimal.
+//! The kinds are ltrace's (`ltrace.conf(5)`), and three that it lacks: `long double`, its complex variant, and the
+//! values of the language VMs, which the caller decodes. A lens belongs to a type and is inherited by what it is made
+//! of: `hex(uint*)` shows the number behind the pointer in hexadecimal.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,12 +10,12 @@ use vm::Word;
 
 use crate::layout::Layout;
 
-/// A type, and the lens it is seen through.
+/// A type, with the lens through which it is shown.
 #[derive(Clone, Debug)]
 pub struct Type {
-    /// What it is.
+    /// The kind of type.
     pub kind: Kind,
-    /// How it is shown; `None` inherits.
+    /// How it is shown; `None` inherits the lens of what it is part of.
     pub lens: Option<Lens>,
     /// The typedef that it was named by, to print it as it was written.
     pub(crate) alias: Option<Arc<str>>,
@@ -23,10 +23,10 @@ pub struct Type {
     pub(crate) depth: u8,
 }
 
-/// What a value is.
+/// The kind of a type.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// Nothing; behind a pointer: anything.
+    /// No value; behind a pointer: any value.
     Void,
     /// One byte, shown as a character.
     Char,
@@ -48,29 +48,29 @@ pub enum Kind {
     Double,
     /// The x87's 80 bits in 16 bytes.
     LongDouble,
-    /// Two of them; a type of its own because it is returned in st(0) and st(1).
+    /// Two `long double`s; a kind of its own because it is returned in st(0) and st(1).
     ComplexLongDouble,
-    /// The address of something.
+    /// An address of a value of this type.
     Pointer(Arc<Type>),
     /// Elements in a row.
     Array(Arc<Array>),
-    /// Members.
+    /// Members one after the other.
     Struct(Arc<Struct>),
 }
 
 /// Elements in a row.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// The type of each.
+    /// The type of each element.
     pub element: Type,
-    /// How many.
+    /// The number of elements.
     pub length: Expr,
 }
 
-/// Members one after the other, aligned as C does it.
+/// A struct: members one after the other, aligned as in C.
 ///
-/// A struct with a name may hold itself; its members are set when its definition has been read. Such a
-/// ring is never freed, which is right for what is read once from a few files.
+/// A struct with a name may hold itself; its members are set when its definition has been read. Such a circle is never
+/// freed, which is right for what is read once from a few files.
 #[derive(Debug)]
 pub struct Struct {
     pub(crate) name: Option<Arc<str>>,
@@ -79,7 +79,7 @@ pub struct Struct {
 }
 
 impl Struct {
-    /// A struct without a name.
+    /// Makes a struct without a name.
     #[must_use]
     pub fn new(fields: Vec<Type>) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Struct {
         }
     }
 
-    /// A struct that is known by name only, so far.
+    /// Makes a struct of which only the name is known so far.
     pub(crate) fn announced(name: Arc<str>) -> Self {
         Self {
             name: Some(name),
@@ -98,13 +98,13 @@ impl Struct {
         }
     }
 
-    /// Whether its members are known.
+    /// Returns whether its members are known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.fields.get().is_some()
     }
 
-    /// Its members; none if it was only announced.
+    /// Returns its members; none if it was only announced.
     #[must_use]
     pub fn fields(&self) -> &[Type] {
         self.fields.get().map_or(&[], Vec::as_slice)
@@ -117,7 +117,7 @@ pub type Words = Arc<[(Box<str>, i64)]>;
 /// How a value is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lens {
-    /// Not at all.
+    /// It is not shown.
     Hide,
     /// In octal.
     Octal,
@@ -125,15 +125,15 @@ pub enum Lens {
     Hex,
     /// `true` or `false`.
     Bool,
-    /// The numbers of the set bits.
+    /// As the numbers of the set bits.
     Bitvec,
     /// Small numbers in decimal, others in hexadecimal.
     Guess,
     /// As text.
     String,
-    /// By name.
+    /// As the name of the number.
     Enum(Words),
-    /// By the names of its bits.
+    /// As the names of its bits.
     Flags(Words),
     /// As a value of a language VM, which the caller decodes.
     Vm(Word),
@@ -146,16 +146,16 @@ pub enum Expr {
     Number(u32),
     /// An argument, counted from 0.
     Argument(u16),
-    /// What the function returned.
+    /// The value that the function returned.
     Returned,
     /// A member of the struct around, counted from 0.
     Member(u16),
-    /// Up to the first element whose bytes are all 0, at most so many.
+    /// The number of elements before the first whose bytes are all 0, at most so many.
     Zero(Option<Box<Expr>>),
 }
 
 impl Expr {
-    /// The number, if it depends on no call.
+    /// Returns the number, if it depends on no call.
     #[must_use]
     pub fn fixed(&self) -> Option<u32> {
         match self {
@@ -165,7 +165,7 @@ impl Expr {
         }
     }
 
-    /// Whether the return must be awaited to know it.
+    /// Returns whether it is known only when the function has returned.
     #[must_use]
     pub fn awaits_return(&self) -> bool {
         match self {
@@ -179,25 +179,25 @@ impl Expr {
 /// One argument.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its type. An array here is what C makes of it: a pointer.
+    /// Its type. An array here is what it is in C: a pointer.
     pub ty: Type,
-    /// It is a printf format, and the arguments after the last are as it says.
+    /// Whether it is a printf format, by which other arguments follow the last one.
     pub format: bool,
 }
 
 /// A function's signature and how its calls are shown.
 #[derive(Clone, Debug)]
 pub struct Prototype {
-    /// What it returns.
+    /// The type of the returned value.
     pub returns: Type,
-    /// Its arguments.
+    /// The arguments, in their order.
     pub parameters: Vec<Parameter>,
-    /// This one and all after it are shown when the function has returned: `+` in the grammar.
+    /// Index of the first argument that is shown when the function has returned: `+` in the grammar.
     pub late_from: Option<usize>,
 }
 
 impl Type {
-    /// A type without a lens.
+    /// Makes a type without a lens.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         let inside = match &kind {
@@ -219,7 +219,7 @@ impl Type {
         }
     }
 
-    /// The same type seen through a lens.
+    /// Returns the same type seen through a lens.
     #[must_use]
     pub fn through(mut self, lens: Lens) -> Self {
         self.lens = Some(lens);
@@ -227,32 +227,32 @@ impl Type {
         self
     }
 
-    /// The typedef's name that it goes by.
+    /// Returns the name of the typedef that it was written with.
     #[must_use]
     pub fn alias(&self) -> Option<&str> {
         self.alias.as_deref()
     }
 
-    /// The same type, to be printed in full.
+    /// Returns the same type without the name of its typedef, so that it is printed in full.
     #[must_use]
     pub fn unnamed(mut self) -> Self {
         self.alias = None;
         self
     }
 
-    /// A pointer to it.
+    /// Returns the type of a pointer to it.
     #[must_use]
     pub fn pointer(self) -> Self {
         Self::new(Kind::Pointer(Arc::new(self)))
     }
 
-    /// `void *`: an address.
+    /// Returns `void *`, an address.
     #[must_use]
     pub fn address() -> Self {
         Self::new(Kind::Void).pointer()
     }
 
-    /// Text behind a pointer: its characters' kind and its length.
+    /// Returns the type of text behind a pointer, by the kind of its characters and its length.
     #[must_use]
     pub fn string(of: Kind, length: Expr) -> Self {
         let element = Self::new(of);
@@ -261,7 +261,7 @@ impl Type {
             .through(Lens::String)
     }
 
-    /// A word of a language VM.
+    /// Returns the type of a word of a language VM.
     #[must_use]
     pub fn vm(word: Word) -> Self {
         match word {
@@ -271,7 +271,7 @@ impl Type {
         .through(Lens::Vm(word))
     }
 
-    /// A whole number of any size, characters included.
+    /// Returns whether it is a whole number of any size, characters included.
     #[must_use]
     pub const fn is_integer(&self) -> bool {
         matches!(
@@ -286,7 +286,7 @@ impl Type {
         )
     }
 
-    /// A number of these with a sign.
+    /// Returns whether it is a whole number with a sign.
     #[must_use]
     pub const fn is_signed(&self) -> bool {
         matches!(self.kind, Kind::Short | Kind::Int | Kind::Long)
@@ -294,8 +294,8 @@ impl Type {
 }
 
 impl Prototype {
-    /// What is assumed of a function that nobody described: `arguments` words, each shown as a small decimal
-    /// number or in hexadecimal, and such a word returned. ltrace shows four.
+    /// Returns the prototype that is assumed of a function that has none: `arguments` words, each shown as a small
+    /// decimal number or in hexadecimal, and such a word returned. ltrace shows four.
     #[must_use]
     pub fn unknown(arguments: usize) -> Self {
         let word = Type::new(Kind::Long).through(Lens::Guess);

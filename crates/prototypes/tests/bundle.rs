@@ -173,9 +173,10 @@ fn compiled(
     loop {
         // C's headers read as C++'s own would overload what we ask for; these two VMs want C++'s.
         let wants_own = matches!(name, "ruby" | "php");
-        let (open, close) = match wants_own {
-            true => ("", ""),
-            false => ("extern \"C\" {\n", "}\n"),
+        let (open, close) = if wants_own {
+            ("", "")
+        } else {
+            ("extern \"C\" {\n", "}\n")
         };
         let mut text = String::from("#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n");
         text += open;
@@ -270,12 +271,11 @@ fn hold(name: &str, headers: &[&str], flags: &[&str], least: usize) {
             .iter()
             .zip(fixed)
             .all(|(ours, theirs)| agrees(ours, theirs))
-            && match variadic {
-                true => {
-                    ours.len() >= fixed.len()
-                        && (prototype.format().is_none() || ours.len() == fixed.len())
-                }
-                false => ours.len() == fixed.len() && prototype.format().is_none(),
+            && if variadic {
+                ours.len() >= fixed.len()
+                    && (prototype.format().is_none() || ours.len() == fixed.len())
+            } else {
+                ours.len() == fixed.len() && prototype.format().is_none()
             };
         if !same {
             writeln!(

@@ -117,9 +117,10 @@ proptest! {
     ) {
         let mask = u64::MAX >> (64 - bits);
         let word = number as u64 & mask;
-        let value = match signed {
-            true => i128::from((word << (64 - bits)) as i64 >> (64 - bits)),
-            false => i128::from(word),
+        let value = if signed {
+            i128::from((word << (64 - bits)) as i64 >> (64 - bits))
+        } else {
+            i128::from(word)
         };
         let mut call = Call::new();
         call.registers.gp[1] = word | rubbish & !mask;

@@ -1,6 +1,6 @@
-//! Numbers and texts as bytes.
+//! Encoding of numbers and texts as bytes, and back.
 
-/// Puts a number: seven bits a byte, low ones first, the eighth says that more follow (LEB128).
+/// Writes a number, seven bits a byte, low ones first; the eighth bit says that more bytes follow (LEB128).
 #[inline]
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -10,30 +10,30 @@ pub fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Puts a difference: small ones of either sign are short.
+/// Writes a signed number so that small ones of either sign are short (zigzag encoding).
 #[inline]
 pub fn put_signed(out: &mut Vec<u8>, difference: i64) {
     put(out, ((difference << 1) ^ (difference >> 63)) as u64);
 }
 
-/// Puts how to get from one number to another.
+/// Writes the difference between two numbers.
 #[inline]
 pub fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
     put_signed(out, to.wrapping_sub(from) as i64);
 }
 
-/// Puts bytes with their length before them.
+/// Writes bytes with their number before them.
 #[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// What is left of a segment's bytes.
+/// The bytes of a segment that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
 
-/// Something that no writer writes.
+/// The bytes are such as no writer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong;
 
@@ -69,7 +69,7 @@ impl<'a> Take<'a> {
         Ok(from.wrapping_add(self.signed()? as u64))
     }
 
-    /// A number that fits into 32 bits.
+    /// Reads a number that fits into 32 bits.
     #[inline]
     pub fn small(&mut self) -> Result<u32, Wrong> {
         u32::try_from(self.number()?).map_err(|_| Wrong)
@@ -88,13 +88,13 @@ impl<'a> Take<'a> {
         self.exactly(length)
     }
 
-    /// Text; what is not UTF-8 was lost before it came here.
+    /// Reads a text. It is UTF-8, because the writer has replaced everything else.
     pub fn text(&mut self) -> Result<String, Wrong> {
         let text = std::str::from_utf8(self.bytes()?).map_err(|_| Wrong)?;
         Ok(text.to_owned())
     }
 
-    /// Texts with their count before them.
+    /// Reads a list of texts with its length before it.
     pub fn texts(&mut self) -> Result<Vec<String>, Wrong> {
         let count = self.number()?;
         // Each takes a byte at least: a count that lies is seen before room is made for it.

@@ -1,4 +1,4 @@
-//! Items as bytes. Calls and returns are written as what differs from the one before.
+//! Encoding of items. Calls and returns are written as their difference from the one before.
 //!
 //! ```text
 //!   call      kind|SAME|CAPTURES|LIBRARY|CALLERS   [context]   time since the item before   call edge   line+1   [the library's line]
@@ -24,7 +24,7 @@ use parts::{
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What an item is: the low four bits of its first byte.
+/// Kinds of items: the low four bits of the first byte.
 mod kind {
     pub const HEAD: u8 = 1;
     pub const GUEST: u8 = 2;
@@ -41,21 +41,21 @@ mod kind {
     pub const END: u8 = 10;
 }
 
-/// The context is that of the item before.
+/// The item has the context of the one before.
 const SAME: u8 = 0x10;
-/// There are captures.
+/// The item has captures.
 const CAPTURES: u8 = 0x20;
-/// A return with st(0) and st(1).
+/// A return that has st(0) and st(1).
 const X87: u8 = 0x40;
-/// A call with the frames around it.
+/// A call that has the native frames around it.
 const CALLERS: u8 = 0x40;
-/// With the line of a library.
+/// A call that has the line of a library.
 const LIBRARY: u8 = 0x80;
 
-/// st(0) and st(1) of a return that was not asked for them.
+/// st(0) and st(1) of a return whose hook does not record them.
 const NO_X87: [[u8; 10]; 2] = [[0; 10]; 2];
 
-/// A guest, a thread, a ring and a stack.
+/// The origin of events: a guest, a thread, a ring and a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Context {
     guest: u32,
@@ -64,7 +64,7 @@ struct Context {
     stack: u64,
 }
 
-/// What the next call of a context is written against.
+/// What the next call or return of a context is written against.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     frame: u64,
@@ -72,21 +72,21 @@ struct Last {
     returned: [u64; 4],
 }
 
-/// The same for a call edge.
+/// What the next call of a call edge is written against.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     caller: u64,
     registers: [u64; 14],
 }
 
-/// What both sides know: definitions, and the item before.
+/// What writer and reader both know at a point of the file: definitions, and the item before.
 #[derive(Debug, Default)]
 pub struct State {
     contexts: Vec<Context>,
     numbers: HashMap<Context, u32>,
     /// How many guests, modules, functions, call edges, lines and callers there are.
     counts: [u32; 6],
-    // From here on anew in each segment.
+    // The fields from here on begin anew in each segment.
     time: u64,
     context: u32,
     last: Vec<Last>,
@@ -94,7 +94,7 @@ pub struct State {
 }
 
 impl State {
-    /// A segment begins.
+    /// Begins a segment.
     pub fn anew(&mut self) {
         (self.time, self.context) = (0, u32::MAX);
         self.last.clear();
@@ -119,7 +119,7 @@ impl State {
         &mut self.before[at]
     }
 
-    /// The number of a context, defined if it is new.
+    /// Returns the number of a context, and defines it if it is new.
     #[inline]
     fn context(&mut self, out: &mut Vec<u8>, at: &At) -> u32 {
         let context = Context {
@@ -145,7 +145,7 @@ impl State {
         number
     }
 
-    /// First byte, context, time.
+    /// Writes the first byte, the context and the time.
     #[inline]
     fn put_begin(&mut self, out: &mut Vec<u8>, first: u8, at: &At) -> u32 {
         let context = self.context(out, at);
@@ -177,7 +177,7 @@ impl State {
         })
     }
 
-    /// Puts a call, by the numbers of what it names.
+    /// Writes a call.
     pub fn put_call<E, L, F>(
         &mut self,
         out: &mut Vec<u8>,
@@ -265,7 +265,7 @@ impl State {
         })
     }
 
-    /// Puts a return.
+    /// Writes a return.
     pub fn put_return(&mut self, out: &mut Vec<u8>, at: &At, back: &Return) {
         let returned = &back.returned;
         let captures = if back.captures.is_empty() {
@@ -315,7 +315,7 @@ impl State {
         })
     }
 
-    /// Puts what else happened.
+    /// Writes an event that is neither a call nor a return.
     pub fn put_event<C>(&mut self, out: &mut Vec<u8>, at: &At, kind: &EventKind<C>) {
         out.push(kind::EVENT);
         put(out, at.process.into());

@@ -1,4 +1,4 @@
-//! The one form of what happens in a guest, from the reader of its rings to a format or a file.
+//! What happens in a guest, in the one form that is used from the reader of its rings to a format or a file.
 //!
 //! Many events name the same things: a process, a call edge, a script line, a native frame. In memory an event refers to
 //! them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters below.
@@ -11,31 +11,31 @@ use std::time::Duration;
 /// Something that happened in a guest. `P` names the process, `C` is a [`Call`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event<P = u32, C = Call> {
-    /// Where and when.
+    /// The event's origin: process, thread, stack and time.
     pub at: At<P>,
-    /// What happened.
+    /// What kind of event it is.
     pub kind: EventKind<C>,
 }
 
-/// Where and when.
+/// The origin of an event: which process, thread, ring and stack, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct At<P = u32> {
     /// The process: its id in memory, its number in a file.
     pub process: P,
-    /// The thread, as the kernel numbers it.
+    /// The thread's id in the command's PID namespace.
     pub tid: u32,
-    /// Which ring of that process: there is one for each thread pointer.
+    /// Number of the ring among those of the process: there is one for each thread pointer.
     pub ring: u32,
-    /// The stack it runs on, by number: where its mapping began when it was first seen.
+    /// The stack that the thread ran on: the address at which its mapping began when it was first seen.
     pub stack: u64,
-    /// The stack pointer above the return address. Names a call within its ring until it returns.
+    /// The stack pointer above the return address. It names a call within its ring until that call returns.
     pub frame: u64,
-    /// Since 1970, to the nanosecond.
+    /// Time since 1970-01-01, UTC, in nanoseconds.
     pub time: Duration,
 }
 
 impl<P> At<P> {
-    /// The same with another name for the process.
+    /// Returns the same origin with another name for the process.
     #[must_use]
     pub fn named<Q>(self, process: Q) -> At<Q> {
         At {
@@ -48,25 +48,26 @@ impl<P> At<P> {
         }
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the nanoseconds since 1970-01-01, UTC.
     #[must_use]
     pub fn nanos(&self) -> u64 {
         self.time.as_nanos() as u64
     }
 }
 
-/// What happened. `C` is a [`Call`].
+/// The kinds of events. `C` is a [`Call`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind<C = Call> {
-    /// A process was opened; comes before all else of it. A file has a [`Guest`](crate::Guest) in its place.
+    /// A process was opened; this comes before all other events of it. A file has a [`Guest`](crate::Guest) in its
+    /// place.
     Opened(Opened),
     /// A function was called.
     Call(C),
-    /// It returned.
+    /// A call returned.
     Return(Return),
-    /// A signal came for a program that we started.
+    /// This signal came for a program that lancet started.
     Signal(i32),
-    /// The process has this child, with a copy of its open calls.
+    /// The process forked this child, which has a copy of its open calls.
     Forked(i32),
     /// The process has ended.
     Ended(End),
@@ -75,46 +76,46 @@ pub enum EventKind<C = Call> {
 /// What is known of a process when it is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Its command line.
+    /// Words of its command line.
     pub command: Vec<String>,
-    /// The language whose lines its calls have, and its version; empty = none.
+    /// The language whose lines its calls have, with its version; empty = none.
     pub vm: String,
 }
 
 /// How a process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With this exit code.
+    /// It ended by itself, with this exit code.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Killed(i32),
-    /// We are not its parent, and it did not say.
+    /// It is not known: lancet is not its parent, and the process reported nothing.
     Unknown,
-    /// It runs another program now, which is followed or not.
+    /// It runs another program now, whether that is followed or not.
     Replaced,
 }
 
 /// A call. `E` names its call edge, `L` a script line, `F` a native frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Call<E = u32, L = u32, F = u32> {
-    /// From which module to which function.
+    /// The call edge: from which module to which function.
     pub edge: E,
     /// The return address.
     pub caller: u64,
-    /// Its arguments. In a file, `stack` is the frame of the [`At`].
+    /// Registers that hold its arguments. In a file, `stack` is the frame of the [`At`].
     pub registers: Registers,
-    /// What they point to.
+    /// Copies of the memory that its arguments point to.
     pub captures: Captures,
-    /// The script's line.
+    /// The script's line that it was called from.
     pub line: Option<L>,
-    /// The line of the library that it called through, if `line` is the application's, further out.
+    /// The line of the library that it was called through, if `line` is one of the application further out.
     pub library: Option<L>,
     /// The native frames around it, the caller first.
     pub callers: Vec<F>,
 }
 
 impl Call {
-    /// The numbers in it.
+    /// Returns the numbers by which the call names other items of the file.
     #[must_use]
     pub fn numbers(&self) -> Numbers<'_> {
         Numbers {
@@ -129,21 +130,21 @@ impl Call {
 /// A return.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Return {
-    /// What it returns.
+    /// Registers that hold what was returned.
     pub returned: Returned,
-    /// What that and late arguments point to, to be laid over the call's.
+    /// Copies of the memory that the result and late arguments point to; they overlay the call's copies.
     pub captures: Captures,
 }
 
-/// The numbers by which a call that is written names what other calls name, too ([`Writer::call`](crate::Writer::call)).
+/// Numbers by which a call in a file names items that other calls name too ([`Writer::call`](crate::Writer::call)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers<'a> {
-    /// Of its call edge.
+    /// Number of the call edge.
     pub edge: u32,
-    /// Of the script's line.
+    /// Number of the script's line.
     pub line: Option<u32>,
-    /// Of the library's line.
+    /// Number of the library's line.
     pub library: Option<u32>,
-    /// Of the native frames around it, the caller first.
+    /// Numbers of the native frames around it, the caller first.
     pub callers: &'a [u32],
 }

@@ -2,38 +2,39 @@
 
 use crate::event::Event;
 
-/// The recording itself: the first item.
+/// The first item: which command made the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The version of lancet that wrote it.
+    /// Version of lancet.
     pub lancet: String,
-    /// Its command line.
+    /// Words of its command line.
     pub command: Vec<String>,
     /// When it began, in nanoseconds since 1970.
     pub began: u64,
 }
 
-/// A process. Guests are numbered from 0 in the order of the file, and so are modules, functions, call edges, lines and callers.
+/// A process. Guests are numbered from 0 in the order of the file. So are modules, functions, call edges, lines and
+/// callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Its id.
+    /// Its process id.
     pub pid: i32,
-    /// Its command line.
+    /// Words of its command line.
     pub command: Vec<String>,
-    /// The language whose lines its calls have, and its version; empty = none.
+    /// The language whose lines its calls have, with its version; empty = none.
     pub vm: String,
 }
 
-/// A file that is mapped.
+/// An ELF file that is mapped in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
     /// Its path as the guest sees it.
     pub path: String,
     /// Its name: the path without folders.
     pub name: String,
-    /// It is the program itself.
+    /// Whether it is the program itself.
     pub main: bool,
-    /// What is added to its addresses.
+    /// Load bias: what is added to an address in the file to get the one in memory.
     pub bias: u64,
 }
 
@@ -42,83 +43,76 @@ pub struct Module {
 pub struct Function {
     /// Number of its module.
     pub module: u32,
-    /// Its names; first the one that it was hooked by.
+    /// Its names; the first is the one that it was hooked by.
     pub names: Vec<String>,
-    /// Where it begins in the guest.
+    /// Address in the guest at which it begins.
     pub address: u64,
-    /// Its bytes; 0 = not known.
+    /// Size in bytes; 0 = not known.
     pub size: u64,
-    /// Its prototype in the grammar of `ltrace.conf(5)`, with the types that it names; empty = not known.
+    /// Prototype in the grammar of `ltrace.conf(5)`, with the types that it names; empty = not known.
     pub prototype: String,
 }
 
-/// A call edge: which function is called, and by which module.
+/// A call edge: a function and the module that calls it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallEdge {
     /// Number of the function.
     pub function: u32,
-    /// Number of the module that calls.
+    /// Number of the module that calls; `None` = the caller lies in no module.
     pub from: Option<u32>,
-    /// For which of the function's names that has a slot to call through: a bit for each.
+    /// A bit for each of the function's names: set if the calling module has a slot of that name to call through.
     pub slots: u64,
 }
 
-/// A script's line.
+/// A line of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// From 1; 0 = none.
+    /// The line, from 1; 0 = none.
     pub line: u32,
-    /// The method or function.
+    /// Name of the method or function.
     pub name: String,
 }
 
-/// A frame of native code around calls.
+/// A native frame around calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Where it goes on.
+    /// The address at which it goes on.
     pub address: u64,
-    /// The file; empty = code of no file.
+    /// Path of the file; empty = code that belongs to no file.
     pub path: String,
-    /// The function; empty = not known.
+    /// Name of the function; empty = not known.
     pub name: String,
-    /// How far into it.
+    /// Bytes from the beginning of the function.
     pub offset: u64,
 }
 
-/// What got lost in a guest.
+/// What was lost of a guest's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Number of the guest.
     pub guest: u32,
-    /// Records that found no room in time.
+    /// Records that were dropped, because no room came in time.
     pub records: u64,
-    /// Calls by threads without a ring.
+    /// Calls by threads that had no ring.
     pub without_ring: u64,
 }
 
 /// One item of a recording.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each holds the type of its name")]
 pub enum Item {
-    /// See [`Head`].
     Head(Head),
-    /// See [`Guest`].
     Guest(Guest),
-    /// See [`Module`].
     Module(Module),
-    /// See [`Function`].
     Function(Function),
-    /// See [`CallEdge`].
     CallEdge(CallEdge),
-    /// See [`Line`].
     Line(Line),
-    /// See [`Caller`].
     Caller(Caller),
-    /// See [`Event`]; never one of a process that was opened, which is a [`Guest`].
+    /// An event; never [`EventKind::Opened`](crate::EventKind::Opened), which is a [`Guest`] here.
     Event(Event),
-    /// See [`Losses`].
     Losses(Losses),
-    /// The last item: its writer came to its end.
+    /// The last item: the recording was finished.
     End,
 }

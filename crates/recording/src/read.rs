@@ -1,4 +1,4 @@
-//! Items out of a file.
+//! Reading a recording.
 
 use crate::bytes::Take;
 use crate::codec::State;
@@ -9,39 +9,40 @@ use std::io::{self, ErrorKind, Read};
 /// Why a recording cannot be read, or not any further.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file.
+    /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It does not begin as one does.
+    /// It does not begin with the magic bytes of a recording.
     #[error("it is no recording of lancet's")]
     NotOne,
-    /// Of another layout.
+    /// Its version is none that this lancet reads.
     #[error("it is of version {0} and this lancet reads versions 1 to {VERSION}")]
     Version(u32),
-    /// It ends in the middle of a segment, or before its end was written: its writer was killed, or found no room.
+    /// It ends in the middle of a segment, or before its last item was written: its writer was killed, or the disk was
+    /// full.
     #[error("it ends at byte {0} without its end: what was recorded last is missing")]
     Cut(u64),
-    /// What stands there was never written so.
+    /// A segment's checksum or contents are wrong.
     #[error("it is damaged at byte {0}: what was recorded from there on cannot be read")]
     Damaged(u64),
 }
 
-/// Reads a recording from its beginning to where it is whole.
+/// Reads a recording from its beginning to where it is damaged or ends.
 pub struct Reader<R> {
     input: R,
     state: State,
     packed: Vec<u8>,
     items: Vec<u8>,
-    /// How far `items` is read.
+    /// How much of `items` is read.
     read: usize,
-    /// Where the segment begins, and the next one.
+    /// Offsets in the file of this segment and of the next one.
     segment: u64,
     next: u64,
     over: bool,
 }
 
 impl<R: Read> Reader<R> {
-    /// Looks at the first bytes.
+    /// Reads magic bytes and version.
     pub fn new(mut input: R) -> Result<Self, Error> {
         let mut first = [0; MAGIC.len() + 4];
         let length = fill(&mut input, &mut first)?;
@@ -66,7 +67,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The next item; `None` behind [`Item::End`]. An error is final.
+    /// Returns the next item, and `None` after [`Item::End`]. After an error it returns `None` for ever.
     #[expect(
         clippy::should_implement_trait,
         reason = "an iterator would hide that an error is final"
@@ -91,7 +92,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(item))
     }
 
-    /// Reads a segment.
+    /// Reads and unpacks the next segment.
     fn unpack(&mut self) -> Result<(), Error> {
         self.segment = self.next;
         let mut words = [0; 12];
@@ -126,7 +127,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Reads until the buffer is full or the file ends; how much.
+/// Reads until the buffer is full or the file ends, and returns how many bytes were read.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {

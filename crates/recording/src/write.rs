@@ -1,4 +1,4 @@
-//! Items into a file.
+//! Writing a recording.
 
 use crate::codec::State;
 use crate::event::{At, Call, EventKind, Numbers, Return};
@@ -6,8 +6,8 @@ use crate::item::{CallEdge, Caller, Function, Guest, Head, Item, Line, Losses, M
 use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
 
-/// Writes a recording, segment by segment. What was written before the last [`Writer::flush`] is there to be read, whatever
-/// becomes of the writer.
+/// Writes a recording, segment by segment. What was written before the last [`Writer::flush`] can be read, whatever
+/// happens to the writer later.
 pub struct Writer<W> {
     out: W,
     state: State,
@@ -16,7 +16,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins the file.
+    /// Begins a recording.
     pub fn new(mut out: W, head: Head) -> io::Result<Self> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
@@ -47,37 +47,37 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// A process; its number.
+    /// Writes a process and returns its number.
     pub fn guest(&mut self, guest: Guest) -> io::Result<u32> {
         self.put(&Item::Guest(guest))
     }
 
-    /// A module; its number.
+    /// Writes a module and returns its number.
     pub fn module(&mut self, module: Module) -> io::Result<u32> {
         self.put(&Item::Module(module))
     }
 
-    /// A function of a module that was written; its number.
+    /// Writes a function of a module that was written, and returns its number.
     pub fn function(&mut self, function: Function) -> io::Result<u32> {
         self.put(&Item::Function(function))
     }
 
-    /// A call edge between what was written; its number.
+    /// Writes a call edge between items that were written, and returns its number.
     pub fn edge(&mut self, edge: CallEdge) -> io::Result<u32> {
         self.put(&Item::CallEdge(edge))
     }
 
-    /// A line; its number.
+    /// Writes a script line and returns its number.
     pub fn line(&mut self, line: Line) -> io::Result<u32> {
         self.put(&Item::Line(line))
     }
 
-    /// A frame of native code; its number.
+    /// Writes a native frame and returns its number.
     pub fn caller(&mut self, caller: Caller) -> io::Result<u32> {
         self.put(&Item::Caller(caller))
     }
 
-    /// A call, with the numbers of what it names, all of which was written before; how `call` itself names it is not read.
+    /// Writes a call. `numbers` are those of items that were written before; the names in `call` itself are ignored.
     #[inline]
     pub fn call<E, L, F>(
         &mut self,
@@ -89,14 +89,14 @@ impl<W: Write> Writer<W> {
         self.spill()
     }
 
-    /// A return.
+    /// Writes a return.
     #[inline]
     pub fn back(&mut self, at: &At, back: &Return) -> io::Result<()> {
         self.state.put_return(&mut self.items, at, back);
         self.spill()
     }
 
-    /// What else happened: a signal, a child, an end. All else is ignored.
+    /// Writes a signal, a fork or an end. Events of other kinds are ignored.
     pub fn event<C>(&mut self, at: &At, kind: &EventKind<C>) -> io::Result<()> {
         if let EventKind::Signal(_) | EventKind::Forked(_) | EventKind::Ended(_) = kind {
             self.state.put_event(&mut self.items, at, kind);
@@ -105,12 +105,12 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// What a guest lost.
+    /// Writes what was lost of a guest's events.
     pub fn losses(&mut self, losses: Losses) -> io::Result<()> {
         self.put(&Item::Losses(losses)).map(drop)
     }
 
-    /// Writes out what was taken so far.
+    /// Writes the items taken so far as a segment, and flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.items.is_empty() {
             return Ok(());
@@ -131,7 +131,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Says that this is all.
+    /// Writes the last item and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.put(&Item::End)?;
         self.flush()?;

@@ -2,19 +2,25 @@
 //!
 //! | module | for |
 //! |---|---|
+//! | [`formats`] | the command line: [`FORMATS`], an entry for each name; `format` says what one is |
 //! | [`lines`] | people: a line a call, ours or as ltrace prints it (`form`) |
 //! | [`json`] | programs: an object a line, schema in `docs/calls-json.md` |
-//! | [`summary`], `summary_ltrace`, `summary_json` | `-c`: a row for each function and script line |
+//! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json` or `summary_ltrace` |
 //!
 //! Each is a [`calls::Consumer`]. How lines look is a [`Layout`].
 
 mod form;
+pub mod format;
+pub mod formats;
 pub mod json;
 pub mod lines;
 pub mod summary;
 mod summary_json;
 mod summary_ltrace;
+mod summary_table;
 
+pub use format::Format;
+pub use formats::FORMATS;
 pub use json::Json;
 pub use lines::Lines;
 pub use summary::Summary;

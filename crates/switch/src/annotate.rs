@@ -1,14 +1,13 @@
-//! Telling AddressSanitizer, ThreadSanitizer and Valgrind which stack runs.
+//! Notifies AddressSanitizer, ThreadSanitizer and Valgrind which stack runs.
 //!
-//! Each tool keeps a picture of "the" stack of a thread and takes a jump of `rsp` for an error, so
-//! each wants to be told: ASan before and after every switch (with the bounds of the stack it is
-//! about to see), TSan before every switch (its clocks are per fiber), Valgrind once for each stack.
-//! Without their features these functions are empty.
+//! Each tool keeps the bounds of "the" stack of a thread and takes a jump of `rsp` for an error, so each must be
+//! notified: ASan before and after every switch (with the bounds of the stack it is about to see), TSan before every
+//! switch (its clocks are per fiber), Valgrind once for each stack. Without their features these functions are empty.
 //!
-//! What must be remembered between two calls is in [`Notes`]. A coroutine need not suspend on its own
-//! stack: one that it has resumed may suspend it. So where it goes on is noted, too.
+//! What must be remembered between two calls is in [`Notes`]. A coroutine need not suspend on its own stack: one that
+//! it has resumed may suspend it. So the stack on which it goes on is noted, too.
 
-// Each tool uses some of the arguments and none uses all; what is last in a function depends on the
+// Each tool uses some of the arguments and none uses all; which expression is last in a function depends on the
 // features.
 #![allow(unused_variables, clippy::needless_return)]
 
@@ -32,16 +31,16 @@ unsafe extern "C" {
     fn __tsan_switch_to_fiber(fiber: usize, flags: u32);
 }
 
-/// Kept with each coroutine.
+/// What the tools need to know of each coroutine between two switches.
 #[derive(Default)]
 pub struct Notes {
-    /// Lowest address and size of the stack the coroutine stands still on, and of the resumer's.
+    /// Lowest address and size of the stack on which the coroutine is suspended, and of the resumer's.
     #[cfg(feature = "asan")]
     stacks: [(usize, usize); 2],
-    /// The coroutine's own fiber, the one that it stands still in, and the resumer's.
+    /// ThreadSanitizer's fibers: the coroutine's own, the one that it is suspended in, and the resumer's.
     #[cfg(feature = "tsan")]
     fibers: [usize; 3],
-    /// Valgrind's number of the stack.
+    /// Valgrind's number for the stack.
     #[cfg(feature = "valgrind")]
     number: usize,
 }
@@ -69,13 +68,13 @@ fn client_request(request: usize, first: usize, second: usize) -> usize {
     answer
 }
 
-/// What the side that goes away keeps on its own stack until it is back.
+/// What the side that is left keeps on its own stack until it runs again.
 pub struct Departed {
     #[cfg(feature = "asan")]
     fake: usize,
 }
 
-/// A coroutine was made on this stack; its bounds are in `base`.
+/// Notes that a coroutine was made on this stack; its bounds are in `base`.
 ///
 /// # Safety
 ///
@@ -104,7 +103,7 @@ pub unsafe fn made(base: *mut Base) {
     }
 }
 
-/// The coroutine is gone; nothing runs on its stack any more.
+/// Notes that the coroutine is gone and that nothing runs on its stack any more.
 ///
 /// # Safety
 ///
@@ -121,7 +120,7 @@ pub unsafe fn gone(base: *mut Base) {
     }
 }
 
-/// The resumer is about to switch in.
+/// Notes that the resumer is about to switch in.
 ///
 /// # Safety
 ///
@@ -148,7 +147,7 @@ pub unsafe fn before_resume(base: *mut Base) -> Departed {
     Departed {}
 }
 
-/// The resumer is back.
+/// Notes that the resumer runs again.
 ///
 /// # Safety
 ///
@@ -164,7 +163,7 @@ pub unsafe fn after_resume(base: *mut Base, departed: Departed) {
     }
 }
 
-/// The coroutine runs, for the first time (`None`) or again.
+/// Notes that the coroutine runs, for the first time (`None`) or again.
 ///
 /// # Safety
 ///
@@ -179,7 +178,7 @@ pub unsafe fn arrived(base: *mut Base, departed: Option<Departed>) {
     }
 }
 
-/// The coroutine is about to switch back, for good if `last`.
+/// Notes that the coroutine is about to switch back, for good if `last`.
 ///
 /// # Safety
 ///

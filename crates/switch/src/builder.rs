@@ -1,4 +1,4 @@
-//! [`Builder`]: size, guard, name and floating-point control of a coroutine, then its making.
+//! [`Builder`]: settings of a coroutine (size, guard, name, floating-point control), and its making.
 
 #[cfg(feature = "std")]
 use core::mem::MaybeUninit;
@@ -9,10 +9,11 @@ use std::boxed::Box;
 
 use crate::annotate;
 use crate::arch::{self, ALIGN, Base, Mark};
-use crate::coroutine::{Coroutine, Suspender};
+use crate::coroutine::Coroutine;
 use crate::entry::first;
 use crate::error::Error;
 use crate::stack::Stack;
+use crate::suspender::Suspender;
 
 #[cfg(feature = "pool")]
 use crate::pool::{Pool, PoolStack};
@@ -24,8 +25,8 @@ pub type DefaultStack = PoolStack;
 #[cfg(not(feature = "pool"))]
 pub type DefaultStack = crate::stack::RawStack;
 
-/// What a stack must have room for beside the closure: the first frames of the body, unoptimised, or a
-/// signal's frame (3.5 KiB with AVX-512).
+/// Bytes that a stack must have beside the closure: the first frames of the body, unoptimised, or a signal's frame (3.5
+/// KiB with AVX-512).
 pub(crate) const LEAST_FREE: usize = 4096;
 
 /// Settings of a coroutine to be made.
@@ -40,7 +41,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// No name, no control words, a stack as the pool makes them.
+    /// No name, control words not saved, a stack of the pool's own size.
     pub const fn new() -> Self {
         Builder {
             name: None,
@@ -52,26 +53,26 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A name for the overflow report; the first 32 bytes are kept.
+    /// Sets the name for the overflow report; the first 32 bytes are kept.
     pub const fn name(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Whether `mxcsr` and the x87 control word are saved and restored at every switch.
+    /// Sets whether `mxcsr` and the x87 control word are saved and restored at every switch.
     pub const fn keep_fp(mut self, keep: bool) -> Self {
         self.fp = keep;
         self
     }
 
-    /// Usable bytes of the stack, rounded up to whole pages.
+    /// Sets the usable bytes of the stack, which are rounded up to whole pages.
     #[cfg(feature = "pool")]
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// The pool to take the stack from; the process's default pool otherwise.
+    /// Sets the pool that the stack is taken from; without it, it is the process's default pool.
     #[cfg(feature = "pool")]
     pub const fn pool(mut self, pool: &'a Pool) -> Self {
         self.pool = Some(pool);
@@ -92,7 +93,7 @@ impl<'a> Builder<'a> {
         self.spawn_on(stack, body)
     }
 
-    /// Makes the coroutine on a stack of your own.
+    /// Makes the coroutine on a stack that the caller provides.
     pub fn spawn_on<'f, I, Y, R, F, S>(
         self,
         stack: S,
@@ -119,7 +120,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A place for the [`Base`], and one on the stack for a closure of this size and alignment.
+/// Allocates the [`Base`], and finds room on the stack for a closure of this size and alignment.
 fn layout(range: &Range<usize>, size: usize, align: usize) -> Result<(*mut Base, usize), Error> {
     if arch::shadow_stack() {
         return Err(Error::ShadowStack);
@@ -144,7 +145,7 @@ fn layout(range: &Range<usize>, size: usize, align: usize) -> Result<(*mut Base,
     Ok((base, (high - size) & !(align - 1)))
 }
 
-/// A block for a `T`, to be freed as a box; not as a box from the start, because that aborts when there is
+/// Allocates a block for a `T`, to be freed as a box. It is not a box from the start, because that aborts when there is
 /// no memory.
 #[cfg(feature = "std")]
 pub(crate) fn allocate<T>() -> Result<*mut T, Error> {

@@ -1,4 +1,4 @@
-//! [`Coroutine`] and [`Suspender`]: the switch, made safe by types.
+//! [`Coroutine`]: the resumer's side of the switch, made safe by types.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -9,26 +9,12 @@ use crate::builder::{self, Builder, DefaultStack};
 use crate::error::Error;
 use crate::fp::ControlWords;
 use crate::stack::Stack;
+use crate::suspender::Suspender;
+use crate::tag;
 use crate::value::{Word, decode, encode};
 use crate::{annotate, unwind};
 
-/// Tags that travel with a word, into a coroutine and out of it.
-pub(crate) mod tag {
-    /// In: an input. Out: a yielded value.
-    pub const VALUE: usize = 0;
-    /// In: unwind yourself.
-    pub const CANCEL: usize = 1;
-    /// Out: the body returned; the word is its result.
-    pub const RETURNED: usize = 2;
-    /// Out: the body was cancelled; no value.
-    pub const CANCELLED: usize = 3;
-    /// Out: the body panicked; the word is the payload.
-    pub const PANICKED: usize = 4;
-    /// Out: the body stands in an unwinding already; no value.
-    pub const REFUSED: usize = 5;
-}
-
-/// What came out of a resume.
+/// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State<Y, R> {
     /// The coroutine suspended itself with this value.
@@ -37,15 +23,15 @@ pub enum State<Y, R> {
     Finished(R),
 }
 
-/// The coroutine could not be resumed because its body has ended. Gives the input back.
+/// The error of a resume of a coroutine whose body has ended. It gives the input back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished<I>(pub I);
 
-/// The coroutine caught its own cancellation and suspended itself again.
+/// The error of a cancellation that the coroutine caught, after which it suspended itself again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillSuspended;
 
-/// How the last switch came out.
+/// The result of the last switch.
 enum End<R> {
     Returned(R),
     Cancelled,
@@ -66,16 +52,9 @@ pub struct Coroutine<'f, I, Y, R, S: Stack = DefaultStack> {
     types: PhantomData<(*mut (I, Y, R), &'f ())>,
 }
 
-/// The coroutine's own end: how its body suspends.
-pub struct Suspender<I, Y> {
-    base: *mut Base,
-    fp: bool,
-    types: PhantomData<*mut (I, Y)>,
-}
-
 #[cfg(feature = "pool")]
 impl<'f, I, Y, R> Coroutine<'f, I, Y, R> {
-    /// A coroutine on a stack of the default pool. Nothing of `body` runs before the first resume.
+    /// Makes a coroutine on a stack of the default pool. Nothing of `body` runs before the first resume.
     ///
     /// # Panics
     ///
@@ -92,7 +71,7 @@ impl<'f, I, Y, R> Coroutine<'f, I, Y, R> {
 }
 
 impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
-    /// A coroutine on a stack of your own.
+    /// Makes a coroutine on a stack that the caller provides.
     pub fn with_stack<F>(stack: S, body: F) -> Result<Self, Error>
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
@@ -146,7 +125,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         }
     }
 
-    /// As [`Coroutine::resume`], with an error value when the body has ended before.
+    /// As [`Coroutine::resume`], but returns an error when the body has ended before.
     #[inline(always)]
     pub fn try_resume(&mut self, input: I) -> Result<State<Y, R>, Finished<I>> {
         if self.done {
@@ -166,7 +145,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         }
     }
 
-    /// Takes in the last switch.
+    /// Notes the last switch and returns its result.
     ///
     /// # Safety
     ///
@@ -198,7 +177,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         }
     }
 
-    /// Cancels; a panic out of the body is returned.
+    /// Cancels, and returns a panic of the body.
     fn end(&mut self) -> Result<Option<unwind::Payload>, StillSuspended> {
         if self.done {
             return Ok(None);
@@ -222,41 +201,41 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         }
     }
 
-    /// Whether the body has ended: returned, panicked or been cancelled.
+    /// Returns whether the body has ended: it has returned, panicked or been cancelled.
     pub fn is_finished(&self) -> bool {
         self.done
     }
 
-    /// Whether the coroutine was resumed at least once.
+    /// Returns whether the coroutine was resumed at least once.
     pub fn has_started(&self) -> bool {
         // SAFETY: base lives as long as self. `entry` clears
         // `data` when it takes the closure.
         unsafe { (*self.base).data.is_null() }
     }
 
-    /// The number of this coroutine, as in an overflow report.
+    /// Returns the number of this coroutine, as in an overflow report.
     pub fn id(&self) -> u64 {
         // SAFETY: as in `has_started`.
         unsafe { (*self.base).id }
     }
 
-    /// The stack it runs on.
+    /// Returns the stack that it runs on.
     pub fn stack(&self) -> &S {
         &self.stack
     }
 
-    /// Addresses of the stack.
+    /// Returns the addresses of the stack.
     pub fn stack_range(&self) -> Range<usize> {
         self.stack.range()
     }
 
-    /// The most bytes of the stack that were ever in use: see [`crate::pool::high_water_mark`].
+    /// Returns the most bytes of the stack that were ever in use: see [`crate::pool::high_water_mark`].
     #[cfg(feature = "pool")]
     pub fn high_water_mark(&self) -> usize {
         crate::pool::high_water_mark(self.stack.range())
     }
 
-    /// Gives the stack back for another use; the coroutine itself while it is suspended.
+    /// Returns the stack for another use, or the coroutine itself while it is suspended.
     pub fn into_stack(self) -> Result<S, Self> {
         if !self.done {
             return Err(self);
@@ -269,7 +248,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
         }
     }
 
-    /// Says at the top of the stack that nobody lives here any more.
+    /// Marks at the top of the stack that no coroutine is on it any more.
     ///
     /// # Safety
     ///
@@ -280,7 +259,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
     }
 }
 
-/// A destructor had suspended in a cancellation, and was resumed.
+/// Panics, because the coroutine had suspended itself during its cancellation and was resumed.
 #[cold]
 #[inline(never)]
 fn cancelled_when_resumed() -> ! {
@@ -294,11 +273,11 @@ fn resumed_when_done() -> ! {
 }
 
 impl<I, Y, R, S: Stack> Drop for Coroutine<'_, I, Y, R, S> {
-    /// Cancels a suspended coroutine. If that fails, its frames are left alone for good: whoever
-    /// pinned something on that stack may rely on it. A panic out of one of its destructors goes
-    /// on here, unless this thread is unwinding already: then it is dropped.
+    /// Cancels a suspended coroutine. If that fails, its frames and its stack are kept for good: other code may rely on
+    /// values that are pinned there. A panic out of one of its destructors goes on here, unless this thread is
+    /// unwinding already: then it is dropped.
     fn drop(&mut self) {
-        // Bounded: a body may catch each cancellation and suspend again for ever.
+        // The number is bounded: a body may catch each cancellation and suspend itself again for ever.
         let ended = (0..8).find_map(|_| self.end().ok());
         // SAFETY: the stack is taken once, here; it is given back only if no frame is left on it.
         unsafe {
@@ -314,91 +293,5 @@ impl<I, Y, R, S: Stack> Drop for Coroutine<'_, I, Y, R, S> {
         {
             unwind::carry_on(payload);
         }
-    }
-}
-
-impl<I, Y> Suspender<I, Y> {
-    /// For the first function of a coroutine.
-    pub(crate) fn new(base: *mut Base, fp: bool) -> Self {
-        Suspender {
-            base,
-            fp,
-            types: PhantomData,
-        }
-    }
-
-    /// Hands `value` to the resumer and stands still until the next resume, whose input it returns.
-    ///
-    /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine
-    /// that the body resumes: the whole chain then stands still, and goes on together.
-    ///
-    /// In a destructor that a cancellation runs it stops that cancellation: see [`Coroutine::cancel`].
-    #[inline(always)]
-    pub fn suspend(&self, value: Y) -> I {
-        let mut slot = ManuallyDrop::new(value);
-        let word = encode(&mut slot);
-        let (word, tag) = self.switch(word, tag::VALUE);
-        let word = if tag == tag::VALUE {
-            word
-        } else {
-            self.cancelled()
-        };
-        // SAFETY: the word came with tag VALUE: it is an I, from a resume of this coroutine.
-        unsafe { decode(word) }
-    }
-
-    #[inline(always)]
-    fn switch(&self, word: Word, tag: usize) -> (Word, usize) {
-        let mut words = ControlWords::unset();
-        if self.fp {
-            words.save();
-        }
-        // SAFETY: a suspender is lent to the body only, so the coroutine is running, here or
-        // (through a chain of resumes from here) on the stack that calls; its link holds what the
-        // resumer's switch left.
-        let back = unsafe {
-            let departed = annotate::before_suspend(self.base, false);
-            let back = arch::switch(self.base, word, tag);
-            annotate::arrived(self.base, Some(departed));
-            back
-        };
-        if self.fp {
-            // SAFETY: saved above, under the same condition, which never changes.
-            unsafe { words.restore() };
-        }
-        back
-    }
-
-    /// Unwinds; or refuses as long as that is impossible, and returns with the next input.
-    #[cold]
-    fn cancelled(&self) -> Word {
-        loop {
-            // SAFETY: the body runs, here or in a coroutine it resumed, so its base is alive.
-            unsafe {
-                if unwind::can_cancel(self.base) {
-                    unwind::cancel_here(self.base);
-                }
-            }
-            let (word, tag) = self.switch(Word::uninit(), tag::REFUSED);
-            if tag == tag::VALUE {
-                return word;
-            }
-        }
-    }
-
-    /// As [`Coroutine::high_water_mark`], from inside.
-    #[cfg(feature = "pool")]
-    pub fn high_water_mark(&self) -> usize {
-        // SAFETY: the body runs, so its base is alive.
-        let range = unsafe { (*self.base).limit..(*self.base).top };
-        crate::pool::high_water_mark(range)
-    }
-
-    /// Bytes of stack between the caller and the lowest usable address.
-    pub fn remaining_stack(&self) -> usize {
-        let here = 0u8;
-        // SAFETY: the body runs, so its base is alive.
-        let limit = unsafe { (*self.base).limit };
-        (&raw const here as usize).saturating_sub(limit)
     }
 }

@@ -1,10 +1,11 @@
-//! The first function of a coroutine's stack: takes the closure, runs it, sends the outcome.
+//! The first function on a coroutine's stack: it takes the closure, runs it, and hands over the outcome.
 
 use core::mem::ManuallyDrop;
 
 use crate::annotate;
 use crate::arch::{self, Base};
-use crate::coroutine::{Suspender, tag};
+use crate::suspender::Suspender;
+use crate::tag;
 use crate::unwind::{Outcome, contain};
 use crate::value::{Word, decode, encode};
 
@@ -50,7 +51,7 @@ where
     }
 }
 
-/// The last switch.
+/// Makes the last switch.
 ///
 /// # Safety
 ///

@@ -8,8 +8,8 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-/// Room for both control words. They are stored to and loaded from where they lie: a copy in
-/// between would load eight bytes that two smaller stores have just written, and wait for both.
+/// Room for both control words. They are stored to and loaded from where they lie: a copy in between would load eight
+/// bytes that two smaller stores have just written, and wait for both stores.
 #[repr(C)]
 pub struct ControlWords {
     /// SSE: rounding, flushing, exceptions.
@@ -19,7 +19,7 @@ pub struct ControlWords {
 }
 
 impl ControlWords {
-    /// Room only.
+    /// Room that nothing was stored in yet.
     #[inline(always)]
     pub const fn unset() -> Self {
         ControlWords {
@@ -28,7 +28,7 @@ impl ControlWords {
         }
     }
 
-    /// Stores those in force now.
+    /// Stores the control words in force now.
     #[inline(always)]
     pub fn save(&mut self) {
         // SAFETY: both instructions only store, to a field of that size each.
@@ -43,7 +43,7 @@ impl ControlWords {
         }
     }
 
-    /// Puts those stored in force again.
+    /// Puts the stored control words in force again.
     ///
     /// # Safety
     ///

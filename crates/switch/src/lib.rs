@@ -119,10 +119,13 @@ pub mod report;
 #[cfg(feature = "scheduler")]
 pub mod scheduler;
 mod stack;
+mod suspender;
+mod tag;
 mod unwind;
 mod value;
 
 pub use builder::{Builder, DefaultStack};
-pub use coroutine::{Coroutine, Finished, State, StillSuspended, Suspender};
+pub use coroutine::{Coroutine, Finished, State, StillSuspended};
 pub use error::Error;
 pub use stack::{RawStack, Stack};
+pub use suspender::Suspender;

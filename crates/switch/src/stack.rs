@@ -1,4 +1,4 @@
-//! What a stack is to the rest of the crate, and the plainest one.
+//! What a stack must be for a coroutine to run on it, and the simplest one.
 
 use core::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 /// moment the stack is handed over until it is dropped. A guard below it is the implementer's
 /// business: without one an overflow corrupts what lies there.
 pub unsafe trait Stack {
-    /// From the lowest usable address to one past the highest.
+    /// Returns the range from the lowest usable address to one past the highest.
     fn range(&self) -> Range<usize>;
 
     /// Called instead of `drop` when frames that could not be unwound are left on the stack: it
@@ -25,7 +25,7 @@ pub unsafe trait Stack {
     }
 }
 
-/// A stack in memory the caller vouches for, without a guard of its own.
+/// A stack in memory that the caller provides, without a guard of its own.
 #[derive(Debug)]
 pub struct RawStack {
     limit: usize,
@@ -33,12 +33,12 @@ pub struct RawStack {
 }
 
 impl RawStack {
-    /// A stack of `len` bytes from `limit` up.
+    /// Makes a stack of `len` bytes from `limit` up.
     ///
     /// # Safety
     ///
-    /// The memory must meet the contract of [`Stack`] until the coroutine on it is dropped, and
-    /// for good if that coroutine is forgotten or abandoned.
+    /// The memory must meet the contract of [`Stack`] until the coroutine on it is dropped, and for good if that
+    /// coroutine is forgotten or abandoned.
     pub unsafe fn new(limit: *mut u8, len: usize) -> Result<Self, Error> {
         let limit = limit.expose_provenance();
         let top = limit

@@ -34,7 +34,7 @@ mod with_unwinder {
     use std::boxed::Box;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-    /// What a panic carries.
+    /// The payload of a panic.
     pub type Payload = Box<dyn Any + Send>;
 
     /// Whether a suspended stack can be unwound.
@@ -81,7 +81,7 @@ mod with_unwinder {
         }
     }
 
-    /// Whether a payload is that of a cancellation.
+    /// Returns whether a payload is that of a cancellation.
     #[cfg(feature = "scheduler")]
     pub fn is_cancellation(payload: &(dyn Any + Send)) -> bool {
         payload.is::<Cancelled>()
@@ -93,7 +93,7 @@ mod with_unwinder {
         resume_unwind(payload)
     }
 
-    /// Whether this thread is unwinding already, so that a second panic would abort.
+    /// Returns whether this thread is unwinding already, so that a second panic would abort.
     pub fn is_unwinding() -> bool {
         std::thread::panicking()
     }
@@ -110,7 +110,7 @@ pub use with_unwinder::{
 mod without_unwinder {
     use super::{Base, Outcome};
 
-    /// No panic arrives anywhere: nothing makes one of these.
+    /// Cannot be made, because no panic is caught.
     pub struct Payload(());
 
     /// Whether a suspended stack can be unwound.
@@ -134,7 +134,7 @@ mod without_unwinder {
         Outcome::Returned(body())
     }
 
-    /// No payload is.
+    /// Returns false, because there are no payloads.
     #[cfg(feature = "scheduler")]
     pub fn is_cancellation(_payload: &(dyn core::any::Any + Send)) -> bool {
         false
@@ -146,7 +146,7 @@ mod without_unwinder {
         unreachable!("a panic was carried without an unwinder")
     }
 
-    /// Nothing unwinds here.
+    /// Returns false, because no stack is unwound.
     pub fn is_unwinding() -> bool {
         false
     }

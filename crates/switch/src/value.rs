@@ -1,4 +1,4 @@
-//! One register carries any value across a switch.
+//! The words by which values of any type are passed across a switch, in one register.
 //!
 //! A value of at most one word travels in the register itself; a larger one stays where the sender
 //! has it, on a stack that stands still until the receiver has moved it out, and the register
@@ -6,10 +6,10 @@
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 
-/// What is in the register. Perhaps not initialised in full: a `(u8, u32)` has padding.
+/// The contents of the register. They may be partly uninitialised: a `(u8, u32)` has padding.
 pub type Word = MaybeUninit<usize>;
 
-/// Whether values of `T` travel in the register.
+/// Returns whether values of `T` are passed in the register.
 const fn fits<T>() -> bool {
     size_of::<T>() <= size_of::<usize>() && align_of::<T>() <= align_of::<usize>()
 }

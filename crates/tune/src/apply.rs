@@ -6,9 +6,9 @@
 //!         and again from the front, until everything reads as before or nothing moves any more
 //! ```
 //!
-//! The reverse order is what makes pairs come out right: whatever was turned on as the condition of
-//! another (scatter-gather for TSO) is turned off behind it, and the other way round. The second pass is for
-//! settings that move each other, where one write undid the one before.
+//! The reverse order puts pairs back correctly: whatever was turned on as the condition of another (scatter-gather for
+//! TSO) is turned off behind it, and the other way round. The second pass is for settings that change each other, where
+//! one write undid the one before.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -126,8 +126,8 @@ pub fn left_changes(tree: &Tree, path: &Path) -> Result<bool, ApplyError> {
     Ok(!steps.iter().all(|step| reads_as_before(tree, step)))
 }
 
-/// Makes the changes in their order, each journalled first. Stops at the first that fails; what was done until
-/// then is in the journal. Between two of them it asks whether to go on.
+/// Makes the changes in their order, each journalled first. Stops at the first that fails; what was done until then is
+/// in the journal. Between two of them the callback decides whether to go on.
 pub fn apply(
     tree: &Tree,
     journal: &mut Journal,
@@ -157,7 +157,7 @@ pub fn apply(
             next += 1;
             journal.intend(&intent).map(|()| intent.intent)
         };
-        // The other half is remembered first, so that a reverse walk writes it last.
+        // The other half is journalled first, so that a reverse walk writes it last.
         let half = wish
             .setting
             .other_half()
@@ -185,14 +185,14 @@ pub fn apply(
     Ok(())
 }
 
-/// What became of one step of an undo.
+/// What one step of an undo did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// The value was written back, and the setting reads as before.
     Restored,
     /// Nothing was written: the setting read as before already.
     Untouched,
-    /// Somebody else changed it since; it was left alone.
+    /// Another program has changed it since; it was left alone.
     Foreign {
         /// The value it reads now.
         reads: String,
@@ -221,7 +221,7 @@ pub fn undo(
     if let Some(theirs) = written_in.filter(|_| !force) {
         same_origin(tree, path, theirs)?;
     }
-    // Of a setting that was changed several times the first step has what it was before.
+    // For a setting that was changed several times the first step has the value from before.
     let mut known = HashSet::new();
     let is_first = |step: &&Step| known.insert(step.intent.setting.clone());
     let mut steps: Vec<Step> = all.iter().filter(is_first).cloned().collect();

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use crate::tree::Tree;
 
-/// More CPUs than any kernel is built for (NR_CPUS is at most 8192 on x86-64); a list from a file
-/// that claims more is nonsense, and must not make us allocate for it.
+/// More CPUs than any kernel is built for (NR_CPUS is at most 8192 on x86-64). A list from a file that claims more is
+/// nonsense, and must not make lancet allocate for it.
 const MOST: usize = 8192;
 
 /// A set of CPU numbers.
@@ -102,7 +102,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads it from sysfs; what is not there stays empty.
+    /// Reads the topology from sysfs; what is not there stays empty.
     pub fn read(tree: &Tree) -> Self {
         let cpus_in = |path: String| tree.read(&path).ok().and_then(|text| list(&text));
         let online = cpus_in("/sys/devices/system/cpu/online".into()).unwrap_or_default();
@@ -136,14 +136,14 @@ impl Topology {
         topology
     }
 
-    /// The CPUs that share a last-level cache with some of these.
+    /// Returns the CPUs that share a last-level cache with some of these.
     pub fn beside(&self, cpus: &Cpus) -> Cpus {
         let near = self.caches.iter().filter(|cache| !cache.is_disjoint(cpus));
         near.flatten().copied().collect()
     }
 
-    /// Whether some CPU of the one set shares a last-level cache with some of the other. True where
-    /// the machine does not say: what is not known is no reason to complain.
+    /// Returns whether some CPU of the one set shares a last-level cache with some of the other. True where the machine
+    /// does not say: what is not known is no reason to complain.
     pub fn share_cache(&self, one: &Cpus, other: &Cpus) -> bool {
         self.caches.is_empty() || !self.beside(one).is_disjoint(other)
     }

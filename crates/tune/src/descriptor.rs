@@ -1,13 +1,14 @@
-//! A descriptor, from the number that a system call gave.
+//! Ownership of a file descriptor that a raw system call has made.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Takes what a system call that makes a descriptor returned just now: below 0 it failed, and `errno` says why.
+/// Takes ownership of what a system call that makes a descriptor returned just now. Below 0 it failed, and `errno` says
+/// why.
 ///
 /// # Safety
 ///
-/// The number is the result of such a call, and nobody else has it.
+/// The number is the result of such a call, and nothing else owns it.
 pub(crate) unsafe fn owned(fd: i64) -> io::Result<OwnedFd> {
     match RawFd::try_from(fd) {
         // SAFETY: the caller's promise, word for word.

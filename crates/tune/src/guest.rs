@@ -1,4 +1,4 @@
-//! The process `-p` names, as `/proc/PID` shows it.
+//! The process that `-p` names, as `/proc/PID` shows it.
 //!
 //! Source: Documentation/filesystems/proc.rst, proc_pid_stat(5), proc_pid_limits(5).
 
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::cpus::{Cpus, list};
 use crate::tree::{Cannot, Tree};
 
-/// More descriptors than this are counted, but not looked at one by one.
+/// Descriptors that are looked at one by one, at most; more are only counted.
 const LOOKED_AT: usize = 65_536;
 /// glibc's arenas beside the first begin at multiples of this (malloc/arena.c, HEAP_MAX_SIZE).
 const ARENA: u64 = 64 << 20;
@@ -44,7 +44,7 @@ pub struct Descriptors {
     pub epolls: Vec<i32>,
 }
 
-/// The library that answers malloc.
+/// The library that serves malloc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allocator {
     /// glibc's own.
@@ -56,7 +56,7 @@ pub enum Allocator {
 }
 
 impl Guest {
-    /// Opens it.
+    /// Reads the process.
     pub fn open(tree: &Tree, pid: i32) -> Result<Self, Cannot> {
         let base = format!("/proc/{pid}");
         let status = tree.read(&format!("{base}/status")).map_err(|cannot| {
@@ -99,12 +99,12 @@ impl Guest {
         }
     }
 
-    /// A file of its directory.
+    /// Returns the path of a file of its directory in /proc.
     pub fn file(&self, name: &str) -> String {
         format!("/proc/{}/{name}", self.pid)
     }
 
-    /// A line of its status.
+    /// Returns a line of its `status`.
     pub fn status(&self, key: &str) -> Option<&str> {
         self.status
             .lines()
@@ -142,7 +142,7 @@ impl Guest {
             .map_err(Clone::clone)
     }
 
-    /// The soft and hard limit of descriptors.
+    /// Returns the soft and the hard limit of descriptors.
     pub fn descriptor_limits(&self, tree: &Tree) -> Result<(u64, u64), Cannot> {
         let path = self.file("limits");
         let text = tree.read(&path)?;
@@ -158,14 +158,14 @@ impl Guest {
         }
     }
 
-    /// The files mapped into it, and the memory between.
+    /// Returns the text of its `maps`.
     pub fn maps(&self, tree: &Tree) -> Result<&str, Cannot> {
         let read = || tree.read(&self.file("maps"));
         let maps = self.maps.get_or_init(read).as_ref();
         maps.map(String::as_str).map_err(Clone::clone)
     }
 
-    /// Returns the library that answers malloc.
+    /// Returns the library that serves malloc.
     pub fn allocator(&self, tree: &Tree) -> Result<Allocator, Cannot> {
         let maps = self.maps(tree)?;
         let files: BTreeSet<&str> = maps
@@ -187,7 +187,7 @@ impl Guest {
         })
     }
 
-    /// How many arenas glibc has made beside the first: anonymous memory that begins at a multiple of 64 MiB
+    /// Returns how many arenas glibc has made beside the first: anonymous memory that begins at a multiple of 64 MiB
     /// and is, with the reserve behind it, that long.
     pub fn arenas(&self, tree: &Tree) -> Result<usize, Cannot> {
         let mut starts = 0;
@@ -218,7 +218,7 @@ impl Guest {
         Ok(starts)
     }
 
-    /// A variable of the environment it was started with.
+    /// Returns a variable of the environment that it was started with.
     pub fn environment(&self, tree: &Tree, name: &str) -> Result<Option<String>, Cannot> {
         let all = tree.read(&self.file("environ"))?;
         let value = all
@@ -227,7 +227,7 @@ impl Guest {
         Ok(value.map(str::to_owned))
     }
 
-    /// Whether it runs Ruby: by its name or by what is mapped.
+    /// Returns whether it runs Ruby, by its name or by what is mapped.
     pub fn is_ruby(&self, tree: &Tree) -> bool {
         self.comm.starts_with("ruby")
             || self
@@ -236,14 +236,14 @@ impl Guest {
     }
 }
 
-/// Field `number` of a stat line, as proc(5) counts: the name in parentheses is the second and may hold
-/// anything.
+/// Returns field `number` of a stat line, as proc(5) counts: the name in parentheses is the second and may hold any
+/// character.
 fn field(stat: &str, number: usize) -> Option<&str> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number.checked_sub(3)?)
 }
 
-/// Tells a process from a later one of the same number: its start in clock ticks.
+/// Returns its start in clock ticks since boot, which tells a process from a later one with the same id.
 pub fn started(tree: &Tree, pid: i32) -> Result<u64, Cannot> {
     let path = format!("/proc/{pid}/stat");
     let stat = tree.read(&path)?;

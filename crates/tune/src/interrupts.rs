@@ -19,11 +19,11 @@ use crate::tree::{Cannot, Tree};
 pub struct Interrupt {
     /// How often it came, all CPUs together.
     pub count: u64,
-    /// Who asked for it: the last word of its line, `eth0-TxRx-3`.
+    /// The name of its user, the last word of its line: `eth0-TxRx-3`.
     pub name: String,
 }
 
-/// All numbered interrupts.
+/// All numbered interrupts, by number.
 pub type Interrupts = BTreeMap<u32, Interrupt>;
 
 /// Reads the interrupts of a machine.
@@ -54,15 +54,16 @@ fn parse(text: &str) -> Interrupts {
         .collect()
 }
 
-/// The file that says, and sets, which CPUs may take the interrupt.
+/// Returns the file that holds which CPUs may take the interrupt, and by which that is set.
 pub fn affinity_file(number: u32) -> String {
     format!("/proc/irq/{number}/smp_affinity_list")
 }
 
-/// The CPU that does take it: `effective_affinity_list` where the kernel has it (4.14 and later), else all that may.
+/// Returns the CPU that takes the interrupt: `effective_affinity_list` where the kernel has it (4.14 and later), else
+/// all that may.
 ///
-/// It lags behind a write until the next interrupt comes (CONFIG_GENERIC_PENDING_IRQ). A CPU that may not take it any
-/// more is such a rest, and the next one goes to where it may.
+/// The file lags behind a write until the next interrupt comes (CONFIG_GENERIC_PENDING_IRQ). A CPU in it that may no
+/// longer take the interrupt is such a remainder, and the next interrupt goes to one that may.
 pub fn served_by(tree: &Tree, number: u32) -> Result<Cpus, Cannot> {
     let read = |path: String| {
         let text = tree.read(&path)?;

@@ -1,4 +1,4 @@
-//! What was changed, on disk before it is changed.
+//! The journal of changes: each is on disk before it is made.
 //!
 //! One JSON object a line, only ever appended to:
 //!
@@ -83,7 +83,7 @@ pub struct Intent {
     pub rule: String,
     /// The setting that is written.
     pub setting: Setting,
-    /// Tells the device or process from a later one of the same name.
+    /// Identity of the device or process, which tells it from a later one of the same name.
     pub identity: Option<String>,
     /// The text that the setting read before, to the byte.
     pub before: String,
@@ -97,7 +97,7 @@ struct Done {
     after: String,
 }
 
-/// An intent, and what became of it.
+/// An intent, and what its write led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     #[allow(missing_docs)] // The name says it.
@@ -136,21 +136,21 @@ impl Journals {
         })
     }
 
-    /// The journal written last whose changes still stand. One without a change in it, of a lancet that died before its
-    /// first, is passed over.
+    /// Returns the journal written last whose changes still stand. One without a change in it, by a lancet that died
+    /// before its first, is passed over.
     pub fn last(&self) -> Result<Option<PathBuf>, JournalError> {
         let mut found: Vec<PathBuf> = fs::read_dir(&self.directory)
             .map_err(failed(&self.directory))?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
             .collect();
-        // Names begin with the time.
+        // The names begin with the time.
         found.sort();
         let has_steps = |path: &PathBuf| !read(path).is_ok_and(|(_, steps)| steps.is_empty());
         Ok(found.into_iter().rfind(has_steps))
     }
 
-    /// Begins a journal, and puts its head on disk.
+    /// Begins a journal, and writes its head to disk.
     pub fn begin(&self, origin: Origin) -> Result<Journal, JournalError> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -169,11 +169,11 @@ impl Journals {
             origin,
         };
         if let Err(error) = journal.append(&head) {
-            // Nothing has been done that it would be needed for.
+            // The journal is empty, so nothing is lost with it.
             let _ = fs::remove_file(&journal.path);
             return Err(error);
         }
-        // The name must survive a crash as well as what is in it.
+        // The name must survive a crash as well as the contents.
         let directory = File::open(&self.directory).map_err(failed(&self.directory))?;
         directory.sync_all().map_err(failed(&self.directory))?;
         Ok(journal)
@@ -204,7 +204,7 @@ impl Journal {
         self.file.sync_data().map_err(failed(&self.path))
     }
 
-    /// Puts an intent on disk. Only when this has returned may the setting be written, so that lancet's death at any
+    /// Writes an intent to disk. Only when this has returned may the setting be written, so that lancet's death at any
     /// moment leaves a journal that can be taken back.
     pub fn intend(&mut self, intent: &Intent) -> Result<(), JournalError> {
         self.append(intent)
@@ -219,7 +219,7 @@ impl Journal {
     }
 }
 
-/// Reads a journal: where it holds (`None` if lancet died before that was on disk) and its steps.
+/// Reads a journal: its origin (`None` if lancet died before that was on disk) and its steps.
 pub fn read(path: &Path) -> Result<(Option<Origin>, Vec<Step>), JournalError> {
     let length = fs::metadata(path).map_err(failed(path))?;
     if !length.is_file() || length.len() > LONGEST {
@@ -234,7 +234,7 @@ pub fn read(path: &Path) -> Result<(Option<Origin>, Vec<Step>), JournalError> {
     let mut steps: Vec<Step> = Vec::new();
     for (at, line) in text.split_inclusive('\n').enumerate() {
         let Some(whole) = line.strip_suffix('\n') else {
-            // Torn: it was not on disk when lancet died, so nothing was done about it.
+            // A torn line: it was not on disk when lancet died, so its change was not made.
             break;
         };
         let damaged = || JournalError::Damaged {

@@ -9,17 +9,17 @@ use std::io::Read;
 
 use crate::tree::{Cannot, Tree};
 
-/// No kernel's configuration is longer when unpacked.
+/// Bytes of an unpacked configuration that are read, at most.
 const LONGEST: u64 = 8 << 20;
 
 /// What a configuration says of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Built {
-    /// `=y`
+    /// Built in: `=y`.
     In,
-    /// `=m`
+    /// Built as a module: `=m`.
     Module,
-    /// `# … is not set`
+    /// Left out: `# … is not set`.
     Off,
     /// A number or string.
     Value(String),
@@ -28,12 +28,12 @@ pub enum Built {
 }
 
 impl Built {
-    /// Whether the feature can be there: built in or as a module.
+    /// Returns whether the kernel can have the feature: built in or as a module.
     pub fn is_there(&self) -> bool {
         matches!(self, Self::In | Self::Module)
     }
 
-    /// As evidence shows it.
+    /// Returns the text that stands for it in evidence.
     pub fn words(&self) -> &str {
         match self {
             Self::In => "y",
@@ -48,13 +48,13 @@ impl Built {
 /// A whole configuration.
 #[derive(Debug)]
 pub struct Kconfig {
-    /// Where it was read from.
+    /// The path that it was read from.
     pub from: String,
     options: HashMap<String, Built>,
 }
 
 impl Kconfig {
-    /// The configuration of the kernel `release`, wherever a distribution keeps it.
+    /// Finds the configuration of the kernel `release`, wherever a distribution keeps it.
     pub fn find(tree: &Tree, release: &str) -> Result<Self, Cannot> {
         match tree.bytes("/proc/config.gz") {
             Ok(packed) => {
@@ -88,7 +88,8 @@ impl Kconfig {
         )))
     }
 
-    /// What holds no option at all is no configuration: of it nothing may be called absent.
+    /// Parses a configuration. A text that holds no option at all is refused, because every option would count as
+    /// absent.
     fn parse(from: &str, text: &str) -> Result<Self, Cannot> {
         let options: HashMap<String, Built> = text.lines().filter_map(option).collect();
         if options.is_empty() {
@@ -100,7 +101,7 @@ impl Kconfig {
         })
     }
 
-    /// What it says of `CONFIG_name`.
+    /// Returns what it says of `CONFIG_name`.
     pub fn get(&self, name: &str) -> Built {
         self.options.get(name).cloned().unwrap_or(Built::Absent)
     }

@@ -1,8 +1,8 @@
-//! What the kernel said: the one place where some faults are told at all.
+//! The kernel's log, the only place where some faults are reported at all.
 //!
 //! It is the ring that `/dev/kmsg` and dmesg(1) show, read whole with one system call (syslog(2),
 //! SYSLOG_ACTION_READ_ALL), which works without a device file too. Below a root it is the copy that the boot or the log
-//! daemon left in `/var/log`. Each line begins with the seconds since boot; what it tells of is as old as that.
+//! daemon left in `/var/log`. Each line begins with the seconds since boot, which is when it was written.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use crate::tree::{Cannot, Tree};
 
 const READ_ALL: i32 = 3;
 const SIZE_BUFFER: i32 = 10;
-/// No kernel is given a longer ring (log_buf_len is at most 32 MiB, and 1 MiB is much).
+/// Bytes of the largest ring that a kernel is given (log_buf_len is at most 32 MiB, and 1 MiB is much).
 const LONGEST: i32 = 32 << 20;
 
-/// All that is still in the ring.
+/// Returns the text that is still in the ring.
 pub fn read(tree: &Tree) -> Result<String, Cannot> {
     if tree.is_live() {
         return ring();
@@ -44,7 +44,7 @@ fn ring() -> Result<String, Cannot> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The last line that has one of these in it, without the level in front (`<6>`).
+/// Returns the last line that contains one of these words, without the level in front (`<6>`).
 pub fn last<'a>(log: &'a str, any_of: &[&str]) -> Option<&'a str> {
     let tells = |line: &&str| any_of.iter().any(|words| line.contains(words));
     let line = log.lines().rev().find(tells)?;

@@ -1,9 +1,8 @@
 //! What the rules look at: the files, the devices, the counters, and the guest.
 //!
-//! Everything that costs time is read once, most of it only when a rule asks. With a guest in another
-//! network namespace the *thread that opens the machine* goes there for good, because `/proc/sys/net`,
-//! netlink and ethtool answer for the namespace of whoever asks; run one audit of a guest per
-//! process.
+//! Everything that costs time is read once, most of it only when a rule needs it. With a guest in another network
+//! namespace the *thread that opens the machine* goes there for good, because `/proc/sys/net`, netlink and ethtool
+//! answer for the namespace of the calling thread; run one audit of a guest per process.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -27,20 +26,20 @@ use crate::sample::{Counters, Samples};
 use crate::tree::{Cannot, Tree};
 use crate::verdict::{Goal, Outcome};
 
-/// What to look at, and how.
+/// Which machine is looked at, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// A directory that holds `/proc`, `/sys` and so on, in the place of the live machine.
     pub root: Option<PathBuf>,
-    /// The process it is about.
+    /// The process that the audit is about.
     pub pid: Option<i32>,
     /// What the machine is for.
     pub goal: Option<Goal>,
-    /// How long to wait between two looks at the counters; `None` for one look.
+    /// Time between two looks at the counters; `None` for one look.
     pub sample: Option<Duration>,
-    /// Whether to find out if process events arrive. That subscribes for a moment.
+    /// Whether it is tried out if process events arrive. That subscribes for a moment.
     pub try_events: bool,
-    /// Asked while it waits between the two looks: whether to wait no longer.
+    /// Called while it waits between the two looks; true ends the wait.
     pub stop: Option<fn() -> bool>,
 }
 
@@ -51,7 +50,7 @@ pub struct Machine {
     pub tree: Tree,
     /// What the machine is for, where the user said so.
     pub goal: Option<Goal>,
-    /// The process it is about.
+    /// The process that the audit is about.
     pub guest: Option<Guest>,
     /// The kernel's version, `6.18.44`.
     pub release: String,
@@ -61,9 +60,9 @@ pub struct Machine {
     pub samples: Samples,
     /// The CPUs with their caches and memory nodes.
     pub topology: Topology,
-    /// What became of the attempt to hear process events.
+    /// The result of trying to receive process events.
     pub events: Result<Listening, Cannot>,
-    /// The guest's network namespace, where it is not the one lancet was started in.
+    /// Name of the guest's network namespace, where it is not the one lancet was started in.
     pub entered: Option<String>,
     ethtool: Result<Ethtool, Cannot>,
     /// The guest's files, where they are not the machine's.
@@ -77,20 +76,20 @@ pub struct Machine {
     congestion: OnceCell<Result<BTreeMap<String, usize>, Cannot>>,
 }
 
-/// How long a stop may go unnoticed.
+/// The longest time between two calls of [`Options::stop`].
 const STEP: Duration = Duration::from_millis(50);
-/// So many of the guest's sockets are asked one by one: enough to see a pattern; a server may have 100,000.
+/// How many of the guest's sockets are queried one by one: enough to see a pattern; a server may have 100,000.
 const ASKED: usize = 256;
 
 impl Machine {
-    /// Opens it, and looks at the counters twice if an interval is given.
+    /// Opens the machine, and looks at the counters twice if an interval is given.
     pub fn open(options: &Options) -> Result<Self, Cannot> {
         let tree = match &options.root {
             Some(root) => Tree::below(root)?,
             None => Tree::live(),
         };
         let guest = options.pid.map(|pid| Guest::open(&tree, pid)).transpose()?;
-        // Events are heard only in the first network namespace, so this comes before we leave it.
+        // Process events arrive only in the first network namespace, so this comes before the thread leaves it.
         let events = if tree.is_live() && options.try_events {
             Connector::try_out()
         } else {
@@ -101,8 +100,8 @@ impl Machine {
             None => Ok(None),
         };
         let (tree, entered) = match in_network(tree, options.pid) {
-            // Of another user's process the rest can be told all the same. What is asked of its network must not be
-            // answered with ours.
+            // For another user's process the rest is reported all the same. Rules about its network must not be
+            // answered with those of our own.
             Err(why @ Cannot::Denied { .. }) => (Tree::without_network(why), None),
             other => other?,
         };
@@ -140,7 +139,8 @@ impl Machine {
         })
     }
 
-    /// Whose `/etc` it is about: the guest's where it has one of its own (a container, a chroot), else the machine's.
+    /// Returns the tree whose `/etc` counts: the guest's where it has one of its own (a container, a chroot), else the
+    /// machine's.
     pub fn files(&self) -> Result<&Tree, Cannot> {
         match &self.guest_files {
             Ok(own) => Ok(own.as_ref().unwrap_or(&self.tree)),
@@ -148,14 +148,14 @@ impl Machine {
         }
     }
 
-    /// What the kernel said.
+    /// Returns the kernel's log.
     pub fn log(&self) -> Result<&str, Cannot> {
         let read = || kernel_log::read(&self.tree);
         let log = self.log.get_or_init(read).as_ref();
         log.map(String::as_str).map_err(Clone::clone)
     }
 
-    /// Adds the last line of the kernel's log that has one of these words in it, or why it is not known.
+    /// Adds the last line of the kernel's log that contains one of these words, or why it is not known.
     pub fn logged(&self, outcome: Outcome, any_of: &[&str]) -> Outcome {
         match self.log() {
             Ok(log) => {
@@ -166,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// The kernel's configuration.
+    /// Returns the kernel's configuration.
     pub fn config(&self) -> Result<&Kconfig, Cannot> {
         let found = self
             .config
@@ -174,20 +174,20 @@ impl Machine {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// What the configuration says of an option, as evidence: where it was read and the words.
+    /// Returns what the configuration says of an option, and where it was read, as evidence names it.
     pub fn built(&self, name: &str) -> Result<(Built, String), Cannot> {
         let config = self.config()?;
         Ok((config.get(name), format!("{} CONFIG_{name}", config.from)))
     }
 
-    /// Whether the kernel is at least of this version; `None` if its version is not known.
+    /// Returns whether the kernel is at least of this version; `None` if its version is not known.
     pub fn kernel_is_at_least(&self, major: u32, minor: u32) -> Option<bool> {
         let mut parts = self.release.split(|c: char| !c.is_ascii_digit());
         let mut next = || parts.next()?.parse::<u32>().ok();
         Some((next()?, next()?) >= (major, minor))
     }
 
-    /// The kernel's version for a sentence.
+    /// Returns the kernel's version as a sentence names it.
     pub fn kernel(&self) -> String {
         if self.release.is_empty() {
             "a kernel of unknown version".into()
@@ -196,19 +196,19 @@ impl Machine {
         }
     }
 
-    /// Asks network devices.
+    /// Returns the interface to settings of network devices.
     pub fn ethtool(&self) -> Result<&Ethtool, Cannot> {
         self.ethtool.as_ref().map_err(Clone::clone)
     }
 
-    /// The sockets that listen in this network namespace.
+    /// Returns the sockets that listen in this network namespace.
     pub fn listeners(&self) -> Result<&[Listener], Cannot> {
         let ask = || live_network(&self.tree, "sock_diag").and_then(|()| sockets::listeners());
         let all = self.listeners.get_or_init(ask).as_ref();
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// The NAPI instances of this network namespace.
+    /// Returns the NAPI instances of this network namespace.
     pub fn napi(&self) -> Result<&[Napi], Cannot> {
         let ask =
             || live_network(&self.tree, "netlink family netdev").and_then(|()| napi::instances());
@@ -216,7 +216,7 @@ impl Machine {
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// What the guest's sockets answered, of the first 256 of them. Empty without a guest.
+    /// Returns what the guest's sockets say of themselves, for the first 256 of them. Empty without a guest.
     pub fn borrowed(&self) -> Result<&[Borrowed], Cannot> {
         let ask = || {
             let Some(guest) = &self.guest else {
@@ -233,7 +233,8 @@ impl Machine {
         all.map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// The congestion controls of the guest's TCP sockets, and how many have each. Empty without a guest.
+    /// Returns the congestion controls of the guest's TCP sockets, and how many sockets have each. Empty without a
+    /// guest.
     pub fn congestion(&self) -> Result<&BTreeMap<String, usize>, Cannot> {
         let ask = || {
             let mut counts = BTreeMap::new();
@@ -252,26 +253,26 @@ impl Machine {
         all.map_err(Clone::clone)
     }
 
-    /// The guest, where its network is not the one lancet was started in.
+    /// Returns the guest's process id, where its network is not the one lancet was started in.
     pub fn network_of(&self) -> Option<i32> {
         let guest = self.guest.as_ref().filter(|_| self.entered.is_some());
         guest.map(|guest| guest.pid)
     }
 
-    /// The first process of one of these names.
+    /// Returns the first process of one of these names.
     pub fn process_named(&self, names: &[&str]) -> Option<&(i32, String)> {
         let all = self.commands.get_or_init(|| commands(&self.tree));
         all.iter().find(|(_, comm)| names.contains(&comm.as_str()))
     }
 
-    /// One answer per network device, as one.
+    /// Checks each network device and makes one outcome of all.
     pub fn each_nic(&self, check: impl Fn(&Nic) -> Result<Outcome, Cannot>) -> Outcome {
         if let Err(cannot) = self.tree.list("/sys/class/net") {
             return cannot.into();
         }
         let answered = |nic: &Nic| {
             let mut outcome = check(nic).unwrap_or_else(Outcome::from);
-            // What was asked of a device names it, and so will the answer for all.
+            // The outcome of one device names it, and the outcome for all will name it again.
             if let Some(rest) = outcome.says.strip_prefix(&format!("{}: ", nic.name)) {
                 outcome.says = rest.to_owned();
             }
@@ -280,7 +281,7 @@ impl Machine {
         Outcome::of_devices(self.nics.iter().map(answered).collect())
     }
 
-    /// How many physical cores; the number of CPUs where the machine does not say.
+    /// Returns the number of physical cores; that of CPUs where the machine does not say.
     pub fn cores(&self) -> usize {
         match self.topology.cores.len() {
             0 => self.topology.online.len(),
@@ -289,7 +290,7 @@ impl Machine {
     }
 }
 
-/// Whether the kernel can be asked about the network it is about.
+/// Returns an error unless the kernel can be queried about the network that the audit is about.
 fn live_network(tree: &Tree, what: &'static str) -> Result<(), Cannot> {
     if tree.is_live() {
         tree.network()
@@ -298,22 +299,22 @@ fn live_network(tree: &Tree, what: &'static str) -> Result<(), Cannot> {
     }
 }
 
-/// Takes this thread into the network of a process, if one is given, and `/sys` along. Gives the name of the
-/// namespace if it is another.
+/// Takes this thread into the network namespace of a process, if one is given, with `/sys`. Returns the name of the
+/// namespace if it is another one.
 pub fn in_network(mut tree: Tree, pid: Option<i32>) -> Result<(Tree, Option<String>), Cannot> {
     if !tree.is_live() {
         return Ok((tree, None));
     }
     let entered = pid.map(enter).transpose()?.flatten();
     match namespace::align_sysfs(&mut tree) {
-        // Without the right to mount, an audit of the namespace we were started in still says what it can.
+        // Without the right to mount, an audit of the namespace that lancet was started in still reports what it can.
         Err(Cannot::Denied { .. }) if entered.is_none() => {}
         other => other?,
     }
     Ok((tree, entered))
 }
 
-/// Goes into the guest's network namespace if it is another; gives its name then.
+/// Enters the guest's network namespace if it is another one, and returns its name then.
 fn enter(pid: i32) -> Result<Option<String>, Cannot> {
     let theirs = namespace::of(pid)?;
     if Some(&theirs) == namespace::current().as_ref() {

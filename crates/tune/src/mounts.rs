@@ -1,4 +1,4 @@
-//! The files as another process sees them.
+//! The file system as another process sees it.
 //!
 //! A container's `/etc` is not the machine's. `/proc/PID/root` is the root of the process in its own mount namespace
 //! (proc_pid_root(5)): opened once, everything below it is resolved inside it, as below `--root`.
@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use crate::net::borrowed::TRACE;
 use crate::tree::{Cannot, Tree};
 
-/// The tree of a process; `None` if it is the one lancet sees.
+/// Returns the tree of a process; `None` if it is the one that lancet sees.
 pub fn of(pid: i32) -> Result<Option<Tree>, Cannot> {
     let root = format!("/proc/{pid}/root");
     let failed = |error| Cannot::from_io(&root, &error).needing(TRACE);
-    // A link that cannot be read is another user's process: what it sees is not known then.
+    // A link that cannot be read belongs to another user's process: what that sees is not known then.
     let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).map_err(failed);
     let place = |path: &str| {
         let metadata = fs::metadata(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Who else sets what we are asked to set.
+//! Other programs that set the same settings.
 //!
 //! A value that another program owns comes back: at once (tuned, irqbalance), when a pod starts
 //! (Kubernetes), or at the next boot (sysctl.d). And whoever takes it back later may break what that
@@ -9,16 +9,16 @@ use crate::machine::Machine;
 use crate::rules::sysctl_lines;
 use crate::setting::{Setting, sysctl_path};
 
-/// Somebody who sets it too.
+/// A program that sets the same setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The program, in words.
     pub who: String,
-    /// Where the value is to be changed instead.
+    /// Where its value is to be changed instead.
     pub instead: String,
 }
 
-/// The owner of a setting, if there is one that does not want this very value.
+/// Returns the owner of a setting, if there is one that sets another value than this.
 pub fn of(machine: &Machine, setting: &Setting, wanted: &str) -> Option<Owner> {
     let owner = |who: String, instead: &str| {
         Some(Owner {
@@ -54,7 +54,8 @@ pub fn of(machine: &Machine, setting: &Setting, wanted: &str) -> Option<Owner> {
         let instead = "set it in the node's or the pod's configuration";
         return owner(format!("Kubernetes ({comm}, PID {pid})"), instead);
     }
-    // The machine's files are about the machine's network; a container that has its own sets it from its own files.
+    // The machine's files are about the machine's network; a container that has a network of its own sets it from its
+    // own files.
     let files = if path.starts_with("/proc/sys/net/") && machine.entered.is_some() {
         machine.files().ok()?
     } else {

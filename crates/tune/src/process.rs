@@ -1,4 +1,4 @@
-//! What of a running process can be set from outside: its descriptor limit and the CPUs of its threads.
+//! The settings of a running process: its descriptor limit and the CPUs of its threads.
 //!
 //! Source: prlimit(2), sched_setaffinity(2).
 
@@ -8,7 +8,7 @@ use crate::cpus::Cpus;
 use crate::guest::started;
 use crate::tree::{Cannot, Tree};
 
-/// Refuses a later process of the same number.
+/// Returns an error if the id now names a later process.
 pub(crate) fn same_process(tree: &Tree, pid: i32, then: u64) -> Result<(), Cannot> {
     match started(tree, pid)? {
         now if now == then => Ok(()),
@@ -18,7 +18,7 @@ pub(crate) fn same_process(tree: &Tree, pid: i32, then: u64) -> Result<(), Canno
     }
 }
 
-/// The limits of descriptors; with a number, after setting the soft one.
+/// Returns the limits of descriptors; with a number, after setting the soft one.
 pub(crate) fn limit(pid: i32, soft: Option<u64>) -> Result<libc::rlimit64, Cannot> {
     let failed = || Cannot::from_io("prlimit", &io::Error::last_os_error());
     let mut now = libc::rlimit64 {
@@ -66,7 +66,8 @@ pub(crate) fn bind(thread: i32, to: &Cpus) -> Result<(), Cannot> {
     }
 }
 
-/// The CPUs its threads may run on. Where each thread has its own there is no one value to save, so it is refused.
+/// Returns the CPUs that its threads may run on. Where each thread has its own there is no one value to save, so that
+/// is refused.
 pub(crate) fn allowed(tree: &Tree, pid: i32) -> Result<String, Cannot> {
     let mut common: Option<String> = None;
     for thread in tree.list(&format!("/proc/{pid}/task"))? {

@@ -1,5 +1,5 @@
-//! Counters, looked at twice: a figure that only ever rises says something about now only as a
-//! difference over a stated time.
+//! Counters, read twice: a figure that only ever rises says something about the present only as a difference over a
+//! stated time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::net::ethtool::Ethtool;
 use crate::net::nic::Nic;
 use crate::tree::{Cannot, Tree};
 
-/// `/proc/net/softnet_stat` of one CPU: columns 1 to 3, hexadecimal (net/core/net-procfs.c).
+/// One CPU's line of `/proc/net/softnet_stat`: columns 1 to 3, hexadecimal (net/core/net-procfs.c).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Softnet {
-    /// Packets that were taken.
+    /// Packets that were processed.
     pub processed: u64,
     /// Packets dropped because the backlog was full.
     pub dropped: u64,
-    /// Times the budget ran out with work left.
+    /// How often the budget ran out with work left.
     pub squeezed: u64,
 }
 
@@ -25,13 +25,13 @@ pub struct Softnet {
 pub struct Counters {
     /// The counters of each CPU.
     pub softnet: Result<Vec<Softnet>, Cannot>,
-    /// `TcpExt` of `/proc/net/netstat`.
+    /// `TcpExt` of `/proc/net/netstat`, by name.
     pub tcp: Result<BTreeMap<String, u64>, Cannot>,
     /// The counters of each interrupt.
     pub interrupts: Interrupts,
-    /// `statistics/NAME` per device, and the driver's own counters as `NAME`.
+    /// Counters of devices by device and name: `statistics/NAME`, and the driver's own.
     pub devices: BTreeMap<(String, String), u64>,
-    /// Ticks and nanoseconds, from `/proc/timer_list`.
+    /// Timer ticks and the time in nanoseconds, from `/proc/timer_list`.
     pub ticks: Option<(u64, u64)>,
 }
 
@@ -44,7 +44,7 @@ const LOST: [&str; 4] = [
 ];
 
 impl Counters {
-    /// Looks.
+    /// Reads all counters.
     pub fn read(tree: &Tree, nics: &[Nic], ethtool: Option<&Ethtool>) -> Self {
         let mut devices = BTreeMap::new();
         for nic in nics {
@@ -89,7 +89,7 @@ fn softnet(text: &str) -> Vec<Softnet> {
         .collect()
 }
 
-/// Pairs of lines, names and then numbers, each beginning with its group.
+/// Parses pairs of lines, names and then numbers, each beginning with its group.
 fn tcp(text: &str) -> BTreeMap<String, u64> {
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
     let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else {
@@ -109,17 +109,17 @@ fn ticks(text: &str) -> Option<(u64, u64)> {
     Some((after("jiffies: ")?.trim().parse().ok()?, nanos))
 }
 
-/// What a counter did between two looks.
+/// How a counter changed between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It is 0: it never counted anything since boot.
+    /// It is 0: it has counted nothing since boot.
     Never,
-    /// It counted before, but not while we looked.
+    /// It has counted before, but not between the looks.
     Still {
         /// The value of the counter.
         total: u64,
     },
-    /// It rose while we looked.
+    /// It rose between the looks.
     By {
         /// The difference between the two looks.
         more: u64,
@@ -136,19 +136,19 @@ pub enum Moved {
 pub struct Samples {
     /// The first look.
     pub first: Counters,
-    /// The second, and how long after the first.
+    /// The second look, and how long after the first it was.
     pub second: Option<(Counters, Duration)>,
 }
 
 impl Samples {
-    /// The latest look.
+    /// Returns the latest look.
     pub fn latest(&self) -> &Counters {
         self.second
             .as_ref()
             .map_or(&self.first, |(second, _)| second)
     }
 
-    /// What the counter that `of` picks did; `None` if it is not there.
+    /// Returns how the counter that `of` picks has changed; `None` if it is not there.
     pub fn moved(&self, of: impl Fn(&Counters) -> Option<u64>) -> Option<Moved> {
         let first = of(&self.first)?;
         let Some((second, _)) = &self.second else {
@@ -164,14 +164,14 @@ impl Samples {
         })
     }
 
-    /// How often per second it counted; `None` without a second look.
+    /// Returns how often per second it counted; `None` without a second look.
     pub fn rate(&self, of: impl Fn(&Counters) -> Option<u64>) -> Option<f64> {
         let (second, over) = self.second.as_ref()?;
         let more = of(second)?.saturating_sub(of(&self.first)?);
         Some(more as f64 / over.as_secs_f64())
     }
 
-    /// `1.0 s`, or what it was in place of that.
+    /// Returns the time between the looks as text, `1.0 s`, or why there is none.
     pub fn over(&self) -> String {
         match &self.second {
             Some((_, over)) => format!("{:.1} s", over.as_secs_f64()),

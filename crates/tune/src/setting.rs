@@ -1,4 +1,4 @@
-//! Something that can be read and written back: the one shape of every change.
+//! A setting: something that can be read and written back. Every change has this form.
 //!
 //! Whatever the interface (a file, an ioctl, netlink, a system call), a setting's value is a line of
 //! text. What [`Setting::read`] gives, [`Setting::write`] puts back: that is what makes undo the same
@@ -208,7 +208,7 @@ impl Setting {
                 cpus::list(one).is_some_and(|one| Some(one) == cpus::list(other))
             }
             Self::Qdisc { .. } => {
-                // A bare kind asks for whatever handle and options come with it.
+                // A bare kind leaves handle and options to the kernel.
                 let read = one.parse::<Qdisc>();
                 match other.trim() {
                     qdisc::DEFAULT => read.is_ok_and(|qdisc| qdisc.is_default()),
@@ -306,7 +306,7 @@ pub fn is_setting(path: &str) -> bool {
     inside.is_some_and(|rest| !rest.split('/').any(|part| matches!(part, "" | "." | "..")))
 }
 
-/// `net.core.somaxconn` as a path. A key with slashes may have dots in its parts (sysctl.d(5)).
+/// Returns `net.core.somaxconn` as a path. A key with slashes may have dots in its parts (sysctl.d(5)).
 pub fn sysctl_path(key: &str) -> String {
     let first = key.find(['.', '/']).map(|at| &key[at..=at]);
     let swapped: String = match first {
@@ -323,7 +323,7 @@ pub fn sysctl_path(key: &str) -> String {
     format!("/proc/sys/{swapped}")
 }
 
-/// Of `always [madvise] never` the word in brackets; of anything else all of it.
+/// Returns the word in brackets of `always [madvise] never`, and of any other text all of it.
 pub fn chosen(text: &str) -> &str {
     let inner = text
         .split_once('[')

@@ -41,7 +41,7 @@ pub enum Cannot {
         /// The beginning of its text.
         text: String,
     },
-    /// The question is for a running kernel, and there is only a tree of files.
+    /// It can be read only on a running kernel, and there is only a tree of files.
     #[error("{0} can only be asked on the live machine, not below --root")]
     NeedsLive(&'static str),
     /// The kernel or the driver does not offer it.
@@ -117,11 +117,12 @@ pub struct Tree {
     root: Option<(PathBuf, OwnedFd)>,
     /// The sysfs of another network namespace, read in place of `/sys`.
     sys: Option<OwnedFd>,
-    /// Why the network it should be about cannot be looked at.
+    /// Why the network that the audit is about cannot be looked at.
     no_network: Option<Cannot>,
 }
 
-/// What each network namespace has its own of; the counters of the CPUs are the machine's, though they lie there too.
+/// Returns whether each network namespace has its own of this. The counters of the CPUs are the machine's, though they
+/// lie in the same directory.
 fn is_of_network(path: &str) -> bool {
     let places = ["/proc/net/", "/proc/sys/net/", "/sys/class/net"];
     let inside = places.iter().any(|start| path.starts_with(start));
@@ -138,7 +139,8 @@ impl Tree {
         }
     }
 
-    /// The running machine without its network: what is asked of it was about another, which we may not see.
+    /// Returns the files of the running machine without its network, because the audit is about another network, which
+    /// lancet may not see.
     pub fn without_network(why: Cannot) -> Self {
         Self {
             no_network: Some(why),
@@ -146,7 +148,7 @@ impl Tree {
         }
     }
 
-    /// Whether the network can be looked at; if not, why.
+    /// Returns an error if the network cannot be looked at.
     pub fn network(&self) -> Result<(), Cannot> {
         self.no_network.clone().map_or(Ok(()), Err)
     }
@@ -167,7 +169,7 @@ impl Tree {
         }
     }
 
-    /// Reads this sysfs in place of `/sys` from now on.
+    /// Makes the tree read this sysfs in place of `/sys` from now on.
     pub fn use_sysfs(&mut self, sys: OwnedFd) {
         self.sys = Some(sys);
     }
@@ -182,7 +184,7 @@ impl Tree {
         self.root.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// A path as the file system of lancet itself names it, for what is created (journals).
+    /// Returns a path as lancet's own file system names it, for files that are created (journals).
     pub fn outside(&self, path: &str) -> PathBuf {
         match self.root() {
             Some(root) => root.join(path.trim_start_matches('/')),
@@ -199,7 +201,7 @@ impl Tree {
     }
 
     fn descriptor(&self, path: &str, flags: i32) -> io::Result<OwnedFd> {
-        // openat2 is strict: with O_PATH nothing is opened that could block.
+        // openat2 refuses flags without effect: with O_PATH nothing is opened that could block.
         let never_wait = match flags & libc::O_PATH {
             0 => libc::O_NONBLOCK | libc::O_NOCTTY,
             _ => 0,
@@ -214,7 +216,7 @@ impl Tree {
             path.strip_prefix("/proc/net/"),
         ) {
             (Some(sys), Some(rest), _) => open_at(sys.as_raw_fd(), rest, flags),
-            // /proc/net is that of the process's first thread; ours may have gone elsewhere.
+            // /proc/net is that of the process's first thread, while this thread may be in another namespace.
             (_, _, Some(rest)) => open_at(
                 libc::AT_FDCWD,
                 &format!("/proc/thread-self/net/{rest}"),
@@ -247,23 +249,23 @@ impl Tree {
         Ok(bytes)
     }
 
-    /// A file as text; what is not UTF-8 is replaced.
+    /// Returns a file's text; what is not UTF-8 is replaced.
     pub fn read(&self, path: &str) -> Result<String, Cannot> {
         Ok(String::from_utf8_lossy(&self.bytes(path)?).into_owned())
     }
 
-    /// A file's text without the white space around it.
+    /// Returns a file's text without the white space around it.
     pub fn word(&self, path: &str) -> Result<String, Cannot> {
         Ok(self.read(path)?.trim().to_owned())
     }
 
-    /// The number in a file.
+    /// Returns the number in a file.
     pub fn number<T: FromStr>(&self, path: &str) -> Result<T, Cannot> {
         let text = self.read(path)?;
         text.trim().parse().map_err(|_| Cannot::odd(path, &text))
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub fn list(&self, path: &str) -> Result<Vec<String>, Cannot> {
         let failed = |error: io::Error| Cannot::from_io(path, &error);
         let directory = self.open(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
@@ -276,15 +278,15 @@ impl Tree {
         Ok(names)
     }
 
-    /// Whether there is something at the path.
+    /// Returns whether there is something at the path.
     pub fn exists(&self, path: &str) -> bool {
         self.open(path, libc::O_PATH).is_ok()
     }
 
-    /// Where a symbolic link points to.
+    /// Returns the target of a symbolic link.
     pub fn link(&self, path: &str) -> Result<String, Cannot> {
         if self.is_live() && path.starts_with("/proc/") {
-            // The way of a process's 60,000 descriptors: one system call each, not three.
+            // The links of a process's 60,000 descriptors take one system call each here, not three.
             let target = fs::read_link(path).map_err(|error| Cannot::from_io(path, &error))?;
             return Ok(target.to_string_lossy().into_owned());
         }
@@ -306,7 +308,7 @@ impl Tree {
         }
     }
 
-    /// Puts the text in the place of what the file holds.
+    /// Replaces what the file holds by the text.
     pub fn write(&self, path: &str, text: &str) -> Result<(), Cannot> {
         let failed = |error: io::Error| Cannot::from_io(path, &error);
         let fd = self.open(path, libc::O_WRONLY | libc::O_TRUNC)?;

@@ -1,11 +1,11 @@
-//! What a check can say, and what it says it with.
+//! The outcome of a check: a verdict, its reason, the evidence, and the changes that would improve it.
 
 use serde::Serialize;
 
 use crate::setting::Setting;
 use crate::tree::Cannot;
 
-/// The seven answers, the worst first.
+/// The seven verdicts, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -17,11 +17,11 @@ pub enum Verdict {
     Consider,
     /// The advice is of another time; nothing is to be done, or a leftover can go.
     Obsolete,
-    /// It could not be found out; the text says what it takes.
+    /// It could not be found out; the reason says what is missing for that.
     CannotTell,
     /// The setting is as it should be.
     Good,
-    /// There is nothing here it could be about.
+    /// The machine has nothing that the check is about.
     NotApplicable,
 }
 
@@ -37,7 +37,7 @@ impl Verdict {
         Self::NotApplicable,
     ];
 
-    /// As a person reads it.
+    /// Returns the verdict as people read it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Harmful => "harmful",
@@ -51,7 +51,7 @@ impl Verdict {
     }
 }
 
-/// What the machine is for, where the right value depends on it.
+/// What the machine is used for, where the right value depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
@@ -61,7 +61,7 @@ pub enum Goal {
     Throughput,
 }
 
-/// Something seen: where, and what stood there.
+/// Something that was read: where, and the value there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// The file, request or counter.
@@ -84,18 +84,18 @@ pub struct Change {
 pub struct Outcome {
     /// How bad it is.
     pub verdict: Verdict,
-    /// The one line that says it.
+    /// The reason, in one line.
     pub says: String,
     /// The values the verdict rests on, each with where it was read.
     pub evidence: Vec<Evidence>,
     /// What `--apply` would write, in this order.
     pub changes: Vec<Change>,
-    /// What is left to do behind the changes, before they count.
+    /// What must be done after the changes before they take effect.
     pub then: Option<&'static str>,
 }
 
 impl Outcome {
-    /// An answer with nothing behind it yet.
+    /// Returns an outcome without evidence or changes.
     pub fn new(verdict: Verdict, says: impl Into<String>) -> Self {
         Self {
             verdict,
@@ -141,7 +141,7 @@ impl Outcome {
         Self::new(Verdict::NotApplicable, says)
     }
 
-    /// Adds evidence. A reason why there is none names the file that `from` names already; that is not said twice.
+    /// Adds evidence. An error in place of the value names the file that `from` names already; that is not repeated.
     pub fn saw(mut self, from: impl Into<String>, value: impl ToString) -> Self {
         let from = from.into();
         let value = value.to_string();
@@ -166,13 +166,13 @@ impl Outcome {
         self
     }
 
-    /// Says what is left to do behind the changes.
+    /// Adds what must be done after the changes before they take effect.
     pub fn then(mut self, what: &'static str) -> Self {
         self.then = Some(what);
         self
     }
 
-    /// Several devices' answers as one: the worst speaks, all give their evidence and changes.
+    /// Makes one outcome of those of several devices: it has the worst verdict and all evidence and changes.
     pub fn of_devices(each: Vec<(String, Self)>) -> Self {
         let Some(worst) = each.iter().map(|(_, outcome)| outcome.verdict).min() else {
             return Self::not_applicable("no network device that is up");
@@ -190,14 +190,14 @@ impl Outcome {
         let says = format!("{name}: {}{others}", first.says);
         let mut all = Self::new(worst, says);
         for (name, outcome) in each {
-            // What one speaker says of all need not be repeated; what the others say must not be lost.
+            // A reason that is the same for all need not be repeated; any other must not be lost.
             if outcome.verdict != worst || all.says != format!("{name}: {}{others}", outcome.says) {
                 all = all.saw(
                     &name,
                     format!("{}: {}", outcome.verdict.words(), outcome.says),
                 );
             }
-            // What belongs to no device, every device's answer brings along.
+            // Evidence that belongs to no device is in every device's outcome, and is kept once.
             let new = outcome.evidence.into_iter();
             let new: Vec<Evidence> = new.filter(|seen| !all.evidence.contains(seen)).collect();
             all.evidence.extend(new);

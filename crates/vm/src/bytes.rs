@@ -4,15 +4,15 @@ use core::fmt::{self, Write};
 
 use crate::{Fault, Memory};
 
-/// Bytes handled at a time.
+/// Bytes that are handled at a time.
 const PIECE: usize = 256;
 
-/// Where text is, and in what encoding.
+/// The location and encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Address of the first byte.
     pub address: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
     /// Whether each byte is a character of its own, as in Perl's text without the UTF-8 flag. Such text is
     /// often UTF-8 that Perl was not told about, so it is written as UTF-8 as far as it is that, and the
@@ -21,7 +21,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// UTF-8, or bytes.
+    /// A text of bytes, which are UTF-8 or whatever the program put there.
     pub(crate) const fn bytes(address: u64, len: u64) -> Text {
         Text {
             address,
@@ -106,7 +106,7 @@ fn each_char<M: Memory, E: From<Fault>>(
     Ok(())
 }
 
-/// Whether `text` is these bytes.
+/// Returns whether `text` has exactly these bytes.
 pub(crate) fn is<M: Memory>(memory: &M, text: Text, expected: &[u8]) -> Result<bool, Fault> {
     if text.len != expected.len() as u64 {
         return Ok(false);
@@ -124,8 +124,8 @@ pub(crate) fn is<M: Memory>(memory: &M, text: Text, expected: &[u8]) -> Result<b
     Ok(true)
 }
 
-/// The text up to a NUL, or up to `limit` bytes. It is read in aligned words, which never reach into a
-/// page that the text does not.
+/// Returns the text up to a NUL, or up to `limit` bytes. It is read in aligned words, which never reach into a page
+/// that the text does not.
 pub(crate) fn c_string<M: Memory>(memory: &M, at: u64, limit: u64) -> Result<Text, Fault> {
     let mut word_at = at & !7;
     let mut len = 0;

@@ -11,17 +11,17 @@ pub struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// An empty text that ends where `bytes` end.
+    /// An empty text with room for as many bytes as `bytes` has.
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Cut { bytes, length: 0 }
     }
 
-    /// How many bytes have been written.
+    /// Returns how many bytes have been written.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Adds as many bytes as there is room for.
+    /// Appends as many of the bytes as there is room for.
     pub fn push(&mut self, bytes: &[u8]) {
         let count = bytes.len().min(self.bytes.len() - self.length);
         self.bytes[self.length..self.length + count].copy_from_slice(&bytes[..count]);
@@ -46,7 +46,7 @@ impl<'a> Cut<'a> {
         self.length = end;
     }
 
-    /// Takes away the first byte.
+    /// Removes the first byte.
     pub(crate) fn drop_first(&mut self) {
         if self.length > 0 {
             self.bytes.copy_within(1..self.length, 0);

@@ -1,7 +1,7 @@
-//! What the errors of the readers have in common, whatever language they are about.
+//! The part that the errors of all readers share.
 
-/// Defines the `Error` of a language: what any reader may meet, and what only this one does, which follows with the
-/// text of each. `$name` is the language as messages call it.
+/// Defines the `Error` of a language: first the variants that any reader may return, then those of this reader alone,
+/// which follow with their texts. `$name` is the language as messages call it.
 macro_rules! reading_error {
     (
         $name:literal, $unsupported:ident;
@@ -12,18 +12,18 @@ macro_rules! reading_error {
         pub enum Error {
             /// An address is not readable.
             Memory(crate::Fault),
-            /// What is there is not what should be there.
+            /// The memory does not hold what should be there.
             Garbled {
                 /// What should be there.
                 what: &'static str,
-                /// Its address.
+                /// The address that was read.
                 at: u64,
             },
             /// Neither the program nor the library with the VM exports this symbol.
             Symbol(&'static str),
             /// A version or build whose memory is not known.
             Unsupported($unsupported),
-            /// The writer that was handed in refused.
+            /// The writer that was handed in returned an error.
             Write,
             $($(#[$doc])+ $own $(($of))? $({ $($(#[$field_doc])+ $field: $ty,)+ })?,)+
         }

@@ -1,29 +1,27 @@
-//! The languages whose VMs are known, and what is to be known of each outside of its folder: one table.
+//! The languages whose VMs are known: one table of what other crates must know of each.
 //!
 //! A language is added by its folder, which has a [`Description`] and a reader that answers as
 //! `ScriptReader` in [`reader`](crate::reader) asks, and by a line in the list below.
 
 use core::fmt;
 
-use crate::{perl, php, python, ruby};
-
 /// What is the same in every process of a language.
 #[derive(Debug)]
 pub struct Description {
-    /// As its makers write it: `PHP`.
+    /// The name as its makers write it: `PHP`.
     pub name: &'static str,
-    /// What stands before the colon of a function's name on the command line, and before the parentheses in prototypes.
+    /// The prefix before the colon of a function's name on the command line, and before the parentheses in prototypes.
     pub prefix: &'static str,
-    /// How its functions are named on the command line, with the prefix; for messages.
+    /// Examples of names of functions on the command line, with the prefix; for messages.
     pub examples: &'static str,
-    /// Whether upper and lower case are the same in names of functions.
+    /// Whether names of functions are the same in upper and lower case.
     pub ignores_case: bool,
-    /// An exported symbol that each of its VMs has and nothing else does. It says that the VM is there.
+    /// A symbol that each of its VMs exports and nothing else does. It shows that the VM is there.
     pub mark: &'static str,
     /// The function that `main` calls when the VM is made and the script compiled. When it returns, the script has
     /// ended.
     pub entry: &'static str,
-    /// What gives a library's functions their names in the VM, when the library is loaded.
+    /// The functions that give a library's C functions their names in the VM, when the library is loaded.
     pub definer: Definer,
     /// Symbols of the function that collects garbage, the likeliest first. Most are static: a stripped library has
     /// none.
@@ -32,18 +30,18 @@ pub struct Description {
     pub libraries: &'static [&'static str],
 }
 
-/// The functions that define what C functions are called in the language.
+/// The functions that define the names of C functions in the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Definer {
-    /// One in each library, whose name begins so.
+    /// One in each library, whose name begins with this.
     Prefix(&'static str),
-    /// One of the VM's, of this name.
+    /// One of the VM, of this name.
     Function(&'static str),
 }
 
-/// Hands the list of languages to the macro `$make`, behind what else that is given: the variant with its number, the
-/// folder and the reader in it. The number is the agent's and a recording's for the language; it must not change, and 0
-/// is none.
+/// Hands the list of languages to the macro `$make`, behind the other tokens given to it: the variant with its number,
+/// the folder and the reader in it. Agent and recordings use the number, so it must not change, and 0 stands for no
+/// language.
 macro_rules! languages {
     ($make:ident $($given:tt)*) => {
         $make! { $($given)*
@@ -70,13 +68,13 @@ macro_rules! list {
         }
 
         impl Language {
-            /// Every one, in the order in which they are looked for.
+            /// All languages, in the order in which a process is searched for their VMs.
             pub const ALL: &[Language] = &[$(Language::$language),+];
 
-            /// What is the same in all its processes.
+            /// Returns what is the same in all its processes.
             #[must_use]
             pub const fn description(self) -> &'static Description {
-                match self { $(Language::$language => &$module::DESCRIPTION,)+ }
+                match self { $(Language::$language => &crate::$module::DESCRIPTION,)+ }
             }
         }
     };
@@ -84,33 +82,33 @@ macro_rules! list {
 languages!(list);
 
 impl Language {
-    /// The number by which the command tells the agent of it.
+    /// Returns the number by which the command names it to the agent.
     #[must_use]
     pub const fn number(self) -> u64 {
         self as u64
     }
 
-    /// The language of a number.
+    /// Returns the language with this number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|language| language.number() == number)
     }
 
-    /// The language of a prefix: `ruby`.
+    /// Returns the language with this prefix: `ruby`.
     #[must_use]
     pub fn of_prefix(prefix: &str) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|language| language.description().prefix == prefix)
     }
 
-    /// All their names, for a message that none of them is there: `Ruby, Python, Perl or PHP`.
+    /// Returns the names of all languages, for a message that none is there: `Ruby, Python, Perl or PHP`.
     #[must_use]
     pub fn any() -> impl fmt::Display {
         AnyOf
     }
 
-    /// The language whose VM is loaded, by the symbol that marks it.
+    /// Returns the language whose VM is loaded, by the symbol that marks it.
     pub fn loaded(symbol: &dyn Fn(&str) -> Option<u64>) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|language| symbol(language.description().mark).is_some())

@@ -6,7 +6,7 @@
 
 use crate::Language;
 
-/// How many bytes of `path` a mark takes, if it begins so.
+/// Returns how many bytes of `path` a mark matches at its beginning.
 fn taken(path: &[u8], mark: &str) -> Option<usize> {
     let fits = |(byte, mark): (&u8, u8)| match mark {
         b'#' => byte.is_ascii_digit(),
@@ -15,19 +15,19 @@ fn taken(path: &[u8], mark: &str) -> Option<usize> {
     (path.len() >= mark.len() && path.iter().zip(mark.bytes()).all(fits)).then_some(mark.len())
 }
 
-/// Where each name of a path begins.
+/// Returns where each name of a path begins.
 fn names(path: &[u8]) -> impl Iterator<Item = usize> {
     let slashes = (0..path.len()).filter(|at| path[*at] == b'/');
     core::iter::once(0).chain(slashes.map(|at| at + 1))
 }
 
-/// Whether a path holds one of a VM's marks.
+/// Returns whether a path contains one of a VM's marks.
 pub fn is_library(path: &[u8], marks: &[&str]) -> bool {
     names(path).any(|at| marks.iter().any(|mark| taken(&path[at..], mark).is_some()))
 }
 
-/// A library's path without the folder that libraries are in: `json/decoder.py`; whole where no mark of any VM is in
-/// it.
+/// Returns a library's path without the folder that libraries are in, `json/decoder.py`; the whole path where no mark
+/// of any VM is in it.
 pub fn within(path: &str) -> &str {
     let bytes = path.as_bytes();
     let marks = || {
@@ -40,7 +40,7 @@ pub fn within(path: &str) -> &str {
         let end = at + length;
         match mark.as_bytes().last() {
             Some(b'/') => Some(end),
-            // To the end of the name that it is in.
+            // The mark extends to the end of the name that it ends in.
             Some(b'#') => Some(end + bytes[end..].iter().position(|byte| *byte == b'/')? + 1),
             _ => None,
         }

@@ -1,15 +1,15 @@
 //! How much of an object is shown as text.
 
-/// How much of an object is shown.
+/// How much of an object is written as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Characters of a text, bytes of bytes; `…` is put after what is cut.
+    /// Characters of a text, or bytes of a byte string; `…` stands for the rest.
     pub text: u64,
     /// Items of a container.
     pub items: u64,
     /// Arguments of a call.
     pub arguments: u64,
-    /// Containers within containers; deeper ones are `[…]`.
+    /// Nesting of containers; deeper ones are written as `[…]`.
     pub depth: u8,
 }
 

@@ -1,11 +1,11 @@
-//! How memory of the guest comes in.
+//! The interface through which the memory of a guest is read.
 
 use core::fmt;
 
 /// An address that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The address.
+    /// The address that could not be read, or the first of the bytes that were to be read.
     pub at: u64,
 }
 
@@ -19,13 +19,13 @@ impl core::error::Error for Fault {}
 
 /// A guest's memory.
 ///
-/// Only [`read`](Memory::read) must be written. Whoever can load a word directly overrides
-/// [`u32`](Memory::u32) and [`u64`](Memory::u64); the hot path of the reader uses nothing else.
+/// Only [`read`](Memory::read) must be written. An implementation that can load a word directly overrides
+/// [`u32`](Memory::u32) and [`u64`](Memory::u64); the hot path of the readers uses nothing else.
 pub trait Memory {
-    /// Fills `into` from address `at`, or says which address could not be read.
+    /// Fills `into` from address `at`; the error names an address that could not be read.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault>;
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     fn u8(&self, at: u64) -> Result<u8, Fault> {
         let mut bytes = [0; 1];
@@ -33,7 +33,7 @@ pub trait Memory {
         Ok(bytes[0])
     }
 
-    /// A 16-bit word.
+    /// Reads a 16-bit word.
     #[inline]
     fn u16(&self, at: u64) -> Result<u16, Fault> {
         let mut bytes = [0; 2];
@@ -41,7 +41,7 @@ pub trait Memory {
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// A 32-bit word.
+    /// Reads a 32-bit word.
     #[inline]
     fn u32(&self, at: u64) -> Result<u32, Fault> {
         let mut bytes = [0; 4];
@@ -49,7 +49,7 @@ pub trait Memory {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// A 64-bit word, which is also a pointer and a Ruby `VALUE`.
+    /// Reads a 64-bit word, which may be a pointer or a Ruby `VALUE`.
     #[inline]
     fn u64(&self, at: u64) -> Result<u64, Fault> {
         let mut bytes = [0; 8];

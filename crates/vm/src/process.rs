@@ -29,7 +29,7 @@ macro_rules! process_reader {
                 })
             }
 
-            /// The same process through another memory.
+            /// Returns a reader of the same process through another memory.
             pub fn over<'b, N>(&self, memory: &'b N) -> $reader<'b, N> {
                 $reader {
                     memory,
@@ -38,17 +38,17 @@ macro_rules! process_reader {
                 }
             }
 
-            /// The memory that it reads.
+            /// Returns the memory that it reads.
             pub fn memory(&self) -> &'a M {
                 self.memory
             }
 
-            /// Where things lie in this version.
+            /// Returns the layout of its version.
             pub fn layout(&self) -> &'static Layout {
                 self.layout
             }
 
-            /// What is known about this process.
+            /// Returns what is known about the process.
             pub fn facts(&self) -> &Facts {
                 &self.facts
             }

@@ -6,22 +6,22 @@
 use core::fmt;
 
 use crate::language::{Language, languages};
-use crate::{Cut, Limits, Memory, Scalar, Word, perl, php, python, ruby};
+use crate::{Cut, Limits, Memory, Scalar, Word};
 
-/// Words for the facts of any reader.
+/// Words that the facts of any reader take.
 pub const FACTS: usize = 24;
 
 /// The facts of a reader, as its `Facts::to_words` gives them, followed by zeros.
 pub type FactWords = [u64; FACTS];
 
-/// The facts that `N` of the words are.
+/// Returns the facts that `N` of the words are.
 pub fn few<const N: usize>(words: &FactWords) -> [u64; N] {
     let mut few = [0; N];
     few.copy_from_slice(&words[..N]);
     few
 }
 
-/// The words of so many facts.
+/// Returns the words of so many facts.
 pub(crate) fn all<const N: usize>(facts: [u64; N]) -> FactWords {
     let mut words = [0; FACTS];
     words[..N].copy_from_slice(&facts);
@@ -31,13 +31,13 @@ pub(crate) fn all<const N: usize>(facts: [u64; N]) -> FactWords {
 /// A VM that was found in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What its reader must know of the process.
+    /// What the reader must know of the process, beyond its version.
     pub facts: FactWords,
-    /// How a thread knows its own state.
+    /// How a thread finds its own state.
     pub state: State,
 }
 
-/// How a thread that runs in the guest comes to its own state in the VM.
+/// How a thread that runs in the guest finds its own state in the VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The facts say it.
@@ -45,31 +45,31 @@ pub enum State {
     /// Each thread keeps a pointer to it near its thread pointer, all at the same distance. The main thread's has this
     /// value, by which the distance is found.
     Pointer(u64),
-    /// The VM has one state, which is the main thread's.
+    /// The VM has one state, that of the main thread.
     MainThread,
-    /// There is no way, and why: lines cannot be told.
+    /// There is no way to find it, for this reason, so script lines cannot be read.
     Unknown(&'static str),
 }
 
-/// The thread that runs, as its reader needs it.
+/// The running thread, as its reader needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnThread {
     /// Its thread pointer, the `fs` base.
     pub pointer: u64,
-    /// [`State::Pointer`]: the distance from there to the pointer to its state. [`State::MainThread`]: the thread
-    /// pointer of the main thread.
+    /// For [`State::Pointer`], the distance from `pointer` to the pointer to its state. For [`State::MainThread`], the
+    /// thread pointer of the main thread.
     pub state: u64,
 }
 
-/// Where a script is. Two of these are the same place of the same code if all three words are equal; the address of
-/// code alone does not say that, because it is used again when code is freed.
+/// A point in a script. Two of these are the same point of the same code if all three words are equal; the address of
+/// the code alone does not say that, because it is used again when code is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptPoint {
     /// The code that runs: an iseq, a code object, a statement, a function. Never 0.
     pub code: u64,
-    /// The place within it.
+    /// The point within the code, as the VM notes it.
     pub point: u64,
-    /// What changes when the address is used for other code: the objects that hold its path and name.
+    /// A word that changes when the address is used for other code: a mix of the objects that hold its path and name.
     pub witness: u64,
 }
 
@@ -78,20 +78,20 @@ pub struct ScriptPoint {
 pub struct Call {
     /// rdi, rsi, rdx, rcx, r8, r9 at the function's entry.
     pub registers: [u64; 6],
-    /// What [`Reader::kept`] gave when the function was called.
+    /// What [`Reader::kept`] returned when the function was called.
     pub kept: u64,
     /// The thread that calls.
     pub thread: OwnThread,
 }
 
-/// Text in a guest's memory.
+/// A text in a guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawText {
     /// Address of the first unit.
     pub address: u64,
-    /// How many units.
+    /// Number of units.
     pub len: u64,
-    /// Bytes of a unit, which is a character. 0: the units are bytes, to be taken as they lie.
+    /// Bytes of a unit, which is a character; 0 = the units are bytes, taken as they are.
     pub width: u8,
 }
 
@@ -105,7 +105,7 @@ impl RawText {
     }
 }
 
-/// A word has no text: it cannot be read, or it is of another language.
+/// The error for a word without text: it cannot be read, or it is one of another language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoText;
 
@@ -115,10 +115,10 @@ impl<E: core::error::Error> From<E> for NoText {
     }
 }
 
-/// Bits of what [`Reader::kept`] gives.
+/// Number of bits that [`Reader::kept`] may use.
 pub const KEPT: u32 = 20;
 
-/// What the reader of a language answers. The questions are those of [`Reader`].
+/// The interface of a language's reader. The methods are described at [`Reader`].
 pub(crate) trait ScriptReader<'a, M: Memory>: Sized {
     type Error;
 
@@ -127,13 +127,13 @@ pub(crate) trait ScriptReader<'a, M: Memory>: Sized {
     fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint>;
     fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool);
 
-    /// [`nearest`](Self::nearest) where stacks are copied away under the VM. Only a language to which that happens
+    /// As [`nearest`](Self::nearest), where stacks are copied away under the VM. Only a language in which that happens
     /// needs `memory`.
     fn nearest_wary(&self, _memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
         self.nearest(thread)
     }
 
-    /// [`outward`](Self::outward) where stacks are copied away under the VM.
+    /// As [`outward`](Self::outward), where stacks are copied away under the VM.
     fn outward_wary(
         &self,
         _memory: &impl Memory,
@@ -178,8 +178,8 @@ pub(crate) trait ScriptReader<'a, M: Memory>: Sized {
 macro_rules! readers {
     ($d:tt $($(#[$doc:meta])+ $language:ident = $number:literal: $module:ident::$reader:ident;)+) => {
         impl Language {
-            /// Finds what its reader must know of a process. `symbol` gives the address in the guest of an exported
-            /// symbol.
+            /// Finds what a language's reader must know of a process. `symbol` returns the address in the guest of an
+            /// exported symbol.
             pub fn find(
                 self,
                 memory: &impl Memory,
@@ -187,7 +187,7 @@ macro_rules! readers {
             ) -> Result<Found, Error> {
                 match self {
                     $(Language::$language => {
-                        $module::$reader::find(memory, symbol).map_err(Error::$language)
+                        crate::$module::$reader::find(memory, symbol).map_err(Error::$language)
                     })+
                 }
             }
@@ -197,14 +197,14 @@ macro_rules! readers {
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "there is one, and no allocator to box it")]
         enum AnyReader<'a, M> {
-            $($language($module::$reader<'a, M>),)+
+            $($language(crate::$module::$reader<'a, M>),)+
         }
 
         impl<'a, M: Memory> AnyReader<'a, M> {
             fn open(language: Language, memory: &'a M, facts: &FactWords) -> Option<Self> {
                 match language {
                     $(Language::$language => {
-                        $module::$reader::open(memory, facts).map(AnyReader::$language)
+                        crate::$module::$reader::open(memory, facts).map(AnyReader::$language)
                     })+
                 }
             }
@@ -219,7 +219,7 @@ macro_rules! readers {
             }
         }
 
-        /// Asks the reader of whichever language it is.
+        /// Calls a method of the reader, whichever language it is of.
         macro_rules! ask {
             ($d any:expr, $d reader:ident => $d question:expr) => {
                 match $d any {
@@ -231,17 +231,17 @@ macro_rules! readers {
         /// Why a VM could not be read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Error {
-            $($(#[$doc])+ $language($module::Error),)+
+            $($(#[$doc])+ $language(crate::$module::Error),)+
         }
 
         impl Error {
-            /// Whether another try may succeed: the memory was read while the guest changed it.
+            /// Returns whether another try may succeed, because the memory was read while the guest changed it.
             #[must_use]
             pub fn may_pass(&self) -> bool {
                 match self {
                     $(Error::$language(error) => matches!(
                         error,
-                        $module::Error::Memory(_) | $module::Error::Garbled { .. }
+                        crate::$module::Error::Memory(_) | crate::$module::Error::Garbled { .. }
                     ),)+
                 }
             }
@@ -266,14 +266,14 @@ pub struct Reader<'a, M> {
 }
 
 impl<'a, M: Memory> Reader<'a, M> {
-    /// A reader for the process that `facts` were found in; `None` = its version is not known here, or what it needs
-    /// could not be read.
+    /// Makes a reader for the process that `facts` were found in; `None` if its version is not known here, or if what
+    /// it needs could not be read.
     pub fn open(language: Language, memory: &'a M, facts: &FactWords) -> Option<Self> {
         let any = AnyReader::open(language, memory, facts)?;
         Some(Reader { language, any })
     }
 
-    /// The same process through another memory.
+    /// Returns a reader of the same process through another memory.
     #[inline]
     pub fn over<'b, N: Memory>(&self, memory: &'b N) -> Reader<'b, N> {
         Reader {
@@ -282,31 +282,32 @@ impl<'a, M: Memory> Reader<'a, M> {
         }
     }
 
-    /// The language.
+    /// Returns the language.
     pub fn language(&self) -> Language {
         self.language
     }
 
-    /// Where the script of the running thread is: in its nearest frame. This is asked at each call of a hooked
-    /// function.
+    /// Returns the point at which the script of the running thread is, in its nearest frame. This is called at each
+    /// call of a hooked function.
     #[inline]
     pub fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint> {
         ask!(&self.any, reader => ScriptReader::nearest(reader, thread))
     }
 
-    /// Hands the places of the frames outside of the nearest to `each`, from the inside outward, until it says `false`;
-    /// each with the function that [`copy_name`](Reader::copy_name) wants to know.
+    /// Calls `each` with the points of the frames outside of the nearest one, from the inside outward, until it returns
+    /// `false`; each with the function that [`copy_name`](Reader::copy_name) needs.
     pub fn outward(&self, thread: OwnThread, mut each: impl FnMut(ScriptPoint, u64) -> bool) {
         ask!(&self.any, reader => ScriptReader::outward(reader, thread, &mut each));
     }
 
-    /// [`nearest`](Reader::nearest) where what the VM notes of its frames may be wrong for a moment, because stacks are
-    /// copied away under it (greenlet). `memory` is of the same process, and refuses what cannot be read.
+    /// As [`nearest`](Reader::nearest), where the VM's notes of its frames may be wrong for a moment, because stacks
+    /// are copied away under it (greenlet). `memory` is that of the same process, and returns an error for what cannot
+    /// be read.
     pub fn nearest_wary(&self, memory: &impl Memory, thread: OwnThread) -> Option<ScriptPoint> {
         ask!(&self.any, reader => ScriptReader::nearest_wary(reader, memory, thread))
     }
 
-    /// [`outward`](Reader::outward) in the same circumstances.
+    /// As [`outward`](Reader::outward), in the same circumstances.
     pub fn outward_wary(
         &self,
         memory: &impl Memory,
@@ -316,23 +317,23 @@ impl<'a, M: Memory> Reader<'a, M> {
         ask!(&self.any, reader => ScriptReader::outward_wary(reader, memory, thread, &mut each));
     }
 
-    /// Whether the file at this path is a library's.
+    /// Returns whether the file at this path belongs to a library.
     pub fn is_library(&self, path: &[u8]) -> bool {
         crate::library::is_library(path, self.language.description().libraries)
     }
 
-    /// The line, from 1; `None` = it cannot be read.
+    /// Returns the line, from 1; `None` if it cannot be read.
     pub fn line(&self, at: ScriptPoint) -> Option<u32> {
         ask!(&self.any, reader => ScriptReader::line(reader, at))
     }
 
-    /// Copies the path of the file; how many bytes, 0 if it cannot be read.
+    /// Copies the path of the file and returns how many bytes, 0 if it cannot be read.
     pub fn copy_path(&self, at: ScriptPoint, into: &mut [u8]) -> usize {
         ask!(&self.any, reader => ScriptReader::copy_path(reader, at, into))
     }
 
-    /// Copies the function's name; how many bytes, 0 if it has none. `function` is what [`outward`](Reader::outward)
-    /// gave with the place; `None`: it is the nearest frame of this thread.
+    /// Copies the function's name and returns how many bytes, 0 if it has none. `function` is what
+    /// [`outward`](Reader::outward) gave with the point; `None` for the nearest frame of this thread.
     pub fn copy_name(
         &self,
         at: ScriptPoint,
@@ -343,7 +344,7 @@ impl<'a, M: Memory> Reader<'a, M> {
         ask!(&self.any, reader => ScriptReader::copy_name(reader, at, function, thread, into))
     }
 
-    /// Writes what a word of a call says. `number` is the word's: [`Word::number`].
+    /// Writes the text of a word of a call. `number` is the word's: [`Word::number`].
     pub fn write_word(
         &self,
         number: u8,
@@ -356,8 +357,8 @@ impl<'a, M: Memory> Reader<'a, M> {
         ask!(&self.any, reader => ScriptReader::write_word(reader, word, value, call, limits, out))
     }
 
-    /// What a word of a call is, as far as conditions ask; of arguments the one at `index`. `None` = there is none, or
-    /// it cannot be read.
+    /// Returns the value of a word of a call, as far as conditions distinguish values; where the word stands for
+    /// arguments, that of the one at `index`. `None` if there is none, or if it cannot be read.
     pub fn scalar(
         &self,
         number: u8,
@@ -369,18 +370,21 @@ impl<'a, M: Memory> Reader<'a, M> {
         ask!(&self.any, reader => ScriptReader::scalar(reader, word, value, index, call))
     }
 
-    /// Copies text whose units are characters as UTF-8, as much as there is room for whole characters; how many bytes.
+    /// Copies text whose units are characters as UTF-8, as many whole characters as there is room for, and returns how
+    /// many bytes.
     pub fn copy_text(&self, text: RawText, into: &mut [u8]) -> Option<usize> {
         ask!(&self.any, reader => ScriptReader::copy_text(reader, text, into))
     }
 
-    /// What must be known of a call to describe its result when it returns, in [`KEPT`] bits; 0 for most.
+    /// Returns what must be known of a call to write its result when it returns, in [`KEPT`] bits; 0 for most
+    /// functions.
     #[inline]
     pub fn kept(&self, thread: OwnThread) -> u64 {
         ask!(&self.any, reader => ScriptReader::kept(reader, thread))
     }
 
-    /// What tells a function that the VM calls from others with the same code; 0 where code is one function's alone.
+    /// Returns what tells a function that the VM calls from others with the same code; 0 where code belongs to one
+    /// function alone.
     #[inline]
     pub fn identity(&self, registers: [u64; 6]) -> u64 {
         ask!(&self.any, reader => ScriptReader::identity(reader, registers))

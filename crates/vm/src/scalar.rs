@@ -1,20 +1,20 @@
-//! What a value is, as far as a condition asks for it.
+//! A value, as far as conditions distinguish values.
 
-/// A value; `T` is where its text is.
+/// A value; `T` locates its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar<T> {
-    /// `nil`, `None`.
+    /// `nil`, `None`, `undef` or `null`.
     Nothing,
     /// A whole number of 64 bits.
     Integer(i64),
     /// Text, or bytes.
     Text(T),
-    /// Something else.
+    /// Any other value.
     Other,
 }
 
 impl<T> Scalar<T> {
-    /// The same with its text told in another way.
+    /// Returns the same value with its text located in another way.
     pub(crate) fn map<U>(self, text: impl FnOnce(T) -> U) -> Scalar<U> {
         match self {
             Scalar::Nothing => Scalar::Nothing,

@@ -1,15 +1,17 @@
-//! A version's table among those that are known.
+//! Searching the table of a version among those that are known.
 
-/// Where a version that has no table lies.
+use core::fmt;
+
+/// The relation of a version without a table to those that have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
-    /// Before the oldest table.
+    /// It is older than the oldest table.
     Before,
-    /// Behind the newest, or between two.
+    /// It is newer than the newest table, or between two.
     Behind,
 }
 
-/// The table for a version, of tables by rising version.
+/// Finds the table of a version, among tables by rising version.
 pub(crate) fn find<T, V: Ord>(
     tables: &'static [T],
     version: V,
@@ -24,4 +26,13 @@ pub(crate) fn find<T, V: Ord>(
             Outside::Behind
         }
     })
+}
+
+/// A minor version, in the form in which messages name it.
+pub(crate) struct Series(pub(crate) (u8, u8));
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.0, self.0.1)
+    }
 }

@@ -6,16 +6,16 @@ use core::fmt;
 
 use crate::Language;
 
-/// What conditions (`--where`) can ask of a word.
+/// What conditions (`--where`) can compare of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It is one value.
+    /// The word is one value.
     Value,
-    /// It leads to all arguments of the call.
+    /// The word leads to all arguments of the call.
     Arguments,
-    /// It is the object that a method is called on, which the language does not count among the arguments.
+    /// The word is the object that a method is called on, which the language does not count among the arguments.
     Receiver,
-    /// Nothing: it is only shown.
+    /// Nothing: the word is only shown.
     Shown,
 }
 
@@ -28,35 +28,35 @@ macro_rules! words {
         }
 
         impl Word {
-            /// Every one.
+            /// All words.
             pub const ALL: &[Word] = &[$(Word::$word),+];
 
-            /// The language whose VM it is of.
+            /// Returns the language of the VM that explains it.
             #[must_use]
             pub const fn language(self) -> Language {
                 match self { $(Word::$word => Language::$language,)+ }
             }
 
-            /// Its name in prototypes, where it stands in parentheses behind the language's prefix: `value`.
+            /// Returns its name in prototypes, where it stands in parentheses behind the language's prefix: `value`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Word::$word => $name,)+ }
             }
 
-            /// Its number among the words of its language. Programs for hooks and recordings hold it: it must not
-            /// change.
+            /// Returns its number among the words of its language. Programs for hooks and recordings hold it, so it
+            /// must not change.
             #[must_use]
             pub const fn number(self) -> u8 {
                 match self { $(Word::$word => $number,)+ }
             }
 
-            /// What conditions can ask of it.
+            /// Returns what conditions can compare of it.
             #[must_use]
             pub const fn role(self) -> Role {
                 match self { $(Word::$word => Role::$role,)+ }
             }
 
-            /// The word of a language that has this number.
+            /// Returns the word of a language that has this number.
             #[must_use]
             pub const fn of(language: Language, number: u8) -> Option<Word> {
                 match (language, number) {
@@ -68,30 +68,30 @@ macro_rules! words {
     };
 }
 
-// 1 is a value, 2 a name, 3 a receiver, 4 a result that is not in rax; from 16 on are the ways in which a VM hands over
+// 1 is a value, 2 a name, 3 a receiver, 4 a result that is not in rax; from 16 on are the ways in which a VM passes
 // arguments.
 words! {
-    /// `VALUE`.
+    /// A `VALUE`.
     RubyValue = Ruby "value" 1 Value;
-    /// `ID`, the number of a Symbol.
+    /// An `ID`, the number of a Symbol.
     RubyId = Ruby "id" 2 Shown;
-    /// The `VALUE` that a method is called on; nothing where that has no text of its own, for its class is in the
+    /// The `VALUE` that a method is called on. It has no text where it has none of its own, because its class is in the
     /// method's name.
     RubySelf = Ruby "self" 3 Receiver;
-    /// Number, address, receiver (`argc` is -1): the receiver and the arguments.
+    /// Number of arguments, address of the arguments, receiver (`argc` is -1): the receiver and the arguments.
     RubyMethod = Ruby "method" 16 Arguments;
-    /// The same without the receiver.
+    /// As [`RubyMethod`](Self::RubyMethod), without the receiver.
     RubyFunction = Ruby "function" 17 Arguments;
     /// An Array of the arguments (`argc` is -2).
     RubySplat = Ruby "splat" 18 Arguments;
-    /// Why a collection begins.
+    /// The reason for a collection.
     RubyReason = Ruby "reason" 19 Shown;
-    /// How many collections there were. It is read where the first argument leads to, as far on as the limit of text
-    /// says, when the function returns.
+    /// The number of collections. It is read when the function returns, from the structure that the first argument
+    /// points to, at the offset that is given as the limit of text.
     RubyCollections = Ruby "collections" 4 Shown;
-    /// `PyObject *`.
+    /// A `PyObject *`.
     PythonObject = Python "object" 1 Value;
-    /// The `PyObject *` that a method is called on; nothing for the module of a function.
+    /// The `PyObject *` that a method is called on; the module of a function has no text.
     PythonSelf = Python "self" 3 Receiver;
     /// A tuple of the arguments (`METH_VARARGS`).
     PythonTuple = Python "tuple" 16 Arguments;
@@ -101,21 +101,21 @@ words! {
     PythonFast = Python "fast" 18 Arguments;
     /// Address, number and names (`METH_FASTCALL | METH_KEYWORDS`).
     PythonFastKeywords = Python "fast_keywords" 19 Arguments;
-    /// The same one register later, behind the class (`METH_METHOD`).
+    /// As [`PythonFastKeywords`](Self::PythonFastKeywords), one register later, behind the class (`METH_METHOD`).
     PythonMethod = Python "method" 20 Arguments;
-    /// `SV *` and its kin.
+    /// An `SV *`, or a pointer to a longer structure that begins with one.
     PerlSv = Perl "sv" 1 Value;
-    /// What lies on Perl's stack for an XSUB. It can be read at the call only.
+    /// The arguments on Perl's stack for an XSUB. They can be read at the call only.
     PerlArguments = Perl "arguments" 16 Arguments;
-    /// What an XSUB leaves on that stack.
+    /// The results that an XSUB leaves on that stack.
     PerlResult = Perl "result" 4 Value;
-    /// `zval *`.
+    /// A `zval *`.
     PhpZval = Php "zval" 1 Value;
-    /// `zend_string *`.
+    /// A `zend_string *`.
     PhpString = Php "string" 2 Value;
     /// The arguments in a `zend_execute_data`.
     PhpArguments = Php "arguments" 16 Arguments;
-    /// The `zval` that a function was given for its result.
+    /// The `zval` into which a function writes its result.
     PhpResult = Php "result" 4 Value;
 }
 
@@ -123,14 +123,15 @@ words! {
 const ARGUMENTS: u8 = 16;
 
 impl Word {
-    /// Whether the register that the word is in says nothing by itself, so that `…` is shown where there is no text.
+    /// Returns whether the register that holds the word says nothing by itself, so that `…` is shown where there is no
+    /// text.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         self.number() >= ARGUMENTS
     }
 }
 
-/// As prototypes name it: `ruby(value)`.
+/// The word as prototypes name it: `ruby(value)`.
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! Hooks and rings: what is hooked in a guest, and what the hooks say.
+//! Hooks and rings: what is hooked in a guest, and the records that the hooks write.
 //!
 //! ```text
 //!   guest code ─► stub ─► routine ─► enter ─► the function itself ─► leave
@@ -36,197 +36,199 @@ pub use place::{
 pub use pool::{POOL_NAME, Pool, slot};
 pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
-/// What hooks are told, and where everything is: one static of the agent.
+/// What the hooks of this process are to do, and where everything is. There is one, a static of the agent.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Calls {
-    /// Address of the ring of each thread, by hash of its thread pointer; open addressing. 0 = none yet, [`MOVED`] = it
-    /// stands elsewhere now.
+    /// Addresses of the threads' rings: an open-addressed table by hash of the thread pointer. 0 = free, [`MOVED`] =
+    /// the ring that was here serves another thread, so the search goes on.
     pub rings: [AtomicU64; RINGS],
-    /// How many rings were ever made: the table need not be looked through while this stands.
+    /// How many rings were ever made. While it has not changed, the reader need not look through the table.
     pub made: AtomicU64,
     /// Calls of threads that got no ring.
     pub without_ring: AtomicU64,
-    /// Where in the table rings of dead threads are looked for next.
+    /// Index in the table from which rings of dead threads are looked for next.
     pub sweep: AtomicU64,
-    /// Where rings are made that the command shares.
+    /// Memory for rings that is shared with the command.
     pub pool: Pool,
-    /// The child of fork, as it is numbered in its own namespace, that has its rings for itself now: it can be
-    /// followed.
+    /// Process id, in its own namespace, of a forked child that has a pool of its own now and can be followed.
     pub apart: AtomicU64,
-    /// Bytes of a ring's ring, a power of two.
+    /// Bytes of the records of a new ring, a power of two.
     pub ring_size: u64,
-    /// Cycles that a hook waits at most for room in its ring.
+    /// Cycles of the time-stamp counter that a hook waits at most for room in its ring.
     pub most_wait: u64,
-    /// Where the kernel's thread id stands from the thread pointer; 0 = not known.
+    /// Distance in bytes from the thread pointer to the kernel's thread id in the thread's block (`struct pthread`); 0
+    /// = not known.
     pub tid_offset: u64,
-    /// The processor tells the thread pointer (`rdfsbase`), also that there is none.
+    /// 1 = the thread pointer is read with `rdfsbase`, which also says when there is none (0).
     pub tells_pointer: u64,
-    /// How a thread comes to its own state in the VM, where the reader's facts do not say it. If each thread keeps a
-    /// pointer to it: how far that lies from the thread pointer. If one thread alone runs scripts: its thread pointer.
+    /// How a thread finds its own state in the VM, where the facts of the reader do not say it. If each thread keeps a
+    /// pointer to it: the distance of that pointer from the thread pointer. If one thread alone runs scripts: its
+    /// thread pointer.
     pub state_offset: u64,
-    /// The number of the script's language in crate `vm`; 0 = there is no VM, or none whose lines can be told.
+    /// Number of the script's language in crate `vm`; 0 = there is no VM, or none whose lines can be read.
     pub language: u64,
-    /// The facts of its reader.
+    /// The facts of the language's reader, as `vm` hands them over.
     pub facts: [u64; FACTS],
-    /// Words of a record for what is copied of arguments, at most.
+    /// Words of a record that copies of arguments may take, at most.
     pub room: u64,
-    /// Address of the loader's `r_debug`; 0 = there is none.
+    /// Address of the loader's `struct r_debug` (`link.h`); 0 = there is none.
     pub r_debug: u64,
-    /// What lines are looked through for: address of the words, and how many.
+    /// Conditions on script lines: address of their words, and how many words.
     pub line_tests: [u64; 2],
-    /// Which line is told, where libraries stand between it and the call: a [`line_policy`].
+    /// A [`line_policy`]: which line is recorded where frames of libraries stand between the script and the call.
     pub line_policy: u64,
-    /// Not 0: what the VM notes of its frames may be wrong for a moment, because stacks are copied away under it
-    /// (greenlet). Nothing is followed then that was not proven readable.
+    /// Not 0: the VM's notes of its frames may be wrong for a moment, because stacks are copied away under it
+    /// (greenlet). No pointer is followed then that was not proven readable.
     pub wary: AtomicU64,
-    /// The process as it is numbered in its own namespace: a child of vfork runs in the same memory.
+    /// Process id in its own namespace: tells a child of vfork, which runs in the same memory.
     pub pid: u64,
-    /// 1 = children are followed, of fork and of vfork.
+    /// 1 = children of fork and vfork are followed.
     pub follow: u64,
-    /// Cycles that a thread waits at most to be heard (`notices`).
+    /// Cycles that a thread waits at most for the answer to a notice (`notices`).
     pub patience: u64,
-    /// The same for a child that waits to be followed.
+    /// Cycles that a forked child waits at most to be followed.
     pub child_patience: u64,
-    /// The command, as the guest numbers it; 0 = it cannot see it.
+    /// Process id of the command as the guest sees it; 0 = it cannot see the command.
     pub owner: u64,
-    /// 1 = this child has waited in vain to be followed; what it has called until it was is not told.
+    /// 1 = this child has waited in vain to be followed; its calls until it is followed are not recorded.
     pub late: AtomicU64,
-    /// 1 = this child is not followed: it need not wait.
+    /// 1 = the command does not follow this child, so it need not wait.
     pub refused: AtomicU64,
     /// Hooks that have panicked, ever. The first one closes the gate
-    /// ([`ControlPage::calls`](crate::ControlPage::calls)), so nothing more is recorded in its session. Written by
-    /// the agent.
+    /// ([`ControlPage::calls`](crate::ControlPage::calls)), so nothing more is recorded in its session. Written by the
+    /// agent.
     pub panics: AtomicU64,
-    /// Not 0: time-stamp counter when a hook closed the gate, because the command had been silent for too long. The
-    /// command opens it again when it is back, and writes 0.
+    /// Not 0: value of the time-stamp counter when a hook closed the gate, because the heartbeat had stood still for
+    /// too long. The command, when it goes on, opens the gate again and writes 0.
     pub silenced: AtomicU64,
-    /// Islands of stubs and tables of hooks, for the next attach.
+    /// Islands of stubs and tables of hooks that exist in this guest; the next attach uses them again.
     pub areas: [Area; AREAS],
 }
 
-/// Words for the facts of a VM's reader.
+/// Words that the facts of a VM's reader take.
 pub const FACTS: usize = 24;
 
-/// Threads that can have a ring.
+/// Threads that can have a ring at the same time.
 pub const RINGS: usize = 4096;
 
 /// In [`Calls::rings`]: the ring that was here serves another thread.
 pub const MOVED: u64 = 1;
 
-/// In [`Ring::tid`]: whoever has the ring is to say who it is.
+/// In [`Ring::tid`]: whichever thread uses the ring next records its kernel id first.
 pub const UNKNOWN: u32 = u32::MAX;
-/// In [`Ring::tid`]: it is being taken from a dead thread.
+/// In [`Ring::tid`]: the ring is being taken from a dead thread.
 pub const TAKEN: u32 = 0;
 
-/// Mappings that can be noted.
+/// Mappings that [`Calls::areas`] can hold.
 pub const AREAS: usize = 64;
 
-/// A mapping of hooks or stubs that was made in a guest.
+/// A mapping of hooks, stubs or programs that was made in a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Area {
-    /// Its address; 0 = none.
+    /// Address of the mapping; 0 = this entry is free.
     pub at: u64,
-    /// Its bytes.
+    /// Bytes of the mapping.
     pub size: u64,
     /// Bytes of it in use.
     pub used: u64,
-    /// An [`area`].
+    /// What it holds, one of [`area`].
     pub holds: u64,
 }
 
-/// What an area holds.
+/// Values of [`Area::holds`].
 pub mod area {
-    /// Stubs, within reach of the code they serve.
+    /// Stubs, within ±2 GiB of the code that they serve.
     pub const STUBS: u64 = 1;
-    /// [`Hook`](super::Hook)s.
+    /// A table of [`Hook`](super::Hook)s.
     pub const HOOKS: u64 = 2;
-    /// Programs of what to copy, and [`Name`](super::Name)s; written anew by each session.
+    /// Capture programs and [`Name`](super::Name)s; each session writes them anew.
     pub const PROGRAMS: u64 = 3;
 }
 
-/// In [`Ring::thread`]: the thread has no thread-local storage. No address has this bit.
+/// In [`Ring::thread`]: the number is a kernel id, because the thread has no thread pointer. No address has this bit.
 pub const NO_POINTER: u64 = 1 << 63;
 
-/// One thread's ring and tables. Made by the agent, found through [`Calls::rings`].
+/// One thread's ring of records with its tables. Made by the agent, found through [`Calls::rings`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Ring {
     /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
-    /// The kernel's id of that thread, as it was last seen; or [`UNKNOWN`], [`TAKEN`].
+    /// The kernel's id of that thread, as last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,
-    /// Session this ring was last used in, cut to 32 bits.
+    /// Session in which the ring was last used, cut to 32 bits.
     pub session: AtomicU32,
-    /// Where the ring is.
+    /// Address of the records.
     pub records: u64,
-    /// Its bytes.
+    /// Bytes of the records, a power of two.
     pub size: u64,
-    /// Words ever reserved; the writer's.
+    /// Words ever reserved for records. Only the writer changes it.
     pub reserved: AtomicU64,
-    /// Records that found no room in time.
+    /// Records that were dropped, because no room came in time.
     pub lost: AtomicU64,
-    /// The lines this thread called from; see [`Place`].
+    /// Address of the table of [`Place`]s: the script lines that this thread has called from.
     pub places: u64,
-    /// Number of the last of them.
+    /// Number of the newest line in that table.
     pub last_place: AtomicU32,
-    /// Counts that found no room in the table.
+    /// Counts that were dropped, because their table is full.
     pub uncounted: AtomicU32,
-    /// 1 = the id stands in the thread's own block, where the kernel clears it when the thread is dead.
+    /// 1 = the kernel's id is read from the thread's own block, where the kernel clears it when the thread ends.
     pub has_block: AtomicU64,
-    /// Table of [`Count`]s; 0 = none yet.
+    /// Address of the table of [`Count`]s; 0 = none yet.
     pub counts: AtomicU64,
-    /// Words ever read; the command's alone, on a line of its own.
+    /// Words ever read. Only the command changes it; it has a cache line of its own.
     pub taken: Taken,
-    /// System calls that have not returned, as a ring: signal handlers make more of them within one.
+    /// System calls that have not returned. A ring, because a signal handler makes others while one is open.
     pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
     /// How many are open; some of them may never return.
     pub depth: AtomicU64,
     /// Not 0: a child of vfork runs as this thread, which waits for it.
     pub lent: AtomicU64,
-    /// No hook waits for room before the reader has taken so many words: a wait was in vain.
+    /// Hooks do not wait for room before the reader has taken so many words, because a wait before that was in vain.
     pub waits_from: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Ring>() <= crate::PAGE);
 
-/// See [`Ring::taken`].
+/// The type of [`Ring::taken`], with the alignment of a cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Taken(pub AtomicU64);
 
-/// Entries of a ring's table of counts; a power of two. All functions of an interpreter from some lines each; memory is
-/// taken only where something is counted.
+/// Entries of a ring's table of counts, a power of two: enough for all functions of an interpreter from some lines
+/// each. The pages of the table take memory only where something is counted.
 pub const COUNTS: usize = 8192;
 
-/// Buckets of a histogram: 4 for each power of two of cycles.
+/// Buckets of a histogram of durations: 4 for each power of two of cycles.
 pub const BUCKETS: usize = 168;
 
-/// What was counted of one hook and script line.
+/// What was counted of one hook, called from one script line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Count {
-    /// Number of the hook plus one, and of the line that is told in the upper half; 0 = empty.
+    /// Number of the hook plus one, and in the upper half the number of the line; 0 = free.
     pub key: u64,
     /// Calls that have begun.
     pub begun: u64,
     /// Calls that have returned.
     pub returned: u64,
-    /// Calls that have returned on another thread, as those of a coroutine may; that thread counts them. The one
-    /// figure that several threads change.
+    /// Calls that have returned on another thread, as those of a coroutine may; that thread counts them. It is the one
+    /// field that several threads change.
     pub moved: u64,
-    /// Cycles of those that have returned.
+    /// Cycles of all calls that have returned, together.
     pub total: u64,
-    /// The longest.
+    /// Cycles of the longest call.
     pub longest: u64,
-    /// The shortest; 0 = none yet.
+    /// Cycles of the shortest call; 0 = none has returned yet.
     pub shortest: u64,
-    /// Calls by duration: [`bucket`].
+    /// Returned calls by duration, see [`bucket`].
     pub buckets: [u32; BUCKETS],
 }
 
-/// The bucket of a duration: 4 for each power of two, so that a bucket's bounds are at most a quarter apart.
+/// The bucket of a duration in cycles. There are 4 for each power of two, so that a bucket's bounds are at most a
+/// quarter apart.
 #[inline]
 pub const fn bucket(ticks: u64) -> usize {
     if ticks < 4 {
@@ -242,7 +244,7 @@ pub const fn bucket(ticks: u64) -> usize {
     }
 }
 
-/// The shortest duration that falls into a bucket.
+/// The shortest duration in cycles that falls into a bucket.
 pub const fn bucket_start(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64;
@@ -251,67 +253,69 @@ pub const fn bucket_start(bucket: usize) -> u64 {
     ((bucket % 4) as u64 + 4) << (exponent - 2)
 }
 
-/// What a record is.
+/// Kinds of records, in the first word of each.
 pub mod kind {
-    /// Nothing: the rest of the ring.
+    /// No record: fills the rest of the ring.
     pub const GAP: u64 = 1;
-    /// [`super::Entry`], then as wanted: 8 words of floating-point registers, copies: address, bytes, and so many
-    /// padded to words.
+    /// A call: [`super::Entry`], then as wanted 8 words of floating-point registers, then copies. A copy is address,
+    /// number of bytes, and the bytes, padded to whole words.
     pub const ENTRY: u64 = 2;
-    /// [`super::Return`], then as wanted: 2 words of xmm0 and xmm1, 2 each of st(0) and st(1), copies.
+    /// A return: [`super::Return`], then as wanted 2 words of xmm0 and xmm1, 2 words each of st(0) and st(1), then
+    /// copies.
     pub const RETURN: u64 = 3;
-    /// [`super::NewPlace`], then path and name.
+    /// A script line that this ring has not named before: [`super::NewPlace`], then its path and its name.
     pub const PLACE: u64 = 4;
-    /// One word: the kernel's id of the thread from here on.
+    /// One word: the kernel's id of the thread that writes the records from here on.
     pub const THREAD: u64 = 5;
-    /// As [`ENTRY`], of a call that has returned: its [`RETURN`] follows.
+    /// As [`ENTRY`], but written when the call has returned: its [`RETURN`] follows.
     pub const HELD: u64 = 7;
-    /// Two words: a child that this thread has made, as its namespace numbers it; the time-stamp counter.
+    /// Two words: process id of a child that this thread has made, in the child's namespace; time-stamp counter.
     pub const FORK: u64 = 6;
-    /// Not whole yet.
+    /// The record is reserved and still being written.
     pub const BEGUN: u64 = 0xff;
 }
 
-/// A call.
+/// What the record of a call holds first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
-    /// Number of the hook; in the upper half its [`lines`].
+    /// Number of the hook; in the upper half the [`lines`] that it was called from.
     pub hook: u64,
-    /// Time-stamp counter.
+    /// Time-stamp counter at the call.
     pub ticks: u64,
-    /// Stack pointer at the function's entry: where the return address stands. Names the call until it
-    /// returns.
+    /// Stack pointer at the function's entry, where the return address lies. It names the call within its ring until
+    /// the call returns.
     pub frame: u64,
     /// The return address.
     pub caller: u64,
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub registers: [u64; 6],
-    /// rax: in the low byte the vector registers used by variadic arguments.
+    /// rax: at a variadic call its low byte holds the number of vector registers used (System V ABI, 3.5.7).
     pub rax: u64,
 }
 
-/// A return.
+/// What the record of a return holds first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Return {
-    /// Number of the hook; in the upper half how many words are of x87 registers.
+    /// Number of the hook; in the upper half how many words of x87 registers follow.
     pub hook: u64,
-    /// Time-stamp counter.
+    /// Time-stamp counter at the return.
     pub ticks: u64,
-    /// [`Entry::frame`] of its call.
+    /// [`Entry::frame`] of the call.
     pub frame: u64,
     /// rax, rdx.
     pub registers: [u64; 2],
 }
 
-/// The first word of a record.
+/// Returns the first word of a record of so many words that stands at `position`, in words since the ring was made.
 #[inline]
 pub const fn header(words: u64, kind: u64, position: u64) -> u64 {
     words & 0xffff | kind << 16 | position << 32
 }
 
-/// Length and kind, if this is the first word of the record at `position`.
+/// Returns length in words and kind, if `header` is the first word of the record at `position`; `None` where the ring
+/// holds what the lap before has left there.
 #[inline]
 pub const fn open(header: u64, position: u64) -> Option<(u64, u64)> {
     if header >> 32 != position & 0xffff_ffff || header & 0xffff == 0 {

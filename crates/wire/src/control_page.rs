@@ -1,4 +1,4 @@
-//! How a resident agent is found, what the command tells it once, and what it asks of it.
+//! How an agent that is already in a guest is found, what the command configures once, and what it requests later.
 
 use crate::notices::{NOTICES, Notice};
 use crate::ruby::Functions;
@@ -7,15 +7,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// Routines of an agent that stubs jump to.
 pub const ROUTINES: usize = 5;
 
-/// Stands at the start of the agent's mapping, read-only for the guest; written and read by the
-/// command alone.
+/// The first page of the agent's mapping, read-only for the guest; only the command writes and reads it.
 ///
-/// A resident agent is found again by looking for this header at the start of the guest's anonymous
-/// read-only mappings.
+/// A later command finds the agent by this header, at the start of one of the guest's anonymous read-only mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
-    /// [`crate::MAGIC`].
+    /// Always [`crate::MAGIC`].
     pub magic: [u8; 8],
     /// [`crate::VERSION`] of the command that mapped it.
     pub version: u32,
@@ -32,135 +30,140 @@ pub struct Header {
     pub config: u64,
     /// Address of the [`crate::Ledger`].
     pub ledger: u64,
-    /// Address of the function that a borrowed thread calls: `extern "C" fn(u64) -> u64`, told by [`enter`](mod@enter).
+    /// Address of the function that a remote call enters: `extern "C" fn(u64) -> u64`; its argument has the bits of
+    /// [`enter`](mod@enter).
     pub enter: u64,
     /// Address of the [`crate::calls::Calls`].
     pub calls: u64,
-    /// Address of the function that makes ready what `calls` says: `extern "C" fn(u64) -> u64`.
+    /// Address of the function that prepares the agent for what `calls` configures: `extern "C" fn(u64) -> u64`.
     pub open_calls: u64,
-    /// Addresses of the code that stubs jump to: call-through, probe, and the answers to `_Unwind_Find_FDE`, `_dl_find_object`
+    /// Addresses of the code that stubs jump to: call-through, probe, and the replacements of `_Unwind_Find_FDE`, `_dl_find_object`
     /// and `dl_iterate_phdr`.
     pub routines: [u64; ROUTINES],
 }
 
-/// Who is using the agent and what it does, as numbers in [`ControlPage::state`].
+/// Values of [`ControlPage::state`]: whether a command uses the agent.
 ///
-/// A forked child reads 0, [`State::Quiet`], because the kernel wiped its page.
+/// A forked child reads 0, [`State::Quiet`], because the kernel has wiped its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Nobody is here; hooks that are still called return at once.
+    /// No command uses it; hooks that are still called return at once.
     Quiet = 0,
-    /// A command owns the agent; births are counted if the hook is in.
+    /// A command uses it; births are counted if the hook is set.
     Open = 1,
 }
 
-/// What the command wants done by a guest thread that holds the VM's lock.
+/// Values of [`ControlPage::request`]: what a guest thread that holds the VM's lock is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Request {
-    /// Nothing.
+    /// Nothing is requested.
     None = 0,
     /// Set the hook and count from now on.
     Watch = 1,
     /// Walk the heap and fill [`Counts`](crate::Counts).
     Census = 2,
-    /// Take the hook out, give all memory back, go quiet.
+    /// Take the hook out, give all memory back and become [`State::Quiet`].
     Leave = 3,
-    /// Have the VM collect garbage: [`COLLECT_MINOR`] or [`COLLECT_FULL`].
+    /// Let the VM collect garbage; the argument is [`COLLECT_MINOR`] or [`COLLECT_FULL`].
     Collect = 4,
 }
 
-/// Argument of [`Request::Collect`]: young objects only.
+/// Argument of [`Request::Collect`]: collect young objects only.
 pub const COLLECT_MINOR: u64 = 1;
-/// Argument of [`Request::Collect`]: all objects. 0 = where the thread stands no collection may be run.
+/// Argument of [`Request::Collect`]: collect all objects. 0 means that no collection may run where the thread stands.
 pub const COLLECT_FULL: u64 = 2;
 
-/// What a borrowed thread is told when it enters the agent ([`Header::enter`]): bits of the argument.
+/// Bits of the argument of a remote call into the agent ([`Header::enter`]).
 pub mod enter {
-    /// Ask the VM for the job.
+    /// Register a postponed job with the VM.
     pub const REGISTER: u64 = 1;
     /// Wake the VM's main thread.
     pub const WAKE: u64 = 2;
-    /// The thread blocks without the VM's lock; take it and do the job.
+    /// The thread blocks without the VM's lock: take the lock and do the job.
     pub const LOCK: u64 = 4;
 }
 
-/// How the last request ended.
+/// Values of [`ControlPage::reply`]: how the last request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reply {
-    /// Done.
+    /// It was carried out.
     Done = 1,
     /// The agent could not map the memory it needs.
     NoMemory = 2,
-    /// The VM refused (a call that must succeed failed).
+    /// A call of the VM failed that must succeed.
     Refused = 3,
 }
 
-/// Why an agent left without being asked.
+/// Values of [`ControlPage::deserted`]: why an agent became quiet without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Farewell {
-    /// The heartbeat stood still: nobody reads any more.
+    /// The heartbeat stood still for too long: the command is gone.
     Alone = 1,
-    /// The program is making a Ractor, which this VM does not bear beside a birth hook.
+    /// The program is making a Ractor, and this version of the VM crashes when there is one beside a hook on births.
     Ractor = 2,
-    /// A fault of the agent's own.
+    /// A hook of the agent panicked.
     Broken = 3,
 }
 
-/// The control page: one page, `MADV_WIPEONFORK`.
+/// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
 ///
-/// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent writes
-/// `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads` and `news`. Both write three: `state` and `calls`, which the
-/// command opens and either side closes, and the slots of `notices`, which the agent fills and the command frees.
+/// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
+/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads` and `news`. Both write three: `state`
+/// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
+/// the command frees.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ControlPage {
-    /// A [`State`]; first, because the hook reads it at every birth.
+    /// A [`State`]. It comes first, because the hook reads it at every birth.
     pub state: AtomicU32,
-    /// 1 in a child that found itself wiped and went on counting because [`Config::follow`] says so.
+    /// 1 in a child that found its page wiped and went on counting because [`Config::follow`] says so.
     pub forked: AtomicU32,
-    /// Changes at least every [`Config::heartbeat_ticks`]; when it stands still for too long the
-    /// command is gone and the agent leaves by itself.
+    /// The command changes it four times a second. When it has not changed for [`Config::heartbeat_ticks`], the agent
+    /// takes the command for gone and becomes quiet.
     pub heartbeat: AtomicU64,
-    /// Number of the last request; the agent compares it with `answered`.
+    /// Number of the last request. The agent compares it with `answered`.
     pub asked: AtomicU32,
     /// A [`Request`].
     pub request: AtomicU32,
-    /// Argument of the request: bit 0 of a census = run the garbage collector first.
+    /// Argument of the request. For a census bit 0 means that the garbage collector runs first.
     pub argument: AtomicU64,
     /// Number of the last request that was carried out.
     pub answered: AtomicU32,
-    /// A [`Reply`] to it.
+    /// A [`Reply`] to that request.
     pub reply: AtomicU32,
-    /// The owner's process id and start time (field 22 of `/proc/PID/stat`) in its own namespace.
+    /// Process id of the command in its own PID namespace.
     pub owner_pid: AtomicU64,
-    /// See `owner_pid`.
+    /// Start time of the command: field 22 of its `/proc/PID/stat`, which tells it from a later process with the same
+    /// id.
     pub owner_start: AtomicU64,
-    /// Inode of the owner's PID namespace: elsewhere its id says nothing.
+    /// Inode of the command's PID namespace: in another one its process id means nothing.
     pub owner_namespace: AtomicU64,
-    /// Why the agent left by itself, a [`Farewell`]; 0 = it has not.
+    /// A [`Farewell`], if the agent became quiet by itself; else 0.
     pub deserted: AtomicU32,
     /// 1 while the hook is set in the VM.
     pub hooked: AtomicU32,
-    /// A [`Reply`] once the census at the program's end was taken.
+    /// A [`Reply`], once the census at the end of the program was taken.
     pub ended: AtomicU32,
-    /// Not 0 = hooks tell calls; the session's number, so that a return is told only where its call was.
+    /// The gate: the session's number while hooks record calls, 0 when they fall through. A return is recorded only in
+    /// the session of its call.
     pub calls: AtomicU32,
-    /// How often the loader has changed what is loaded; a thread of the guest waits until `loads_seen` is the same.
+    /// How often the loader has changed the list of loaded modules. The thread that changed it waits until `loads_seen`
+    /// is the same.
     pub loads: AtomicU32,
-    /// See `loads`; the command's.
+    /// The value of `loads` that the command has caught up with.
     pub loads_seen: AtomicU32,
-    /// The number of the last notice.
+    /// Number of the last notice.
     pub news: AtomicU32,
-    /// What threads say at once.
+    /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
 }
 
 impl ControlPage {
-    /// A wiped page.
+    /// A page as the kernel leaves it when it wipes it: all zeros.
     pub const fn new() -> Self {
         ControlPage {
             state: AtomicU32::new(0),
@@ -192,39 +195,40 @@ impl Default for ControlPage {
     }
 }
 
-/// Words reserved for the VM reader's facts.
+/// Words that the facts of a VM's reader take.
 pub const FACTS: usize = 16;
 
-/// What the command tells the agent once, before anything runs. Not wiped by a fork.
+/// What the command configures once, before the agent's code runs. A fork does not wipe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
-    /// Changes with every attach.
+    /// Number of the session, another one with every attach.
     pub session: u64,
     /// Where Ruby's functions are.
     pub functions: Functions,
     /// The VM reader's facts, as `vm` hands them over.
     pub facts: [u64; FACTS],
-    /// Call path frames kept for each birth; 1 = only the line.
+    /// Frames of the call path that are kept for each birth; 1 = only the line.
     pub depth: u32,
     /// 1 = a forked child goes on counting in its copy of the tables.
     pub follow: u32,
-    /// Cycles of the time-stamp counter without a heartbeat after which the command counts as gone.
+    /// Cycles of the time-stamp counter without a heartbeat after which the command is taken for gone.
     pub heartbeat_ticks: u64,
-    /// Address of the VM's variable that holds the class Ractor; 0 = Ractors are no danger here.
+    /// Address of the VM's variable that holds the class Ractor; 0 = a Ractor does no harm in this version.
     pub ractor_class: u64,
-    /// 1 = the program was started by us: walk the heap when its main program has ended.
+    /// 1 = lancet started the program: take a census when its main program has ended.
     pub census_at_end: u32,
     /// Argument of that census.
     pub end_argument: u32,
-    /// Address of the VM's own signal handler, to wake its main thread by; 0 = nudge by signal.
+    /// Address of the VM's own signal handler, which wakes its main thread; 0 = the command has not looked for it
+    /// yet.
     pub waker: u64,
-    /// 1 = births are nothing to us; collections are timed ([`crate::Collection`]).
+    /// 1 = births are not counted, only collections are timed ([`crate::Collection`]).
     pub collections: u64,
 }
 
 impl Config {
-    /// No address is known yet.
+    /// A configuration in which no address is known yet.
     pub const NONE: Config = Config {
         session: 0,
         functions: Functions::NONE,

@@ -1,4 +1,4 @@
-//! What the agent has counted, as the command reads it.
+//! What the agent has counted, in the layout in which the command reads it.
 //!
 //! ```text
 //!   births                                   Ledger
@@ -11,10 +11,10 @@
 //! *segments*, pieces of equal length that never move, so that the command can read them while the
 //! guest goes on; text once written never changes.
 
-/// Most pieces a [`Segments`] can have.
+/// Most pieces that [`Segments`] can have.
 pub const PIECES: usize = 1024;
 
-/// Records in pieces that never move.
+/// A table of records in pieces that never move.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Segments {
@@ -27,7 +27,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// No record yet; pieces of `piece` records.
+    /// No record yet; each piece will hold `piece` records.
     pub const fn new(piece: u64) -> Self {
         Segments {
             length: 0,
@@ -48,7 +48,7 @@ pub const STACKS: u64 = 65536;
 /// Bytes of text in one piece; also the longest text.
 pub const TEXT: u64 = 65536;
 
-/// The agent's books. In the guest, not wiped by a fork: a child goes on with a copy.
+/// All tables of the agent. They are in guest memory and a fork does not wipe them: a child goes on with a copy.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Ledger {
@@ -58,77 +58,78 @@ pub struct Ledger {
     pub frames: Segments,
     /// [`Kind`] records; record 0 is not used.
     pub kinds: Segments,
-    /// Words of call paths: see [`Stack`].
+    /// Call paths: see [`Stack`].
     pub stacks: Segments,
     /// Text: each is its length as a little-endian `u32`, then its bytes, within one piece.
     pub text: Segments,
     /// Address of the [`Entry`] records; record 0 is not used.
     pub entries: u64,
-    /// How many there are.
+    /// How many entries there are.
     pub entry_count: u64,
     /// Address of the table of roots that leads to the number of each heap slot; see [`crate::slots`].
     pub slot_roots: u64,
-    /// A heap page has 2 to this power bytes.
+    /// Binary logarithm of the bytes of a heap page.
     pub page_shift: u64,
-    /// Address of [`Counts`] per site, made by a census.
+    /// Address of one [`Counts`] for each site, made by a census.
     pub site_counts: u64,
-    /// How many: sites made later are not among them.
+    /// How many sites were counted; those made later are not among them.
     pub site_count: u64,
     /// Address of [`Counts`] per kind, of objects born before we came (`born` is 0).
     pub kind_counts: u64,
-    /// How many.
+    /// How many kinds were counted.
     pub kind_count: u64,
-    /// Nanoseconds the garbage collector took before the census; 0 = it was not run or is disabled.
+    /// Nanoseconds that the garbage collector took before the census; 0 = it did not run.
     pub gc_nanos: u64,
-    /// Nanoseconds the walk took.
+    /// Nanoseconds that the walk over the heap took.
     pub walk_nanos: u64,
     /// 1 = the collector did not run before the walk: dead objects may be counted as live.
     pub garbage: u64,
-    /// Births the agent saw but could not book, because memory could not be mapped.
+    /// Births that were not recorded, because memory for them could not be mapped.
     pub lost_memory: u64,
-    /// Births while a census walked the heap; the next one finds their objects with old numbers.
+    /// Births that came while a census walked the heap and were not recorded; the next census finds these objects with
+    /// the site of the object that had the slot before.
     pub unbooked: u64,
-    /// Objects of the last census whose own size function raised; they count with the size of their slot.
+    /// Objects of the last census whose own size function raised an exception; each counts with the size of its slot.
     pub unsized_objects: u64,
-    /// Bytes the agent has mapped for all this.
+    /// Bytes that the agent has mapped for these tables.
     pub mapped: u64,
-    /// Heap slots of live objects the census saw.
+    /// Heap slots with a living object that the census has seen.
     pub slots: u64,
-    /// Objects that a heap compaction moved, and their numbers with them.
+    /// Objects that a compaction of the heap has moved; their sites were moved with them.
     pub moved: u64,
-    /// Address of [`KEPT`] [`Collection`] records, a ring.
+    /// Address of [`KEPT`] [`Collection`] records, used as a ring.
     pub collections: u64,
-    /// How many were written since the hook was set; written after the record itself.
+    /// How many collections were recorded since the hook was set; written after the record itself.
     pub collected: u64,
 }
 
-/// Collections that are kept for the command to read.
+/// Records in the ring of collections.
 pub const KEPT: usize = 256;
 
-/// One collection of the VM's garbage that was timed.
+/// A garbage collection of the VM's that was timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Collection {
-    /// Nanoseconds its marking took, all its steps together.
+    /// Nanoseconds that its marking took, all steps together.
     pub nanos: u64,
-    /// 1 = of all objects, 0 = of the young ones.
+    /// 1 = it marked all objects, 0 = the young ones.
     pub full: u64,
 }
 
-/// One row of the finest report.
+/// A line and a type: one row of the finest report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Site {
-    /// A [`Frame`]'s number, or with call paths the index of a [`Stack`] in [`Ledger::stacks`].
+    /// Number of a [`Frame`]; with call paths the index of a [`Stack`] in [`Ledger::stacks`].
     pub place: u32,
-    /// A [`Kind`]'s number; 0 = this record is free.
+    /// Number of a [`Kind`]; 0 = this record is free.
     pub kind: u32,
-    /// Births booked here, without those in entries; the sum of both is the number of births, each
-    /// alone may have wrapped below zero.
+    /// Births booked at this site. Those in [`Entry`] records are not yet among them. Only the sum of both is the
+    /// number of births: each alone may have wrapped below zero.
     pub born: u64,
-    /// Next site of the same kind, for the agent.
+    /// Number of the next site of the same kind; only the agent uses it.
     pub next_of_kind: u32,
-    /// Fills up.
+    /// Padding.
     pub reserved: u32,
 }
 
@@ -142,12 +143,12 @@ pub struct Frame {
     pub method: u32,
     /// Line in the file; 0 = the VM has none for it.
     pub line: u32,
-    /// Fills up.
+    /// Padding.
     pub reserved: u32,
 }
 
-/// A call path: `length` words follow the length in [`Ledger::stacks`], each a [`Frame`]'s number,
-/// the innermost first. A path never crosses a piece.
+/// A call path: at this index of [`Ledger::stacks`] stands its length, and behind it so many words follow, each the
+/// number of a [`Frame`], the innermost first. A path lies within one piece.
 pub type Stack = u32;
 
 /// A type, as it is named in a report.
@@ -156,47 +157,47 @@ pub type Stack = u32;
 pub struct Kind {
     /// Offset of the name in [`Ledger::text`].
     pub name: u32,
-    /// Bit 0: the VM's own (`ObjectSpace.each_object` does not show it).
+    /// Bits: [`INTERNAL`], [`ANONYMOUS`].
     pub flags: u32,
-    /// First [`Site`] of this kind, for the agent.
+    /// Number of the first [`Site`] of this kind; only the agent uses it.
     pub first_site: u32,
-    /// Fills up.
+    /// Padding.
     pub reserved: u32,
-    /// Address of a class without a name; 0 for others.
+    /// Address of the class, if it has no name; else 0.
     pub address: u64,
 }
 
-/// What the agent keeps per (code, pc, class): births not yet booked at their site.
+/// Births of one class at one point of the code that are not yet booked at their site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
-    /// The iseq, or half of a call path's hash.
+    /// Address of the iseq, or one half of a call path's hash.
     pub code: u64,
-    /// The pc in it, or the other half.
+    /// The pc within the iseq, or the other half of the hash.
     pub pc: u64,
-    /// The class, or a small number for a type without one.
+    /// Address of the class, or a small number for a type without one.
     pub class: u64,
-    /// Births.
+    /// Number of births.
     pub born: u64,
-    /// Their [`Site`]; in a free entry the next free one.
+    /// Number of their [`Site`]; in a free entry that of the next free one.
     pub site: u32,
-    /// Changes when the entry is used for something else.
+    /// Changes when the entry is used for another class or point.
     pub age: u32,
 }
 
-/// [`Kind::flags`]: the VM's own.
+/// In [`Kind::flags`]: an object of the VM's own, which `ObjectSpace.each_object` does not show.
 pub const INTERNAL: u32 = 1;
-/// [`Kind::flags`]: the class has no name yet, its text is its address.
+/// In [`Kind::flags`]: the class has no name yet, and its text is its address.
 pub const ANONYMOUS: u32 = 2;
 
-/// What a census found, per site and per kind.
+/// What a census found, for each site and for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counts {
     /// Births up to the census.
     pub born: u64,
-    /// Of these alive.
+    /// How many of these are alive.
     pub live: u64,
-    /// Bytes the living use, as `ObjectSpace.memsize_of` counts them.
+    /// Bytes that the living ones use, as `ObjectSpace.memsize_of` counts them.
     pub bytes: u64,
 }

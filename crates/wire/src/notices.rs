@@ -1,11 +1,11 @@
-//! What a thread of the guest says at once, beside its ring, and mostly waits to be heard: the process ends, it runs
-//! another program, it has a child, its VM begins with the script, an IFUNC has picked its function.
+//! Notices: what a thread of the guest reports at once, beside its ring, and mostly waits for an answer to. The process
+//! ends, it runs another program, it has a child, its VM begins with the script, an IFUNC has picked its function.
 //!
 //! ```text
 //!   thread                                   command
 //!   takes a free slot, fills it
 //!   state = its number ────────────────────► sees that `ControlPage::news` has changed, reads the slots
-//!   waits while state is that number         does what is to be done
+//!   waits while state is that number         handles the notice
 //!   goes on ◄─────────────────────────────── state = FREE
 //! ```
 //!
@@ -14,51 +14,51 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Slots: threads that may wait at once.
+/// Slots of notices: so many threads may wait at the same time.
 pub const NOTICES: usize = 64;
 
-/// A slot.
+/// A slot for a notice.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Notice {
-    /// [`FREE`], [`TAKEN`], or the notice's number: then the rest is whole.
+    /// [`FREE`], [`TAKEN`], or the number of the notice: then the other fields are whole.
     pub state: AtomicU32,
-    /// A [`notice`].
+    /// Which notice it is, one of [`notice`].
     pub kind: AtomicU32,
-    /// The process, as it is numbered in its own namespace. A child of vfork says it in its parent's memory.
+    /// Process id in the thread's own namespace. A child of vfork writes it into the memory of its parent.
     pub pid: AtomicU32,
-    /// The thread, likewise.
+    /// Thread id in the same namespace.
     pub tid: AtomicU32,
-    /// See [`notice`].
+    /// What the notice is about: see [`notice`].
     pub value: AtomicU64,
-    /// The hooked place that says it.
+    /// Address of the hook's patched instruction.
     pub place: AtomicU64,
 }
 
-/// [`Notice::state`]: nobody's.
+/// In [`Notice::state`]: the slot is free.
 pub const FREE: u32 = 0;
-/// [`Notice::state`]: being filled.
+/// In [`Notice::state`]: a thread has taken the slot and fills it.
 pub const TAKEN: u32 = u32::MAX;
 
-/// What a notice says.
+/// Values of [`Notice::kind`].
 pub mod notice {
-    /// The process is about to end, with the exit code in `value`, or by its own hand (abort). The thread waits until
-    /// everything was read.
+    /// The process is about to end, with the exit code in `value` or by `abort`. The thread waits until the command has
+    /// read all its records.
     pub const ENDS: u32 = 1;
     /// The process is about to run another program. The thread waits.
     pub const EXEC: u32 = 2;
-    /// It could not.
+    /// Running another program has failed, and the process goes on as it was.
     pub const EXEC_FAILED: u32 = 3;
-    /// It has a child, `value`, which waits for us in memory of its own.
+    /// The process has forked the child `value`, which waits to be followed, in memory of its own.
     pub const FORK: u32 = 4;
-    /// The VM is made and begins with the script. The thread waits.
+    /// The VM has been initialised and begins with the script. The thread waits.
     pub const SCRIPT: u32 = 5;
-    /// The IFUNC at `place` has picked the function at `value`. The thread waits until that one is hooked.
+    /// The IFUNC at `place` has picked the function at `value`. The thread waits until that function is hooked.
     pub const PICKED: u32 = 6;
 }
 
 impl Notice {
-    /// Nobody's.
+    /// A free slot.
     pub const fn new() -> Self {
         Notice {
             state: AtomicU32::new(FREE),

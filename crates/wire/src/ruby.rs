@@ -1,4 +1,4 @@
-//! Ruby's part of the configuration: the functions of its C API that `mem`'s agent calls. No other VM is called.
+//! Ruby's part of the configuration: the functions of Ruby's C API that the agent of `mem` calls. It calls no other VM.
 
 /// Addresses of Ruby's functions in the guest, written by the command; 0 = this version has none of that name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// No address is known.
+    /// Functions of which no address is known.
     pub const NONE: Functions = Functions {
         rb_postponed_job_register_one: 0,
         rb_add_event_hook2: 0,

@@ -22,29 +22,28 @@
 //!
 //! [`Ledger::slot_roots`]: crate::Ledger::slot_roots
 
-/// The way to the number of a slot.
+/// The indexes by which the number of a slot is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotPath {
-    /// Index into the table of roots; [`ROOTS`] or more = there is none.
+    /// Index into the table of roots; a value of [`ROOTS`] or more means that no root covers the address.
     pub root: u32,
     /// Index into the root's tables, of which there is one for each heap page.
     pub page: u32,
-    /// For [`Table::index`].
+    /// Offset of the slot within its page, in units of 40 bytes: the argument of [`Table::index`].
     pub grain: u32,
 }
 
-/// Bytes of address space of one root, as a power of two.
+/// Binary logarithm of the bytes of address space that one root covers.
 const ROOT_SHIFT: u32 = 30;
-/// Roots that cover what a process can map.
+/// Number of roots that cover all addresses a process can map.
 pub const ROOTS: u32 = 1 << (47 - ROOT_SHIFT);
 /// Every slot size is a multiple of this.
 const GRAIN: u32 = 40;
 
 impl SlotPath {
-    /// The path of `address` on a heap of pages of 2 to the power of `page_shift` bytes.
+    /// Returns the path of `address` on a heap with pages of 2 to the power of `page_shift` bytes.
     ///
-    /// This runs at each birth, so both sizes that there are (to 3.1, and since 3.2) are compiled as
-    /// constants.
+    /// This runs at each birth, so both sizes that there are (up to Ruby 3.1, and since 3.2) are compiled as constants.
     #[inline]
     pub const fn of(address: u64, page_shift: u32) -> Self {
         match page_shift {
@@ -64,52 +63,52 @@ impl SlotPath {
     }
 }
 
-/// Pages of one root.
+/// Returns the number of heap pages in the address space of one root.
 #[inline]
 pub const fn pages_per_root(page_shift: u32) -> u32 {
     1 << (ROOT_SHIFT - page_shift)
 }
 
-/// The numbers of one heap page: where they are, a multiple of 8, and in the bits below their step.
+/// The numbers of one heap page in one word: their address, a multiple of 8, and in the three bits below it their step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Table(u64);
 
-/// The greatest step a [`Table`] can have.
+/// The greatest step that a [`Table`] can have.
 pub const GREATEST_STEP: u32 = 7;
 
 impl Table {
-    /// Of a page where nothing was born.
+    /// The table of a page where no birth was recorded.
     pub const NONE: Table = Table(0);
 
-    /// Numbers at `address`.
+    /// A table of numbers at `address`, with this step.
     pub const fn new(address: u64, step: u32) -> Self {
         Table(address & !7 | (step & GREATEST_STEP) as u64)
     }
 
-    /// From the word in a root's tables.
+    /// Makes a table of the word in a root's array.
     pub const fn from_word(word: u64) -> Self {
         Table(word)
     }
 
-    /// For a root's tables.
+    /// Returns the word for a root's array.
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// Where they are; 0 for [`Table::NONE`].
+    /// Returns the address of the numbers; 0 for [`Table::NONE`].
     #[inline]
     pub const fn address(self) -> u64 {
         self.0 & !7
     }
 
-    /// See the module's text.
+    /// Returns the step: see the module's text.
     #[inline]
     pub const fn step(self) -> u32 {
         self.0 as u32 & GREATEST_STEP
     }
 
-    /// Which of the numbers is that of a grain; `None` = none of them.
+    /// Returns the index of the number of a grain; `None` if the table has no number for it.
     #[inline]
     pub const fn index(self, grain: u32) -> Option<u32> {
         let index = grain >> self.step();
@@ -120,7 +119,7 @@ impl Table {
         }
     }
 
-    /// How many numbers a table of this step has.
+    /// Returns how many numbers a table of this step has.
     pub const fn numbers(step: u32, page_shift: u32) -> u32 {
         ((((1u32 << page_shift) - 1) / GRAIN) >> step) + 1
     }

@@ -2,8 +2,8 @@
 //!
 //! The VM hides some objects, or makes a class somebody's singleton class, soon after their birth, and
 //! `ObjectSpace` does not show them then; others are hidden for a moment only, as the buffer of a
-//! `sort_by`. They count as what they have become so many births later, or when a collection begins,
-//! after which they may be gone. A census looks at all that live.
+//! `sort_by`. They are counted by what they are [`NEWBORNS`] births later, or when a collection begins,
+//! after which they may be gone, whichever is first. A census looks at all that live.
 
 use super::agent::{Agent, NEWBORNS, NOBODY};
 use super::names::{Type, class_key};
@@ -29,7 +29,8 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
         if newborn.object == 0 {
             continue;
         }
-        // SAFETY: as for the look at it in `birth`.
+        // SAFETY: no collection has begun since this object was born, or it would no longer be among the newborns; so its
+        // header is readable.
         let (flags, class) = unsafe {
             (
                 *(newborn.object as *const u64),

@@ -92,9 +92,7 @@ impl Session {
         }
         let memory = self.memory.clone();
         self.check_program()?;
-        let maps = &self.maps;
-        let low = |sp| maps.find(sp).map(|mapping| mapping.start);
-        let mut remote = RemoteThread::new(pid, &memory, self.ruby.gadgets, low)?;
+        let mut remote = RemoteThread::new(pid, &memory, self.ruby.gadgets, &self.maps)?;
         let result = work(self, &mut remote).and_then(|()| {
             let entry = self.entry(&remote);
             if entry == Entry::Region {
@@ -164,8 +162,7 @@ impl Session {
     /// Has a running thread ask for the job, so that it is marked to look for it.
     fn request_job_by(&self, stop: &mut Stop, tid: i32) -> Result<()> {
         stop.also(tid)?;
-        let low = |sp| self.maps.find(sp).map(|mapping| mapping.start);
-        let mut remote = RemoteThread::new(tid, &self.memory, self.ruby.gadgets, low)?;
+        let mut remote = RemoteThread::new(tid, &self.memory, self.ruby.gadgets, &self.maps)?;
         remote.call(self.resident.header.enter, REGISTER)?;
         remote.give_back()
     }

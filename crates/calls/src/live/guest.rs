@@ -275,6 +275,7 @@ impl Guest {
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
         while let Some(one) = self.tracing.rings().next(&mut rest) {
+            process::fault::point("reading");
             let period = *period.get_or_insert_with(|| self.clock.period());
             let (frame, kind) = match one.kind {
                 hooks::rings::RingEventKind::Call {

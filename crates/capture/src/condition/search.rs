@@ -1,11 +1,11 @@
-//! Whether a text, which comes in chunks, is or holds what is sought.
+//! Searching a text that is read in chunks.
 
 use super::{How, LONGEST_SOUGHT, PAGE};
 
-/// Read at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 256;
 
-/// What is sought, and how long it is.
+/// A text that is searched for, in place, and its length.
 pub(super) struct Literal {
     bytes: [u8; LONGEST_SOUGHT],
     length: usize,
@@ -26,13 +26,13 @@ pub(super) fn literal(words: &[u64], length: usize) -> Literal {
 pub(super) struct InMemory<R> {
     pub at: u64,
     pub left: u64,
-    /// It has so many bytes; else a NUL ends it.
+    /// Whether the text has a known number of bytes; else it ends at a NUL.
     pub counted: bool,
     pub read: R,
 }
 
 impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
-    /// The next bytes: how many; `None` = they cannot be read.
+    /// Reads the next bytes and returns how many; `None` = they cannot be read.
     pub fn fetch(&mut self, into: &mut [u8]) -> Option<usize> {
         let page = (PAGE - self.at % PAGE) as usize;
         let length = page.min(into.len()).min(self.left as usize);
@@ -40,7 +40,7 @@ impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
             return Some(0);
         }
         let into = &mut into[..length];
-        // The first page is nobody's.
+        // Nothing is mapped in the first page.
         let length = match self.at {
             ..PAGE => 0,
             at => (self.read)(at, into).min(length),
@@ -61,7 +61,8 @@ impl<R: FnMut(u64, &mut [u8]) -> usize> InMemory<R> {
     }
 }
 
-/// Whether a text that comes in chunks, the last of them empty, is as it is to be. One that cannot be read is not.
+/// Returns whether a text that is read in chunks, of which an empty one is the last, meets the comparison. A text that
+/// cannot be read does not.
 pub(super) fn search(
     how: How,
     sought: &Literal,
@@ -77,7 +78,7 @@ fn found(
 ) -> Option<bool> {
     let sought = &sought.bytes[..sought.length];
     let mut buffer = [0; LONGEST_SOUGHT + CHUNK];
-    // Bytes that were there before: of what is sought a part may end the chunk.
+    // Bytes kept from the chunk before: what is searched for may begin there.
     let mut kept = 0;
     let mut seen = 0;
     loop {

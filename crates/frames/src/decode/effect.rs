@@ -1,17 +1,17 @@
-//! What one instruction does to the registers.
+//! The effect of one instruction on the registers.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use super::value::{State, Value};
 
-/// Applies instructions; keeps the factory that knows the rare ones.
+/// Applies instructions to states; keeps iced's factory that describes the rare ones.
 #[derive(Default)]
 pub(super) struct Effects {
     factory: Option<InstructionInfoFactory>,
 }
 
 impl Effects {
-    /// `state` becomes what holds after `instruction`, which is not a branch.
+    /// Changes `state` to what holds after `instruction`, which is not a branch.
     pub(super) fn apply(&mut self, instruction: &Instruction, state: &mut State) {
         let target = instruction.op0_register();
         let to_register = instruction.op0_kind() == OpKind::Register;
@@ -119,7 +119,7 @@ impl Effects {
         }
     }
 
-    /// Whatever it writes is not known afterwards.
+    /// After a rare instruction the registers that it writes are unknown.
     fn rare(&mut self, instruction: &Instruction, state: &mut State) {
         let vector_only = to_vector(instruction);
         if vector_only {
@@ -141,12 +141,12 @@ impl Effects {
     }
 }
 
-/// Its only target is a vector register: nothing of ours is touched.
+/// Returns whether its only target is a vector register, so that no general register changes.
 fn to_vector(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_vector_register()
 }
 
-/// The address a `lea` computes.
+/// Returns the address that a `lea` computes.
 fn address(instruction: &Instruction, state: &State) -> Value {
     if !instruction.op0_register().is_gpr64() {
         return Value::Unknown;
@@ -169,7 +169,7 @@ fn address(instruction: &Instruction, state: &State) -> Value {
     }
 }
 
-/// The last operand, if it is a number.
+/// Returns the last operand, if it is a number.
 fn number(instruction: &Instruction) -> Option<i64> {
     let last = instruction.op_count().checked_sub(1)?;
     instruction.try_immediate(last).ok().map(u64::cast_signed)

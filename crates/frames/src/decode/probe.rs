@@ -1,5 +1,5 @@
-//! Stack clash protection: loops that touch each page on the way down. Not their steps are the frame but where they
-//! end.
+//! Stack clash protection: loops that touch each page on the way down. The frame is given by where such a loop ends,
+//! not by its steps.
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -9,7 +9,7 @@ use super::{State, Value, Walk};
 const PROBE_BODY: usize = 4;
 
 impl Walk {
-    /// Whether this `sub` is the step of a probing loop, which the loop's end accounts for.
+    /// Returns whether this `sub` is the step of a probing loop, for which the loop's end accounts.
     pub(super) fn is_probe(&self, at: usize) -> bool {
         let instruction = &self.instructions[at];
         if instruction.mnemonic() != Mnemonic::Sub
@@ -31,8 +31,8 @@ impl Walk {
         })
     }
 
-    /// For the conditional branch at `at`: what rsp is held against, if that is a place on the stack. Only loops
-    /// that walk the stack down do so.
+    /// For the conditional branch at `at`, returns the value that rsp is compared with, if that is an address in the
+    /// stack. Only loops that walk down the stack make such a comparison.
     pub(super) fn probing_loop(&self, at: usize, state: &State) -> Option<Value> {
         let compare = self.instructions.get(at.checked_sub(1)?)?;
         if !compares_stack(compare) {
@@ -56,7 +56,7 @@ impl Walk {
         }
         self.deep[at] = state.depth();
         let target = self.index(jump.near_branch_target());
-        // Equal is the end; of the others the way that leads forward is.
+        // The loop ends when they are equal; for other comparisons the forward path is the exit.
         let ends_by_jumping = match jump.mnemonic() {
             Mnemonic::Je => true,
             Mnemonic::Jne => false,
@@ -66,7 +66,7 @@ impl Walk {
             self.reach_next(at, &state);
             return;
         }
-        // The test stands before the body: pass over the body to its last jump.
+        // The test stands before the body: the body is passed over to its last jump.
         let body = self.instructions[at + 1..].iter().take(PROBE_BODY + 1);
         for (distance, instruction) in body.enumerate() {
             let inside = at + 1 + distance;
@@ -84,7 +84,7 @@ impl Walk {
     }
 }
 
-/// `cmp` of rsp with another register.
+/// Returns whether this is a `cmp` of rsp with another register.
 fn compares_stack(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Cmp
         && instruction.op0_kind() == OpKind::Register

@@ -1,4 +1,4 @@
-//! What is known of the registers at one place of a function.
+//! What is known of the registers at one point of a function.
 
 use iced_x86::Register;
 
@@ -9,7 +9,7 @@ pub(crate) enum Value {
     Unknown,
     /// The CFA plus this many bytes, modulo 2^64.
     Cfa(i64),
-    /// The CFA plus this, and less an amount that the code does not tell.
+    /// The CFA plus this, minus an amount that the code does not show.
     Below(i64),
     /// This number.
     Constant(i64),
@@ -26,7 +26,7 @@ impl Value {
         }
     }
 
-    /// After an unknown amount was added or taken.
+    /// Returns the value after an unknown amount was added or subtracted.
     pub(crate) fn moved(self) -> Value {
         match self {
             Value::Cfa(at) | Value::Below(at) => Value::Below(at),
@@ -34,10 +34,10 @@ impl Value {
         }
     }
 
-    /// Rounded down to a multiple of `align`, a power of two, as far down as that can lead.
+    /// Returns the value rounded down to a multiple of `align`, a power of two, as far down as that can lead.
     ///
-    /// The CFA is a multiple of 16 (psABI §3.2.2), so up to 16 the result is certain. Beyond, the caller
-    /// decides; the worst is `align - 16` more.
+    /// The CFA is a multiple of 16 (psABI §3.2.2), so up to 16 the result is certain. Beyond, the caller decides; the
+    /// worst is `align - 16` more.
     pub(crate) fn aligned(self, align: i64) -> Value {
         let down = |at: i64| {
             let within_16 = at.rem_euclid(16);
@@ -75,7 +75,7 @@ const SCRATCH: [Register; 9] = [
 ];
 
 impl State {
-    /// Right after a call: the return address lies below the CFA.
+    /// The state right after a call: the return address lies below the CFA.
     pub(crate) fn at_entry() -> State {
         let mut state = State {
             registers: [Value::Unknown; 16],
@@ -97,7 +97,7 @@ impl State {
         if !full.is_gpr64() {
             return;
         }
-        // rsp taken from where we cannot look (a saved context, an epilogue): it is not deeper than it was.
+        // rsp comes from a place that cannot be followed (a saved context, an epilogue): it is not deeper than it was.
         if full == Register::RSP && !matches!(value, Value::Cfa(_) | Value::Below(_)) {
             return;
         }
@@ -108,7 +108,7 @@ impl State {
         self.get(Register::RSP)
     }
 
-    /// How far rsp lies below the CFA, as far as the code tells.
+    /// Returns how far rsp lies below the CFA, as far as the code shows it.
     pub(crate) fn depth(&self) -> u64 {
         match self.stack() {
             Value::Cfa(at) | Value::Below(at) => u64::try_from(at.saturating_neg()).unwrap_or(0),
@@ -116,12 +116,12 @@ impl State {
         }
     }
 
-    /// Whether rsp lies an unknown amount further down.
+    /// Returns whether rsp lies an unknown amount further down.
     pub(crate) fn takes_dynamic(&self) -> bool {
         matches!(self.stack(), Value::Below(_))
     }
 
-    /// How much of what an alignment took from rsp, which was `before`, the caller decides.
+    /// Returns how much of what an alignment took from rsp, which was `before`, depends on the caller.
     pub(crate) fn padding_since(&self, before: Value) -> u64 {
         match (before, self.stack()) {
             (Value::Cfa(before), Value::Cfa(now)) if before.wrapping_sub(now) >= 16 => {
@@ -143,8 +143,8 @@ impl State {
         }
     }
 
-    /// Keeps only what holds in both; whether anything was lost. rsp stays: where ways meet it is the
-    /// same, or one of them never comes this far.
+    /// Keeps only what holds in both states, and returns whether anything was lost. rsp stays: where paths meet it is
+    /// the same, or one of them is never taken.
     pub(crate) fn meet(&mut self, other: &State) -> bool {
         let mut changed = false;
         for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate()

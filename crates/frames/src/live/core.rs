@@ -31,7 +31,7 @@ use super::stack::{self, Process};
 use super::unwind::Unwinder;
 use crate::Result;
 
-/// What shared memory without a file is called, as if it were one (`mm/shmem.c`, `shmem_zero_setup`).
+/// The path that the kernel gives shared memory without a file (`mm/shmem.c`, `shmem_zero_setup`).
 const SHARED: &str = "/dev/zero (deleted)";
 
 /// The bytes below rsp that belong to the frame (psABI §3.2.2).
@@ -71,7 +71,7 @@ impl Core {
             && start[16..] == elf::ET_CORE.0.to_le_bytes()
     }
 
-    /// Reads its notes and where its memory lies.
+    /// Reads the notes of a core file, and which memory it holds.
     pub fn open(path: &Path) -> Result<Core> {
         let failed = |source| ElfError::File {
             path: path.to_owned(),
@@ -137,7 +137,7 @@ impl Core {
         &self.command
     }
 
-    /// What is not in it and was wanted, in plain words.
+    /// Returns what was needed and is not in it, in plain words.
     pub fn lacks(&self) -> &[String] {
         &self.lacks
     }
@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    /// The files that were mapped: each from its first to its last page.
+    /// Returns the files that were mapped, each from its first to its last page.
     pub fn modules(&self) -> Modules {
         let mut files: Vec<(PathBuf, Range<u64>)> = Vec::new();
         for mapped in &self.mapped {
@@ -175,7 +175,7 @@ impl Core {
         Modules::of_list(files)
     }
 
-    /// Reads the stacks, with `fibers` also those that are parked. What turns out to be lacking is added to
+    /// Reads the stacks, with `fibers` also those that are parked. What turns out to be missing is added to
     /// [`lacks`](Core::lacks).
     pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
         let mut copies = Copies::default();
@@ -256,7 +256,7 @@ impl Core {
         (look, languages)
     }
 
-    /// The mapping that holds an address; empty if there is none.
+    /// Returns the mapping that holds an address; empty if there is none.
     fn around(&self, at: u64) -> Range<u64> {
         let found = self
             .segments
@@ -265,7 +265,7 @@ impl Core {
         found.map_or(0..0, |segment| segment.range.clone())
     }
 
-    /// What of a range is in the core, from its start.
+    /// Returns the bytes of a range that are in the core, from its start.
     fn dumped(&self, range: Range<u64>) -> Vec<u8> {
         let Some(segment) = self
             .segments
@@ -326,7 +326,7 @@ fn program_headers(
     if process::elf::architecture_of(bytes_of(header)) != Some(process::elf::Architecture::X86_64) {
         return Err("not a core of an x86-64 process");
     }
-    // With 65,535 or more the count stands in section 0 (gABI, `PN_XNUM`); the kernel writes that section only then.
+    // With 65,535 or more the count is in section 0 (gABI, `PN_XNUM`); the kernel writes that section only then.
     let mut count = u64::from(header.e_phnum.get(LE));
     if count == 0xffff {
         let mut section = [0; size_of::<elf::SectionHeader64<LE>>()];
@@ -349,7 +349,7 @@ fn program_headers(
     Ok(table.to_vec())
 }
 
-/// The first bytes of a header, which say for which machine it is.
+/// Returns the first bytes of a header, which say which machine it is for.
 fn bytes_of(header: &elf::FileHeader64<LE>) -> &[u8; 20] {
     pod::bytes_of(header)
         .first_chunk()

@@ -18,7 +18,7 @@ use crate::image::Image;
 use crate::imports::Imports;
 use crate::names::readable;
 
-/// The table in `.eh_frame_hdr` begins here: version, three encodings, pointer, count.
+/// Offset of the table in `.eh_frame_hdr`: behind version, three encodings, pointer and count.
 const TABLE: usize = 12;
 
 /// A file that a process has loaded.
@@ -28,7 +28,7 @@ pub struct Loaded {
     pub path: PathBuf,
     /// The addresses at which it is mapped.
     pub range: Range<u64>,
-    /// What is added to an address in the file to get the one in memory.
+    /// Load bias: what is added to an address in the file to get the one in memory.
     pub bias: u64,
     source: Source,
     image: OnceCell<Option<Image>>,
@@ -77,7 +77,7 @@ impl Loaded {
             .unwrap_or("?")
     }
 
-    /// The file's segments; `None` if it is gone or is no longer the one that is loaded.
+    /// Returns the file's segments; `None` if the file is gone or is no longer the one that is loaded.
     pub fn image(&self, memory: &dyn Memory) -> Option<&Image> {
         let open = || match &self.source {
             Source::Guest { files, module } => {
@@ -97,7 +97,7 @@ impl Loaded {
         self.symbols.get_or_init(open).as_ref()
     }
 
-    /// What the symbols' addresses lack to be those in memory.
+    /// Returns what must be added to the symbols' addresses to get those in memory.
     fn symbol_bias(&self) -> u64 {
         match self.source {
             Source::Guest { .. } => 0,
@@ -111,7 +111,7 @@ impl Loaded {
         Some(symbol.address.wrapping_add(self.symbol_bias()))
     }
 
-    /// The function that the one at `start` ends with calling, by a jump out of itself.
+    /// Returns the function that the one at `start` ends with calling, by a jump out of itself.
     pub fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64> {
         let image = self.image(memory)?;
         let start = start.wrapping_sub(self.bias);
@@ -126,9 +126,9 @@ impl Loaded {
         Some(jump.near_branch_target().wrapping_add(self.bias))
     }
 
-    /// The code of the function at `start`: its own range first, then those of the parts of it that the compiler put
-    /// elsewhere (`.cold`), told by jumps into the midst of what the unwinder's table has as another function, or by
-    /// conditional ones to its start. Nothing without that table.
+    /// Returns the code of the function at `start`: its own range first, then those of its parts that the compiler
+    /// moved elsewhere (`.cold`). A part is recognised by a jump into the midst of what the unwinder's table has as
+    /// another function, or by a conditional jump to its start. Empty without that table.
     pub fn extent(&self, memory: &dyn Memory, start: u64) -> Vec<Range<u64>> {
         let ranges = || {
             let image = self.image(memory)?;
@@ -169,7 +169,7 @@ impl Loaded {
         });
         let start = self.function_start(memory, address);
         match (named, start) {
-            // A symbol that another function begins behind is not this one's.
+            // A symbol behind which another function begins is not this one's.
             (Some((name, offset)), start)
                 if start.is_none_or(|start| address - start >= offset) =>
             {
@@ -203,15 +203,15 @@ impl Loaded {
         hints::of(image, imports, &(start..end))
     }
 
-    /// Where the function that holds `address` begins, by the sorted table that the unwinder uses.
+    /// Returns where the function that holds `address` begins, by the sorted table that unwinders use.
     pub fn function_start(&self, memory: &dyn Memory, address: u64) -> Option<u64> {
         let (start, _) = search_table(self.image(memory)?, address.wrapping_sub(self.bias))?;
         Some(start.wrapping_add(self.bias))
     }
 }
 
-/// In `.eh_frame_hdr` (LSB Core "Exception Frames"), whose table every linker writes as pairs of signed 32-bit
-/// distances from the header: the function at or before `address`, and where the next one begins.
+/// Searches `.eh_frame_hdr` (LSB Core "Exception Frames"), whose table every linker writes as pairs of signed 32-bit
+/// distances from the header. Returns the start of the function at or before `address`, and that of the next one.
 fn search_table(image: &Image, address: u64) -> Option<(u64, Option<u64>)> {
     let header = image.headers().segment(elf::PT_GNU_EH_FRAME)?;
     let bytes = image.rest(header.address)?;
@@ -253,7 +253,7 @@ impl Modules {
         })
     }
 
-    /// Those of a process that is only known by a list: path, first address, one past the last.
+    /// Makes the modules of a process of which only a list is known: path, first address, one past the last.
     pub fn of_list(files: Vec<(PathBuf, Range<u64>)>) -> Modules {
         let list = files.into_iter().map(|(path, range)| {
             let headers = process::modules::open_regular(&path)
@@ -277,7 +277,7 @@ impl Modules {
         self.list.iter()
     }
 
-    /// The number of the file that `address` lies in.
+    /// Returns the number of the file that `address` lies in.
     pub fn number(&self, address: u64) -> Option<usize> {
         let after = self
             .list
@@ -286,7 +286,7 @@ impl Modules {
         self.list[last].range.contains(&address).then_some(last)
     }
 
-    /// Returns the number of the file that `address` lies in.
+    /// Returns the file that `address` lies in.
     pub fn at(&self, address: u64) -> Option<&Loaded> {
         self.number(address).map(|number| &self.list[number])
     }

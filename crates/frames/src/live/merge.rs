@@ -58,7 +58,7 @@ pub(super) fn merge(
 
     let mut unplaced = Vec::new();
     let mut number: usize = 0;
-    // Functions of C are looked for from here on, but not beyond the next runner.
+    // Functions of C are searched for from here on, but not beyond the next runner.
     let mut from = 0;
     let mut waiting: Vec<Script> = Vec::new();
     for run in runs {
@@ -78,7 +78,7 @@ pub(super) fn merge(
                         lines[at].scripts.extend(run.scripts);
                         from = at + 1;
                     }
-                    // The compiler made it part of its caller: then it is shown where that is.
+                    // The compiler has inlined it into its caller: then it is shown there.
                     None => waiting.extend(run.scripts),
                 }
                 continue;

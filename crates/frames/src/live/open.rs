@@ -1,4 +1,4 @@
-//! One process, looked at: once, or again and again.
+//! A running process whose stacks are looked at, once or repeatedly.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use super::stack::{self, Process, Stack};
 use super::unwind::Unwinder;
 use crate::Result;
 
-/// A process whose threads do not all stop is asked again for so long.
+/// How long a process whose threads do not all stop is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running process, opened to be looked at.
@@ -28,7 +28,7 @@ pub struct Live {
     modules: Modules,
     vms: Vec<Box<dyn Scripts>>,
     unwinder: Unwinder,
-    /// Stack pointer and program counter of threads that must be stopped although they sleep there, by their ids.
+    /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
     stopped_at: HashMap<i32, (u64, u64)>,
 }
 
@@ -39,7 +39,7 @@ pub struct Look {
     pub stacks: Vec<Stack>,
     /// How much memory each stack has, in the same order.
     pub rooms: Vec<Room>,
-    /// Whether nothing that is parked was missed.
+    /// Whether all parked stacks were found.
     pub all: bool,
     /// How long the process stood still.
     pub stopped: Duration,
@@ -145,8 +145,8 @@ impl Live {
         })
     }
 
-    /// Finds the sleeping threads whose stacks cannot be read without registers; false if there is none. Where they sleep
-    /// now they are stopped from now on.
+    /// Finds the sleeping threads whose stacks cannot be read without their registers; false if there is none. From now
+    /// on they are stopped while they sleep at the same point.
     fn note_who_needs_registers(&mut self, snapshot: &Snapshot) -> bool {
         let overlay = Overlay {
             copies: &snapshot.copies,
@@ -214,8 +214,8 @@ impl Live {
         )
     }
 
-    /// What would have to be read of the main thread if it stood still now: all that is asked, and the answers. When it
-    /// does stand still most of that is still so.
+    /// Returns the ranges that would be read of the main thread if it stood still now. When it does stand still, most
+    /// of them are still right.
     fn likely(&self) -> Vec<Range<u64>> {
         let main = Thread {
             tid: self.pid,
@@ -239,7 +239,7 @@ impl Live {
         ranges
     }
 
-    /// Reads the mappings again, and what depends on them if they changed.
+    /// Reads the mappings again, and what depends on them if they have changed.
     fn refresh(&mut self) {
         let Ok(maps) = Maps::read(self.pid) else {
             return;
@@ -269,7 +269,7 @@ impl Memory for Recorder<'_> {
     }
 }
 
-/// The mapping that holds an address; empty if there is none.
+/// Returns the mapping that holds an address; empty if there is none.
 fn around(maps: &Maps, at: u64) -> Range<u64> {
     maps.find(at)
         .map_or(0..0, |mapping| mapping.start..mapping.end)

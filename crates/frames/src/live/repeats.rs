@@ -69,7 +69,7 @@ pub fn stretches<T>(rows: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Stretch> {
     found
 }
 
-/// A stretch in which nothing repeats.
+/// Returns a stretch in which nothing repeats; `None` if `rows` is empty.
 fn one_by_one(rows: Range<usize>) -> Option<Stretch> {
     let shown = rows.len();
     (shown > 0).then_some(Stretch { rows, shown })

@@ -1,4 +1,4 @@
-//! Script frames: which line of a script does this native frame run?
+//! Script frames: the lines of scripts that native frames run.
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
 //! A language says which function that is and gives its frames innermost first, marking the last of each run; putting
@@ -10,169 +10,22 @@ mod greenlet;
 mod perl;
 mod php;
 mod python;
+mod reader;
 mod ruby;
 
 use std::ops::Range;
-use std::time::Duration;
 
-use process::snapshot::{Copies, Place, Thread};
+use process::pages::Pages;
 use vm::Memory;
 
+pub use reader::{Copied, Coroutine, Objects, Parked, Placement, ScanCost, Script, Scripts};
+
 use super::loaded::Modules;
-use process::pages::Pages;
 
 /// The VMs whose script frames lancet can read.
 const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
-/// The longest path or name that is read, in bytes; longer ones are cut.
-const LONGEST: u64 = 4096;
-
-/// Returns the reader of a VM if the VM is loaded in the process.
+/// Returns the reader of a VM, if the VM is loaded in the process.
 type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
-
-/// A frame of a script.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Script {
-    /// The path of the file; empty for a function of C that the language shows among its own.
-    pub path: String,
-    /// The line that is being executed, from 1.
-    pub line: u32,
-    /// The name of the method or function as the language shows it.
-    pub name: String,
-    /// Where on the native stack it belongs.
-    pub placement: Placement,
-}
-
-/// Where on the native stack a script frame belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
-    /// The native frame that runs it is that of the next script frame outward: both are of one run.
-    SameRun,
-    /// It is the outermost of its run: when it returns, so does the native function that runs it.
-    EndsRun,
-    /// It is the outermost of its run, and the native frame that runs it holds this address.
-    EndsRunAround(u64),
-    /// It is of no run: it is a function of C, whose code begins at this address.
-    NativeFunction(u64),
-}
-
-impl std::fmt::Display for Script {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.path.as_str() {
-            "" => write!(f, "{}", self.name),
-            path => write!(f, "{path}:{} in {}", self.line, self.name),
-        }
-    }
-}
-
-/// Something of a language that keeps its frames while no thread runs it: a fiber, a greenlet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coroutine {
-    /// What the language calls it: `Fiber`, `greenlet`.
-    pub kind: &'static str,
-    /// The address of the VM's structure for it.
-    pub object: u64,
-    /// What else the reader of the language noted of it.
-    detail: u64,
-}
-
-/// Where a coroutine is parked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parked {
-    /// Where its native code goes on; `None` if only its script frames are known.
-    pub place: Option<Place>,
-    /// Its native stack, from the lowest address to the outer end; empty if that is a thread's.
-    pub stack: Range<u64>,
-    /// The part of its stack that lies elsewhere, and is copied each time it is switched to and away from.
-    pub copied: Option<Copied>,
-}
-
-/// A part of a stack that was copied away because another runs at its addresses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
-    /// The addresses at which it was used.
-    pub from: Range<u64>,
-    /// The address of the copy.
-    pub at: u64,
-}
-
-impl Copied {
-    /// Returns how many bytes were copied.
-    pub fn size(&self) -> u64 {
-        self.from.end.saturating_sub(self.from.start)
-    }
-
-    /// Returns the address of the copy of the byte at `address`, and how many bytes of the copy there are from there.
-    pub(super) fn find(&self, address: u64) -> Option<(u64, u64)> {
-        let within = address.checked_sub(self.from.start)?;
-        let rest = self.size().checked_sub(within).filter(|rest| *rest > 0)?;
-        Some((self.at.wrapping_add(within), rest))
-    }
-}
-
-/// The VM of a language, in one process.
-pub trait Scripts {
-    /// Returns the language and its version, `Ruby 3.1.2`.
-    fn language(&self) -> String;
-
-    /// While the process stands: what must be copied with this thread so that its frames can be read afterwards.
-    /// `copied` has its native stack.
-    fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;
-
-    /// The frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
-    fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
-
-    /// What may be parked: fibers and the like, and whether that is all. Looked for while the process runs, because
-    /// that takes time; what has ended or runs when it stands is left out then.
-    fn coroutines(&self, _memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
-        (Vec::new(), true)
-    }
-
-    /// Where one is parked; `None` if it is not. What is read here is what [`coroutine`](Scripts::coroutine) needs
-    /// later.
-    fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {
-        None
-    }
-
-    /// Returns the frames of a parked coroutine, innermost first.
-    fn coroutine(&self, _memory: &dyn Memory, _one: &Coroutine) -> Vec<Script> {
-        Vec::new()
-    }
-
-    /// The function that runs script frames: its code, in pieces.
-    fn runner(&self) -> &[Range<u64>];
-
-    /// The function whose frame code runs in that the VM made at run time; `None` if it makes none, or calls it.
-    fn host(&self) -> Option<Range<u64>> {
-        None
-    }
-
-    /// What scanning a native stack costs its collector; `None` if it does not.
-    fn scan_cost(&self) -> Option<ScanCost> {
-        None
-    }
-
-    /// What tells words that look like references to objects; `None` if the collector does not scan native stacks.
-    fn objects(&self, _memory: &dyn Memory) -> Option<Objects> {
-        None
-    }
-}
-
-/// The time a conservative collector takes for a stack, minor or full collection alike.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScanCost {
-    /// Nanoseconds for each word of eight bytes.
-    pub word: f64,
-    /// Nanoseconds more for each word that looks like a reference to an object.
-    pub object: f64,
-}
-
-impl ScanCost {
-    /// Returns the cost of so many bytes with so many references among them.
-    pub fn of(&self, bytes: u64, objects: u64) -> Duration {
-        let nanoseconds = self.word * (bytes / 8) as f64 + self.object * objects as f64;
-        Duration::from_nanos(nanoseconds as u64)
-    }
-}
 
 /// Finds the VMs in a process.
 pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
@@ -181,10 +34,10 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
         .collect()
 }
 
-/// How often a list that changed while it was read is read, at most.
+/// How often a list that changed while it was read is read again, at most.
 const ATTEMPTS: u32 = 8;
 
-/// What may be parked in the VMs, with the VM's number, and whether that is all.
+/// Returns what may be parked, each with its VM's number, and whether that is all.
 pub(super) fn coroutines(
     vms: &[Box<dyn Scripts>],
     memory: &dyn Memory,
@@ -207,8 +60,8 @@ pub(super) fn coroutines(
     (found, all)
 }
 
-/// What must be copied of those that are parked while the process stands: their native stacks, and what leads to their
-/// frames. `end` says where the mapping ends that a stack lies in.
+/// Returns what must be copied of parked coroutines while the process stands: their native stacks, and what leads to
+/// their frames. `end` returns the end of the mapping that a stack lies in.
 pub(super) fn wanted_of_parked(
     vms: &[Box<dyn Scripts>],
     memory: &dyn Memory,
@@ -234,39 +87,4 @@ pub(super) fn wanted_of_parked(
     }
     wanted.extend(pages.read_so_far());
     wanted
-}
-
-/// Returns what `write` writes of a guest's text, or `?` if it cannot be read.
-fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
-    let mut out = String::new();
-    match write(&mut out) {
-        Ok(()) => out,
-        Err(_) => "?".to_owned(),
-    }
-}
-
-/// The slots objects lie in.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Objects {
-    /// First slot's address, one past the last slot's end, and the slots' size; by rising address.
-    pub pages: Vec<(u64, u64, u64)>,
-}
-
-impl Objects {
-    /// Returns whether a word is the address of a slot.
-    pub fn holds(&self, word: u64) -> bool {
-        let after = self.pages.partition_point(|(start, ..)| *start <= word);
-        let page = after.checked_sub(1).and_then(|page| self.pages.get(page));
-        page.is_some_and(|(start, end, size)| word < *end && (word - start).is_multiple_of(*size))
-    }
-
-    /// Returns how many of the words in `bytes` are addresses of slots.
-    pub fn count(&self, bytes: &[u8]) -> u64 {
-        let words = bytes
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|word| u64::from_le_bytes(*word));
-        words.filter(|word| self.holds(*word)).count() as u64
-    }
 }

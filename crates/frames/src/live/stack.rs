@@ -12,7 +12,7 @@ use super::merge::merge;
 use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
 use super::unwind::{End, Native, Unwinder};
 
-/// One native frame, and the script frames it runs.
+/// One native frame, and the script frames that it runs.
 #[derive(Debug, Clone)]
 pub struct Line {
     #[allow(missing_docs)] // The name says it.
@@ -23,7 +23,7 @@ pub struct Line {
     pub function: Option<Function>,
     /// The script frames it runs, innermost first.
     pub scripts: Vec<Script>,
-    /// Words in the frame that look like references to objects; `None` where no collector scans it.
+    /// How many words of the frame look like references to objects; `None` where no collector scans it.
     pub objects: Option<u64>,
 }
 
@@ -37,17 +37,17 @@ impl Line {
 /// What was on the stack of one thread, or of one fiber.
 #[derive(Debug, Clone)]
 pub struct Stack {
-    /// The thread. Of something parked only the registers with which it goes on and its stack are known.
+    /// The thread. For a parked coroutine only the registers with which it goes on, and its stack, are known.
     pub thread: Thread,
-    /// What is parked on it, if no thread runs it.
+    /// The coroutine that is parked on it, if no thread runs it.
     pub parked: Option<Coroutine>,
-    /// Bytes of it that are copied each time it is switched to and away from.
+    /// How many of its bytes are copied each time it is switched to and away from.
     pub copied: Option<u64>,
     /// The languages whose scripts it runs, separated by commas.
     pub language: Option<String>,
-    /// What scanning it costs that language's collector.
+    /// What it costs the collector of that language to scan the stack.
     pub scan_cost: Option<ScanCost>,
-    /// Its native frames with what they run, innermost first.
+    /// Its native frames, innermost first, each with the script frames that it runs.
     pub lines: Vec<Line>,
     /// How the walk ended.
     pub end: End,
@@ -96,13 +96,13 @@ pub struct Process<'a> {
     pub modules: &'a Modules,
     /// The VMs that run in it.
     pub vms: &'a [Box<dyn Scripts>],
-    /// Its memory, copies first.
+    /// Its memory, as copied and else as it is now.
     pub memory: &'a dyn Memory,
     /// What was copied while it stood still.
     pub copies: &'a Copies,
 }
 
-/// Reads one thread's stack. `objects` belong to the VMs, one each, where they are to be counted.
+/// Reads one thread's stack. `objects` are the heap slots of each VM, where references are to be counted.
 pub fn read(
     process: &Process,
     unwinder: &mut Unwinder,
@@ -139,7 +139,7 @@ pub fn read_parked(
         place: parked.place.unwrap_or_default(),
         mapping: match &parked.place {
             Some(place) if parked.stack.is_empty() => mapping(place.sp),
-            // A thread's first greenlet ends, as it says, with all memory.
+            // The first greenlet of a thread says that its stack ends where all memory ends.
             _ if parked.stack.end == u64::MAX => {
                 parked.stack.start..mapping(parked.stack.start).end
             }
@@ -173,7 +173,7 @@ impl Stack {
         }
     }
 
-    /// Adds the script frames that a VM knows of it, and counts the references if `objects` are given.
+    /// Adds the script frames that a VM has for the stack, and counts the references if `objects` are given.
     fn add(
         &mut self,
         process: &Process,
@@ -196,13 +196,14 @@ impl Stack {
     }
 }
 
-/// Above a thread's first function lie its arguments and environment, or its thread-local data; more than this seldom.
+/// Bytes above the frame of a thread's first function, its arguments and environment or its thread-local data. There is
+/// seldom more.
 const BEYOND: u64 = 256 << 10;
 
-/// What a fiber's first function leaves at the outer end of its stack.
+/// Bytes that a fiber's first function leaves at the outer end of its stack.
 const OUTERMOST: u64 = 128;
 
-/// Whether reading a thread's stack takes registers of which only a stopped thread tells.
+/// Returns whether reading a thread's stack needs registers that can be read of a stopped thread only.
 pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> bool {
     let hosts: Vec<Range<u64>> = process.vms.iter().filter_map(|vm| vm.host()).collect();
     let outermost = |native: &Native| thread.mapping.end.saturating_sub(native.sp) <= OUTERMOST;
@@ -216,7 +217,7 @@ pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thre
     )
 }
 
-/// The native frames of a stack.
+/// Returns the native frames of a stack.
 fn natives(
     process: &Process,
     unwinder: &mut Unwinder,
@@ -227,7 +228,7 @@ fn natives(
     let hosts: Vec<Range<u64>> = hosts.collect();
     let (natives, end) =
         unwinder.walk(process.modules, thread.place, stack, process.memory, &hosts);
-    // A fiber's first function has no caller, and call frame information may not say so.
+    // A fiber's first function has no caller, and its call frame information may not say so.
     let rest = |native: &Native| thread.mapping.end.saturating_sub(native.sp);
     let end = match natives.last() {
         Some(last) if rest(last) <= OUTERMOST => End::Whole,
@@ -243,8 +244,8 @@ fn natives(
     }
 }
 
-/// The same where another stack lies at a part of its addresses now. Behind its end lie frames of whoever began it, as
-/// they are today.
+/// Reads a stack of which a part is copied away, because another stack lies at its addresses now. Behind its end lie
+/// frames of the function that began it, as they are now.
 fn spread(process: &Process, unwinder: &mut Unwinder, thread: &Thread, copied: &Copied) -> Stack {
     let memory = Spread {
         copies: process.copies,
@@ -267,7 +268,7 @@ struct Spread<'a> {
     copies: &'a Copies,
     copied: &'a Copied,
     end: u64,
-    /// What lies behind the end was asked for.
+    /// Whether something behind the end was read.
     ended: Cell<bool>,
 }
 

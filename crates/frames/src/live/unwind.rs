@@ -1,4 +1,4 @@
-//! Who called whom.
+//! Unwinding: the native frames of a stack.
 //!
 //! framehop finds for each frame the rule that leads to its caller: call frame information, and where there is
 //! none, the frame pointer. The CFA it arrives at is where the frame begins, and where rsp was on the way in
@@ -20,16 +20,16 @@ use vm::Memory;
 use super::loaded::Modules;
 use crate::image::Image;
 
-/// Code made at run time takes no more than this on top of its host's frame.
+/// Bytes that code made at run time takes on top of its host's frame, at most.
 const MOST_MORE: u64 = 512;
 
 /// A frame of native code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Native {
-    /// Where it executes, or will when the call it is in returns.
+    /// The address that it executes, or will execute when the call it is in returns.
     pub ip: u64,
-    /// An address inside of the instruction it is in: the call, for all but the innermost. Of code made at run time,
-    /// one inside of the function whose frame it uses.
+    /// An address inside of the instruction that it is in: the call, for all but the innermost. For code made at run
+    /// time, an address inside of the function whose frame it uses.
     pub lookup: u64,
     /// The value of rsp in the frame: its lowest address.
     pub sp: u64,
@@ -40,13 +40,13 @@ pub struct Native {
 /// How a walk along a stack ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It came to the thread's first function.
+    /// It reached the thread's first function.
     Whole,
     /// The caller of this address could not be found.
     Lost(u64),
 }
 
-/// Walks the stacks of one process, and keeps what it learnt of its code.
+/// Walks the stacks of one process, and keeps the unwind information of its files.
 pub struct Unwinder {
     inner: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64<MayAllocateDuringUnwind>,
@@ -72,15 +72,16 @@ impl Default for Unwinder {
 }
 
 impl Native {
-    /// It executes code made at run time, in the frame of the function that is looked up.
+    /// Returns whether it executes code made at run time, in the frame of the function at `lookup`.
     pub fn made_at_run_time(&self) -> bool {
         self.ip.abs_diff(self.lookup) > 1
     }
 }
 
 impl Unwinder {
-    /// The frames from `place` outward. `stack` is read for return addresses and saved registers, `memory` for files
-    /// that can only be had from there. Code made at run time is taken for that of the function at one of `hosts`.
+    /// Returns the frames from `place` outward. `stack` is read for return addresses and saved registers, `memory` for
+    /// files that can be read only from there. Code made at run time is taken for that of the function at one of
+    /// `hosts`.
     pub fn walk(
         &mut self,
         modules: &Modules,
@@ -117,13 +118,13 @@ impl Unwinder {
                 ip: address.address(),
                 lookup,
                 sp,
-                // The outermost has no caller to begin.
+                // The outermost has no caller, whose frame would begin there.
                 cfa: if matches!(next, Ok(Some(_))) { cfa } else { sp },
             };
             frames.push(frame);
             match next {
                 Ok(Some(caller)) => {
-                    // Each step goes outward; a stack that does not is damaged.
+                    // Each step must go outward; otherwise the stack is damaged.
                     let stuck = cfa <= sp;
                     match FrameAddress::from_return_address(caller) {
                         Some(caller) if !stuck => address = caller,
@@ -137,8 +138,8 @@ impl Unwinder {
         }
     }
 
-    /// Whether the frames from `place` outward can be found without its rbp: they are the same, to the outermost, whatever it
-    /// holds. `outermost` says whether a frame has no caller, where nothing else tells.
+    /// Returns whether the frames from `place` outward can be found without its rbp, because they are the same, to the
+    /// outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows it.
     pub fn walks_without_rbp(
         &mut self,
         modules: &Modules,
@@ -148,7 +149,7 @@ impl Unwinder {
         hosts: &[Range<u64>],
         outermost: &dyn Fn(&Native) -> bool,
     ) -> bool {
-        // One is no address of anything; the other could be a frame's.
+        // The first is no valid address; the second could be a frame's.
         let [first, second] = [1, place.sp.wrapping_add(64)].map(|bp| {
             let place = Place { bp, ..place };
             self.walk(modules, place, stack, memory, hosts)
@@ -157,9 +158,9 @@ impl Unwinder {
         whole && first == second
     }
 
-    /// The caller of code that runs in the frame of `host`, with its registers: the frame's size is the same everywhere
-    /// in that function but at its ends. Such code may have taken a little more; it is right where a call of the host
-    /// returns to.
+    /// Returns the caller of code that runs in the frame of `host`, with its registers. The frame's size is the same
+    /// everywhere in that function but at its ends. Such code may have taken a little more, so the size is right where
+    /// a call of the host returns to.
     fn step_out_of(
         &mut self,
         host: &Range<u64>,
@@ -210,13 +211,13 @@ impl Unwinder {
     }
 }
 
-/// Far from where a function makes and gives up its frame.
+/// Returns an address far from where a function makes and gives up its frame.
 fn middle(function: &Range<u64>) -> u64 {
     function.start + (function.end - function.start) / 2
 }
 
-/// Whether a call of `function` returns to `address`: `call rel32`, `call *(rip + rel32)` through a word that holds
-/// its address now, or one by a register, of which the target is not known.
+/// Returns whether a call of `function` returns to `address`: `call rel32`, `call *(rip + rel32)` through a word that
+/// holds its address now, or a call by a register, whose target is not known.
 fn calls(memory: &dyn Memory, address: u64, function: u64) -> bool {
     let mut code = [0; 6];
     if memory.read(address.wrapping_sub(6), &mut code).is_err() {
@@ -249,7 +250,7 @@ fn sections(image: &Image) -> ExplicitModuleSectionInfo<Vec<u8>> {
     if sections.eh_frame.is_none() {
         sections.debug_frame = image.section(".debug_frame").map(|(_, bytes)| bytes);
     }
-    // Code, for the first instructions of functions that have no information.
+    // The code, for the first instructions of functions that have no unwind information.
     if let Some((address, bytes)) = image.section(".text") {
         sections.text_svma = Some(address..address + bytes.len() as u64);
         sections.text = Some(bytes);

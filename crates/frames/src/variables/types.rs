@@ -4,7 +4,7 @@ use gimli::{AttributeValue, Dwarf, Reader, Unit, UnitOffset};
 
 use super::Bytes;
 
-/// Types refer to types; damaged ones in a circle.
+/// The longest chain of types that refer to each other; damaged ones may form a circle.
 const DEEPEST: usize = 32;
 
 /// Returns how many bytes a value of the type takes.
@@ -30,7 +30,7 @@ pub(super) fn size(unit: &Unit<Bytes>, mut at: UnitOffset) -> Option<u64> {
     None
 }
 
-/// How many elements an array has, all dimensions together; `None` if that is decided at run time.
+/// Returns how many elements an array has, all dimensions together; `None` if that is decided at run time.
 fn length(unit: &Unit<Bytes>, at: UnitOffset) -> Option<u64> {
     let mut tree = unit.entries_tree(Some(at)).ok()?;
     let mut children = tree.root().ok()?.children();
@@ -52,7 +52,7 @@ fn length(unit: &Unit<Bytes>, at: UnitOffset) -> Option<u64> {
     Some(product)
 }
 
-/// The type as C writes it, roughly: `char [4096]`, `struct epoll_event [65536]`.
+/// Returns the type as C writes it, roughly: `char [4096]`, `struct epoll_event [65536]`.
 pub(super) fn name(dwarf: &Dwarf<Bytes>, unit: &Unit<Bytes>, mut at: UnitOffset) -> String {
     let mut after = String::new();
     for _ in 0..DEEPEST {

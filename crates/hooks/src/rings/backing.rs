@@ -1,6 +1,7 @@
 //! The memory in which rings lie. What lies in the pool, which the process shares with us, is read without system
 //! calls, and also when the process is gone; the rest is read through `/proc/PID/mem`.
 
+use crate::limits::{LEAST_RING, MOST_RING, USER_END};
 use crate::pool::Pool;
 use inject::records::{ReadRecords, Record};
 use process::error::Result;
@@ -64,4 +65,13 @@ impl Backing {
     pub fn shared(&self) -> Option<Range<u64>> {
         self.pool.as_ref().map(|pool| pool.range())
     }
+}
+
+/// Whether a ring may be where the process says: its header and its records at addresses of user space.
+pub(super) fn is_plausible(address: u64, records: u64, size: u64) -> bool {
+    address.is_multiple_of(8)
+        && records.is_multiple_of(8)
+        && (1..USER_END).contains(&records)
+        && size.is_power_of_two()
+        && (LEAST_RING..=MOST_RING).contains(&size)
 }

@@ -96,7 +96,7 @@ pub struct Counted {
     /// Cycles of the longest.
     pub longest: u64,
     /// Numbers of calls by duration, see [`wire::calls::bucket`].
-    pub buckets: Vec<u32>,
+    pub buckets: Vec<u64>,
 }
 
 /// How much was lost.
@@ -108,6 +108,8 @@ pub struct Losses {
     pub without_ring: u64,
     /// Calls that found no room in a table of counts.
     pub uncounted: u64,
+    /// Script lines that were not kept, because there were too many; calls from there are told without their line.
+    pub lines: u64,
     /// Hooks that have panicked: a fault of the agent. Nothing is recorded from the first on, until the next session.
     pub panics: u64,
 }
@@ -115,7 +117,7 @@ pub struct Losses {
 impl Losses {
     /// The sum of all losses.
     pub fn sum(&self) -> u64 {
-        [self.without_ring, self.uncounted, self.panics]
+        [self.without_ring, self.uncounted, self.lines, self.panics]
             .into_iter()
             .fold(self.records, u64::saturating_add)
     }

@@ -1,14 +1,51 @@
 //! Counts of calls and losses, which the agent keeps beside the rings.
 
 use super::{Counted, Losses, Rings};
+use crate::limits::MOST_COUNTED;
 use process::error::Result;
+use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
 use wire::calls::{self, Calls, Ring};
 
+/// Counts of all threads, each pair of function and line once: a process may say that it has thousands of tables.
+#[derive(Default)]
+struct Rows {
+    rows: BTreeMap<(u32, Option<usize>), Counted>,
+    lost: u64,
+}
+
+impl Rows {
+    fn add(&mut self, hook: u32, place: Option<usize>, count: &calls::Count, left: u64) {
+        let full = self.rows.len() >= MOST_COUNTED;
+        if full && !self.rows.contains_key(&(hook, place)) {
+            self.lost = self.lost.saturating_add(count.returned);
+            return;
+        }
+        let row = self.rows.entry((hook, place)).or_insert_with(|| Counted {
+            hook,
+            place,
+            returned: 0,
+            left: 0,
+            total: 0,
+            longest: 0,
+            buckets: vec![0; count.buckets.len()],
+        });
+        row.returned = row.returned.saturating_add(count.returned);
+        row.left = row.left.saturating_add(left);
+        row.total = row.total.saturating_add(count.total);
+        row.longest = row.longest.max(count.longest);
+        for (sum, more) in row.buckets.iter_mut().zip(&count.buckets) {
+            *sum = sum.saturating_add(u64::from(*more));
+        }
+    }
+}
+
 impl Rings {
-    /// The calls that were counted in this session so far.
-    pub fn counted(&self) -> Result<Vec<Counted>> {
-        let mut all = Vec::new();
+    /// The calls that were counted in this session so far, by function and line. What there was no room for is among the
+    /// [`losses`](Self::losses) from then on.
+    pub fn counted(&mut self) -> Result<Vec<Counted>> {
+        let mut all = Rows::default();
+        let mut tables = HashSet::new();
         for ring in self.known.iter().filter(|ring| ring.there) {
             let table = self
                 .backing
@@ -16,31 +53,22 @@ impl Rings {
             let session = self
                 .backing
                 .half(ring.address + offset_of!(Ring, session) as u64)?;
-            if table == 0 || session != self.session {
+            if table == 0 || session != self.session || !tables.insert(table) {
                 continue;
             }
             let counts: Vec<calls::Count> = self.backing.records(table, calls::COUNTS)?;
             let counts = counts.into_iter().enumerate();
-            all.extend(
-                counts
-                    .filter(|(_, count)| count.key != 0)
-                    .map(|(row, count)| {
-                        let open = self.open.get(&(ring.address, row as u64));
-                        let over = [count.returned, count.moved, open.copied().unwrap_or(0)];
-                        let over = over.into_iter().fold(0, u64::saturating_add);
-                        Counted {
-                            hook: (count.key as u32).wrapping_sub(1),
-                            place: ring.places.get(&((count.key >> 32) as u32)).copied(),
-                            returned: count.returned,
-                            left: count.begun.saturating_sub(over),
-                            total: count.total,
-                            longest: count.longest,
-                            buckets: count.buckets.to_vec(),
-                        }
-                    }),
-            );
+            for (row, count) in counts.filter(|(_, count)| count.key != 0) {
+                let open = self.open.get(&(ring.address, row as u64));
+                let over = [count.returned, count.moved, open.copied().unwrap_or(0)];
+                let over = over.into_iter().fold(0, u64::saturating_add);
+                let hook = (count.key as u32).wrapping_sub(1);
+                let place = ring.places.get(&((count.key >> 32) as u32)).copied();
+                all.add(hook, place, &count, count.begun.saturating_sub(over));
+            }
         }
-        Ok(all)
+        self.rows_lost = all.lost;
+        Ok(all.rows.into_values().collect())
     }
 
     /// Notes calls that are open, by address of the ring and row of its table: they are not counted.
@@ -63,6 +91,8 @@ impl Rings {
                 .without_ring
                 .wrapping_sub(self.lost_before.without_ring),
             panics: self.panics()?.wrapping_sub(self.lost_before.panics),
+            lines: self.lines_lost,
+            uncounted: self.rows_lost,
             ..Losses::default()
         };
         for at in 0..self.known.len() {

@@ -3,6 +3,7 @@
 //! The guest is this process, so addresses of headers stay within a buffer of the test, which the reader writes to.
 
 use super::Rings;
+use crate::limits::{MOST_LINE_BYTES, MOST_LINES};
 use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -82,6 +83,34 @@ impl Image {
     fn address(&self) -> u64 {
         self.words.as_ptr() as u64
     }
+}
+
+/// Lines without end: as many are kept as there may be, the others are counted.
+#[test]
+fn lines_are_bounded_and_those_that_are_not_kept_are_counted() {
+    let memory = Arc::new(GuestMemory::open(std::process::id() as i32).expect("our own memory"));
+    let mut random = Random(0x5555_aaaa_1234_9876);
+    let image = Image::new(&mut random);
+    let mut rings = Rings::open(memory, None, image.address(), 1).expect("an image");
+    let more = 1000;
+    for number in 0..MOST_LINES as u32 + more {
+        let line = super::Line {
+            path: "a.rb".into(),
+            line: number,
+            name: String::new(),
+        };
+        rings.learn_line(0, number, line);
+    }
+    assert_eq!(rings.places().len(), MOST_LINES);
+    assert_eq!(rings.lines_lost, u64::from(more));
+    // Texts count too.
+    let long = super::Line {
+        path: "x".repeat(MOST_LINE_BYTES as usize),
+        line: 1,
+        name: String::new(),
+    };
+    rings.learn_line(0, 1, long);
+    assert_eq!(rings.lines_lost, u64::from(more) + 1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Perl: XSUBs, `DBD::mysql::db::_login`.
 
 use super::glob::{matches, may_begin};
-use super::{Calling, Entry, Look, Named, Names, Shown};
+use super::names::{Calling, Entry, Look, Named, Names, Shown};
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::pages::Pages;

@@ -2,7 +2,7 @@
 
 use super::collection::by_symbol;
 use super::glob::matches;
-use super::{Calling, Entry, Look, Named, Names, Shown};
+use super::names::{Calling, Entry, Look, Named, Names, Shown};
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::pages::Pages;

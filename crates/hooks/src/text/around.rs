@@ -6,7 +6,6 @@ use memchr::memmem;
 use process::functions::{Functions, Place};
 use process::gadgets;
 use process::memory::GuestMemory;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 use trampoline::probe::{self, ProbePlan, Spot};
@@ -27,6 +26,27 @@ pub struct Around {
     pub module: Arc<str>,
     /// The address of the patch of each probe, with a bit of [`want`]; or why there can be none.
     pub plans: Result<Vec<(u64, u64)>, String>,
+}
+
+impl Around {
+    /// All that are in code that was not decoded.
+    fn unread(place: &Place, at: u64, reason: String) -> Self {
+        let site = Site {
+            at,
+            next: at,
+            called: false,
+            number: None,
+            set_at: at,
+            ends: false,
+            refused: None,
+        };
+        Around {
+            site,
+            name: format!("every system call of {}", place.name),
+            module: place.name.clone(),
+            plans: Err(reason),
+        }
+    }
 }
 
 /// The bytes that hooks of functions have changed, sorted: begin, end, the hook.
@@ -53,7 +73,8 @@ impl Texts {
                     } else {
                         0
                     };
-                    (patch.at, patch.at + patch.length.max(own), known)
+                    let end = patch.at.saturating_add(patch.length.max(own));
+                    (patch.at, end, known)
                 })
             })
             .collect();
@@ -78,22 +99,13 @@ impl Texts {
         changed: &Changed,
     ) -> Vec<Around> {
         // Most modules have none, and are not decoded.
-        let mut code = vec![0; (range.end - range.start) as usize];
-        if memory.read_bytes(range.start, &mut code).is_err()
-            || memmem::find(&code, SYSCALL).is_none()
-        {
+        if !holds_system_call(memory, &range) {
             return Vec::new();
         }
-        drop(code);
-        let text = match self.by_range.entry((range.start, range.end)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => {
-                let read = Text::read(place, memory, hooks, functions.picks(), range.clone());
-                match read {
-                    Ok(text) => free.insert(text),
-                    Err(_) => return Vec::new(),
-                }
-            }
+        let decoded = &mut self.decoded;
+        let text = match decoded.text(place, memory, hooks, functions, range.clone()) {
+            Ok(text) => text,
+            Err(reason) => return vec![Around::unread(place, range.start, reason)],
         };
         let mut found: Vec<Around> = Vec::new();
         let candidates: Vec<u64> = memmem::find_iter(&text.code, SYSCALL)
@@ -164,6 +176,18 @@ impl Texts {
         }
         found
     }
+}
+
+/// Whether the bytes of a system call stand anywhere in the range. Read piece by piece: the range is as long as the process
+/// says.
+fn holds_system_call(memory: &GuestMemory, range: &Range<u64>) -> bool {
+    const PIECE: u64 = 1 << 20;
+    let mut piece = vec![0; PIECE as usize + SYSCALL.len() - 1];
+    (range.start..range.end).step_by(PIECE as usize).any(|at| {
+        let length = (range.end - at).min(piece.len() as u64) as usize;
+        let piece = &mut piece[..length];
+        memory.read_bytes(at, piece).is_ok() && memmem::find(piece, SYSCALL).is_some()
+    })
 }
 
 impl Text {

@@ -4,6 +4,7 @@ use super::{Execs, Observer, Over, Stage, Started, Turn, Watched, leave_past_eve
 use crate::tracee::{Happening, Tracee, User};
 use process::error::Error;
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a program could not be started.
 #[derive(Debug)]
@@ -408,31 +409,64 @@ impl<G: Watched> Processes<G> {
         let mut errors = Vec::new();
         self.execs.let_go();
         for (_, stage) in std::mem::take(&mut self.members) {
-            let mut left = None;
-            let tracee = match stage {
-                Stage::Plain(tracee) => Some(tracee),
-                Stage::Starting(mut tracee, mut start) => {
-                    let gone = leave_past_events(Some(&mut tracee), || G::leave_start(&mut start));
-                    errors.extend(gone.err());
-                    Some(tracee)
-                }
-                Stage::Open(mut watched) => {
-                    errors.extend(watched.leave().err());
-                    let tracee = watched.tracee().take();
-                    left = Some(watched);
-                    tracee
-                }
-            };
-            if let Some(mut tracee) = tracee {
-                errors.extend(tracee.let_go().err());
-                if let Some(started) = &mut self.started {
-                    started.goes_on_alone(tracee);
-                }
-            }
-            if let Some(watched) = left {
-                observer.over(watched, Over::Left);
-            }
+            // A panic with one of them must not keep the others from being left. What it has panicked with tries again when
+            // it is dropped, and whoever hears of panics tells the user (`panic::set_hook`).
+            let left = catch_unwind(AssertUnwindSafe(|| {
+                self.leave_one(stage, &mut errors, observer);
+            }));
+            drop(left);
         }
         errors
     }
+
+    fn leave_one(
+        &mut self,
+        stage: Stage<G>,
+        errors: &mut Vec<Error>,
+        observer: &mut dyn Observer<G>,
+    ) {
+        let mut left = None;
+        let tracee = match stage {
+            Stage::Plain(tracee) => Some(tracee),
+            Stage::Starting(mut tracee, mut start) => {
+                let gone = leave_past_events(Some(&mut tracee), || G::leave_start(&mut start));
+                errors.extend(gone.err());
+                Some(tracee)
+            }
+            Stage::Open(mut watched) => {
+                process::fault::point("leaving");
+                errors.extend(watched.leave().err());
+                let tracee = watched.tracee().take();
+                left = Some(watched);
+                tracee
+            }
+        };
+        if let Some(mut tracee) = tracee {
+            errors.extend(tracee.let_go().err());
+            if let Some(started) = &mut self.started {
+                started.goes_on_alone(tracee);
+            }
+        }
+        if let Some(watched) = left {
+            observer.over(watched, Over::Left);
+        }
+    }
+}
+
+/// Whoever ends by an error or a panic leaves its processes too.
+impl<G: Watched> Drop for Processes<G> {
+    fn drop(&mut self) {
+        self.leave(&mut Nobody);
+    }
+}
+
+/// Hears nothing.
+struct Nobody;
+
+impl<G: Watched> Observer<G> for Nobody {
+    fn event(&mut self, _: G::Event) {}
+    fn begins(&mut self, _: i32) {}
+    fn unwatched(&mut self, _: i32, _: Error) {}
+    fn over(&mut self, _: G, _: Over) {}
+    fn ended(&mut self, _: i32, _: Option<i32>) {}
 }

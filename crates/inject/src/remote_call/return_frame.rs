@@ -92,6 +92,12 @@ pub(super) fn ucontext(saved: &Registers, mask: u64, xsave: u64) -> [u8; UCONTEX
     bytes
 }
 
+/// Whether these bytes are what [`ucontext`] makes for an XSAVE area at that address.
+pub(super) fn is_ucontext(bytes: &[u8], xsave: u64) -> bool {
+    let word = |at: usize| bytes[at..at + 8] == xsave.to_le_bytes();
+    bytes[..8] == UC_FLAGS.to_le_bytes() && word(224)
+}
+
 /// Where the thread continues, with which rax, when the kernel takes it home. A thread that was
 /// taken out of a blocking system call holds one of the kernel's restart codes (include/linux/errno.h).
 fn home_of(saved: &Registers) -> (u64, u64) {

@@ -3,10 +3,7 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
-
-use crate::cli::Cli;
 
 /// Options of `lancet completions`.
 #[derive(Debug, clap::Args)]
@@ -15,11 +12,11 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script.
-pub fn run(args: CompletionsArgs) -> anyhow::Result<u8> {
+/// Prints the script for `lancet`, the whole command line.
+pub fn run(args: CompletionsArgs, mut lancet: clap::Command) -> anyhow::Result<u8> {
     // The generator panics when it cannot write, and a closed pipe is no reason for that.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "lancet", &mut script);
+    clap_complete::generate(args.shell, &mut lancet, "lancet", &mut script);
     std::io::stdout().lock().write_all(&script)?;
     Ok(0)
 }

@@ -4,9 +4,6 @@
 use std::io::Write;
 
 use anyhow::Context;
-use clap::CommandFactory;
-
-use crate::cli::Cli;
 
 /// Options of `lancet man`.
 #[derive(Debug, clap::Args)]
@@ -15,16 +12,15 @@ pub struct ManArgs {
     command: Option<String>,
 }
 
-/// Prints one page.
-pub fn run(args: ManArgs) -> anyhow::Result<u8> {
+/// Prints one page of `lancet`, the whole command line.
+pub fn run(args: ManArgs, lancet: clap::Command) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
-    page(args.command.as_deref(), &mut out)?;
+    page(lancet, args.command.as_deref(), &mut out)?;
     out.flush()?;
     Ok(0)
 }
 
-fn page(name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut lancet = Cli::command();
+fn page(mut lancet: clap::Command, name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
     lancet.build();
     let command = match name {
         None => lancet,
@@ -39,12 +35,15 @@ fn page(name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::page;
+    use crate::cli::Cli;
 
     #[test]
     fn pages() {
         let mut all = Vec::new();
-        page(None, &mut all).unwrap();
+        page(Cli::command(), None, &mut all).unwrap();
         let all = String::from_utf8(all).unwrap();
         assert!(
             all.contains(".TH lancet 1") && all.contains("lancet\\-mem(1)"),
@@ -53,14 +52,14 @@ mod tests {
         assert!(!all.contains("completions"), "hidden commands stay hidden");
 
         let mut mem = Vec::new();
-        page(Some("mem"), &mut mem).unwrap();
+        page(Cli::command(), Some("mem"), &mut mem).unwrap();
         let mem = String::from_utf8(mem).unwrap();
         assert!(
             mem.contains(".TH lancet-mem 1") && mem.contains("\\-\\-every"),
             "{mem}"
         );
 
-        let error = page(Some("nothing"), &mut Vec::new()).unwrap_err();
+        let error = page(Cli::command(), Some("nothing"), &mut Vec::new()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "there is no command `nothing`: see lancet --help"

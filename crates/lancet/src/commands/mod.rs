@@ -11,11 +11,13 @@ pub mod mem;
 mod stack;
 mod tune;
 
-use clap::Subcommand;
+use clap::{CommandFactory, Subcommand};
+
+use crate::cli::Cli;
 
 /// Makes the enum clap reads and the dispatch from one list.
 macro_rules! commands {
-    ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:path,)*) => {
+    ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:expr,)*) => {
         /// What to do.
         #[derive(Debug, Subcommand)]
         #[expect(clippy::large_enum_variant, reason = "there is one, once")]
@@ -27,7 +29,7 @@ macro_rules! commands {
             /// Runs the command and returns the exit code.
             pub fn run(self) -> anyhow::Result<u8> {
                 match self {
-                    $(Self::$name(args) => $run(args),)*
+                    $(Self::$name(args) => ($run)(args),)*
                 }
             }
         }
@@ -45,8 +47,8 @@ commands! {
     Tune(tune::TuneArgs) => tune::run,
     /// Print the man page of lancet or of one of its commands
     #[command(hide = true)]
-    Man(man::ManArgs) => man::run,
+    Man(man::ManArgs) => |args| man::run(args, Cli::command()),
     /// Print the completions for a shell
     #[command(hide = true)]
-    Completions(completions::CompletionsArgs) => completions::run,
+    Completions(completions::CompletionsArgs) => |args| completions::run(args, Cli::command()),
 }

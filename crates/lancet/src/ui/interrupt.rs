@@ -1,5 +1,6 @@
 //! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows.
 
+use crate::failure;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -27,7 +28,7 @@ pub fn catch() {
     }
 }
 
-/// Returns whether such a signal has come.
+/// Returns whether lancet is to end: such a signal has come, or one of its threads has panicked.
 pub fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+    ASKED.load(Ordering::Relaxed) || failure::has_begun()
 }

@@ -96,6 +96,7 @@ fn drain(shared: &Shared, mut to: impl Write, name: &str) {
                 .unwrap_or_else(PoisonError::into_inner);
         };
         drop(state);
+        process::fault::point("writing");
         let mut rest = &chunk[..];
         let mut done = Ok(());
         while !rest.is_empty() && done.is_ok() {

@@ -122,6 +122,29 @@ fn what_a_kill_leaves_of_many_is_lifted_by_the_next() {
     assert_eq!(guest.find("answer "), truth);
 }
 
+/// Remote calls run where nothing else lies: the main thread stands on a small stack in the middle of other data. Its own
+/// stack, which it does not stand on, is as it was afterwards.
+#[test]
+fn what_lies_around_a_small_stack_is_left_alone() {
+    let program = compiled("switched", &["-Wl,-z,now", "switched.c"]);
+    let mut guest = Guest::start("switched", Command::new(&program));
+    guest.expect("ready");
+    let before = Snapshot::take(guest.pid);
+    for _ in 0..10 {
+        let what = ["-c", "-L", "-x", "getpid", "--for", "50ms"];
+        let output = run(&mut calls(guest.pid, &what), LIMIT);
+        assert_eq!(output.code(), 0, "{output:?}");
+        assert!(
+            output.stderr.contains(" functions hooked in "),
+            "{}",
+            output.stderr
+        );
+    }
+    before.text_holds(guest.pid, "switched");
+    guest.tell("");
+    guest.ends_with("answer right");
+}
+
 /// Go's runtime ends the program when it meets a frame that it does not know: its code is not hooked, stripped or not.
 #[test]
 fn go_is_refused_by_what_the_binary_is() {
@@ -138,7 +161,7 @@ fn go_is_refused_by_what_the_binary_is() {
             .arg(&source)
             .status();
         assert!(built.expect("go runs").success());
-        let guest = Guest::start("go server", Command::new(&program));
+        let mut guest = Guest::start("go server", Command::new(&program));
         guest.expect("ready");
         let before = Snapshot::take(guest.pid);
         let what = [
@@ -166,6 +189,7 @@ fn go_is_refused_by_what_the_binary_is() {
             );
         }
         before.text_holds(guest.pid, "go");
+        guest.tell("");
         guest.ends_with("answer right");
     }
 }

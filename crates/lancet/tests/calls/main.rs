@@ -17,6 +17,7 @@
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
+//! | `failed` | a panic of lancet: the guests are left, one line, exit code 1 |
 //! | `family` | children, and programs that they run; several guests |
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `compared` | `--where` on values of the script's language |
@@ -59,6 +60,7 @@ mod drivers;
 mod ends;
 mod everything;
 mod exact;
+mod failed;
 mod family;
 mod hostile;
 mod json;

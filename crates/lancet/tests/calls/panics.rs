@@ -4,43 +4,12 @@
 //! No input is known that makes the agent panic. So the agent's own code is changed in the guest: where a thread is
 //! given its ring, on the way of its first hooked call, stands a jump into `core`'s panics.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
-
-use object::{Object, ObjectSymbol};
-
 use crate::machine::{program, start};
-use crate::support::Door;
+use crate::support::Spoilt;
 use crate::watch::{calls, hooked};
 
 /// Rounds of the program.
 const ROUNDS: &str = "3000";
-
-/// Makes the agent in a guest panic when a thread gets its ring.
-fn spoil(pid: i32) {
-    let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
-    let agent = object::File::parse(&*file).expect("an ELF file");
-    let address = |name: &str| {
-        let found = agent.symbols().find(|symbol| {
-            let known = symbol.name().unwrap_or_default();
-            known.contains(name)
-        });
-        found
-            .unwrap_or_else(|| panic!("the agent has no {name}"))
-            .address()
-    };
-    let door = Door::find(pid).expect("an agent");
-    let image = door.control_page - address("CONTROL_PAGE");
-    let (from, to) = (address("ring9introduce"), address("panicking9panic_fmt"));
-    let distance = to.wrapping_sub(from + 5) as u32;
-    let mut jump = [0xe9, 0, 0, 0, 0];
-    jump[1..].copy_from_slice(&distance.to_le_bytes());
-    let memory = OpenOptions::new()
-        .write(true)
-        .open(format!("/proc/{pid}/mem"));
-    let memory = memory.expect("the guest's memory");
-    memory.write_all_at(&jump, image + from).expect("written");
-}
 
 #[test]
 fn a_panic_in_a_hook_ends_the_session_and_not_the_guest() {
@@ -58,7 +27,7 @@ fn a_panic_in_a_hook_ends_the_session_and_not_the_guest() {
     ] {
         let mut guest = start(&path, "exceptions");
         let watch = hooked(calls(guest.pid, more));
-        spoil(guest.pid);
+        Spoilt::make(guest.pid, "ring9introduce");
         guest.tell(ROUNDS);
         assert_eq!(
             guest.find("answer "),

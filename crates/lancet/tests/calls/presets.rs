@@ -171,10 +171,13 @@ fn a_preset_that_is_not_there_or_not_right() {
     let file = folder.join("wrong.preset");
     std::fs::write(&file, "about wrong\n\nmalloc so\n").expect("a file");
     let file = file.display().to_string();
+    let names = ::calls::preset::Preset::names()
+        .collect::<Vec<_>>()
+        .join(", ");
     for (preset, expected) in [
         (
             "nosuch",
-            "error: invalid value 'nosuch' for '--preset <NAME>': there is no preset nosuch: sql, gc, tls, dns, alloc, locks, or a file of your own (./nosuch)",
+            "error: invalid value 'nosuch' for '--preset <NAME>': there is no preset nosuch: NAMES, or a file of your own (./nosuch)",
         ),
         (
             "./nosuch",
@@ -191,7 +194,11 @@ fn a_preset_that_is_not_there_or_not_right() {
         );
         assert_eq!(output.code(), 2, "{output:?}");
         let expected = format!("{expected}\n\nFor more information, try '--help'.\n");
-        assert_shown(&output.stderr, &[(&file, "FILE")], &expected);
+        assert_shown(
+            &output.stderr,
+            &[(&file, "FILE"), (&names, "NAMES")],
+            &expected,
+        );
     }
 }
 

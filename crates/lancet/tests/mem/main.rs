@@ -33,6 +33,7 @@ mod elsewhere;
 mod family;
 mod killed;
 mod nasty;
+mod panics;
 mod refused;
 mod reuse;
 mod sizes;

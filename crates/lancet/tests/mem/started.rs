@@ -45,7 +45,7 @@ fn the_example_of_2009_gives_its_rows() {
     }
 }
 
-/// Example 2, with the counts of each version (notes/memory.md §5.2), without gems.
+/// Example 2, with the counts of each version, without gems.
 #[test]
 fn the_example_with_stringio_gives_its_rows() {
     for ruby in rubies("stringio") {

@@ -1,9 +1,10 @@
 //! The agent in a guest: its door, as crate `wire` lays it out (what the agent itself believes), and what it maps.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
+use object::{Object, ObjectSymbol};
 use wire::{ControlPage, Header};
 
 /// Where the control page of a guest's agent is.
@@ -93,4 +94,48 @@ pub fn unreserved(pid: i32) -> usize {
         }
     }
     found
+}
+
+/// A function of the agent in a guest that panics when it is called: its first instruction is a jump into `core`'s panics.
+pub struct Spoilt {
+    memory: File,
+    at: u64,
+    was: [u8; 5],
+}
+
+impl Spoilt {
+    /// Changes the function whose symbol holds `name`.
+    pub fn make(pid: i32, name: &str) -> Self {
+        let file = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
+        let agent = object::File::parse(&*file).expect("an ELF file");
+        let address = |name: &str| {
+            let found = agent
+                .symbols()
+                .find(|symbol| symbol.name().unwrap_or_default().contains(name));
+            found
+                .unwrap_or_else(|| panic!("the agent has no {name}"))
+                .address()
+        };
+        let door = Door::find(pid).expect("an agent");
+        let image = door.control_page - address("CONTROL_PAGE");
+        let (from, to) = (address(name), address("panicking9panic_fmt"));
+        let mut jump = [0xe9, 0, 0, 0, 0];
+        jump[1..].copy_from_slice(&(to.wrapping_sub(from + 5) as u32).to_le_bytes());
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{pid}/mem"))
+            .expect("the guest's memory");
+        let (at, mut was) = (image + from, [0; 5]);
+        memory.read_exact_at(&mut was, at).expect("read");
+        memory.write_all_at(&jump, at).expect("written");
+        Spoilt { memory, at, was }
+    }
+
+    /// Puts the function back.
+    pub fn mend(self) {
+        self.memory
+            .write_all_at(&self.was, self.at)
+            .expect("written");
+    }
 }

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use agent::{Door, unreserved};
+pub use agent::{Door, Spoilt, unreserved};
 pub use database::{Database, database};
 pub use guest::Guest;
 pub use interpreters::{Interpreter, all, chosen, rubies};
@@ -25,7 +25,7 @@ pub use program::{Output, refused, run, wait};
 pub use rows::{Report, born, live};
 pub use shown::assert_shown;
 pub use snapshot::Snapshot;
-pub use tool::{Opened, Watch, is_release, lancet, mem, tool};
+pub use tool::{Opened, Watch, failing, is_release, lancet, mem, tool};
 pub use turn::{alone, join};
 
 /// No wait of these tests is longer, unless it says so. Generous: the machine may be busy.

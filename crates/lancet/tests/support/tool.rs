@@ -24,6 +24,14 @@ pub fn lancet() -> Command {
     Command::new(tool())
 }
 
+/// A lancet that panics at these places (`process::fault`). It is always this build's: a release build has none of them.
+pub fn failing(command: &Command, places: &str) -> Command {
+    let mut failing = Command::new(env!("CARGO_BIN_EXE_lancet"));
+    failing.args(command.get_args()).env("LANCET_FAULT", places);
+    failing.env_remove("RUST_BACKTRACE");
+    failing
+}
+
 /// `lancet mem` for a process, with figures that a test can read, over all rows.
 pub fn mem(pid: i32) -> Command {
     let mut command = lancet();

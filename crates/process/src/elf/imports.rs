@@ -16,31 +16,31 @@ use super::{Bytes, Headers, read_table};
 /// What the dynamic section says about relocations; addresses and sizes in bytes.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Relocations {
-    /// `DT_JMPREL`
+    /// `DT_JMPREL`: address of the relocations of the procedure linkage table.
     pub slots: Option<u64>,
-    /// `DT_PLTRELSZ`
+    /// `DT_PLTRELSZ`: their bytes.
     pub slots_size: u64,
-    /// `DT_RELA`
+    /// `DT_RELA`: address of the other relocations.
     pub others: Option<u64>,
-    /// `DT_RELASZ`
+    /// `DT_RELASZ`: their bytes.
     pub others_size: u64,
-    /// `DT_RELACOUNT`
+    /// `DT_RELACOUNT`: how many of these come first and are relative.
     pub relative: u64,
 }
 
 /// A word that the loader fills with the address of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Where it is, before the load bias.
+    /// Its address, before the load bias.
     pub at: u64,
-    /// Which function.
+    /// The function whose address it gets.
     pub of: Of,
 }
 
-/// See [`Slot`].
+/// The function of a [`Slot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// That of the dynamic symbol with this number.
+    /// The dynamic symbol with this number.
     Symbol(u32),
     /// The one that the function at this address picks, before the load bias (`R_X86_64_IRELATIVE`).
     Picked(u64),
@@ -49,7 +49,7 @@ pub enum Of {
 const ENTRY: u64 = size_of::<elf::Rela64<LE>>() as u64;
 
 impl Relocations {
-    /// The slots that are called through. What cannot be read has none.
+    /// Returns the slots that are called through; none where the relocations cannot be read.
     pub fn slots(&self, image: &impl Image) -> Vec<Slot> {
         let table = |at: Option<u64>, skip: u64, size: u64| {
             let size = size.checked_sub(skip)?;
@@ -65,7 +65,8 @@ impl Relocations {
     }
 }
 
-/// Those of a program without dynamic section, which fills them itself (glibc `csu/libc-start.c`, `apply_irel`).
+/// Returns the slots of a program without dynamic section, which fills them itself (glibc `csu/libc-start.c`,
+/// `apply_irel`).
 pub fn of_static(bytes: &(impl Bytes + ?Sized), headers: &Headers) -> Vec<Slot> {
     let sections = headers.sections(bytes);
     let loaded = sections

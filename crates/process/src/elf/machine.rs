@@ -46,7 +46,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// The machine the program of process `pid` is made for, from the header of `/proc/PID/exe`.
+/// Returns the machine that the program of process `pid` is made for, from the header of `/proc/PID/exe`.
 pub fn architecture(pid: i32) -> Result<Architecture, Error> {
     let path = PathBuf::from(format!("/proc/{pid}/exe"));
     let header = File::open(&path).and_then(|file| {

@@ -32,11 +32,11 @@ pub struct Entry {
     pub name: u32,
     /// Address, before the load bias.
     pub address: u64,
-    /// Size in bytes; 0 if not said.
+    /// Size in bytes; 0 = not said.
     pub size: u64,
     /// What it stands for.
     pub kind: Kind,
-    /// Only seen inside its own source file or object.
+    /// Whether it is visible only inside its own source file or object.
     pub local: bool,
 }
 
@@ -80,21 +80,21 @@ impl Table {
         Table::of_section(bytes, &headers.sections(bytes), elf::SHT_SYMTAB)
     }
 
-    /// How many entries, undefined ones included.
+    /// Returns the number of entries, undefined ones included.
     pub fn len(&self) -> u32 {
         let count = self.symbols.len() / size_of::<elf::Sym64<LE>>();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Whether there is no entry at all.
+    /// Returns whether there is no entry at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entry at `index` if it is defined and has an address in memory.
+    /// Returns the entry at `index` if it is defined and has an address in memory.
     ///
-    /// Left out: undefined and thread-local symbols, sections and file names, and absolute values
-    /// (`SHN_ABS`), which are numbers such as a version's mark and not places.
+    /// Left out are undefined and thread-local symbols, sections and file names, and absolute values (`SHN_ABS`), which
+    /// are numbers such as a version's mark and no addresses.
     pub fn entry(&self, index: u32) -> Option<Entry> {
         let at = (index as usize).checked_mul(size_of::<elf::Sym64<LE>>())?;
         let (symbol, _) = pod::from_bytes::<elf::Sym64<LE>>(self.symbols.get(at..)?).ok()?;
@@ -119,7 +119,7 @@ impl Table {
         })
     }
 
-    /// The name of the entry at `index`, defined or not, unless it is known to be no function.
+    /// Returns the name of the entry at `index`, defined or not, unless it is known to be no function.
     pub fn callable(&self, index: u32) -> Option<&[u8]> {
         let at = (index as usize).checked_mul(size_of::<elf::Sym64<LE>>())?;
         let (symbol, _) = pod::from_bytes::<elf::Sym64<LE>>(self.symbols.get(at..)?).ok()?;
@@ -129,17 +129,17 @@ impl Table {
             .then(|| self.name(symbol.st_name.get(LE)))?
     }
 
-    /// Every defined entry with its index.
+    /// Returns every defined entry with its index.
     pub fn entries(&self) -> impl Iterator<Item = (u32, Entry)> + '_ {
         (0..self.len()).filter_map(|index| Some((index, self.entry(index)?)))
     }
 
-    /// The name that starts at `at`, exactly as stored.
+    /// Returns the name that starts at `at`, exactly as stored.
     pub fn string(&self, at: u32) -> Option<&[u8]> {
         string(&self.strings, at)
     }
 
-    /// The name that starts at `at`, without the version that linkers append in `.symtab`
+    /// Returns the name that starts at `at`, without the version that linkers append in `.symtab`
     /// (`memcpy@@GLIBC_2.14`).
     pub fn name(&self, at: u32) -> Option<&[u8]> {
         let name = self.string(at)?;
@@ -149,8 +149,8 @@ impl Table {
         }
     }
 
-    /// Finds a name through an index of hashes that the first call builds. Among symbols of the same
-    /// name one that others can see wins, then the first.
+    /// Finds a name through an index of hashes that the first call builds. Among symbols of the same name one that is
+    /// visible to others wins, then the first.
     pub fn find(&self, name: &[u8]) -> Option<u32> {
         let by_hash = self.by_hash.get_or_init(|| {
             let mut index: Vec<(u32, u32)> = self
@@ -182,14 +182,14 @@ impl Table {
     }
 }
 
-/// The hash of `DT_GNU_HASH` tables: h × 33 + c from 5381 on.
+/// Returns the hash of `DT_GNU_HASH` tables: h × 33 + c, beginning with 5381.
 pub fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, &byte| {
         hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }
 
-/// The hash of `DT_HASH` tables: gABI, "Hash Table".
+/// Returns the hash of `DT_HASH` tables: gABI, "Hash Table".
 pub fn sysv_hash(name: &[u8]) -> u32 {
     name.iter().fold(0, |hash: u32, &byte| {
         let hash = (hash << 4).wrapping_add(byte.into());

@@ -45,7 +45,7 @@ pub struct GuestFiles {
 }
 
 impl GuestFiles {
-    /// The files of process `pid`. Succeeds always; what cannot be opened shows when it is needed.
+    /// The files of process `pid`. This always succeeds; what cannot be opened shows when it is needed.
     pub fn of(pid: i32) -> GuestFiles {
         let link = PathBuf::from(format!("/proc/{pid}/root"));
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
@@ -65,7 +65,7 @@ impl GuestFiles {
         self.pid
     }
 
-    /// The path below the guest's root for a path that the maps show.
+    /// Returns the path below the guest's root for a path that the maps show.
     pub fn path_in_guest(&self, shown: &Path) -> PathBuf {
         match shown.strip_prefix(&self.root_path) {
             Ok(inside) => Path::new("/").join(inside),
@@ -73,7 +73,7 @@ impl GuestFiles {
         }
     }
 
-    /// The path of ours that leads to `path` of the guest (but for absolute symbolic links in it).
+    /// Returns the path of ours that leads to `path` of the guest (but for absolute symbolic links in it).
     pub fn path_for_us(&self, path: &Path) -> PathBuf {
         let inside = path.strip_prefix("/").unwrap_or(path);
         PathBuf::from(format!("/proc/{}/root", self.pid)).join(inside)
@@ -96,7 +96,7 @@ impl GuestFiles {
         }
     }
 
-    /// Opens the file of a module, if there is a way to the very file that is mapped.
+    /// Opens the file of a module, if the very file that is mapped can be reached.
     pub fn open_module(
         &self,
         module: &Module,
@@ -123,7 +123,7 @@ impl GuestFiles {
         }))
     }
 
-    /// Opens the file of one mapping, told by device and inode alone.
+    /// Opens the file of one mapping, recognised by device and inode alone.
     pub(super) fn open_mapping(&self, mapping: &Mapping) -> Option<File> {
         let shown = mapping.path.as_deref()?;
         self.ways(shown, Some(mapping)).find_map(|(_, file)| {
@@ -132,8 +132,8 @@ impl GuestFiles {
         })
     }
 
-    /// The ways to a mapped file. The last needs `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`, but
-    /// finds deleted files too.
+    /// Opens the paths that may lead to a mapped file, one after the other. The last needs `CAP_SYS_ADMIN` or
+    /// `CAP_CHECKPOINT_RESTORE`, but finds deleted files too.
     fn ways<'a>(
         &'a self,
         shown: &'a Path,

@@ -18,11 +18,11 @@ const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const TABLE: u64 = 12;
 const FDE_START: u64 = 8;
 
-/// No library has more functions.
-const MOST: u32 = 1 << 24;
+/// Functions of one library, at most: those of browsers have a million.
+const MOST: u32 = 1 << 22;
 
 impl Module {
-    /// Where functions begin, sorted as the table is.
+    /// Returns where functions begin, sorted as the table is.
     pub fn functions(&self, memory: &impl Memory) -> Vec<u64> {
         let mut segments = self.headers.segments.iter();
         let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME);
@@ -31,12 +31,12 @@ impl Module {
         };
         let mut begin = [0; 4];
         let read = memory.read(header, &mut begin).is_ok();
-        let count = memory.u32(header + 8).unwrap_or(0);
+        let count = memory.u32(header.wrapping_add(8)).unwrap_or(0);
         if !read || begin != HEADER || count > MOST {
             return Vec::new();
         }
         let mut table = vec![0; count as usize * 8];
-        if memory.read(header + TABLE, &mut table).is_err() {
+        if memory.read(header.wrapping_add(TABLE), &mut table).is_err() {
             return Vec::new();
         }
         let (entries, _) = table.as_chunks::<8>();
@@ -48,15 +48,16 @@ impl Module {
         starts.collect()
     }
 
-    /// The function that an address is in.
+    /// Returns the range of the function that an address is in.
     pub fn function_at(&self, address: u64, memory: &impl Memory) -> Option<Range<u64>> {
         let mut segments = self.headers.segments.iter();
         let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME)?;
         let header = header.address.wrapping_add(self.bias);
         let mut begin = [0; 4];
         memory.read(header, &mut begin).ok()?;
-        let count = memory.u32(header + 8).ok()?;
-        if begin != HEADER || count > MOST {
+        let count = memory.u32(header.checked_add(8)?).ok()?;
+        let end = header.checked_add(TABLE + u64::from(count) * 8);
+        if begin != HEADER || count > MOST || end.is_none() {
             return None;
         }
         let from = |at: u64, base: u64| {
@@ -75,8 +76,8 @@ impl Module {
         }
         let found = entry(low.checked_sub(1)?);
         let (start, rules) = (from(found, header)?, from(found + 4, header)?);
-        let at = rules + FDE_START;
-        let length = u64::from(memory.u32(at + 4).ok()?);
+        let at = rules.checked_add(FDE_START)?;
+        let length = u64::from(memory.u32(at.checked_add(4)?).ok()?);
         let range = start..start.checked_add(length)?;
         (from(at, at)? == start && range.contains(&address)).then_some(range)
     }

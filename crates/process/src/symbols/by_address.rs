@@ -1,4 +1,4 @@
-//! The symbols sorted by address, to name one.
+//! The symbols of a module sorted by address, to find the name of an address.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -52,7 +52,7 @@ impl ByAddress {
         }
     }
 
-    /// Table number, name and distance of the symbol that holds `address`.
+    /// Returns table number, name and distance of the symbol that holds `address`.
     pub(super) fn find(&self, address: u64) -> Option<(u8, u32, u64)> {
         let before = self
             .places
@@ -66,8 +66,8 @@ impl ByAddress {
     }
 }
 
-/// What makes a name good for people, the lowest first: a true function or variable, with a size,
-/// visible, and the plain one of `write`, `__write` and `__libc_write`.
+/// Ranks names, the best for people first: a true function or variable, with a size, visible, and the plain one of
+/// `write`, `__write` and `__libc_write`.
 fn rank(entry: &Entry, name: &[u8]) -> impl Ord + use<> {
     let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
     let untyped = entry.kind == Kind::Untyped;

@@ -1,4 +1,4 @@
-//! Symbols that were taken out of a file and put elsewhere.
+//! Symbols that were stripped from a file and are kept elsewhere.
 //!
 //! - Separate debug files: by build ID, `/usr/lib/debug/.build-id/xx/yyyy.debug`, and by
 //!   `.gnu_debuglink` (a file name, padding to 4, the CRC-32 of the file), looked for as gdb does: "Debugging
@@ -91,8 +91,8 @@ fn build_id_path(id: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(name))
 }
 
-/// Whether a debug file was split from the object: same build ID; the checksum of the whole file
-/// only where there is none to compare.
+/// Returns whether a debug file was split from the object: the build IDs are equal, or, where there is none to compare,
+/// the checksum of the whole file is right.
 fn belongs(file: &File, build_id: Option<&[u8]>, link: Option<&Link>) -> bool {
     let Ok(headers) = Headers::read(file) else {
         return false;
@@ -103,7 +103,7 @@ fn belongs(file: &File, build_id: Option<&[u8]>, link: Option<&Link>) -> bool {
     }
 }
 
-/// The CRC-32 of a file; `None` if it cannot be read, is larger than [`LARGEST_SUMMED`] or takes longer than
+/// Returns the CRC-32 of a file; `None` if it cannot be read, is larger than [`LARGEST_SUMMED`] or takes longer than
 /// [`LONGEST_SUM`]: the file may be sparse, or on a slow or hostile file system.
 fn checksum(file: &File) -> Option<u32> {
     let mut hasher = crc32fast::Hasher::new();

@@ -107,12 +107,13 @@ fn every_dynamic_symbol_is_where_nm_says() {
         command
             .arg(if name == "ruby" { "-e" } else { "-c" })
             .arg(script);
-        match guests::installed(name) {
-            true => guests.push((name, Guest::start_ready(command))),
-            false => skip(
+        if guests::installed(name) {
+            guests.push((name, Guest::start_ready(command)));
+        } else {
+            skip(
                 "every_dynamic_symbol_is_where_nm_says",
                 &format!("no {name}"),
-            ),
+            );
         }
     }
     for (name, guest) in &guests {

@@ -123,11 +123,10 @@ fn a_deleted_or_replaced_file_is_still_read() {
         .unwrap();
     assert!(main.deleted);
     let symbols = check_program(&guest, guests::is_root());
-    match guests::is_root() {
-        true => {
-            assert!(matches!(symbols.origin(), Origin::File(path) if path.starts_with("/proc")))
-        }
-        false => assert_eq!(symbols.origin(), &Origin::Memory),
+    if guests::is_root() {
+        assert!(matches!(symbols.origin(), Origin::File(path) if path.starts_with("/proc")));
+    } else {
+        assert_eq!(symbols.origin(), &Origin::Memory);
     }
     std::fs::remove_file(&program).unwrap();
     check_program(&guest, guests::is_root());

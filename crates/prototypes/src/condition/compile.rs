@@ -1,7 +1,7 @@
-//! Words for crate `capture` of an expression and a prototype.
+//! Compiles an expression, for the prototype of one function, to the words that crate `capture` runs.
 //!
-//! What stands between the outermost `&&` is decided as early as it can be: what needs neither result nor time at the
-//! call, so that a call that is not wanted costs next to nothing, the rest at the return.
+//! The parts between the outermost `&&` are tested as early as they can be: those that need neither result nor time at
+//! the call, so that a call that is not wanted costs next to nothing, the others at the return.
 
 use super::{Condition, Expression, Number, Relation, Sought, Subject};
 use crate::location::{Location, Locations};
@@ -13,38 +13,38 @@ use std::cell::Cell;
 
 use super::values::number_of_value;
 
-/// The words of a condition for one function. Empty: nothing to ask.
+/// The words of a condition for one function; empty where nothing is tested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
-    /// To be asked at the call.
+    /// The condition that is tested at the call.
     pub call: Vec<u64>,
-    /// To be asked at the return.
+    /// The condition that is tested at the return.
     pub exit: Vec<u64>,
-    /// Lines are asked at the call.
+    /// Whether the condition at the call is about the script's line.
     pub lines: bool,
-    /// Values of a language VM are asked, which only the guest has.
+    /// Whether the condition is about values of a language VM, which can be read in the guest only.
     pub values: bool,
 }
 
-/// Why a function's calls cannot be asked.
+/// Why a condition cannot be compiled for a function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// It has fewer arguments.
+    /// The function has fewer arguments.
     #[error("it has no argument {0}")]
     NoArgument(usize),
-    /// It returns nothing.
+    /// The function returns nothing.
     #[error("it returns nothing")]
     NoResult,
-    /// Neither number nor text.
+    /// The argument is neither a number nor a text.
     #[error("{0} is `{1}`: only numbers and `char` strings can be asked")]
     Type(String, String),
-    /// A value of a VM is asked for what it cannot be.
+    /// A value of a VM is compared with something that it cannot be.
     #[error("{0} is a value of the script's language: {1}")]
     Value(String, &'static str),
 }
 
 impl Condition {
-    /// The words for a function with this prototype. `ticks` makes cycles of nanoseconds.
+    /// Compiles the condition for a function with this prototype. `ticks` converts nanoseconds to cycles.
     pub fn compile(
         &self,
         prototype: Option<&Prototype>,
@@ -73,12 +73,12 @@ impl Condition {
         })
     }
 
-    /// How many tests of lines it has.
+    /// Returns how many tests of lines it has.
     pub fn line_tests(&self) -> usize {
         self.lines.len()
     }
 
-    /// For `capture::condition::line_bits`; empty = no line is asked.
+    /// Returns the words for `capture::condition::line_bits`; empty where no line is tested.
     pub fn lines(&self) -> Vec<u64> {
         let mut words = Vec::new();
         for Sought { how, bytes } in &self.lines {
@@ -126,15 +126,15 @@ fn has_lines(expression: &Expression) -> bool {
 pub(super) struct Compiler<'p> {
     pub prototype: Option<(&'p Prototype, &'p Locations)>,
     ticks: &'p dyn Fn(u64) -> u64,
-    /// Values of a VM are asked.
+    /// Whether values of a VM are tested.
     pub values: Cell<bool>,
 }
 
 impl<'p> Compiler<'p> {
-    /// Words for all of these.
+    /// Returns the words that test all of these.
     fn all(&self, parts: &[&Expression]) -> Result<Vec<u64>, Unfit> {
         let mut words = Vec::new();
-        // From the last on: each skips all that follow.
+        // From the last one on, because each skips all that follow.
         for part in parts.iter().rev() {
             let mut this = self.words(part)?;
             if !words.is_empty() {
@@ -194,7 +194,7 @@ impl<'p> Compiler<'p> {
         Ok(words)
     }
 
-    /// Where a subject lies and what type it has; no type = nobody described the function.
+    /// Returns where a subject lies and what type it has; no type if the function has no prototype.
     fn place(&self, subject: Subject) -> Result<(condition::Operand, Option<&'p Type>), Unfit> {
         let of = |source| condition::Operand::Of(source);
         let Some((prototype, locations)) = self.prototype else {
@@ -247,7 +247,7 @@ impl<'p> Compiler<'p> {
                 signed: true,
                 ..Width::WORD
             }),
-            // What an array is in C: an address.
+            // An array is what it is in C: an address.
             (Some(Kind::Array(_) | Kind::Pointer(_)), None) => {
                 condition::Kind::Integer(Width::WORD)
             }
@@ -268,7 +268,7 @@ impl<'p> Compiler<'p> {
         })
     }
 
-    /// Where a text's address is, and how long it is.
+    /// Returns where a text's address is, and how long the text is.
     fn text(&self, subject: Subject) -> Result<(Source, Length), Unfit> {
         let (place, ty) = self.place(subject)?;
         let condition::Operand::Of(source) = place else {
@@ -330,7 +330,7 @@ impl<'p> Compiler<'p> {
     }
 }
 
-/// A comparison of whole numbers. Of a number that the type does not have the answer is known.
+/// Returns the comparison of whole numbers. With a number that is out of the type's range its result is a constant.
 pub(super) fn whole(
     place: condition::Operand,
     width: Width,
@@ -351,7 +351,7 @@ pub(super) fn whole(
         Number::Null => 0,
         Number::Whole(number) => number,
         Number::Fraction(number) => {
-            // Between two whole numbers: below all that is at least the next one.
+            // Between two whole numbers: less than it means less than the next one.
             let floor = number.floor();
             let whole = floor as i128;
             return match relation {

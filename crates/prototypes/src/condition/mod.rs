@@ -1,4 +1,4 @@
-//! Which calls are shown: the expressions of `--where`.
+//! Conditions on calls: the expressions of `--where`.
 //!
 //! ```text
 //!   either  = both { "||" both }            both = one { "&&" one }          one = "!" one | "(" either ")" | test
@@ -9,13 +9,13 @@
 //!   nothing = "null" | "nil" | "None" | "undef"
 //! ```
 //!
-//! How an argument is taken is its prototype's business: `arg1 < 0` of an `unsigned` is never true, and `arg2 ~ "x"` of a
-//! string with a length looks at so many bytes. Of a function that nobody described arguments are 64 bits with a sign.
+//! The prototype decides how an argument is read: `arg1 < 0` of an `unsigned` is never true, and `arg2 ~ "x"` of a
+//! string with a length looks at so many bytes. Arguments of a function without a prototype are 64 bits with a sign.
 //!
-//! Values of a language VM are compared as the language has them: its numbers, its texts, its nothing. Arguments of a function
-//! that the VM calls are counted as in the language, without the receiver.
+//! Values of a language VM are compared as the language has them: its numbers, its texts, its `nil`. Arguments of a
+//! function that the VM calls are counted as in the language, without the receiver.
 //!
-//! `read` makes an expression of the text, `compile` words for crate `capture` of an expression and a prototype.
+//! `read` parses an expression, `compile` makes words for crate `capture` of an expression and a prototype.
 
 mod compile;
 mod read;
@@ -28,47 +28,47 @@ pub use compile::{Compiled, Unfit};
 /// What is wrong with an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// Something else was due.
+    /// Something else was expected.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// A name that means nothing.
+    /// The name of the subject is unknown.
     #[error("`{0}` is none of arg1, arg2 …, ret, time, line")]
     Subject(String),
     /// Arguments are counted from 1.
     #[error("arguments are counted from 1 to 99")]
     Argument,
-    /// A type that is none.
+    /// The name of the type is unknown.
     #[error("`{0}` is none of i8, u8, i16, u16, i32, u32, i64, u64")]
     Type(String),
-    /// This relation to that value.
+    /// The relation does not go with this value.
     #[error("{0}")]
     Mismatch(&'static str),
-    /// A text without its end.
+    /// The text has no closing quote.
     #[error("the text has no closing `\"`")]
     Unclosed,
-    /// A backslash and something else.
+    /// The backslash is followed by a character that needs none.
     #[error("after a backslash only \\, \", n, t and xNN")]
     Escape,
-    /// More than is looked for.
+    /// The text is longer than the longest that is searched for.
     #[error("a text that is looked for has at most 64 bytes")]
     Long,
-    /// More than 32.
+    /// There are more than 32 different tests of lines.
     #[error("at most 32 tests of a line")]
     Lines,
-    /// Brackets in brackets.
+    /// Brackets and `!` are nested too deep.
     #[error("nested too deeply")]
     Depth,
-    /// Out of all types' range.
+    /// The number is out of the range of all types.
     #[error("the number is out of range")]
     Range,
 }
 
-/// A flaw, and where. `Display` is one block with a caret.
+/// A flaw and its position. `Display` is one block with a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionError {
     /// The expression as it was given.
     pub text: Box<str>,
-    /// Counted in characters from 1.
+    /// The column, counted in characters from 1.
     pub column: usize,
     /// What is wrong.
     pub flaw: Flaw,
@@ -83,11 +83,11 @@ impl fmt::Display for ConditionError {
     }
 }
 
-/// An expression of `--where`.
+/// A parsed expression of `--where`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     expression: Expression,
-    /// What lines are looked through for, in the order of their bits.
+    /// The texts that lines are searched for, in the order of their bits.
     lines: Vec<Sought>,
 }
 
@@ -97,18 +97,18 @@ enum Expression {
     Or(Box<Expression>, Box<Expression>),
     Not(Box<Expression>),
     Number(Subject, Relation, Number),
-    /// The argument, or the returned value.
+    /// The text of the argument or of the returned value.
     Text(Subject, Sought),
-    /// In nanoseconds.
+    /// The duration of the call in nanoseconds.
     Time(Relation, u64),
-    /// Number of what is sought.
+    /// Index of the text that the line is searched for.
     Line(usize),
 }
 
-/// An argument counted from 0, or the returned value; and the type it is taken for.
+/// An argument or the returned value, and the type that it is read as.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Subject {
-    /// `None` is the returned value.
+    /// Index of the argument, from 0; `None` is the returned value.
     argument: Option<usize>,
     cast: Option<capture::Width>,
 }
@@ -124,7 +124,7 @@ impl fmt::Display for Subject {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
-    /// A null pointer; of a VM's values nothing.
+    /// A null pointer, or a VM's `nil`.
     Null,
     Whole(i128),
     Fraction(f64),
@@ -139,7 +139,7 @@ struct Sought {
 use capture::condition::Relation;
 
 impl Condition {
-    /// Reads the argument of `--where`.
+    /// Parses the argument of `--where`.
     pub fn parse(text: &str) -> Result<Self, ConditionError> {
         read::condition(text).map_err(|(at, flaw)| ConditionError {
             text: text.into(),

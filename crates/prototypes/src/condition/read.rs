@@ -1,16 +1,16 @@
-//! An expression of its text.
+//! The parser of expressions.
 
 use super::{Condition, Expression, Flaw, Number, Relation, Sought, Subject};
 use capture::Width;
 use capture::condition::{How, LONGEST_SOUGHT, MOST_LINES};
 
-/// A flaw, and the byte it begins at.
+/// The error is a flaw and the byte at which it begins.
 type Result<T, E = (usize, Flaw)> = std::result::Result<T, E>;
 
-/// Brackets and `!` within one another.
+/// The deepest nesting of brackets and `!`.
 const DEEPEST: usize = 50;
 
-/// What languages call nothing.
+/// The words for a null pointer, and for `nil` in the languages.
 const NOTHING: [&str; 4] = ["null", "nil", "None", "undef"];
 
 struct Reader<'t> {
@@ -20,14 +20,14 @@ struct Reader<'t> {
     lines: Vec<Sought>,
 }
 
-/// What stands on the right of a relation.
+/// The value on the right of a relation.
 enum Value {
     Number(Number),
     Duration(u64),
     Text(Vec<u8>),
 }
 
-/// Reads a whole text.
+/// Parses a whole expression.
 pub(super) fn condition(text: &str) -> Result<Condition> {
     let mut reader = Reader {
         text,
@@ -198,7 +198,7 @@ impl<'t> Reader<'t> {
         Ok(Subject { argument, cast })
     }
 
-    /// The relation, or how a text is to be; and where it stands.
+    /// Parses a relation of numbers or a comparison of texts, and returns its position too.
     fn relation(&mut self) -> Result<(std::result::Result<Relation, How>, usize)> {
         self.space();
         let at = self.at;
@@ -245,7 +245,7 @@ impl<'t> Reader<'t> {
             self.at = from;
             return self.fail(Flaw::Expected("a number, a duration or a \"text\""));
         }
-        // Digits behind a point, and `µs`.
+        // The word may continue with digits behind a point, and `µs`.
         let start = self.at - word.len();
         if self.rest().starts_with('.') {
             self.at += 1;
@@ -336,7 +336,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// How a text is to be, if that is what was said.
+/// Returns how a text is compared, if the relation is one of texts.
 fn sought(relation: std::result::Result<Relation, How>, value: Value) -> Option<Sought> {
     let Value::Text(mut bytes) = value else {
         return None;

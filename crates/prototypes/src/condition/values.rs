@@ -1,4 +1,4 @@
-//! Values of a language VM: where they are, and what can be asked of them.
+//! Values of a language VM in conditions: where they are, and what they can be compared with.
 
 use super::compile::{Compiler, Unfit, any, whole};
 use super::{Expression, Number, Relation, Subject};
@@ -9,7 +9,7 @@ use capture::value::Item;
 use capture::{Source, What, Width};
 use vm::{Role, Word};
 
-/// The word of a VM that a type is.
+/// Returns the word of a VM that a type is.
 fn word(ty: &Type) -> Option<Word> {
     match ty.lens {
         Some(Lens::Vm(word)) => Some(word),
@@ -17,18 +17,18 @@ fn word(ty: &Type) -> Option<Word> {
     }
 }
 
-/// Whether a word leads to all arguments of a call.
+/// Returns whether a word leads to all arguments of a call.
 fn is_list(word: Word) -> bool {
     word.role() == Role::Arguments
 }
 
-/// Whether a word is a value by itself.
+/// Returns whether a word is a value by itself.
 fn is_value(word: Word) -> bool {
     word.role() == Role::Value
 }
 
 impl Compiler<'_> {
-    /// The value of a VM that is asked; `None`: it is a word of C, or is to be taken for one.
+    /// Returns the value of a VM that a subject is; `None` if it is a word of C, or is to be read as one.
     pub fn value(&self, subject: Subject) -> Result<Option<Item>, Unfit> {
         let item = self.find(subject)?;
         self.values.set(self.values.get() || item.is_some());
@@ -87,7 +87,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether it asks at the return for what is there at the call only.
+    /// Returns whether the expression needs at the return what can be read at the call only.
     pub fn comes_late(&self, expression: &Expression) -> bool {
         let list = || {
             let (prototype, _) = self.prototype?;
@@ -103,7 +103,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The step that compares the number that was looked up.
+/// Returns the step that compares the number that was looked up.
 pub(super) fn number_of_value(
     subject: Subject,
     relation: Relation,
@@ -121,7 +121,7 @@ pub(super) fn number_of_value(
         (Number::Whole(number), _) if i64::try_from(number).is_err() => {
             unfit("it is compared with numbers of 64 bits with a sign")
         }
-        // The constant that `whole` would give does not look whether the value is a number.
+        // The constant that `whole` would return does not test whether the value is a number.
         (Number::Fraction(_), Relation::Equal | Relation::NotEqual) => {
             unfit("only whole numbers are equal or not")
         }

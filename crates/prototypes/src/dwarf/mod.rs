@@ -1,8 +1,8 @@
 //! Prototypes from debug information: DWARF 4 and 5, in the file itself or in its `.debug` file.
 //!
-//! Who compiled the function knows its signature best, but not what it means: a `char *` is taken for a string, an
-//! `int` may be a file descriptor. So a `.conf` file is asked first, and debug information fills the gaps, as in
-//! ltrace 0.8.
+//! The compiler knows the signature of a function best, but not what it means: a `char *` is taken for a string, an
+//! `int` may be a file descriptor. So a `.conf` file comes first, and debug information fills the gaps, as in ltrace
+//! 0.8.
 
 mod types;
 
@@ -16,48 +16,49 @@ use object::{Object, ObjectSection};
 use crate::types::{Kind, Parameter, Prototype, Type};
 use types::Types;
 
-/// What is wrong with a file.
+/// Why the prototypes of a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DwarfError {
-    /// Not an ELF file, or a broken one.
+    /// It is not an ELF file, or a broken one.
     #[error("not an object file: {0}")]
     Object(#[from] object::Error),
-    /// Debug information that contradicts itself.
+    /// Its debug information contradicts itself.
     #[error("broken debug information: {0}")]
     Dwarf(#[from] gimli::Error),
 }
 
-/// How types are taken over.
+/// How DWARF's types are converted.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'o> {
-    /// Show what pointers to structs lead to, not their addresses.
+    /// Whether the structs that pointers lead to are shown, and not their addresses.
     pub follow_structs: bool,
-    /// Take only `const char *` for a string: without `const` it may be where a result goes. It is an address then, or where
-    /// pointers are followed the one character it leads to.
+    /// Whether only `const char *` is taken for a string: without `const` it may be where a result goes. It is then an
+    /// address, or where pointers are followed the one character that it leads to.
     pub only_const_strings: bool,
-    /// What the name of a typedef or of a struct means, `VALUE`, or a pointer to a typedef, `PyObject*`.
+    /// Converts the name of a typedef or of a struct, `VALUE`, or a pointer to a typedef, `PyObject*`, to a type.
     pub named: Option<Named<'o>>,
 }
 
-/// Knows types by name.
+/// Returns the type of a name, if it is known.
 pub type Named<'o> = &'o dyn Fn(&str) -> Option<Type>;
 
-/// A signature, and whether arguments may follow it.
+/// The signature of a function.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// As far as the debug information names arguments.
+    /// The prototype, with the arguments that the debug information names.
     pub prototype: Prototype,
-    /// `…` at its end.
+    /// Whether other arguments may follow (`…`).
     pub variadic: bool,
 }
 
-/// What a file's debug information tells.
+/// The prototypes in a file's debug information.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Functions by the name of their symbol.
     pub functions: BTreeMap<String, Signature>,
-    /// Variables that point to functions, by name, with what they point to. So the compiler can be asked for
-    /// the signature of what a header declares: `__typeof__(&strlen) ask_strlen;`.
+    /// Variables that point to functions, by name, with the signature of what they point to. By such a variable the
+    /// compiler can be made to write down the signature of what a header declares: `__typeof__(&strlen)
+    /// ask_strlen;`.
     pub pointers: BTreeMap<String, Signature>,
     /// Functions left out because their types could not be read.
     pub unreadable: usize,
@@ -104,7 +105,7 @@ struct File<'f, 'd> {
     units: &'f [Unit<'d>],
 }
 
-/// A place in the debug information: unit and offset in it.
+/// A position in the debug information: the number of a unit and an offset in it.
 type Location = (usize, UnitOffset);
 
 impl<'f, 'd> File<'f, 'd> {
@@ -132,7 +133,7 @@ impl<'f, 'd> File<'f, 'd> {
                 }
                 continue;
             }
-            // A definition tells more than the declarations of it in other units.
+            // A definition says more than the declarations of it in other units.
             let declared =
                 entry.has_attr(dw::DW_AT_declaration) || !entry.has_attr(dw::DW_AT_external);
             if declared && found.functions.contains_key(&name) {
@@ -146,7 +147,7 @@ impl<'f, 'd> File<'f, 'd> {
         Ok(())
     }
 
-    /// The name of an entry's symbol, maybe told by the entry that it refers to.
+    /// Returns the name of an entry's symbol, which may stand in the entry that it refers to.
     fn name(self, unit: usize, entry: &Entry<'d>, depth: usize) -> Option<String> {
         let own = entry
             .attr_value(dw::DW_AT_linkage_name)
@@ -168,7 +169,7 @@ impl<'f, 'd> File<'f, 'd> {
         Some((unit, self.units[unit].entry(offset).ok()?))
     }
 
-    /// Where an attribute refers to.
+    /// Returns the position that an attribute refers to.
     fn place(self, unit: usize, entry: &Entry<'d>, attribute: gimli::DwAt) -> Option<Location> {
         match entry.attr_value(attribute)? {
             gimli::AttributeValue::UnitRef(offset) => Some((unit, offset)),
@@ -186,7 +187,7 @@ impl<'f, 'd> File<'f, 'd> {
         }
     }
 
-    /// Behind names and qualifiers.
+    /// Returns the type behind typedefs and qualifiers.
     fn unqualified(self, mut place: Location) -> Option<Location> {
         for _ in 0..30 {
             let entry = self.units[place.0].entry(place.1).ok()?;
@@ -205,7 +206,7 @@ impl<'f, 'd> File<'f, 'd> {
         None
     }
 
-    /// The function type that a pointer type leads to.
+    /// Returns the function type that a pointer type leads to.
     fn pointed_function(self, (unit, offset): Location) -> Option<Location> {
         let pointer = self.units[unit].entry(offset).ok()?;
         if pointer.tag() != dw::DW_TAG_pointer_type {
@@ -217,7 +218,7 @@ impl<'f, 'd> File<'f, 'd> {
         (function.tag() == dw::DW_TAG_subroutine_type).then_some((unit, offset))
     }
 
-    /// The signature of a function or of a function's type; `None` if a type in it cannot be read.
+    /// Returns the signature of a function or of a function's type; `None` if a type in it cannot be read.
     fn signature(
         self,
         (unit, offset): Location,
@@ -249,13 +250,13 @@ impl<'f, 'd> File<'f, 'd> {
         })
     }
 
-    /// The type that an entry has, or the entry it refers to; none is `void`.
+    /// Returns the type that an entry has, or the entry that it refers to; without one it is `void`.
     fn typed(self, unit: usize, entry: &Entry<'d>, types: &mut Types<'f, 'd, '_>) -> Option<Type> {
         if let Some(place) = self.place(unit, entry, dw::DW_AT_type) {
             return types.ty(place);
         }
         if entry.has_attr(dw::DW_AT_type) {
-            // In a file of its own (dwz), which we do not have.
+            // The type is in another file (dwz), which is not read.
             return None;
         }
         match self.referred(unit, entry) {

@@ -1,4 +1,4 @@
-//! DWARF's types as ours.
+//! Conversion of DWARF's types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use gimli::constants as dw;
 use super::{Entry, File, Location, Options};
 use crate::types::{Array, Expr, Kind, Lens, Struct, Type};
 
-/// Deeper types become addresses, or bytes.
+/// The deepest nesting of types; deeper ones become addresses, or bytes.
 const DEPTH: usize = 30;
 
 pub(super) struct Types<'f, 'd, 'o> {
     file: File<'f, 'd>,
     options: Options<'o>,
-    /// Structs that pointers lead to, which may lead to themselves.
+    /// Structs that pointers lead to. They are kept because a struct may lead to itself.
     structs: HashMap<(usize, UnitOffset), Arc<Struct>>,
     depth: usize,
 }
@@ -30,7 +30,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         }
     }
 
-    /// The type there; `None` if the debug information is broken or elsewhere.
+    /// Returns the type at a position; `None` if the debug information is broken or elsewhere.
     pub(super) fn ty(&mut self, place: Location) -> Option<Type> {
         if self.depth > DEPTH {
             return None;
@@ -80,12 +80,12 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                 let members = self.members(unit, &entry, offset)?;
                 Type::new(Kind::Struct(Arc::new(Struct::new(members))))
             }
-            // A function, or what other languages have.
+            // A function, or a type of another language than C.
             _ => Type::new(Kind::Void),
         })
     }
 
-    /// The type that an entry is made of; none is `void`.
+    /// Returns the type that an entry is made of; without one it is `void`.
     fn inner(&mut self, unit: usize, entry: &Entry<'d>) -> Option<Type> {
         match self.file.place(unit, entry, dw::DW_AT_type) {
             Some(place) => self.ty(place),
@@ -114,7 +114,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
             .name(unit, entry)
             .is_some_and(|name| name.to_ascii_lowercase().contains("float128"))
         {
-            // Passed in a whole SSE register, which we do not look at.
+            // It is passed in a whole SSE register, of which only half is recorded.
             return None;
         }
         let signed = matches!(encoding, dw::DW_ATE_signed | dw::DW_ATE_signed_char);
@@ -163,7 +163,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         if to.attr_value(dw::DW_AT_encoding)
             == Some(gimli::AttributeValue::Encoding(dw::DW_ATE_unsigned_char))
         {
-            // Bytes, and text only by chance.
+            // A pointer to bytes, which are a text only by chance.
             return Some(Type::address());
         }
         Some(match to.tag() {
@@ -221,7 +221,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         }
     }
 
-    /// A struct that a pointer leads to: announced first, for it may hold pointers to itself.
+    /// Returns a struct that a pointer leads to. It is announced first, because it may hold pointers to itself.
     fn structure(
         &mut self,
         unit: usize,
@@ -238,7 +238,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
                 let _ = of.fields.set(members);
                 Some(of)
             }
-            // Declared only, or beyond us: an address.
+            // A struct that is declared only, or that cannot be converted, becomes an address.
             _ => {
                 self.structs.remove(&(unit, offset));
                 None
@@ -246,7 +246,8 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         }
     }
 
-    /// The members of a struct, if they lie as ours would; else words of the same size and class.
+    /// Returns the members of a struct, if they lie as this crate would lay them out; else words of the same size and
+    /// class.
     fn members(&mut self, unit: usize, entry: &Entry<'d>, offset: UnitOffset) -> Option<Vec<Type>> {
         let is_union = entry.tag() == dw::DW_TAG_union_type;
         let mut members = Vec::new();
@@ -282,7 +283,7 @@ impl<'f, 'd, 'o> Types<'f, 'd, 'o> {
         }
         let unaligned = |(at, ty): &(u64, Type)| !at.is_multiple_of(ty.alignment().into());
         if size <= 16 && members.iter().any(unaligned) {
-            // Passed in memory for its unaligned member alone, which no type of ours is.
+            // It is passed in memory for its unaligned member alone, and no type here has such a member.
             return None;
         }
         Some(overlaid(size, &members))
@@ -362,8 +363,8 @@ fn size(entry: &Entry) -> Option<u64> {
     entry.attr(dw::DW_AT_byte_size)?.udata_value()
 }
 
-/// A union, a packed struct or one with bit-fields, as eightbytes: doubles where only floating point lies, else words.
-/// So it is passed in the right registers and shows its bytes.
+/// Returns a union, a packed struct or one with bit-fields as eightbytes: doubles where only floating point lies, else
+/// words. So it is read from the right registers, and its bytes are shown.
 fn overlaid(size: u64, members: &[(u64, Type)]) -> Vec<Type> {
     if size > 16 {
         let bytes = Expr::Number(u32::try_from(size).unwrap_or(0).min(i32::MAX as u32));

@@ -1,11 +1,11 @@
-//! Globs as bash has them, made into regular expressions.
+//! Conversion of bash's globs to regular expressions.
 //!
 //! `*`, `?`, `[…]` with classes, `!` or `^` for the complement, and a backslash that takes the meaning from what
 //! follows. `^` and `$` mean the name's begin and end, so that `^MAIN` is a library of that name.
 
 use super::{Result, Wrong};
 
-/// Where the bracket that opens here closes.
+/// Returns where the bracket that opens here closes.
 pub(super) fn bracket(glob: &[u8], open: usize) -> Option<usize> {
     let mut at = open + 1;
     if matches!(glob.get(at), Some(b'^' | b'!')) {
@@ -25,7 +25,7 @@ pub(super) fn bracket(glob: &[u8], open: usize) -> Option<usize> {
     }
 }
 
-/// The regular expression that matches what the glob matches.
+/// Returns the regular expression that matches what the glob matches.
 pub(super) fn to_regex(glob: &str) -> Result<String> {
     let mut regex = String::with_capacity(glob.len() + 8);
     let mut characters = glob.char_indices();
@@ -51,7 +51,8 @@ pub(super) fn to_regex(glob: &str) -> Result<String> {
     Ok(regex)
 }
 
-/// The inside of a bracket. In today's syntax `[`, `&`, `~` and a doubled `-` would mean more than themselves.
+/// Writes the inside of a bracket. In the syntax of the `regex` crate `[`, `&`, `~` and a doubled `-` would have a
+/// meaning of their own.
 fn set(inside: &str, regex: &mut String) {
     regex.push('[');
     let mut rest = inside;

@@ -1,11 +1,11 @@
-//! A place in a line.
+//! A line that is being parsed, and the position in it.
 
 use crate::error::Problem;
 
-/// Problem and the byte it begins at.
+/// The error is a problem and the byte at which it begins.
 pub(super) type Result<T, E = (usize, Problem)> = std::result::Result<T, E>;
 
-/// A line and how far it has been read.
+/// A line and how much of it has been read.
 pub(super) struct Cursor<'t> {
     text: &'t str,
     at: usize,
@@ -43,7 +43,7 @@ impl<'t> Cursor<'t> {
         self.at = self.text.len() - rest.len();
     }
 
-    /// Takes this character if it is next, after white space.
+    /// Reads this character if it is next, after white space.
     pub(super) fn take(&mut self, character: char) -> bool {
         self.space();
         let found = self.rest().starts_with(character);
@@ -61,7 +61,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Takes this word if it is next and ends there.
+    /// Reads this word if it is next and ends there.
     pub(super) fn keyword(&mut self, word: &str) -> bool {
         let found = self
             .rest()
@@ -73,7 +73,7 @@ impl<'t> Cursor<'t> {
         found
     }
 
-    /// Takes this text if it is next and a digit follows.
+    /// Reads this text if it is next and a digit follows.
     pub(super) fn numbered(&mut self, word: &str) -> bool {
         let found = self.rest().strip_prefix(word).is_some_and(|rest| {
             rest.bytes()
@@ -96,7 +96,7 @@ impl<'t> Cursor<'t> {
         Ok(&rest[..len])
     }
 
-    /// A number as `strtol` with base 0 reads it: `-12`, `0x1f`, `017`.
+    /// Reads a number as `strtol` with base 0 does: `-12`, `0x1f`, `017`.
     pub(super) fn number(&mut self) -> Result<i64> {
         let rest = self.rest();
         let (negative, digits) = match rest.strip_prefix(['-', '+']) {
@@ -119,14 +119,14 @@ impl<'t> Cursor<'t> {
         let number =
             i128::from_str_radix(&digits[..len], radix).or_else(|_| self.fail(Problem::Range))?;
         let number = if negative { -number } else { number };
-        // Written as unsigned, an enum's values reach up to 2^64.
+        // The values of an enum, written as unsigned, reach up to 2^64.
         let fits = i64::try_from(number).or_else(|_| u64::try_from(number).map(|n| n as i64));
         let number = fits.or_else(|_| self.fail(Problem::Range))?;
         self.at += rest.len() - digits.len() + len;
         Ok(number)
     }
 
-    /// `"text"`.
+    /// Reads a text in quotes.
     pub(super) fn literal(&mut self) -> Result<&'t str> {
         self.expect('"', "a file name in quotes")?;
         let rest = self.rest();

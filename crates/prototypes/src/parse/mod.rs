@@ -33,11 +33,25 @@ use crate::types::{Kind, Lens, Parameter, Prototype, Type};
 use cursor::Result;
 use types::{Location, Read, Reader};
 
-/// Finds the library that an `import` names.
-pub(crate) type Import<'i> = &'i mut dyn FnMut(&str) -> Option<Arc<Library>>;
+/// Returns the library that an `import` names.
+type Import<'i> = &'i mut dyn FnMut(&str) -> Option<Arc<Library>>;
 
-/// Reads a file into `library`. Lines with problems are left out, the others count.
-pub(crate) fn read(file: &str, text: &str, library: &mut Library, import: Import) -> Vec<Error> {
+impl Library {
+    /// Parses a file. What is wrong with it is returned beside what is right, as ltrace does it; the caller decides
+    /// ([`Problem::is_warning`]). `import` returns the library for `import "NAME";`.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        import: &mut dyn FnMut(&str) -> Option<Arc<Library>>,
+    ) -> (Self, Vec<Error>) {
+        let mut library = Self::default();
+        let errors = read(file, text, &mut library, import);
+        (library, errors)
+    }
+}
+
+/// Parses a file into `library`. Lines with problems are left out, the others count.
+fn read(file: &str, text: &str, library: &mut Library, import: Import) -> Vec<Error> {
     let file: Arc<str> = file.into();
     let mut errors = Vec::new();
     for (index, text) in text.lines().enumerate() {
@@ -85,7 +99,7 @@ fn line(text: &str, library: &mut Library, import: Import, warnings: &mut Warnin
     prototype(reader, warnings)?.add(library)
 }
 
-/// What a line defines; added when the line's borrow of the library has ended.
+/// The definition in a line. It is added when the line's borrow of the library has ended.
 enum Item<'t> {
     Prototype(&'t str, Prototype),
     Announced(usize, &'t str),
@@ -133,7 +147,7 @@ fn prototype<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<
     while !reader.cursor.take(')') {
         if !prototype.parameters.is_empty() {
             reader.cursor.expect(',', "`,` or `)`")?;
-            // `f(int, )` was a common slip; ltrace takes it.
+            // `f(int, )` is a common mistake; ltrace accepts it.
             if reader.cursor.take(')') {
                 break;
             }
@@ -170,7 +184,7 @@ fn prototype<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<
     Ok(Item::Prototype(name, prototype))
 }
 
-/// A line ends with `;` and a comment, or just ends.
+/// Reads the end of a line, which has `;` and a comment, or just ends.
 fn end(reader: &mut Reader, warnings: &mut Warnings) {
     if reader.cursor.take(';') {
         return;

@@ -1,4 +1,4 @@
-//! Types, lenses and expressions of the grammar.
+//! The parser of types, lenses and expressions.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use crate::library::Library;
 use crate::types::{Array, Expr, Kind, Lens, Struct, Type, Words};
 use vm::{Language, Word};
 
-/// Deeper types are refused, so that no file can exhaust our stack.
+/// The deepest nesting of types, so that no file can exhaust the stack.
 const DEPTH: usize = 40;
 
-/// Reads types out of one line.
+/// Parses the types of one line.
 pub(super) struct Reader<'a, 't> {
     pub(super) cursor: Cursor<'t>,
-    /// The names known so far.
+    /// The names that are known so far.
     pub(super) library: &'a Library,
     depth: usize,
 }
 
-/// Where a type stands decides what else it may be.
+/// The position of a type, which decides what else it may be.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Location {
     Anywhere,
     /// Behind `typedef NAME =`, where a struct may be announced.
     Typedef,
-    /// An argument, which may be a `format`.
+    /// In an argument, which may be a `format`.
     Argument,
 }
 
-/// What was read: mostly a type.
+/// What was read; mostly a type.
 pub(super) enum Read {
     Type(Type),
     Format(Type),
@@ -49,7 +49,7 @@ impl<'a, 't> Reader<'a, 't> {
         self.cursor.fail(problem)
     }
 
-    /// A type that can stand anywhere.
+    /// Reads a type that can stand anywhere.
     pub(super) fn plain(&mut self) -> Result<Type> {
         let at = self.cursor.at();
         match self.lens(Location::Anywhere)? {
@@ -59,7 +59,7 @@ impl<'a, 't> Reader<'a, 't> {
         }
     }
 
-    /// A type with or without a lens around it.
+    /// Reads a type with or without a lens around it.
     pub(super) fn lens(&mut self, place: Location) -> Result<Read> {
         self.cursor.space();
         self.depth += 1;
@@ -117,7 +117,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Read::Type(self.stars(ty)))
     }
 
-    /// `ruby(value)` and its kin.
+    /// Reads a word of a language VM: `ruby(value)`.
     fn vm_word(&mut self) -> Result<Option<Type>> {
         let language = Language::ALL
             .iter()
@@ -168,7 +168,7 @@ impl<'a, 't> Reader<'a, 't> {
             ("ushort", Kind::UShort),
             ("float", Kind::Float),
             ("double", Kind::Double),
-            // A slip of the pen in a file that was shipped for years.
+            // A misspelling in a file that was shipped for years.
             ("itn", Kind::Int),
         ];
         let word = WORDS.iter().find(|(word, _)| self.cursor.keyword(word));
@@ -241,7 +241,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(Type::new(Kind::Struct(Arc::new(Struct::new(fields)))))
     }
 
-    /// What follows `string` or `format`.
+    /// Reads what follows `string` or `format`.
     fn string(&mut self) -> Result<Type> {
         if self.cursor.take('[') {
             let length = match self.expression()? {
@@ -257,7 +257,7 @@ impl<'a, 't> Reader<'a, 't> {
         let of = self.plain()?;
         let has_characters = match &of.kind {
             Kind::Pointer(to) => to.is_integer() || matches!(to.kind, Kind::Array(_)),
-            // A lens on a lone number makes it a wide character.
+            // A lens on a single number makes it a wide character.
             _ => of.is_integer() || matches!(of.kind, Kind::Array(_)),
         };
         if !has_characters {
@@ -295,7 +295,7 @@ impl<'a, 't> Reader<'a, 't> {
         Ok(of.through(lens(names.into())))
     }
 
-    /// `argN`'s N as an index from 0.
+    /// Returns the N of `argN` as an index from 0.
     fn index(&self, at: usize, number: i64) -> Result<u16> {
         let index = number
             .checked_sub(1)

@@ -1,8 +1,8 @@
-//! The guest's memory as far as it is known.
+//! The parts of the guest's memory that are known.
 
-/// Bytes by address.
+/// Memory that is read by address.
 pub trait Memory {
-    /// Fills the buffer with what lies at the address, wholly, or says that it cannot.
+    /// Fills the whole buffer with the bytes at the address; false if it cannot.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 }
 
@@ -12,16 +12,16 @@ impl<F: Fn(u64, &mut [u8]) -> bool> Memory for F {
     }
 }
 
-/// What hooks copied of one call: parts of its memory, laid over one another.
+/// Copies that hooks made of one call: parts of its memory, of which a later one hides an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
-    /// Where each lay, and where in `bytes` it begins; the next one's beginning is its end.
+    /// The address of each, and where in `bytes` it begins; it ends where the next one begins.
     captures: Vec<(u64, u32)>,
     bytes: Vec<u8>,
 }
 
 impl Captures {
-    /// None.
+    /// No captures.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Captures {
         }
     }
 
-    /// Lays a capture over those before: add the call's first, then the return's.
+    /// Adds a capture that hides those before: add the call's first, then the return's.
     pub fn add(&mut self, at: u64, bytes: &[u8]) {
         if !bytes.is_empty() && at.checked_add(bytes.len() as u64).is_some() {
             self.captures.push((at, self.bytes.len() as u32));
@@ -38,14 +38,14 @@ impl Captures {
         }
     }
 
-    /// Lays others over those before.
+    /// Adds others, which hide those before.
     pub fn lay(&mut self, others: &Self) {
         for (at, bytes) in others.iter() {
             self.add(at, bytes);
         }
     }
 
-    /// Takes out the last capture that lies at this address, and what was added behind it.
+    /// Removes the last capture at this address, and what was added after it, and returns them.
     #[must_use]
     pub fn split_off(&mut self, at: u64) -> Self {
         let mut behind = Self::new();
@@ -67,24 +67,24 @@ impl Captures {
         (at, &self.bytes[from as usize..to])
     }
 
-    /// How many there are.
+    /// Returns the number of captures.
     #[must_use]
     pub fn len(&self) -> usize {
         self.captures.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.captures.is_empty()
     }
 
-    /// Every capture, in the order they were added.
+    /// Returns every capture with its address, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         (0..self.captures.len()).map(|index| self.capture(index))
     }
 
-    /// Forgets all, to be used for the next call.
+    /// Removes all, to be used for the next call.
     pub fn clear(&mut self) {
         self.captures.clear();
         self.bytes.clear();

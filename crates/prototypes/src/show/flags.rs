@@ -1,15 +1,15 @@
-//! A word by its name, or by those of its bits.
+//! Words shown by their name, or by the names of their bits.
 
 use super::number::{self, Base};
 
-/// The name of a word of so many bytes.
+/// Returns the name of a word of `size` bytes.
 pub(super) fn name(word: u64, size: u32, names: &[(Box<str>, i64)]) -> Option<&str> {
     let mask = u64::MAX >> (64 - 8 * size);
     let named = |(_, number): &&(Box<str>, i64)| *number as u64 & mask == word;
     names.iter().find(named).map(|(name, _)| &**name)
 }
 
-/// `O_WRONLY|O_CREAT|0x8`: bits by their names, the rest as a number.
+/// Returns the names of the bits and the rest as a number: `O_WRONLY|O_CREAT|0x8`.
 pub(super) fn flags(word: u64, names: &[(Box<str>, i64)]) -> String {
     let named = |wanted: u64| names.iter().find(|(_, bits)| *bits as u64 == wanted);
     if let Some((name, _)) = named(word) {

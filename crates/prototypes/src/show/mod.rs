@@ -1,4 +1,4 @@
-//! Calls as ltrace prints them.
+//! Calls as text, in the form in which ltrace prints them.
 //!
 //! ```text
 //!   strlen("Hello world") = 11
@@ -6,61 +6,33 @@
 //!   ll({ 2, { 1, recurse^ } }) = <void>
 //! ```
 //!
-//! [`Show::left`] is what is known when the function is called, [`Show::right`] what the `+` held back, and
-//! [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Captures`] that the hook
-//! copied; what was not copied shows as its address.
+//! [`Show::left`] is the text that is known when the function is called, [`Show::right`] that of the arguments from the
+//! `+` on, and [`Show::returned`] the value behind the `=`. Bytes come from [`Memory`], mostly the [`Captures`] that
+//! the hook copied; what was not copied is shown as its address.
 
+mod call;
 mod captures;
 mod flags;
 mod number;
+mod storage;
 mod text;
 mod value;
 mod varargs;
 
-use capture::{Registers, Returned};
-
+pub use call::{CallValues, Decode, Show};
 pub use captures::{Captures, Memory};
-use value::{At, Writer};
-
-use crate::location::{Half, Location};
-use crate::plan::Detail;
-use crate::types::Prototype;
-use vm::Word;
-
-/// Decodes a word of a language VM; `None` shows it as a number.
-pub type Decode<'a> = &'a dyn Fn(Word, u64) -> Option<String>;
-
-/// How calls are shown.
-#[derive(Clone, Copy, Default)]
-pub struct Show<'a> {
-    /// How much of strings and arrays.
-    pub detail: Detail,
-    /// For `ruby(value)` and its kin.
-    pub decode: Option<Decode<'a>>,
-    /// Do as ltrace does where we would do otherwise: a width in a format cuts its string.
-    pub like_ltrace: bool,
-}
-
-/// What a call was made with and what it returned, to be shown as its prototype says: a view of what others own.
-#[derive(Clone, Copy)]
-pub struct CallValues<'a> {
-    /// Of the function that was called.
-    pub prototype: &'a Prototype,
-    /// When it was called.
-    pub registers: &'a Registers,
-    /// When it has returned.
-    pub returned: Option<&'a Returned>,
-}
+use storage::{argument_at, returned_at};
+use value::Writer;
 
 impl Show<'_> {
-    /// The arguments up to the `+`, or all of them.
+    /// Returns the text of the arguments up to the `+`, or of all of them.
     #[must_use]
     pub fn left(&self, call: CallValues, memory: &dyn Memory) -> String {
         let (arguments, late) = self.arguments(call, memory);
         join(&arguments[..late.min(arguments.len())])
     }
 
-    /// The arguments from the `+` on, with the comma that parts them from those before.
+    /// Returns the text of the arguments from the `+` on, with the comma that separates them from those before.
     #[must_use]
     pub fn right(&self, call: CallValues, memory: &dyn Memory) -> String {
         let (arguments, late) = self.arguments(call, memory);
@@ -74,7 +46,7 @@ impl Show<'_> {
         }
     }
 
-    /// The returned value. `<void>` if there is none.
+    /// Returns the text of the returned value; `<void>` if there is none.
     #[must_use]
     pub fn returned(&self, call: CallValues, memory: &dyn Memory) -> String {
         let locations = call.prototype.locations();
@@ -86,20 +58,20 @@ impl Show<'_> {
         writer.argument(&call.prototype.returns, at)
     }
 
-    /// Every argument by itself.
+    /// Returns the text of every argument by itself.
     #[must_use]
     pub fn all(&self, call: CallValues, memory: &dyn Memory) -> Vec<String> {
         self.arguments(call, memory).0
     }
 
-    /// The whole call on one line: `name(arguments) = value`.
+    /// Returns the text of the whole call: `name(arguments) = value`.
     #[must_use]
     pub fn line(&self, name: &str, call: CallValues, memory: &dyn Memory) -> String {
         let (left, right) = (self.left(call, memory), self.right(call, memory));
         format!("{name}({left}{right}) = {}", self.returned(call, memory))
     }
 
-    /// Every argument as text, and the index of the first late one.
+    /// Returns every argument as text, and the index of the first late one.
     fn arguments(&self, call: CallValues, memory: &dyn Memory) -> (Vec<String>, usize) {
         let locations = call.prototype.locations();
         let mut writer = Writer::new(self, call, &locations, memory);
@@ -126,49 +98,4 @@ fn join(texts: &[String]) -> String {
         .filter(|text| !text.is_empty())
         .collect();
     shown.join(", ")
-}
-
-/// Two words as they lie in memory.
-fn pair(first: u64, second: u64) -> At {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&first.to_le_bytes());
-    bytes[8..16].copy_from_slice(&second.to_le_bytes());
-    At::Here(bytes)
-}
-
-/// Where an argument's bytes are.
-fn argument_at(place: Location, registers: &Registers) -> At {
-    let half = |half| match half {
-        Half::Gp(n) => registers.gp.get(usize::from(n)).copied().unwrap_or(0),
-        Half::Sse(n) => registers.sse.get(usize::from(n)).copied().unwrap_or(0),
-    };
-    match place {
-        Location::Gp(n) => pair(half(Half::Gp(n)), 0),
-        Location::Sse(n) => pair(half(Half::Sse(n)), 0),
-        Location::Split(a, b) => pair(half(a), half(b)),
-        Location::Stack(offset) => At::Address(registers.stack.wrapping_add(offset.into())),
-        Location::Nowhere | Location::X87 | Location::ComplexX87 => pair(0, 0),
-    }
-}
-
-fn returned_at(place: Location, returned: &Returned) -> At {
-    let half = |half| match half {
-        Half::Gp(0) => returned.rax,
-        Half::Gp(_) => returned.rdx,
-        Half::Sse(0) => returned.sse[0],
-        Half::Sse(_) => returned.sse[1],
-    };
-    match place {
-        Location::Gp(n) => pair(half(Half::Gp(n)), 0),
-        Location::Sse(n) => pair(half(Half::Sse(n)), 0),
-        Location::Split(a, b) => pair(half(a), half(b)),
-        Location::Stack(_) => At::Address(returned.rax),
-        Location::X87 | Location::ComplexX87 => {
-            let mut bytes = [0; 32];
-            bytes[..10].copy_from_slice(&returned.x87[0]);
-            bytes[16..26].copy_from_slice(&returned.x87[1]);
-            At::Here(bytes)
-        }
-        Location::Nowhere => pair(0, 0),
-    }
 }

@@ -1,21 +1,21 @@
-//! Numbers as C prints them.
+//! Numbers as text, in the form in which C prints them.
 
 use std::fmt::Write;
 
-/// How whole numbers are printed.
+/// The base in which whole numbers are shown.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Base {
-    /// As the type says.
+    /// The base of the type.
     Default,
     Octal,
     Hex,
-    /// In hexadecimal from 10,000 on.
+    /// Decimal up to 10,000, hexadecimal beyond.
     Guess,
 }
 
-/// A whole number of `size` bytes; `word` has zeros above them.
+/// Writes a whole number of `size` bytes; `word` has zeros above them.
 pub(super) fn integer(word: u64, size: u32, signed: bool, base: Base, out: &mut String) {
-    // ltrace looks at the word, so a negative int is a big number and a negative long a small one.
+    // ltrace compares the word, so a negative int is a big number and a negative long a small one.
     let small = (-10_000..=10_000).contains(&(word as i64));
     let extended = match size {
         1 => i64::from(word as i8),
@@ -33,7 +33,7 @@ pub(super) fn integer(word: u64, size: u32, signed: bool, base: Base, out: &mut 
     };
 }
 
-/// `%#x`: no prefix for 0.
+/// Writes a number as `%#x` does: without prefix for 0.
 fn hex(word: u64, out: &mut String) -> std::fmt::Result {
     match word {
         0 => out.write_char('0'),
@@ -41,7 +41,7 @@ fn hex(word: u64, out: &mut String) -> std::fmt::Result {
     }
 }
 
-/// `%f`, or `%a`.
+/// Writes a number as `%f` does, or as `%a`.
 pub(super) fn floating(value: f64, base: Base, out: &mut String) {
     let _ = match (base, value.is_nan(), value.is_infinite()) {
         (_, true, _) if value.is_sign_negative() => write!(out, "-nan"),
@@ -67,7 +67,7 @@ fn hexadecimal(value: f64, out: &mut String) -> std::fmt::Result {
     write!(out, "{sign}0x{lead}{dot}{digits}p{power:+}")
 }
 
-/// An x87 number, rounded to what Rust can print.
+/// Returns an x87 number, rounded to 64 bits.
 pub(super) fn extended(bytes: [u8; 10]) -> f64 {
     let [m0, m1, m2, m3, m4, m5, m6, m7, e0, e1] = bytes;
     let mantissa = u64::from_le_bytes([m0, m1, m2, m3, m4, m5, m6, m7]);
@@ -85,7 +85,7 @@ pub(super) fn extended(bytes: [u8; 10]) -> f64 {
     }
 }
 
-/// The numbers of the set bits, lowest first: `<0-1,5,8>`; the clear ones if they are fewer: `~<0>`.
+/// Writes the numbers of the set bits, lowest first: `<0-1,5,8>`; the clear ones if they are fewer: `~<0>`.
 pub(super) fn bits(bytes: &[u8], out: &mut String) {
     let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
     let invert = set as usize > bytes.len() * 4;

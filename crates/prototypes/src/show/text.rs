@@ -1,8 +1,8 @@
-//! Characters, escaped as ltrace escapes them.
+//! Characters as text, escaped as ltrace escapes them.
 
 use std::fmt::Write;
 
-/// A byte of a narrow string.
+/// Writes a byte of a narrow string.
 pub(super) fn character(byte: u8, out: &mut String) {
     match byte {
         0 => out.push_str("\\0"),
@@ -21,13 +21,13 @@ pub(super) fn character(byte: u8, out: &mut String) {
     }
 }
 
-/// A wide character, or whether it is none.
+/// Writes a wide character; false if the word is none.
 pub(super) fn wide(word: u64, out: &mut String) -> bool {
-    // A wint_t is an int: its upper half is whatever.
+    // A wint_t is an int: the upper half of the word is undefined.
     match char::from_u32(word as u32) {
         _ if word as u32 == u32::MAX => out.push_str("EOF"),
         Some(c) if (c as u32) < 0x80 => character(c as u8, out),
-        // No guest's text moves a terminal's cursor.
+        // No text of a guest may move a terminal's cursor.
         Some(c) if c.is_control() || is_formatting(c) => {
             let _ = write!(out, "\\u{:04x}", c as u32);
         }
@@ -37,7 +37,7 @@ pub(super) fn wide(word: u64, out: &mut String) -> bool {
     true
 }
 
-/// What turns the direction of text or ends its line.
+/// Returns whether a character changes the direction of text or ends its line.
 fn is_formatting(c: char) -> bool {
     matches!(c as u32, 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff)
 }

@@ -1,33 +1,26 @@
-//! One value as text.
+//! Values as text.
 
 use std::fmt::Write;
 
 use capture::{What, Width, describe};
 
+use super::call::{CallValues, Show};
 use super::captures::Memory;
 use super::number::{self, Base};
-use super::{CallValues, Show, argument_at, returned_at, text};
+use super::storage::{Storage, argument_at, returned_at};
+use super::text;
 use crate::location::Locations;
 use crate::types::{Array, Expr, Kind, Lens, Type};
 
-/// Where a value's bytes are.
-#[derive(Clone, Copy)]
-pub(super) enum At {
-    /// In the guest's memory.
-    Address(u64),
-    /// In registers: these bytes.
-    Here([u8; 32]),
-}
-
-/// A value and what it is part of.
+/// A value, and the value that it is part of.
 pub(super) struct Value<'v> {
     ty: &'v Type,
-    at: At,
+    at: Storage,
     parent: Option<&'v Value<'v>>,
 }
 
 impl<'v> Value<'v> {
-    pub(super) fn new(ty: &'v Type, at: At) -> Self {
+    pub(super) fn new(ty: &'v Type, at: Storage) -> Self {
         Self {
             ty,
             at,
@@ -35,21 +28,21 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The nearest lens: its own or that of what it is part of.
+    /// Returns the nearest lens: its own or that of what it is part of.
     fn lens(&self) -> Option<&'v Lens> {
         let own = self.ty.lens.as_ref();
         own.or_else(|| self.parent.and_then(Value::lens))
     }
 }
 
-/// The bytes are not known.
+/// The error for bytes that are not known.
 struct Unknown;
 
 type Result<T = (), E = Unknown> = std::result::Result<T, E>;
 
-/// No line gets longer.
+/// Characters of the longest text.
 const LONGEST: usize = 64 << 10;
-/// Nor deeper: each level is a frame of ours.
+/// The deepest nesting of pointers: each level is a frame on our stack.
 const DEEPEST: usize = 200;
 
 pub(super) struct Writer<'w> {
@@ -58,7 +51,7 @@ pub(super) struct Writer<'w> {
     locations: &'w Locations,
     memory: &'w dyn Memory,
     out: String,
-    /// Pointers that are being followed, with the struct they lead to: a ring is not followed again.
+    /// Pointers that are being followed, with the struct that each leads to, so that a circle is not followed again.
     followed: Vec<(u64, *const Type, bool)>,
     steps: usize,
 }
@@ -81,7 +74,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// A value as text; `?` if nothing of it is known.
+    /// Returns the text of a value; `?` if nothing of it is known.
     pub(super) fn whole(&mut self, value: &Value) -> String {
         self.out.clear();
         self.followed.clear();
@@ -93,8 +86,8 @@ impl<'w> Writer<'w> {
         std::mem::take(&mut self.out)
     }
 
-    /// The same of an argument, where an array is a pointer.
-    pub(super) fn argument(&mut self, ty: &Type, at: At) -> String {
+    /// Returns the text of an argument, where an array is a pointer.
+    pub(super) fn argument(&mut self, ty: &Type, at: Storage) -> String {
         let Kind::Array(_) = ty.kind else {
             return self.whole(&Value::new(ty, at));
         };
@@ -105,22 +98,17 @@ impl<'w> Writer<'w> {
 
     fn read(&self, value: &Value, into: &mut [u8]) -> Result {
         match value.at {
-            At::Here(bytes) => {
+            Storage::Registers(bytes) => {
                 let bytes = bytes.get(..into.len()).ok_or(Unknown)?;
                 into.copy_from_slice(bytes);
                 Ok(())
             }
-            At::Address(at) => {
-                if self.memory.read(at, into) {
-                    Ok(())
-                } else {
-                    Err(Unknown)
-                }
-            }
+            Storage::Memory(at) if self.memory.read(at, into) => Ok(()),
+            Storage::Memory(_) => Err(Unknown),
         }
     }
 
-    /// The value's first bytes as a word, with zeros above.
+    /// Returns the value's first bytes as a word, with zeros above.
     fn word(&self, value: &Value) -> Result<u64> {
         let mut word = [0; 8];
         let size = match value.ty.kind {
@@ -179,7 +167,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// The text that the hook handed on for a word.
+    /// Returns the text that the hook handed on for a word.
     fn described(&self, what: What, word: u64) -> Option<String> {
         let at = describe::address(what, word);
         let mut length = [0; describe::HEAD];
@@ -188,7 +176,7 @@ impl<'w> Writer<'w> {
         let mut text = vec![0; length.min(describe::LONGEST)];
         let read = self.memory.read(at + describe::HEAD as u64, &mut text);
         let text = read.then(|| String::from_utf8_lossy(&text).into_owned())?;
-        // A class may have any name, and it goes to a terminal.
+        // A class may have any name, and the text goes to a terminal.
         let shown = text.chars().flat_map(|character| {
             let escaped = character.is_control().then(|| character.escape_default());
             let plain = escaped.is_none().then_some(character);
@@ -274,7 +262,7 @@ impl<'w> Writer<'w> {
             return Ok(());
         }
         let this: *const Type = match &to.kind {
-            // However it is named, a struct is itself.
+            // A struct is the same one by whichever name.
             Kind::Struct(of) => (&raw const **of).cast(),
             _ => &raw const *to,
         };
@@ -303,11 +291,11 @@ impl<'w> Writer<'w> {
         let before = self.out.len();
         let behind = Value {
             ty: to,
-            at: At::Address(address),
+            at: Storage::Memory(address),
             parent: Some(value),
         };
         if self.value(&behind).is_err() {
-            // Not copied, or not readable: its address is all we know.
+            // Its bytes were not copied, or not readable: only its address is known.
             self.out.truncate(before);
             let _ = write!(self.out, "{address:#x}");
         }
@@ -315,7 +303,7 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// Elements between brackets, or characters between quotes: there the dots come behind the quote.
+    /// Writes elements between brackets, or characters between quotes: there the dots come behind the quote.
     fn array(&mut self, value: &Value, array: &Array, most: u32, signs: [&str; 3]) -> Result {
         let [open, comma, close] = signs;
         let stride = u64::from(array.element.size());
@@ -336,7 +324,7 @@ impl<'w> Writer<'w> {
                 if index == 0 {
                     return Err(Unknown);
                 }
-                // It ends where the guest's memory did.
+                // The array ends where the guest's memory did.
                 self.out.truncate(before);
                 cut = true;
                 break;
@@ -356,7 +344,7 @@ impl<'w> Writer<'w> {
         let most = self.show.detail.strings;
         match &value.ty.kind {
             Kind::Pointer(to) if to.is_integer() => {
-                // string(char *): what C programmers mean by it.
+                // string(char *) means a NUL-terminated string, as in C.
                 let array = Type::new(Kind::Array(std::sync::Arc::new(Array {
                     element: (**to).clone(),
                     length: Expr::Zero(None),
@@ -407,10 +395,10 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// How many elements, and whether what follows them is not known; beyond `enough` none is looked for.
+    /// Returns the number of elements, and whether what follows them is not known; no more than `enough` are looked at.
     fn length(&self, value: &Value, array: &Array, enough: u64) -> Result<(u64, bool)> {
         let Expr::Zero(bound) = &array.length else {
-            // A negative length is an error's, and nothing was filled in.
+            // A negative length is an error code, and nothing was filled in.
             let length = self.number(&array.length, value)?.cast_signed();
             return Ok((length.max(0).cast_unsigned(), false));
         };
@@ -418,7 +406,7 @@ impl<'w> Writer<'w> {
         let bound = match bound {
             Some(bound) => match self.number(bound, value)?.cast_signed() {
                 0.. => self.number(bound, value)?,
-                // As a text's length -1 means up to its NUL, to many a library.
+                // In many libraries a text's length of -1 means up to its NUL.
                 _ if is_string && **bound != Expr::Returned => u64::MAX,
                 _ => 0,
             },
@@ -438,7 +426,7 @@ impl<'w> Writer<'w> {
         Ok((bound.min(enough), false))
     }
 
-    /// The number that an expression gives here.
+    /// Returns the number that an expression has here.
     fn number(&self, of: &Expr, value: &Value) -> Result<u64> {
         let found = match of {
             Expr::Number(number) => return Ok((*number).into()),
@@ -481,11 +469,11 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// A member or an element.
+/// Returns a member or an element of a value.
 fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v> {
     let at = match of.at {
-        At::Address(at) => At::Address(at.wrapping_add(offset)),
-        At::Here(bytes) => {
+        Storage::Memory(at) => Storage::Memory(at.wrapping_add(offset)),
+        Storage::Registers(bytes) => {
             let mut moved = [0; 32];
             if let Some(rest) = usize::try_from(offset)
                 .ok()
@@ -493,7 +481,7 @@ fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v> {
             {
                 moved[..rest.len()].copy_from_slice(rest);
             }
-            At::Here(moved)
+            Storage::Registers(moved)
         }
     };
     Value {

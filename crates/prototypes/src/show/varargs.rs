@@ -1,27 +1,28 @@
-//! The arguments that a printf format asks for.
+//! The arguments that a printf format takes.
 
 use capture::{Conversions, Kind as Wanted};
 
-use super::value::At;
-use super::{CallValues, Memory, Show, argument_at};
+use super::call::{CallValues, Show};
+use super::captures::Memory;
+use super::storage::{Storage, argument_at};
 use crate::location::Locations;
 use crate::types::{Expr, Kind, Lens, Type};
 
-/// No format has more.
+/// Arguments of one format that are shown, at most.
 const MOST: usize = 100;
 
-/// Each with its type and place.
+/// Returns each with its type and where its bytes are.
 pub(super) fn arguments(
     show: &Show,
     call: CallValues,
     locations: &Locations,
     memory: &dyn Memory,
-) -> Vec<(Type, At)> {
+) -> Vec<(Type, Storage)> {
     let mut found = Vec::new();
     let Some(index) = call.prototype.format() else {
         return found;
     };
-    let At::Here(word) = argument_at(locations.arguments[index], call.registers) else {
+    let Storage::Registers(word) = argument_at(locations.arguments[index], call.registers) else {
         return found;
     };
     let mut at = u64::from_le_bytes(word[..8].try_into().expect("eight bytes"));
@@ -65,11 +66,11 @@ pub(super) fn arguments(
     found
 }
 
-fn number(at: &At, memory: &dyn Memory) -> Option<i32> {
+fn number(at: &Storage, memory: &dyn Memory) -> Option<i32> {
     let mut bytes = [0; 4];
     match at {
-        At::Here(word) => bytes.copy_from_slice(&word[..4]),
-        At::Address(address) => {
+        Storage::Registers(word) => bytes.copy_from_slice(&word[..4]),
+        Storage::Memory(address) => {
             if !memory.read(*address, &mut bytes) {
                 return None;
             }

@@ -8,7 +8,7 @@ impl State {
         self.counts[which] - 1
     }
 
-    /// Puts any item; the number of what it defines.
+    /// Writes any item and returns the number of what it defines.
     pub fn put(&mut self, out: &mut Vec<u8>, item: &Item) -> u32 {
         match item {
             Item::Head(head) => {
@@ -79,7 +79,7 @@ impl State {
         0
     }
 
-    /// Takes the next item.
+    /// Reads the next item.
     pub fn take(&mut self, take: &mut Take) -> Result<Item, Wrong> {
         loop {
             let first = take.byte()?;

@@ -1,15 +1,15 @@
-//! What items are made of: texts, numbers, registers that changed, events, captures.
+//! Encoding of the parts of items: texts, numbers, registers that changed, events, captures.
 
 use crate::bytes::{Take, Wrong, put, put_bytes, put_signed, put_step};
 use crate::event::{End, EventKind};
 use prototypes::Captures;
 use prototypes::capture::Registers;
 
-/// Where a capture lay: at the address in this register of the call, from 1 on.
+/// A capture begins at the address in this register of the call, from 1 on.
 const ARGUMENTS: u64 = 6;
-/// Right behind the capture before.
+/// A capture begins where the one before ends.
 const BEHIND: u64 = 7;
-/// Somewhere else: from the end of the capture before.
+/// A capture begins elsewhere: the distance from the end of the one before follows.
 const ELSEWHERE: u64 = 0;
 
 pub fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -30,7 +30,7 @@ pub fn put_numbers(out: &mut Vec<u8>, numbers: &[u32]) {
     }
 }
 
-/// Numbers of what was defined: each is below `defined`.
+/// Reads numbers of items, each of which must be below `defined`.
 pub fn take_numbers(take: &mut Take, defined: u32) -> Result<Vec<u32>, Wrong> {
     let count = take.number()?;
     if count > take.0.len() as u64 {
@@ -43,7 +43,7 @@ pub fn take_numbers(take: &mut Take, defined: u32) -> Result<Vec<u32>, Wrong> {
     (0..count).map(number).collect()
 }
 
-/// A number that may be missing, as one.
+/// Encodes a number that may be missing as one number.
 pub fn or_zero(number: Option<u32>) -> u64 {
     number.map_or(0, |number| u64::from(number) + 1)
 }
@@ -90,7 +90,7 @@ pub fn take_changed(take: &mut Take, values: &mut [u64], floats: usize) -> Resul
     Ok(())
 }
 
-/// Puts an event that is no call and no return; a process that was opened is an item of its own, and not put.
+/// Writes an event that is neither a call nor a return. [`EventKind::Opened`] is an item of its own and is not written.
 pub fn put_kind<C>(out: &mut Vec<u8>, kind: &EventKind<C>) {
     let (kind, number) = match kind {
         EventKind::Signal(number) => (0, *number),

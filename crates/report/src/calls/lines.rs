@@ -296,6 +296,7 @@ fn error_of(result: u64) -> Option<String> {
 
 impl Consumer for Lines<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
+        process::fault::point("formatting");
         let thread = (event.at.process, event.at.tid);
         let is_call = matches!(event.kind, EventKind::Call(_) | EventKind::Return(_));
         if is_call && *self.first.get_or_insert(thread) != thread {

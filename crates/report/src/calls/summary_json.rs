@@ -1,6 +1,7 @@
 //! The table of `-c` as JSON: one object a row. The schema is docs/calls-json.md.
 
-use calls::summary::{Key, Row, bucket_bounds};
+use super::format::Counted;
+use calls::summary::{Row, bucket_bounds};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -27,8 +28,9 @@ enum Record<'a> {
     },
 }
 
-/// Writes the rows in their order; what they count has `unit` nanoseconds.
-pub fn print(out: &mut dyn Write, rows: &[(&Key, &Row)], unit: f64) -> io::Result<()> {
+/// Writes the rows, their sum and what was lost.
+pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
+    let Counted { rows, unit, end } = *counted;
     let nanos = |ticks: u64| (ticks as f64 * unit).round() as u64;
     for ((function, line), row) in rows {
         let filled = row.buckets.iter().enumerate();
@@ -53,10 +55,15 @@ pub fn print(out: &mut dyn Write, rows: &[(&Key, &Row)], unit: f64) -> io::Resul
         };
         crate::json::line(out, &record)?;
     }
-    let total = Record::Total {
-        calls: rows.iter().map(|(_, row)| row.calls).sum(),
-        left: rows.iter().map(|(_, row)| row.left).sum(),
-        total_ns: nanos(rows.iter().map(|(_, row)| row.total).sum()),
+    let sum = |of: fn(&Row) -> u64| {
+        let all = rows.iter().map(|(_, row)| of(row));
+        all.fold(0, u64::saturating_add)
     };
-    crate::json::line(out, &total)
+    let total = Record::Total {
+        calls: sum(|row| row.calls),
+        left: sum(|row| row.left),
+        total_ns: nanos(sum(|row| row.total)),
+    };
+    crate::json::line(out, &total)?;
+    super::json::losses(out, end)
 }

@@ -1,13 +1,15 @@
 //! The table as ltrace 0.7.91 prints it (`summary.c` there): by function, in microseconds.
 
+use super::format::Counted;
 use crate::text::printable;
-use calls::summary::{Key, Row};
+use calls::summary::Row;
 use std::io::{self, Write};
 
 const RULE: &str = "------ ----------- ----------- --------- --------------------";
 
-/// Prints the rows in their order; their cycles have `unit` nanoseconds.
-pub fn print(out: &mut dyn Write, rows: &[(&Key, &Row)], unit: f64) -> io::Result<()> {
+/// Prints the rows and their sum.
+pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
+    let Counted { rows, unit, .. } = *counted;
     let micros = |row: &Row| (row.total as f64 * unit / 1e3) as u64;
     let all: u64 = rows.iter().map(|(_, row)| micros(row)).sum();
     let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
@@ -44,6 +46,7 @@ pub fn print(out: &mut dyn Write, rows: &[(&Key, &Row)], unit: f64) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use calls::consumer::End;
 
     #[test]
     fn the_table_is_that_of_ltrace() {
@@ -57,7 +60,12 @@ mod tests {
         let rows = [row(2, 1_500_250), row(10, 499_750)];
         let rows: Vec<_> = keys.iter().zip(&rows).collect();
         let mut out = Vec::new();
-        print(&mut out, &rows, 1000.0).expect("a Vec takes it");
+        let counted = Counted {
+            rows: &rows,
+            unit: 1000.0,
+            end: &End::default(),
+        };
+        print(&mut out, &counted).expect("a Vec takes it");
         assert_eq!(
             String::from_utf8(out).expect("text"),
             "\

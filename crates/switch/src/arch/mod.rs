@@ -1,4 +1,4 @@
-//! What the rest of the crate needs of a processor: [`prepare`], [`switch`], [`leave`].
+//! The interface to the processor: [`prepare`], [`switch`], [`leave`].
 //!
 //! One file per architecture; all of the assembly of the Rust side is in it.
 
@@ -12,17 +12,17 @@ pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
 use crate::annotate::Notes;
 use crate::value::Word;
 
-/// First function of a coroutine's stack. It ends in [`leave`].
+/// The first function on a coroutine's stack. It ends in [`leave`].
 pub type Entry = unsafe extern "C" fn(value: Word, tag: usize, base: *mut Base) -> !;
 
-/// Bytes of a name kept with a coroutine; a longer one is cut.
+/// Bytes of a name that are kept with a coroutine; a longer one is cut.
 pub const NAME: usize = 32;
 
-/// What is kept of a coroutine beside its frames.
+/// The block of a coroutine, which is kept beside its frames.
 ///
-/// Not on its stack, where there is an allocator: a switch to a suspended coroutine then touches one
-/// page of that stack, the one its innermost frame is in, however deep it is; and the blocks of many
-/// coroutines lie close together.
+/// It is not on the coroutine's stack, where there is an allocator. A switch to a suspended coroutine then touches one
+/// page of that stack, the one its innermost frame is in, however deep it is; and the blocks of many coroutines lie
+/// close together.
 ///
 /// `link` and `record` come first and in this order: together they are a frame record.
 #[repr(C, align(16))]
@@ -31,43 +31,43 @@ pub struct Base {
     pub link: usize,
     /// A return address for walkers of frame pointers.
     pub record: usize,
-    /// First function.
+    /// The function that the first switch enters.
     pub entry: Entry,
-    /// The closure the body was made from, on the stack; null once it was taken.
+    /// The closure that the body was made from, on the stack; null once it was taken.
     pub data: *mut u8,
     /// Lowest usable address of the stack.
     pub limit: usize,
-    /// One past the highest.
+    /// One past the highest usable address of the stack.
     pub top: usize,
     /// Number of the coroutine, in order of creation in this process.
     pub id: u64,
-    /// State of the C interface (module `capi`). Of the Rust one: whether a cancellation was raised
+    /// State of the C interface (module `capi`). For the Rust interface, whether a cancellation was raised
     /// ([`crate::unwind`]).
     pub state: u32,
-    /// Whether the floating-point control words travel.
+    /// Whether the floating-point control words are saved and restored at every switch.
     pub fp: bool,
     /// Bytes of `name` in use.
     pub name_len: u8,
-    /// What to call it in a report.
+    /// The name for reports.
     pub name: [u8; NAME],
-    /// For tools.
+    /// Notes of sanitizers and Valgrind.
     pub notes: Notes,
 }
 
-/// The highest bytes of every stack: how the overflow report finds the [`Base`] from an address.
+/// The highest bytes of every stack, by which the overflow report finds the [`Base`] from an address.
 #[repr(C, align(16))]
 pub struct Mark {
-    /// The coroutine that lives here.
+    /// The block of the coroutine on this stack.
     pub base: *const Base,
-    /// [`Mark::MAGIC`] while it does.
+    /// [`Mark::MAGIC`] while there is a coroutine on the stack.
     pub magic: usize,
 }
 
 impl Mark {
-    /// Says that a coroutine lives on the stack.
+    /// The value of [`Mark::magic`].
     pub const MAGIC: usize = 0x6c61_6e63_6574_7377;
 
-    /// Where the mark of a stack with this top is.
+    /// Returns the address of the mark of a stack with this top.
     pub const fn at(top: usize) -> *mut Mark {
         core::ptr::with_exposed_provenance_mut(top - size_of::<Mark>())
     }

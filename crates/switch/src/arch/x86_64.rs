@@ -51,8 +51,7 @@
 //! travel only on request, in [`crate::fp`]. The direction flag is clear by the ABI on both sides.
 //!
 //! `pop; jmp` ends the switch, not `ret`: the return predictor remembers the call that made this
-//! frame, not the switch, and a `ret` here is mispredicted every time (7.5 against 2.4 ns,
-//! notes/stacks.md §3).
+//! frame, not the switch, and a `ret` here is mispredicted every time (7.5 against 2.4 ns).
 //!
 //! # Backtraces
 //!

@@ -1,4 +1,4 @@
-//! What the assembly of [`super::switch`] calls around a switch when a sanitizer listens.
+//! The functions that the assembly of [`super::switch`] calls around a switch when a sanitizer is built in.
 //!
 //! Only with the features `asan` and `tsan`: the fast path has no call in it otherwise. Plain symbols,
 //! because assembly that is left out cannot name a Rust function.
@@ -7,14 +7,14 @@ use super::fiber::block;
 use crate::annotate;
 use crate::arch::Base;
 
-/// On the resumer's stack, about to switch in.
+/// Called on the resumer's stack, about to switch in.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_before_resume(fiber: *mut Base) {
     // SAFETY: for all hooks: the assembly passes the live fiber that it switches.
     unsafe { (*block(fiber)).resumer = Some(annotate::before_resume(fiber)) }
 }
 
-/// On the resumer's stack, back again.
+/// Called on the resumer's stack, when it runs again.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_in_resumer(fiber: *mut Base) {
     // SAFETY: see above.
@@ -25,28 +25,28 @@ unsafe extern "C" fn lancet_hook_in_resumer(fiber: *mut Base) {
     }
 }
 
-/// On the fiber's stack, for the first time or again.
+/// Called on the fiber's stack, when it runs for the first time or again.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_in_fiber(fiber: *mut Base) {
     // SAFETY: see above.
     unsafe { annotate::arrived(fiber, (*block(fiber)).suspended.take()) }
 }
 
-/// On the fiber's stack, about to switch back.
+/// Called on the fiber's stack, about to switch back.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_before_suspend(fiber: *mut Base) {
     // SAFETY: see above.
     unsafe { (*block(fiber)).suspended = Some(annotate::before_suspend(fiber, false)) }
 }
 
-/// On the fiber's stack, about to leave it for good.
+/// Called on the fiber's stack, about to leave it for good.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lancet_hook_before_end(fiber: *mut Base) {
     // SAFETY: see above.
     unsafe { annotate::before_suspend(fiber, true) };
 }
 
-/// As the two hooks around a last switch.
+/// Does what the two hooks around a last switch do.
 pub unsafe fn passed(fiber: *mut Base) {
     // SAFETY: see above.
     unsafe {

@@ -2,7 +2,7 @@
 //!
 //! Built into `liblancet_switch.so` and `.a` by `capi/build`. It does not use [`crate::Coroutine`]:
 //! a C function has no type for values and may be entered by exceptions of any language, so the
-//! switch ([`switch`]), the boundary ([`unwind`]) and the life of a fiber ([`fiber`], [`ending`]) are its
+//! switch ([`switch`]), the boundary ([`unwind`]) and the life of a fiber ([`new`], [`fiber`], [`ending`]) are its
 //! own, on the same pool, the same block beside the stack and the same report.
 
 mod ending;
@@ -11,6 +11,7 @@ mod fiber;
 mod hooks;
 #[macro_use]
 mod image;
+mod new;
 mod options;
 mod switch;
 mod unwind;

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::pool::{Config, Guard, Pool, Reuse};
 use crate::report;
 
-/// `LANCET_E…`: all negative.
+/// Error codes of the C interface, `LANCET_E…`: all are negative.
 pub mod code {
     use super::{Error, RUNNING, c_int};
 
@@ -23,7 +23,7 @@ pub mod code {
     /// `LANCET_ESYSTEM`
     pub const SYSTEM: c_int = -12;
 
-    /// The code of an error.
+    /// Returns the code of an error.
     pub fn of(error: Error) -> c_int {
         match error {
             Error::TooSmall { .. } => -2,
@@ -36,7 +36,7 @@ pub mod code {
         }
     }
 
-    /// Why a fiber in this state cannot be resumed.
+    /// Returns the code that says why a fiber in this state cannot be resumed.
     pub fn of_state(state: u32) -> c_int {
         if state == RUNNING { RUNNING_NOW } else { DONE }
     }
@@ -48,19 +48,19 @@ pub mod code {
 #[derive(Clone, Copy)]
 pub struct Options {
     size: usize,
-    /// Bytes; 0 for the pool's size.
+    /// Usable bytes of the stack; 0 for the pool's size.
     pub stack_size: usize,
-    /// Null or a name.
+    /// Null, or a name.
     pub name: *const c_char,
-    /// Null for the pool of the process.
+    /// The pool that the stack is taken from; null for the pool of the process.
     pub pool: *const Pool,
-    /// Null, or memory of the caller's.
+    /// Null, or memory of the caller's for the stack.
     pub stack: *mut c_void,
-    /// Null, or what to call when `stack` is free.
+    /// Null, or a function that is called when `stack` is free.
     pub stack_free: Option<FreeStack>,
-    /// For `stack_free`.
+    /// The argument for `stack_free`.
     pub stack_user: *mut c_void,
-    /// `LANCET_KEEP_FP`
+    /// Flags: `LANCET_KEEP_FP`.
     pub flags: c_uint,
 }
 
@@ -234,7 +234,7 @@ pub extern "C" fn lancet_report_cover_thread() -> c_int {
     report::cover_thread().map_or(code::SYSTEM, |()| 0)
 }
 
-/// What a code means.
+/// Returns the text of an error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn lancet_strerror(code: c_int) -> *const c_char {
     let text: &CStr = match code {

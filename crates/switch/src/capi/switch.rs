@@ -36,10 +36,13 @@
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
+use core::ptr;
 
-use super::fiber::{DONE, Fiber, KEEPS_FP, RUNNING, SUSPENDED, entered_wrongly, suspended_wrongly};
+use super::fiber::{DONE, Fiber, KEEPS_FP, RUNNING, SUSPENDED, misuse, state};
+use super::options::code;
 use super::unwind::{personality, stop, unhandled};
 use crate::arch::Base;
+use crate::fp::ControlWords;
 
 unsafe extern "C" {
     fn _Unwind_ForcedUnwind();
@@ -49,7 +52,7 @@ unsafe extern "C" {
 /// Bytes of the image, return address included.
 pub const IMAGE: usize = 56;
 
-/// What a first image has for a return address: see [`start`].
+/// Returns the return address in the first image: see [`start`].
 pub fn first_address() -> usize {
     start as *const () as usize + 1
 }
@@ -64,6 +67,13 @@ const ENTRY: isize = offset_of!(Fiber, entry) as isize - BASE;
 const ARGUMENT: isize = offset_of!(Fiber, argument) as isize - BASE;
 const EXCEPTION: isize = offset_of!(Fiber, exception) as isize - BASE;
 
+/// The assembly of this file relies on it: `rbp` = `&Base.link` is the fiber, and the x87 word is 4 bytes behind mxcsr.
+const _: () = assert!(
+    offset_of!(Base, link) == 0
+        && offset_of!(ControlWords, mxcsr) == 0
+        && offset_of!(ControlWords, x87) == 4
+);
+
 /// Statuses of [`Switched`]; 1, finished, is in `start` only.
 pub mod status {
     /// The fiber suspended itself.
@@ -72,10 +82,10 @@ pub mod status {
     pub const CANCELLED: isize = 2;
 }
 
-/// What comes out of a resume, in `rax` and `rdx`: `struct lancet_result`.
+/// The result of a resume, in `rax` and `rdx`: `struct lancet_result`.
 #[repr(C)]
 pub struct Switched {
-    /// What was passed to suspend, or returned.
+    /// The value that was passed to suspend, or returned.
     pub value: *mut u8,
     /// One of [`status`], or a negative error.
     pub status: isize,
@@ -316,4 +326,19 @@ unsafe extern "C" fn unwind_here() -> ! {
         forced = sym _Unwind_ForcedUnwind,
         unhandled = sym unhandled,
     )
+}
+
+/// Called for a fiber that is resumed while it runs, or after its end.
+extern "C" fn entered_wrongly(fiber: *mut Base, _value: *mut u8) -> Switched {
+    // SAFETY: C passed a fiber that was not freed.
+    let state = unsafe { state(fiber) };
+    Switched {
+        value: ptr::null_mut(),
+        status: code::of_state(state) as isize,
+    }
+}
+
+/// Called for a fiber that is suspended while it does not run: there is no resumer to go back to.
+extern "C" fn suspended_wrongly(_fiber: *mut Base, _value: *mut u8) -> *mut u8 {
+    misuse("lancet_suspend was called for a fiber that is not running")
 }

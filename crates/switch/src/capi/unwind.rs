@@ -12,7 +12,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::fiber::{self, Fiber};
+use super::fiber::{DONE, Exception, KEEPS_FP, block, misuse};
 use super::switch::{landing, leave, start, status};
 use crate::arch::Base;
 
@@ -25,31 +25,6 @@ const NO_REASON: c_int = 0;
 const HANDLER_FOUND: c_int = 6;
 const INSTALL_CONTEXT: c_int = 7;
 const CONTINUE_UNWIND: c_int = 8;
-
-/// `struct _Unwind_Exception`: what unwinders of every language pass around.
-#[repr(C, align(16))]
-pub struct Exception {
-    class: u64,
-    cleanup: extern "C" fn(c_int, *mut Exception),
-    private: [usize; 2],
-}
-
-impl Exception {
-    /// The one that cancels a fiber; it lives in the fiber's block.
-    pub const fn new() -> Self {
-        Exception {
-            class: u64::from_be_bytes(*b"LNCTSWCH"),
-            cleanup: swallowed,
-            private: [0; 2],
-        }
-    }
-}
-
-/// Somebody caught the cancellation and did not rethrow it: the fiber goes on.
-extern "C" fn swallowed(_reason: c_int, exception: *mut Exception) {
-    // SAFETY: the exception is the first field of a live fiber.
-    unsafe { (*exception.cast::<Fiber>()).unwinding = false };
-}
 
 #[repr(C)]
 pub struct Context {
@@ -90,7 +65,7 @@ pub unsafe extern "C" fn personality(
     INSTALL_CONTEXT
 }
 
-/// Asked by a forced unwinding at each frame; ends it at the `start` of the fiber that is cancelled.
+/// Called by a forced unwinding at each frame; ends it at the `start` of the fiber that is cancelled.
 pub unsafe extern "C" fn stop(
     _version: c_int,
     actions: c_int,
@@ -108,7 +83,7 @@ pub unsafe extern "C" fn stop(
         let here = unsafe { _Unwind_GetGR(context, 6) };
         if here != fiber.expose_provenance() {
             // SAFETY: `start` runs on that fiber's stack, so it is alive; its frames are unwound.
-            unsafe { fiber::passed(core::ptr::with_exposed_provenance_mut(here)) };
+            unsafe { passed(core::ptr::with_exposed_provenance_mut(here)) };
             return NO_REASON;
         }
     }
@@ -120,15 +95,30 @@ pub unsafe extern "C" fn stop(
     NO_REASON
 }
 
-/// Nobody catches an exception that came out of a fiber (or a stack cannot be walked): the end, as
-/// for an exception that leaves `main`.
+/// Ends the process, as for an exception that leaves `main`: no handler catches an exception that came out of a fiber,
+/// or a stack cannot be walked.
 pub unsafe extern "C" fn unhandled(exception: *const Exception) -> ! {
-    fiber::misuse(if exception.is_null() {
+    misuse(if exception.is_null() {
         "a fiber's stack could not be unwound"
     } else {
         "nobody catches the exception that came out of a fiber"
     })
 }
 
-/// [`swallowed`] finds the fiber; and unwinders want 16 bytes of alignment.
-const _: () = assert!(core::mem::offset_of!(Fiber, exception) == 0 && align_of::<Fiber>() >= 16);
+/// Ends a fiber that was unwound by the cancellation of a fiber that it was resumed in. It does what its last switch
+/// would have done, but for the exchange of stacks, which the unwinder does.
+///
+/// # Safety
+///
+/// It must be running, and no frame of it needed any more.
+unsafe fn passed(fiber: *mut Base) {
+    // SAFETY: the caller promises a live fiber, whose resumer left its control words on the way in.
+    unsafe {
+        if (*fiber).state & KEEPS_FP != 0 {
+            (*block(fiber)).resumers_words.restore();
+        }
+        (*fiber).state = DONE;
+        #[cfg(any(feature = "asan", feature = "tsan"))]
+        super::hooks::passed(fiber);
+    }
+}

@@ -2,15 +2,15 @@
 
 use std::vec::Vec;
 
-use super::Stats;
 use super::registry::{self, Slab};
+use super::stats::Stats;
 use super::sys::{self, Guard, PAGE};
 use crate::error::Error;
 
 /// Slots of the first slab; each further one has twice as many, up to [`MOST_BYTES`].
 const FIRST_SLOTS: usize = 16;
 
-/// Largest slab. With it a million stacks of the default size take some 2,500 mappings.
+/// Bytes of the largest slab. With it a million stacks of the default size take some 2,500 mappings.
 const MOST_BYTES: usize = 128 << 20;
 
 /// The stacks of one size.
@@ -21,9 +21,9 @@ pub struct Class {
     guard_size: usize,
     guard: Guard,
     slabs: Vec<(Slab, Option<usize>)>,
-    /// In all slabs.
+    /// Number of slots in all slabs.
     slots: usize,
-    /// From here to `end`, the end of the last slab, no slot was ever used.
+    /// The slots from here to `end`, the end of the last slab, were never used.
     fresh: usize,
     end: usize,
     /// Fresh slots below this have their guards already.
@@ -34,9 +34,9 @@ pub struct Class {
 }
 
 impl Class {
-    /// No slab yet. Both sizes are whole pages. A guard gets one page more if that makes the
-    /// distance between two stacks an odd number of pages: at a multiple of a power of two the
-    /// same places of all stacks compete for the same few lines of the cache.
+    /// Makes a class without slabs. Both sizes are whole pages. A guard gets one page more if that makes the distance
+    /// between two stacks an odd number of pages: at a multiple of a power of two the same offsets of all stacks
+    /// compete for the same few lines of the cache.
     pub fn new(size: usize, guard_size: usize, guard: Guard) -> Self {
         let even = ((size + guard_size) / PAGE).is_multiple_of(2);
         let guard_size = guard_size + if even && guard_size > 0 { PAGE } else { 0 };
@@ -54,7 +54,7 @@ impl Class {
         }
     }
 
-    /// Lowest usable address of a stack that is the caller's until [`Class::put`].
+    /// Returns the lowest usable address of a stack that is the caller's until [`Class::put`].
     pub fn take(&mut self, stats: &mut Stats) -> Result<usize, Error> {
         if let Some(limit) = self.free.pop() {
             stats.free -= 1;
@@ -78,7 +78,7 @@ impl Class {
         Ok(limit)
     }
 
-    /// Sees to it that the next fresh slot has its guard, and some of those behind it.
+    /// Makes sure that the next fresh slot has its guard, and makes those of some slots behind it.
     fn make_guard(&mut self) -> Result<(), Error> {
         if self.guard_size == 0 || self.fresh < self.guarded {
             return Ok(());
@@ -92,18 +92,18 @@ impl Class {
                 return Ok(());
             }
         }
-        // Found out once, both times: what this guard needed, the others will too.
+        // Neither is tried again: the kind of guard that this slot needed is the one that the others will need.
         let range = self.fresh..self.fresh + self.guard_size;
         self.guard = sys::guard(range, self.guard)?;
         Ok(())
     }
 
-    /// Takes back what [`Class::take`] gave.
+    /// Takes a stack back that [`Class::take`] returned.
     pub fn put(&mut self, limit: usize) {
         self.free.push(limit);
     }
 
-    /// Stacks that wait for their next use.
+    /// Returns the stacks that wait for their next use.
     pub fn free(&self) -> &[usize] {
         &self.free
     }

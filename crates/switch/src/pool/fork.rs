@@ -1,14 +1,14 @@
 //! fork while other threads are inside of a pool: the child has their locks, but not the threads.
 //!
-//! So whoever forks holds the lock of every pool meanwhile, as malloc does with its own
-//! (`pthread_atfork`). It waits for them as long as it takes: a thread inside of a pool waits for nothing
-//! but memory and the kernel, yet on a loaded machine it can be off its processor for seconds.
+//! The thread that forks therefore holds the lock of every pool meanwhile, as malloc does with its own
+//! (`pthread_atfork`). It waits for them as long as it takes: a thread inside of a pool waits for nothing but memory
+//! and the kernel, yet on a loaded machine it can be off its processor for seconds.
 //!
-//! One thread must not wait so: one that forks in a signal handler that interrupted this module, for the
-//! lock may be its own. Every thread notes that it is inside; such a one tries for a while, and lets go
-//! what it cannot have.
+//! One thread must not wait so: one that forks in a signal handler that interrupted this module, because the lock may
+//! be its own. Every thread notes that it is inside. Such a thread tries for a while, and goes on without the locks
+//! that it cannot have.
 //!
-//! The handlers allocate nothing: that signal handler may have interrupted malloc as well.
+//! The handlers allocate nothing, because that signal handler may have interrupted malloc as well.
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -21,11 +21,11 @@ use std::vec::Vec;
 
 use super::{Shared, State};
 
-/// Attempts to have a lock that may be the thread's own, each with a turn for other threads: with many of
-/// them that is a time slice each.
+/// How often a thread tries for a lock that may be its own, each time with a turn for other threads; with many of them
+/// that is a time slice each.
 const ATTEMPTS: usize = 1000;
 
-/// All pools.
+/// All pools of the process.
 static POOLS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 struct Entry {
@@ -97,7 +97,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> Inside<'_, T> {
     }
 }
 
-/// A new pool.
+/// Notes a new pool.
 pub fn enter(pool: &Shared) {
     // Not a `Once`: the child of a fork in the middle of that would wait for ever. Handlers that two
     // threads registered do no harm, they are counted.
@@ -118,7 +118,7 @@ pub fn enter(pool: &Shared) {
     }
 }
 
-/// A pool that goes. Waits for a fork that holds its lock.
+/// Removes a pool. This waits for a fork that holds its lock.
 pub fn leave(pool: &Shared) {
     let this = NonNull::from(pool);
     let mut pools = lock(&POOLS);
@@ -127,7 +127,7 @@ pub fn leave(pool: &Shared) {
     }
 }
 
-/// The lock; `None` if this thread is `inside` and it could not be had.
+/// Returns the lock; `None` if this thread is `inside` and could not get it.
 fn lock_to_fork<T>(mutex: &Mutex<T>, inside: bool) -> Option<MutexGuard<'_, T>> {
     if !inside {
         return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
@@ -162,7 +162,7 @@ unsafe extern "C" fn before() {
     HELD.set(Some(ManuallyDrop::new(pools)));
 }
 
-/// In both processes.
+/// Runs after the fork in both processes.
 unsafe extern "C" fn after() {
     if FORKS.get() == 1
         && let Some(pools) = HELD.take()

@@ -1,4 +1,4 @@
-//! Stacks from slabs of mappings, with guards below, kept for the next coroutine.
+//! Pools of stacks: slabs of mappings, with a guard below each stack.
 //!
 //! ```text
 //!   one slab, one mapping (MAP_STACK, no huge pages)
@@ -21,6 +21,7 @@ mod fork;
 mod once;
 mod registry;
 mod settings;
+mod stats;
 mod sys;
 
 use core::ops::Range;
@@ -31,6 +32,7 @@ use class::Class;
 pub(crate) use once::Once;
 pub use registry::{Slot, find};
 pub use settings::{Config, DEFAULT_GUARD_SIZE, DEFAULT_STACK_SIZE, MIN_STACK_SIZE};
+pub use stats::Stats;
 pub use sys::{Guard, PAGE, Reuse, high_water_mark};
 
 use crate::error::Error;
@@ -53,33 +55,7 @@ struct State {
     stats: Stats,
 }
 
-/// Counts of a pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Slabs mapped.
-    pub slabs: usize,
-    /// Bytes of address space in them.
-    pub mapped: usize,
-    /// Stacks in use now.
-    pub live: usize,
-    /// The most that were in use at once.
-    pub peak: usize,
-    /// Stacks that were used before and wait.
-    pub free: usize,
-    /// Stacks given out, ever.
-    pub given: u64,
-    /// Of these, how many had been used before.
-    pub reused: u64,
-    /// Stacks, used at least once, whose guard is one of `MADV_GUARD_INSTALL`.
-    pub light_guards: usize,
-    /// Or one of `mprotect`.
-    pub mprotect_guards: usize,
-    /// Stacks lost for good: a suspended coroutine was dropped and could not be unwound.
-    pub abandoned: usize,
-}
-
-/// A stack out of a [`Pool`]; it goes back when dropped.
+/// A stack of a [`Pool`]; it goes back when dropped.
 #[derive(Debug)]
 pub struct PoolStack {
     pool: Pool,
@@ -111,41 +87,40 @@ impl Drop for PoolStack {
 }
 
 impl Pool {
-    /// A pool with settings of its own.
+    /// Makes a pool with its own settings.
     pub fn new(config: Config) -> Result<Pool, Error> {
         Ok(Pool::of(config.checked()?))
     }
 
-    /// The pool of this process, with the defaults and what the environment says: see
-    /// [`Config::from_env`].
+    /// Returns the pool of this process, with the defaults and what the environment says: see [`Config::from_env`].
     pub fn global() -> &'static Pool {
         static GLOBAL: Once<Pool> = Once::new();
         GLOBAL.get_or_make(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
     }
 
-    /// A pool with settings that were checked.
+    /// Makes a pool with settings that were checked.
     fn of(config: Config) -> Pool {
         let shared = Arc::new(Shared {
             config,
             state: Mutex::default(),
         });
-        // By its address, which the Arc keeps.
+        // The table of pools holds its address, which the Arc keeps valid.
         fork::enter(&shared);
         Pool(shared)
     }
 
-    /// The settings, sizes rounded up to pages.
+    /// Returns the settings, with sizes rounded up to pages.
     pub fn config(&self) -> Config {
         self.0.config
     }
 
-    /// A stack of the pool's own size.
+    /// Returns a stack of the pool's own size.
     pub fn stack(&self) -> Result<PoolStack, Error> {
         self.stack_of(self.0.config.stack_size)
     }
 
-    /// A stack of at least this many usable bytes. Stacks of one size share slabs, so a program
-    /// does well to use few sizes.
+    /// Returns a stack of at least this many usable bytes. Stacks of one size share slabs, so a program should use few
+    /// sizes.
     pub fn stack_of(&self, bytes: usize) -> Result<PoolStack, Error> {
         let size = settings::stack_size(bytes)?;
         let Config {
@@ -180,7 +155,7 @@ impl Pool {
         })
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> Stats {
         self.lock().stats
     }
@@ -207,7 +182,7 @@ impl Drop for Shared {
 }
 
 impl State {
-    /// The class a stack of this size was taken from.
+    /// Returns the class that a stack of this size was taken from.
     fn class(&mut self, size: usize) -> &mut Class {
         self.classes
             .iter_mut()

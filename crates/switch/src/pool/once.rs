@@ -1,4 +1,4 @@
-//! A value made once, that a fork cannot find half made.
+//! A value that is made once, and that the child of a fork cannot find half made.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -23,7 +23,7 @@ impl<T> Once<T> {
 }
 
 impl<T: Send + Sync> Once<T> {
-    /// The value; `make` it if there is none yet.
+    /// Returns the value; calls `make` if there is none yet.
     pub(crate) fn get_or_make(&'static self, make: impl FnOnce() -> T) -> &'static T {
         // SAFETY: what is in `value` came from Box::into_raw below and is never freed.
         if let Some(value) = unsafe { self.value.load(Ordering::Acquire).as_ref() } {

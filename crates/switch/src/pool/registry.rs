@@ -30,7 +30,7 @@ static TABLE: [Row; ROWS] = [const {
 /// One past the last row ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Stacks in a row, each a guard and above it the stack.
+/// A mapping of stacks of one size, each with its guard below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slab {
     /// Lowest address.
@@ -48,14 +48,14 @@ pub struct Slab {
 pub struct Slot {
     /// Lowest address of the guard.
     pub guard: usize,
-    /// Lowest usable address; `guard` when there is none.
+    /// Lowest usable address; equal to `guard` when there is no guard.
     pub limit: usize,
-    /// One past the highest.
+    /// One past the highest usable address.
     pub top: usize,
 }
 
 impl Slab {
-    /// The stack whose guard or memory `address` is in.
+    /// Returns the stack whose guard or memory `address` is in.
     pub fn slot(&self, address: usize) -> Option<Slot> {
         let offset = address.checked_sub(self.base)?;
         if offset >= self.len {
@@ -105,7 +105,7 @@ pub fn erase(index: usize) {
     row.sequence.store(sequence + 2, Ordering::Release);
 }
 
-/// The stack that `address` is in, or in whose guard. Takes no lock; async-signal-safe.
+/// Returns the stack that `address` is in, or in whose guard. Takes no lock; async-signal-safe.
 pub fn find(address: usize) -> Option<Slot> {
     TABLE[..USED.load(Ordering::Acquire)]
         .iter()
@@ -113,8 +113,8 @@ pub fn find(address: usize) -> Option<Slot> {
 }
 
 impl Row {
-    /// The row as it stood at one moment; `None` if it is empty or was changed meanwhile (then it
-    /// did not hold a stack in use: those are entered before and erased after).
+    /// Returns the row as it was at one moment; `None` if it is empty or was changed meanwhile (then it did not hold a
+    /// stack in use, because those are entered before and erased after).
     fn read(&self) -> Option<Slab> {
         let before = self.sequence.load(Ordering::Acquire);
         let slab = Slab {

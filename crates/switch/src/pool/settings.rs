@@ -4,7 +4,7 @@ use super::sys::{Guard, PAGE, Reuse};
 use crate::error::Error;
 
 /// Usable bytes of a stack when nobody says otherwise: four times the largest frame found in the
-/// libraries of Ruby, Python, PHP and MariaDB (67,280 bytes, notes/stacks.md §3).
+/// libraries of Ruby, Python, PHP and MariaDB (67,280 bytes).
 pub const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
 /// Bytes of a guard when nobody says otherwise: code without stack probes jumps a guard that is

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::thread;
 
+use super::queue::{Unparker, park, unparker};
 use super::task::Task;
-use super::{Unparker, park, unparker};
 use crate::builder::Builder;
 use crate::error::Error;
 

@@ -15,18 +15,17 @@
 
 mod channel;
 mod join;
+mod queue;
 mod task;
 
-use core::cell::{Cell, RefCell};
-use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use std::vec::Vec;
 
 pub use channel::{Closed, Receiver, Sender, channel};
 pub use join::JoinHandle;
-pub use task::Unparker;
-use task::{Task, Timer};
+use queue::{HERE, Scheduler, here};
+pub use queue::{Unparker, park, unparker};
+use task::Timer;
 
 use crate::builder::Builder;
 use crate::error::Error;
@@ -34,28 +33,6 @@ use crate::error::Error;
 /// After so many resumes in a row the idle function is asked for a moment, so that input is seen
 /// even when some task is always ready.
 const TURNS: u32 = 256;
-
-struct Scheduler {
-    ready: RefCell<VecDeque<Rc<Task>>>,
-    timers: RefCell<BinaryHeap<Timer>>,
-    all: RefCell<Vec<std::rc::Weak<Task>>>,
-    current: RefCell<Option<Rc<Task>>>,
-    ended: Cell<usize>,
-}
-
-std::thread_local! {
-    static HERE: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
-}
-
-/// The scheduler of this thread.
-///
-/// # Panics
-///
-/// Outside [`run`].
-fn here() -> Rc<Scheduler> {
-    HERE.with_borrow(|here| here.clone())
-        .expect("not in a task: call scheduler::run first")
-}
 
 /// Runs `main` as the first task; returns its result when it ends.
 ///
@@ -76,13 +53,7 @@ pub fn run_with<T: 'static>(
     main: impl FnOnce() -> T + 'static,
     mut idle: impl FnMut(Option<Duration>),
 ) -> T {
-    let scheduler = Rc::new(Scheduler {
-        ready: RefCell::default(),
-        timers: RefCell::default(),
-        all: RefCell::default(),
-        current: RefCell::new(None),
-        ended: Cell::new(0),
-    });
+    let scheduler = Rc::new(Scheduler::default());
     HERE.with_borrow_mut(|here| {
         assert!(here.is_none(), "a scheduler runs on this thread already");
         *here = Some(scheduler.clone());
@@ -138,63 +109,6 @@ impl Drop for Leaving {
     }
 }
 
-impl Scheduler {
-    /// Runs something as if `task` were current.
-    fn enter(&self, task: &Rc<Task>, what: impl FnOnce(&Task)) {
-        let before = self.current.replace(Some(task.clone()));
-        what(task);
-        self.current.replace(before);
-    }
-
-    /// Resumes a task once.
-    fn turn(&self, task: Rc<Task>) {
-        task.queued.set(false);
-        self.enter(&task, |task| {
-            if task.resume() {
-                self.ended.set(self.ended.get() + 1);
-            }
-        });
-        self.sweep();
-    }
-
-    /// Forgets tasks that have ended, when they are the larger part of the list.
-    fn sweep(&self) {
-        let mut all = self.all.borrow_mut();
-        if self.ended.get() > 32 && self.ended.get() * 2 > all.len() {
-            all.retain(|task| task.strong_count() > 0);
-            self.ended.set(0);
-        }
-    }
-
-    /// Makes sleepers ready whose time has come; the time until the next one.
-    fn wake_sleepers(&self) -> Option<Duration> {
-        let mut timers = self.timers.borrow_mut();
-        if timers.is_empty() {
-            return None;
-        }
-        let now = Instant::now();
-        while let Some(timer) = timers.peek() {
-            if timer.at > now {
-                return Some(timer.at - now);
-            }
-            let timer = timers.pop().expect("just seen");
-            self.make_ready(timer.task);
-        }
-        None
-    }
-
-    /// Puts a task into the queue, unless it is there.
-    fn make_ready(&self, task: Rc<Task>) {
-        if !task.queued.replace(true) {
-            self.ready.borrow_mut().push_back(task);
-        }
-    }
-
-    fn current(&self) -> Rc<Task> {
-        self.current.borrow().clone().expect("in a task")
-    }
-}
-
 /// Starts a task; it first runs when its turn comes.
 ///
 /// # Panics
@@ -240,16 +154,4 @@ pub fn sleep(time: Duration) {
         });
         task.suspend();
     }
-}
-
-/// Waits until somebody uses the [`Unparker`] of this task, or for no reason at all: check, and
-/// park again.
-pub fn park() {
-    here().current().suspend();
-}
-
-/// What makes the current task ready again after [`park`].
-pub fn unparker() -> Unparker {
-    let scheduler = here();
-    Unparker::new(scheduler.current(), Rc::downgrade(&scheduler))
 }

@@ -2,11 +2,11 @@
 
 use core::cell::{Cell, RefCell};
 use core::cmp::Ordering;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Instant;
 
-use super::Scheduler;
-use crate::coroutine::{Coroutine, State, Suspender};
+use crate::coroutine::{Coroutine, State};
+use crate::suspender::Suspender;
 
 /// A task. Whoever it waits for holds it, and so do its own frames while it stands still: a task
 /// that nobody wakes stays until its scheduler ends, and is cancelled then.
@@ -62,26 +62,6 @@ impl Task {
     /// Takes the coroutine out, to cancel it by dropping.
     pub fn take(&self) -> Option<Coroutine<'static, (), (), ()>> {
         self.coroutine.try_borrow_mut().ok()?.take()
-    }
-}
-
-/// Makes a parked task ready again. Belongs to one OS thread, as its scheduler does.
-pub struct Unparker {
-    task: Rc<Task>,
-    scheduler: Weak<Scheduler>,
-}
-
-impl Unparker {
-    pub(super) fn new(task: Rc<Task>, scheduler: Weak<Scheduler>) -> Self {
-        Unparker { task, scheduler }
-    }
-
-    /// The task returns from [`super::park`] when its turn comes. If it was not parked, it may do so
-    /// the next time it parks.
-    pub fn unpark(&self) {
-        if let Some(scheduler) = self.scheduler.upgrade() {
-            scheduler.make_ready(self.task.clone());
-        }
     }
 }
 

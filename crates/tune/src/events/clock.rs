@@ -10,7 +10,7 @@ use super::Event;
 pub struct LocalTime {
     pub hour: i32,
     pub minute: i32,
-    /// 0 to 60: a leap second is 60.
+    /// 0 to 60; a leap second is 60.
     pub second: i32,
     pub millisecond: u32,
 }

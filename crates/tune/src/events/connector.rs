@@ -1,4 +1,4 @@
-//! The subscription itself.
+//! The subscription to process events, through the kernel's proc connector.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,36 +16,36 @@ const NETLINK_CONNECTOR: i32 = 11;
 const GROUP: u32 = 1;
 const LISTEN: u32 = 1;
 const IGNORE: u32 = 2;
-/// The kernel acknowledges at once, behind whatever is queued already.
+/// How long an acknowledgement is waited for. The kernel sends it at once, behind whatever is queued already.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// What is read in one go before the reader gets it.
+/// Messages that are read before the reader gets them.
 const BATCH: usize = 4096;
 
-/// What became of a subscription.
+/// The result of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listening {
     /// The kernel acknowledged it.
     Heard,
-    /// There is nobody to subscribe with, or it said no.
+    /// There is no proc connector, or it refused.
     Refused(String),
     /// The kernel did not acknowledge the subscription.
     Silent(String),
 }
 
-/// A few events, in the order they came.
+/// Some events, in the order of their arrival.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The events, in the order of their arrival.
     pub events: Vec<Event>,
 }
 
-/// A subscription to process events. Ends it when dropped.
+/// A subscription to process events; dropping it ends it.
 #[derive(Debug)]
 pub struct Connector {
     socket: OwnedFd,
     subscribed: bool,
     losses: Losses,
-    /// What came meanwhile, for the next to read.
+    /// Events that arrived while an acknowledgement was waited for.
     early: Vec<Event>,
 }
 
@@ -65,7 +65,8 @@ impl Connector {
         }
     }
 
-    /// Subscribes for a moment, to see whether it works. A signal that would end us waits until that is taken back.
+    /// Subscribes for a moment, to see whether it works. A signal that would end lancet is held back until the
+    /// subscription is ended.
     pub fn try_out() -> Result<Listening, Cannot> {
         // SAFETY: signal sets are plain integers, for which all zeros is a value; both live across the calls.
         let before = unsafe {
@@ -134,16 +135,16 @@ impl Connector {
         Ok((connector, answer))
     }
 
-    /// Has every CPU send a message that arrives (a thread renames itself on it), so that every gap up to now is seen.
-    /// At the beginning it makes the first number of each CPU known, at the end it closes the last gap.
+    /// Makes every CPU send a message that arrives (a thread renames itself on it), so that every gap up to now is
+    /// seen. At the beginning this makes the first number of each CPU known, at the end it closes the last gap.
     pub fn hear_every_cpu(&mut self) -> Result<(), Cannot> {
         let online = Tree::live().read("/sys/devices/system/cpu/online");
         let online = online.ok().and_then(|text| list(&text)).unwrap_or_default();
-        // Room first: what a full buffer turns away shows nothing.
+        // Room is made first, because a message that a full buffer turns away shows nothing.
         self.take_all()?;
         for cpu in online {
-            // On a CPU that is not ours to use, losses before its first message cannot be counted; they are then
-            // said to be at least so many.
+            // On a CPU that lancet may not use, losses before its first message cannot be counted; the count is then
+            // reported as a lower bound.
             let _ = std::thread::spawn(move || speak_on(cpu)).join();
             self.take_all()?;
         }
@@ -159,7 +160,7 @@ impl Connector {
         Ok(())
     }
 
-    /// As root beyond the usual bound, else as far as it goes.
+    /// Sets the size of the buffer: as root beyond the usual bound, else as far as that goes.
     fn set_buffer(&self, bytes: usize) {
         let Ok(bytes) = i32::try_from(bytes) else {
             return;
@@ -226,7 +227,7 @@ impl Connector {
         }
     }
 
-    /// Waits at most so long; interrupted by a signal it says no.
+    /// Waits for a message, at most so long; false if none came or a signal did.
     fn readable(&self, wait: Duration) -> Result<bool, Cannot> {
         let mut poll = libc::pollfd {
             fd: self.socket.as_raw_fd(),
@@ -245,7 +246,7 @@ impl Connector {
         }
     }
 
-    /// The next message of the kernel that is there already.
+    /// Returns the next message of the kernel that has arrived already.
     fn one(&mut self) -> Result<Option<Carries>, Cannot> {
         let mut bytes = [0u8; 512];
         loop {
@@ -288,7 +289,8 @@ impl Connector {
         }
     }
 
-    /// What came, waiting for the first at most so long. Empty when nothing came or a signal did.
+    /// Returns the events that have arrived, waiting for the first at most so long. Empty when none came or a signal
+    /// did.
     pub fn receive(&mut self, wait: Duration) -> Result<Batch, Cannot> {
         let mut batch = Batch {
             events: std::mem::take(&mut self.early),
@@ -306,13 +308,13 @@ impl Connector {
         Ok(batch)
     }
 
-    /// What is missing so far.
+    /// Returns what is known to be missing so far.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 }
 
-/// Takes this thread to a CPU and has the kernel send a message from there, before it returns: proc_comm_connector.
+/// Moves this thread to a CPU and makes the kernel send a message from there before it returns: proc_comm_connector.
 /// (The message of a thread's end comes only after it has been joined.)
 fn speak_on(cpu: usize) -> Result<(), Cannot> {
     bind(0, &[cpu].into())?;
@@ -324,7 +326,7 @@ fn speak_on(cpu: usize) -> Result<(), Cannot> {
 impl Drop for Connector {
     fn drop(&mut self) {
         if self.subscribed {
-            // Nothing can be done about a failure: the socket goes away with us.
+            // A failure changes nothing: the socket is closed with the process.
             let _ = self.say(IGNORE);
         }
     }

@@ -1,5 +1,5 @@
-//! Ends of given processes without any right: a pidfd becomes readable when its process ends. How it
-//! ended, only its parent learns.
+//! Ends of given processes, for which no right is needed: a pidfd becomes readable when its process ends. How it ended
+//! is known to its parent only.
 //!
 //! Source: pidfd_open(2).
 

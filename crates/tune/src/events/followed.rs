@@ -1,4 +1,4 @@
-//! Which processes' events are wanted, and what these processes are called.
+//! Which processes' events are wanted, and the names of these processes.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,9 +9,9 @@ use super::{Event, What};
 #[derive(Debug)]
 pub struct Followed {
     everyone: bool,
-    /// Empty where everyone is followed.
+    /// Empty where all processes are followed.
     pids: HashSet<i32>,
-    /// A process that has ended cannot be asked for its name any more.
+    /// Names are kept, because that of a process that has ended cannot be read any more.
     names: HashMap<i32, String>,
 }
 
@@ -42,7 +42,7 @@ impl Followed {
             return None;
         }
         let known = self.everyone || self.pids.contains(&event.pid);
-        // A child that ended before the children were looked up is known by its parent.
+        // A child that ended before the children were listed is recognised by its parent.
         let of_known = match event.what {
             What::Fork { parent } | What::Exit { parent, .. } => self.pids.contains(&parent),
             What::Exec | What::Name { .. } => false,
@@ -52,7 +52,7 @@ impl Followed {
         }
         match &event.what {
             What::Fork { parent } => {
-                // It has its parent's name until it execs; nothing of it needs to be there any more.
+                // It has its parent's name until it execs, so nothing of it needs to exist any more.
                 let name = self.name(*parent);
                 self.names.insert(event.pid, name);
                 if !self.everyone {
@@ -84,7 +84,7 @@ impl Followed {
     }
 }
 
-/// Adds the children that are there already, their children, and so on.
+/// Adds the children that exist already, their children, and so on.
 fn add_descendants(of: &mut HashSet<i32>) {
     let parents: Vec<(i32, i32)> = fs::read_dir("/proc")
         .into_iter()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// The last number seen per CPU, and what is missing in between.
+/// The last number seen of each CPU, and how many are missing in between.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     last: HashMap<u32, u32>,
@@ -13,39 +13,39 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// A message of a CPU came. Its number is one more than that of the message before, and
-    /// starts again at 0 behind the highest.
+    /// Notes a message of a CPU. Its number is one more than that of the message before, and starts again at 0 behind
+    /// the highest.
     pub(super) fn came(&mut self, cpu: u32, number: u32) {
         self.arrived += 1;
         match self.last.insert(cpu, number) {
             Some(last) => self.missing += u64::from(number.wrapping_sub(last).wrapping_sub(1)),
-            // What a CPU sent before its first message that arrived is not known, once something was lost.
+            // Messages that a CPU sent before the first that arrived are not known, once something was lost.
             None => self.at_least |= self.overruns > 0,
         }
     }
 
-    /// The kernel said that the buffer was full.
+    /// Notes that the kernel reported a full buffer.
     pub(super) fn overrun(&mut self) {
         self.overruns += 1;
     }
 
-    /// Messages that arrived, of the kinds that are not told too.
+    /// Returns how many messages have arrived, of all kinds.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Messages that were sent and did not arrive. Complete when every CPU has sent another one
-    /// ([`Connector::hear_every_cpu`](super::Connector::hear_every_cpu)).
+    /// Returns how many messages were sent and did not arrive. The number is complete when every CPU has sent another
+    /// one ([`Connector::hear_every_cpu`](super::Connector::hear_every_cpu)).
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// How often the kernel said that the buffer was full.
+    /// Returns how often the kernel reported a full buffer.
     pub fn overruns(&self) -> u64 {
         self.overruns
     }
 
-    /// Whether there may be more missing than can be counted.
+    /// Returns whether more may be missing than can be counted.
     pub fn is_lower_bound(&self) -> bool {
         self.at_least
     }

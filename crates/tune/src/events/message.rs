@@ -78,7 +78,7 @@ pub enum What {
 pub struct Event {
     /// The id of the process.
     pub pid: i32,
-    /// The id of the thread; of the first thread it is that of the process.
+    /// The id of the thread; that of the first thread is the id of the process.
     pub thread: i32,
     /// The time of CLOCK_MONOTONIC at which it happened, in nanoseconds.
     pub nanos: u64,

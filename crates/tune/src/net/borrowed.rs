@@ -1,9 +1,8 @@
-//! Sockets of another process, borrowed for a question.
+//! Options of another process's sockets.
 //!
-//! A copy of the descriptor (pidfd_getfd(2)) is asked and closed; the process does not notice. It takes
-//! the right to trace the process. SO_INCOMING_CPU is the CPU that took the last packet of the connection,
-//! SO_INCOMING_NAPI_ID the poller it came through, SO_BUSY_POLL how long its reader polls that one itself
-//! (socket(7); net/core/sock.c).
+//! A copy of the descriptor (pidfd_getfd(2)) is queried and closed; the process does not notice. This takes the right
+//! to trace the process. SO_INCOMING_CPU is the CPU that took the last packet of the connection, SO_INCOMING_NAPI_ID
+//! the poller it came through, SO_BUSY_POLL how long its reader polls that one itself (socket(7); net/core/sock.c).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,18 +13,18 @@ use crate::tree::Cannot;
 /// What it takes to look into another process: its user's and no more rights, or this.
 pub(crate) const TRACE: &str = "the right to trace it (CAP_SYS_PTRACE)";
 
-/// What one socket answered.
+/// The options of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrowed {
-    /// The CPU; none if nothing has arrived yet.
+    /// The CPU that took the last packet; `None` if nothing has arrived yet.
     pub cpu: Option<usize>,
-    /// The NAPI instance; none if it was the machine itself.
+    /// The NAPI instance; `None` if the packet came from this machine.
     pub napi: Option<u32>,
     /// Microseconds its reader polls for a packet.
     pub busy_poll: u32,
 }
 
-/// Of these descriptors of a process. One that was closed meanwhile is left out.
+/// Returns the options of these descriptors of a process. One that was closed meanwhile is left out.
 pub fn ask(pid: i32, descriptors: &[i32]) -> Result<Vec<Borrowed>, Cannot> {
     let what = format!("borrowing sockets of process {pid}");
     let denied = |error: io::Error| Cannot::from_io(&what, &error).needing(TRACE);

@@ -29,9 +29,9 @@ const SFEATURES: u32 = 0x3b;
 
 const STRINGS_STATS: u32 = 1;
 const STRINGS_FEATURES: u32 = 4;
-/// ETH_GSTRING_LEN
+/// Bytes of a name: ETH_GSTRING_LEN.
 const STRING: usize = 32;
-/// More strings than any driver has; what claims more is not believed.
+/// More strings than any driver has; a count beyond it is refused.
 const MOST_STRINGS: usize = 65_536;
 
 /// A block of numbers that is read whole and written back whole with one word changed.
@@ -103,7 +103,7 @@ impl Block {
         }
     }
 
-    /// The letter ethtool(8) uses to set it.
+    /// Returns the letter by which ethtool(8) sets it.
     pub fn letter(self) -> char {
         match self {
             Self::Coalesce => 'C',
@@ -129,7 +129,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// One of them; 0 for a name the block does not have.
+    /// Returns one of the numbers; 0 for a name that the block does not have.
     pub fn get(&self, field: &str) -> u32 {
         let at = self.block.word(field).unwrap_or(0);
         if at == 0 { 0 } else { self.words[at] }
@@ -141,14 +141,14 @@ impl Numbers {
 pub struct Feature {
     /// Whether it works now.
     pub active: bool,
-    /// Whether it was asked for; it may be, and yet not work.
+    /// Whether it was requested; it may be, and yet not work.
     pub requested: bool,
-    /// Nobody can change it.
+    /// Whether nobody can change it.
     pub fixed: bool,
 }
 
 impl Feature {
-    /// As ethtool(8) writes it.
+    /// Returns its state as ethtool(8) writes it.
     pub fn words(self) -> &'static str {
         match (self.active, self.requested, self.fixed) {
             (true, _, true) => "on [fixed]",
@@ -170,7 +170,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// One of them; `None` if this kernel does not know the name.
+    /// Returns one of them; `None` if this kernel does not know the name.
     pub fn get(&self, name: &str) -> Option<Feature> {
         let at = self.names.iter().position(|known| known == name)?;
         let bit = |which: usize| {
@@ -185,14 +185,14 @@ impl Features {
     }
 }
 
-/// A socket to ask through, in the network namespace it was made in.
+/// A socket for the requests, in the network namespace in which it was made.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
 }
 
 impl Ethtool {
-    /// In the network namespace of this thread.
+    /// Opens a socket in the network namespace of this thread.
     pub fn open() -> Result<Self, Cannot> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is handed over; the call makes the descriptor.
@@ -244,7 +244,7 @@ impl Ethtool {
         Ok(text(bytes(&words[1..9])))
     }
 
-    /// The numbers of a block.
+    /// Returns the numbers of a block.
     pub fn numbers(&self, device: &str, block: Block) -> Result<Numbers, Cannot> {
         let mut words = vec![0u32; block.fields().len() + 1];
         words[0] = block.commands().0;
@@ -276,7 +276,7 @@ impl Ethtool {
         Ok(bytes(&words[3..]).chunks(STRING).map(text).collect())
     }
 
-    /// Returns the offloads.
+    /// Returns the offloads of a device.
     pub fn features(&self, device: &str) -> Result<Features, Cannot> {
         let names = self.strings(device, STRINGS_FEATURES)?;
         let blocks = names.len().div_ceil(32);
@@ -287,7 +287,7 @@ impl Ethtool {
         Ok(Features { names, words })
     }
 
-    /// Asks for an offload, or asks for it no longer.
+    /// Requests an offload, or ends the request.
     pub fn set_feature(&self, device: &str, name: &str, on: bool) -> Result<(), Cannot> {
         let features = self.features(device)?;
         let Some(at) = features.names.iter().position(|known| known == name) else {
@@ -305,7 +305,7 @@ impl Ethtool {
         self.ask(device, name, &mut words)
     }
 
-    /// The driver's own counters.
+    /// Returns the driver's own counters.
     pub fn counters(&self, device: &str) -> Result<Vec<(String, u64)>, Cannot> {
         let names = self.strings(device, STRINGS_STATS)?;
         let mut words = vec![0u32; 2 + names.len() * 2];
@@ -317,7 +317,7 @@ impl Ethtool {
         Ok(names.into_iter().zip(values).collect())
     }
 
-    /// The table that spreads flows over queues.
+    /// Returns the table that spreads flows over queues.
     pub fn spread(&self, device: &str) -> Result<Vec<u32>, Cannot> {
         let mut size = [GRXFHINDIR, 0];
         self.ask(device, "flow spreading", &mut size)?;

@@ -14,13 +14,13 @@ use crate::tree::{Cannot, Tree};
 
 const FSCONFIG_CMD_CREATE: u32 = 6;
 
-/// The network namespace this thread is in, as `net:[4026531833]`.
+/// Returns the network namespace of this thread, as `net:[4026531833]`.
 pub fn current() -> Option<String> {
     let link = fs::read_link("/proc/thread-self/ns/net").ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
-/// That of another process.
+/// Returns the network namespace of another process.
 pub fn of(pid: i32) -> Result<String, Cannot> {
     let path = format!("/proc/{pid}/ns/net");
     match fs::read_link(&path) {
@@ -46,8 +46,7 @@ pub fn enter(pid: i32) -> Result<(), Cannot> {
     }
 }
 
-/// Makes `/sys` of the tree show the devices of this thread's network namespace. Does nothing where
-/// it already does.
+/// Makes `/sys` of the tree show the devices of this thread's network namespace. Does nothing where it already does.
 pub fn align_sysfs(tree: &mut Tree) -> Result<(), Cannot> {
     if tree.is_live() && !shows_our_devices(tree) {
         tree.use_sysfs(sysfs()?);
@@ -55,7 +54,7 @@ pub fn align_sysfs(tree: &mut Tree) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// Whether the mounted sysfs has exactly the devices the kernel names to this thread, with the same
+/// Returns whether the mounted sysfs has exactly the devices that the kernel names to this thread, with the same
 /// numbers. (A new namespace may have an `lo` of the same number; it shows no other device then.)
 fn shows_our_devices(tree: &Tree) -> bool {
     let Ok(names) = tree.list("/sys/class/net") else {

@@ -1,7 +1,7 @@
 //! NAPI instances of the network devices: who polls which queue, on which interrupt.
 //!
 //! The generic netlink family `netdev` answers `napi-get` and `queue-get` since Linux 6.7, with timers per instance
-//! since 6.13. Older kernels have NAPI all the same and only do not tell.
+//! since 6.13. Older kernels have NAPI all the same and only do not report it.
 //!
 //! Source: Documentation/netlink/specs/netdev.yaml; include/uapi/linux/netdev.h.
 
@@ -27,28 +27,28 @@ pub struct Napi {
     pub ifindex: u32,
     /// Its number, as SO_INCOMING_NAPI_ID gives it.
     pub id: u32,
-    /// The interrupt that starts it, where the driver tells.
+    /// The interrupt that starts it, where the driver reports it.
     pub irq: Option<u32>,
-    /// Its thread, if it is threaded.
+    /// The id of its thread, if it is threaded.
     pub thread: Option<u32>,
     /// How many empty polls interrupts stay off for.
     pub defer_hard_irqs: Option<u32>,
-    /// How long packets may wait to be merged.
+    /// How long packets may wait to be merged, in nanoseconds.
     pub gro_flush_nanos: Option<u32>,
-    /// How long interrupts may stay off while an application polls.
+    /// How long interrupts may stay off while an application polls, in nanoseconds.
     pub irq_suspend_nanos: Option<u32>,
-    /// The receive queues it polls, where the driver tells.
+    /// The receive queues that it polls, where the driver reports them.
     pub queues: Vec<u32>,
 }
 
-/// All instances in this network namespace.
+/// Returns all instances in this network namespace.
 pub fn instances() -> Result<Vec<Napi>, Cannot> {
     let mut netlink = Netlink::open(GENERIC, "generic netlink")?;
     let family = family(&mut netlink)?;
     // struct genlmsghdr: command, version, reserved
     let answers = netlink.dump(family, &[NAPI_GET, 1, 0, 0])?;
     let mut all: Vec<Napi> = answers.iter().map(|answer| instance(answer)).collect();
-    // A kernel that knows the one and not the other loses only the numbers of the queues.
+    // A kernel that has `napi-get` and not `queue-get` loses only the numbers of the queues.
     for answer in netlink
         .dump(family, &[QUEUE_GET, 1, 0, 0])
         .unwrap_or_default()

@@ -20,7 +20,7 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// The kernel fills at most 32 KiB per message of a dump.
 const RECEIVE: usize = 64 << 10;
-/// The kernel answers a request at once; this is for one that never does.
+/// How long an answer is waited for. The kernel answers at once; this is for one that never does.
 static PATIENCE: libc::timeval = libc::timeval {
     tv_sec: 2,
     tv_usec: 0,
@@ -35,7 +35,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one; `what` names it in errors.
+    /// Opens a socket; `what` names the protocol in errors.
     pub fn open(protocol: i32, what: &'static str) -> Result<Self, Cannot> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is handed over; the call makes the descriptor.
@@ -61,12 +61,12 @@ impl Netlink {
         })
     }
 
-    /// All answers to a question: the bytes behind each message's header.
+    /// Sends a request that has many answers, and returns the bytes behind each answer's header.
     pub fn dump(&mut self, kind: u16, payload: &[u8]) -> Result<Vec<Vec<u8>>, Cannot> {
         self.talk(kind, libc::NLM_F_DUMP as u16, payload)
     }
 
-    /// One request that is answered and then acknowledged.
+    /// Sends a request that is answered and then acknowledged.
     pub fn request(
         &mut self,
         kind: u16,
@@ -162,7 +162,7 @@ fn messages(mut bytes: &[u8]) -> Vec<(Header, &[u8])> {
     all
 }
 
-/// The attributes in a run of bytes: type (without its flag bits) and payload.
+/// Returns the attributes in a range of bytes: type (without its flag bits) and payload.
 pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut all = Vec::new();
     while let (Some(length), Some(kind)) = (half(bytes, 0), half(bytes, 2)) {
@@ -184,13 +184,13 @@ pub fn attribute(to: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     to.resize(to.len().next_multiple_of(4), 0);
 }
 
-/// The 16 bits at an offset, in this machine's order.
+/// Returns the 16 bits at an offset, in this machine's byte order.
 pub fn half(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..at + 2)?;
     Some(u16::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// The 32 bits at an offset, in this machine's order.
+/// Returns the 32 bits at an offset, in this machine's byte order.
 pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at + 4)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))

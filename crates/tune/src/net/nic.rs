@@ -9,13 +9,13 @@
 use crate::interrupts::Interrupts;
 use crate::tree::Tree;
 
-/// IFF_UP
+/// The flag IFF_UP.
 const UP: u32 = 1;
 
 /// One network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {
-    /// `eth0`
+    /// The name of the interface: `eth0`.
     pub name: String,
     /// Its interface number.
     pub ifindex: Option<u32>,
@@ -25,7 +25,7 @@ pub struct Nic {
     pub rx_queues: Vec<String>,
     /// Names of its transmit queues.
     pub tx_queues: Vec<String>,
-    /// The interrupts of its queues; not those that only tell of a change of configuration.
+    /// The interrupts of its queues, without those that only report a change of configuration.
     pub interrupts: Vec<u32>,
     /// The NUMA node it is attached to, where there is one.
     pub node: Option<usize>,
@@ -37,13 +37,13 @@ impl Nic {
         format!("/sys/class/net/{}", self.name)
     }
 
-    /// Whether hardware, real or a hypervisor's, is behind it.
+    /// Returns whether hardware, real or a hypervisor's, is behind it.
     pub fn is_hardware(&self) -> bool {
         self.driver.is_some()
     }
 }
 
-/// All devices that are up, without the loopback.
+/// Returns all devices that are up, without the loopback.
 pub fn find(tree: &Tree, interrupts: &Interrupts) -> Vec<Nic> {
     let names = tree.list("/sys/class/net").unwrap_or_default();
     names
@@ -56,7 +56,7 @@ pub fn find(tree: &Tree, interrupts: &Interrupts) -> Vec<Nic> {
 fn is_up(tree: &Tree, name: &str) -> bool {
     let base = format!("/sys/class/net/{name}");
     let Ok(flags) = tree.word(&format!("{base}/flags")) else {
-        // Files such as bonding_masters lie there too; a device without flags is in a fixture.
+        // Files such as bonding_masters are in this directory too; in a fixture a device may have no flags.
         return tree.exists(&format!("{base}/queues")) || tree.exists(&format!("{base}/device"));
     };
     u32::from_str_radix(flags.trim_start_matches("0x"), 16).is_ok_and(|flags| flags & UP != 0)
@@ -118,7 +118,7 @@ fn queue_interrupts(tree: &Tree, base: &str, device: &str, known: &Interrupts) -
     numbers
 }
 
-/// Interrupts that carry no packets, by the names drivers give them.
+/// Returns whether an interrupt carries no packets, by the names that drivers give them.
 fn is_control(name: &str) -> bool {
     [
         "config", "mgmnt", "mgmt", "async", "admin", "misc", "asq", "other",

@@ -16,7 +16,7 @@ const GET: u16 = 38;
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 const ROOT: u32 = 0xffff_ffff;
-/// Those whose whole state is their options.
+/// The disciplines whose whole state is their options.
 const CLASSLESS: [&str; 9] = [
     "bfifo",
     "cake",
@@ -29,20 +29,20 @@ const CLASSLESS: [&str; 9] = [
     "sfq",
 ];
 
-/// In the place of a kind: whatever the kernel chooses.
+/// Stands for the discipline that the kernel chooses, in the place of a kind.
 pub const DEFAULT: &str = "default";
 
 /// The queueing discipline at the root of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qdisc {
-    /// `fq_codel`, `noqueue` …
+    /// The name of its kind: `fq_codel`, `noqueue` …
     pub kind: String,
     handle: u32,
     options: Vec<u8>,
 }
 
 impl Qdisc {
-    /// Whether the kernel chose it itself.
+    /// Returns whether the kernel chose it itself.
     pub fn is_default(&self) -> bool {
         self.handle == 0
     }
@@ -60,7 +60,7 @@ impl std::fmt::Display for Qdisc {
 impl std::str::FromStr for Qdisc {
     type Err = Cannot;
 
-    /// Reads what `Display` writes; a bare kind is one with default options.
+    /// Parses what `Display` writes; a bare kind is one with default options.
     fn from_str(text: &str) -> Result<Self, Cannot> {
         let odd = || Cannot::odd("a queueing discipline", text);
         let mut words = text.split_whitespace();
@@ -79,7 +79,7 @@ impl std::str::FromStr for Qdisc {
     }
 }
 
-/// The discipline at the device's root.
+/// Returns the discipline at the device's root.
 pub fn read(ifindex: u32) -> Result<Qdisc, Cannot> {
     let mut netlink = Netlink::open(libc::NETLINK_ROUTE, "rtnetlink")?;
     let answers = netlink.dump(GET, &head(ifindex, 0))?;
@@ -107,7 +107,7 @@ pub fn read(ifindex: u32) -> Result<Qdisc, Cannot> {
         .ok_or_else(|| Cannot::Missing("a root queueing discipline".into()))
 }
 
-/// Puts another in its place.
+/// Replaces the discipline at the device's root.
 pub fn write(ifindex: u32, to: &Qdisc) -> Result<(), Cannot> {
     let now = read(ifindex)?;
     for kind in [&now.kind, &to.kind] {
@@ -140,7 +140,7 @@ pub fn write(ifindex: u32, to: &Qdisc) -> Result<(), Cannot> {
     Ok(())
 }
 
-/// struct tcmsg: family and padding, ifindex, handle, parent, info.
+/// Returns a struct tcmsg: family and padding, ifindex, handle, parent, info.
 fn head(ifindex: u32, handle: u32) -> Vec<u8> {
     let words = [0, ifindex, handle, ROOT, 0];
     words

@@ -13,13 +13,13 @@ use crate::tree::Cannot;
 const BY_FAMILY: u16 = 20;
 const SOCK_DIAG: i32 = 4;
 const TCP: u8 = 6;
-/// States, as bits: include/net/tcp_states.h.
+/// States as bits: include/net/tcp_states.h.
 const LISTEN: u32 = 1 << 10;
 const TIME_WAIT: u32 = 1 << 6;
-/// Those of a whole socket: not TIME_WAIT (6), nor a half-open one (3 and 12).
+/// The states of a whole socket: neither TIME_WAIT (6) nor a half-open one (3 and 12).
 const WHOLE: u32 = 0xfff & !TIME_WAIT & !(1 << 3);
 const INET_DIAG_CONG: u16 = 4;
-/// struct inet_diag_msg
+/// Bytes of a struct inet_diag_msg.
 const MESSAGE: usize = 72;
 
 /// A socket that listens.
@@ -31,7 +31,7 @@ pub struct Listener {
     pub port: u16,
     /// Connections that wait for accept().
     pub waiting: u32,
-    /// How many may wait: what listen() asked for, cut to somaxconn.
+    /// How many may wait: the argument of listen(), cut to somaxconn.
     pub most: u32,
     /// The socket's inode, as `/proc/PID/fd` shows it.
     pub inode: u32,
@@ -60,7 +60,7 @@ pub fn listeners() -> Result<Vec<Listener>, Cannot> {
         .collect())
 }
 
-/// The congestion control of every socket that has one, by inode.
+/// Returns the congestion control of every socket that has one, by inode.
 pub fn congestion() -> Result<HashMap<u32, String>, Cannot> {
     let all = sockets(WHOLE, 1 << (INET_DIAG_CONG - 1))?;
     Ok(all
@@ -69,7 +69,7 @@ pub fn congestion() -> Result<HashMap<u32, String>, Cannot> {
         .collect())
 }
 
-/// The destination that most TIME_WAIT sockets go to from one local address, and their number.
+/// Returns the destination that most TIME_WAIT sockets of one local address have, and their number.
 pub fn busiest_time_wait() -> Result<Option<(IpAddr, u16, usize)>, Cannot> {
     let mut per_destination: HashMap<(IpAddr, (IpAddr, u16)), usize> = HashMap::new();
     for message in sockets(TIME_WAIT, 0)? {
@@ -95,7 +95,7 @@ fn sockets(states: u32, attributes: u8) -> Result<Vec<Message>, Cannot> {
     Ok(all)
 }
 
-/// struct inet_diag_msg: family, state, timer, retrans; sport, dport, src\[4\], dst\[4\], if, cookie\[2\];
+/// Parses a struct inet_diag_msg: family, state, timer, retrans; sport, dport, src\[4\], dst\[4\], if, cookie\[2\];
 /// expires, rqueue, wqueue, uid, inode.
 fn message(bytes: &[u8]) -> Option<Message> {
     let family = *bytes.first()?;

@@ -5,8 +5,8 @@
 //!        └─ SO_INCOMING_CPU ──► the CPU that took the last packet
 //! ```
 //!
-//! Drivers that name the interrupt of a NAPI instance themselves are believed; virtio_net does not, and there the
-//! queue's number is looked for in the interrupt's name (`virtio2-input.0`).
+//! Where a driver names the interrupt of a NAPI instance itself, that is used; virtio_net does not, and there the
+//! queue's number is searched for in the interrupt's name (`virtio2-input.0`).
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,9 @@ use crate::net::napi::Napi;
 use crate::net::nic::Nic;
 use crate::verdict::Outcome;
 
-/// The CPUs that took the last packets of the guest's sockets; not of those whose packets came from this machine, which
-/// are taken by whichever CPU sent them. Where no socket tells, those of the cards' interrupts.
+/// Returns the CPUs that took the last packets of the guest's sockets. Sockets whose packets came from this machine do
+/// not count, because whichever CPU sent those took them. Where no socket shows a CPU, returns those of the cards'
+/// interrupts.
 pub(super) fn cpus(machine: &Machine) -> Cpus {
     let sockets = machine.borrowed().unwrap_or_default();
     let from_outside = sockets.iter().filter(|socket| socket.napi.is_some());
@@ -33,7 +34,7 @@ pub(super) fn cpus(machine: &Machine) -> Cpus {
         .collect()
 }
 
-/// Adds what is known of the guest's sockets.
+/// Adds what the guest's sockets show as evidence.
 pub(super) fn shown(machine: &Machine, outcome: Outcome) -> Outcome {
     let Some(guest) = &machine.guest else {
         return outcome;
@@ -63,7 +64,7 @@ pub(super) fn shown(machine: &Machine, outcome: Outcome) -> Outcome {
         })
 }
 
-/// ` of eth0 (receive queue 0, irq 38 on CPU 1)`: what is behind a NAPI number.
+/// Returns what is behind a NAPI number: ` of eth0 (receive queue 0, irq 38 on CPU 1)`.
 fn behind(machine: &Machine, id: u32) -> String {
     let all = machine.napi().unwrap_or_default();
     let Some(napi) = all.iter().find(|known| known.id == id) else {
@@ -99,13 +100,13 @@ fn interrupt(machine: &Machine, nic: &Nic, napi: &Napi) -> Option<u32> {
             let name = known.get(number).map_or("", |known| known.name.as_str());
             receives(name, *queue)
         });
-        // Two that fit are none.
+        // Where two interrupts fit, none is taken.
         named.next().copied().filter(|_| named.next().is_none())
     })
 }
 
-/// Whether an interrupt of that name may be one of receive queue `queue`: its last number is that, and it is not called
-/// a transmit queue's.
+/// Returns whether an interrupt of that name may be one of receive queue `queue`: its last number is that, and its name
+/// is not that of a transmit queue.
 fn receives(name: &str, queue: u32) -> bool {
     let name = name.to_ascii_lowercase();
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());

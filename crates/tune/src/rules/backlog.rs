@@ -1,6 +1,6 @@
 //! Queues that run over: of packets per CPU, of connections per listener, of handshakes.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::sample::{Counters, Moved};
 use crate::setting::Setting;
@@ -81,7 +81,7 @@ fn softirq(machine: &Machine) -> Result<Outcome, Cannot> {
         ))
 }
 
-/// What a counter did, as evidence.
+/// Returns how a counter changed, as text for evidence.
 pub(super) fn words(moved: Option<Moved>, over: &str) -> String {
     match moved {
         None => "not there".into(),
@@ -121,7 +121,7 @@ pub(super) const ACCEPT: Rule = Rule {
     check: accept,
 };
 
-/// The kernel's default since 5.4.
+/// The kernel's default of net.core.somaxconn since 5.4.
 const SOMAXCONN: u32 = 4096;
 
 fn accept(machine: &Machine) -> Result<Outcome, Cannot> {

@@ -1,6 +1,6 @@
 //! Connections: the ports they leave from, the buffers they have, the table that tracks them.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::sockets::busiest_time_wait;
 use crate::setting::Setting;

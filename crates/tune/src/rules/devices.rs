@@ -1,7 +1,7 @@
 //! The rings between a network card and the kernel.
 
 use super::backlog::words;
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::Block;
 use crate::net::nic::Nic;

@@ -1,6 +1,6 @@
-//! Copies done by engines: I/OAT with NET_DMA, and direct cache access. Both of another time.
+//! Copies done by engines: I/OAT with NET_DMA, and direct cache access. Both are obsolete.
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::tree::Cannot;
@@ -86,7 +86,7 @@ pub(super) const DCA: Rule = Rule {
     check: dca,
 };
 
-/// Sandy Bridge EP, the first with DDIO.
+/// CPU model of Sandy Bridge EP, the first with DDIO.
 const FIRST_WITH_DDIO: u32 = 45;
 
 fn dca(machine: &Machine) -> Result<Outcome, Cannot> {

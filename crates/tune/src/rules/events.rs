@@ -1,6 +1,6 @@
 //! Events: of processes (the proc connector) and of descriptors (epoll).
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::events::Listening;
 use crate::kconfig::Built;
 use crate::machine::Machine;
@@ -32,7 +32,7 @@ fn connector(machine: &Machine) -> Result<Outcome, Cannot> {
                 .saw(ASKED, "acknowledged"));
         }
         Ok(Listening::Refused(why)) => {
-            // Refused by a kernel that has them, it is the namespace.
+            // Where a kernel that has them refuses, the reason is the namespace.
             let built = machine
                 .built("PROC_EVENTS")
                 .is_ok_and(|(built, _)| built == Built::In);
@@ -50,7 +50,7 @@ fn connector(machine: &Machine) -> Result<Outcome, Cannot> {
     }
     let (connector, from) = match machine.built("CONNECTOR") {
         Ok(built) => built,
-        // On the live machine the refusal of the socket is the better reason.
+        // On the live machine the error of the socket is the better reason.
         Err(no_config) => match &machine.events {
             Err(Cannot::NeedsLive(_)) | Ok(_) => return Err(no_config),
             Err(cannot) => return Err(cannot.clone()),
@@ -88,12 +88,12 @@ pub(super) const EPOLL: Rule = Rule {
     check: epoll,
 };
 
-/// A call that waits for descriptors.
+/// A system call that waits for descriptors.
 struct Wait {
-    /// On x86-64.
+    /// Its number on x86-64.
     number: u64,
     name: &'static str,
-    /// Which argument says for how many, where all are handed over at each call.
+    /// The argument that holds the number of descriptors, where all are passed at each call.
     count: Option<usize>,
 }
 
@@ -117,7 +117,8 @@ const WAITS: [Wait; 9] = [
     wait(288, "accept4", None),
 ];
 
-/// The call of `/proc/PID/task/TID/syscall` (number and arguments, proc_pid_syscall(5)), and for how many descriptors.
+/// Parses `/proc/PID/task/TID/syscall` (number and arguments, proc_pid_syscall(5)): the name of a call that waits, and
+/// for how many descriptors.
 fn waits(line: &str) -> Option<(&'static str, Option<u64>)> {
     let mut words = line.split_whitespace();
     let number: u64 = words.next()?.parse().ok()?;
@@ -129,9 +130,9 @@ fn waits(line: &str) -> Option<(&'static str, Option<u64>)> {
     Some((known.name, count))
 }
 
-/// FD_SETSIZE
+/// Descriptors that select can wait for: FD_SETSIZE.
 const SELECT_CAN: usize = 1024;
-/// From here on one poll costs about what a short request does (examples/bounds.rs).
+/// From this many descriptors on one poll costs about what a short request does (examples/bounds.rs).
 const MANY: u64 = 1000;
 
 fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
@@ -159,7 +160,7 @@ fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
     let selects = waiting.iter().any(|(name, _)| name.contains("select"));
     let most = waiting.iter().filter_map(|(_, count)| *count).max();
     let all = several(open.count, "descriptor");
-    // Ruby makes its sets as long as they must be.
+    // Ruby makes its sets as large as necessary.
     let outcome = if selects && open.count > SELECT_CAN && !guest.is_ruby(tree) {
         Outcome::bad(format!(
             "waits in select and has {all}; FD_SET can name {SELECT_CAN}"

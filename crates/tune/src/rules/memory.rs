@@ -1,6 +1,6 @@
 //! Memory: huge pages, swap, overcommit.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::guest::Allocator;
 use crate::machine::Machine;
 use crate::setting::{Setting, chosen};
@@ -41,7 +41,7 @@ fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
         let named = guest.comm.starts_with("redis") || guest.is_ruby(tree);
         (named || other).then_some(guest.comm.as_str())
     });
-    // Ruby does so for itself (prctl(2), PR_SET_THP_DISABLE).
+    // The program can turn huge pages off for itself (prctl(2), PR_SET_THP_DISABLE), as Ruby does.
     let refuses = machine
         .guest
         .as_ref()

@@ -1,7 +1,7 @@
 //! The rules: one file per family, one line each in the list below.
 //!
 //! A rule is data that explains itself (`--explain`) and a function that looks and answers. Its id is
-//! never given to another rule. `?` on a [`Cannot`] inside a check is the answer "cannot tell", with the
+//! never given to another rule. `?` on a [`Cannot`](crate::tree::Cannot) inside a check is the answer "cannot tell", with the
 //! reason.
 
 mod arrivals;
@@ -20,67 +20,19 @@ mod process;
 mod profiling;
 mod provider;
 mod queues;
+mod rule;
 mod security;
 mod steering;
 mod sysctls;
 mod ticks;
 
-use serde::Serialize;
-
+pub use rule::{Finding, Risk, Rule};
 pub(crate) use sysctls::lines as sysctl_lines;
 
 use crate::machine::Machine;
-use crate::tree::Cannot;
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::Verdict;
 
-/// How much can go wrong when the change is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Risk {
-    /// Nothing that is noticed.
-    Low,
-    /// A short interruption, or worse figures for other work.
-    Medium,
-    /// Security or availability.
-    High,
-}
-
-/// One thing that is looked at.
-#[derive(Debug)]
-pub struct Rule {
-    /// `T01` …
-    pub id: &'static str,
-    /// What the rule is about, in a few words.
-    pub title: &'static str,
-    /// Whether it was in the list of 2009.
-    pub of_2009: bool,
-    /// Files, ioctls and netlink requests.
-    pub reads: &'static str,
-    /// Why it matters, and which value is good for whom.
-    pub why: &'static str,
-    /// The document or program that gives the advice.
-    pub source: &'static str,
-    /// When the advice was given, and whether it still stands.
-    pub dated: &'static str,
-    /// The change, in words.
-    pub change: &'static str,
-    /// How to take the change back, in words.
-    pub undo: &'static str,
-    /// How much the change risks.
-    pub risk: Risk,
-    /// Whether the change takes effect only after a reboot.
-    pub reboot: bool,
-    /// Whether it judges the growth of counters, which takes two looks.
-    pub counts: bool,
-    check: fn(&Machine) -> Result<Outcome, Cannot>,
-}
-
-/// The undo of most rules.
-const WRITE_BACK: &str = "lancet tune --undo last: writes the saved value back and reads it again";
-/// For what cannot be changed from here.
-const NOTHING: &str = "nothing to undo";
-
-/// All rules, the nine topics of 2009 first.
+/// All rules; those of the list of 2009 come first.
 pub const RULES: &[&Rule] = &[
     &ticks::TICKLESS,
     &ticks::HZ,
@@ -122,43 +74,21 @@ pub const RULES: &[&Rule] = &[
 ];
 
 impl Rule {
-    /// The rule of that id, in either case.
+    /// Returns the rule of that id, in either case.
     pub fn find(id: &str) -> Option<&'static Self> {
         RULES
             .iter()
             .copied()
             .find(|rule| rule.id.eq_ignore_ascii_case(id))
     }
-
-    /// Looks at the machine and returns the finding.
-    pub fn check(&self, machine: &Machine) -> Finding {
-        let outcome = (self.check)(machine).unwrap_or_else(Outcome::from);
-        Finding {
-            id: self.id,
-            title: self.title,
-            outcome,
-        }
-    }
 }
 
-/// A rule's answer about one machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The id of the rule.
-    pub id: &'static str,
-    /// What the rule is about.
-    pub title: &'static str,
-    /// What the rule found.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
-
-/// Asks the rules; the answers come in the rules' order.
+/// Checks the rules, in this order, and returns their findings.
 pub fn audit(machine: &Machine, rules: &[&'static Rule]) -> Vec<Finding> {
     rules.iter().map(|rule| rule.check(machine)).collect()
 }
 
-/// How many answers there are of each kind, the worst first.
+/// Returns how many findings have each verdict, the worst first.
 pub fn count(findings: &[Finding]) -> Vec<(Verdict, usize)> {
     let of = |verdict| {
         let same = |finding: &&Finding| finding.outcome.verdict == verdict;

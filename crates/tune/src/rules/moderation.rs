@@ -1,6 +1,6 @@
 //! How often a network card may interrupt.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::{Block, Numbers};
 use crate::net::nic::Nic;
@@ -43,7 +43,7 @@ fn throttling(machine: &Machine) -> Result<Outcome, Cannot> {
     Ok(machine.each_nic(|nic| coalescing(machine, nic)))
 }
 
-/// The mode the module e1000e is loaded with, where somebody wrote it down.
+/// Returns the mode with which the module e1000e is loaded, where a file sets it.
 fn e1000e_option(machine: &Machine) -> Option<(String, String)> {
     const KEY: &str = "InterruptThrottleRate=";
     let first = |text: &str| text.split(',').next().unwrap_or_default().to_owned();
@@ -159,7 +159,7 @@ fn judged(goal: Option<Goal>, nic: &Nic, numbers: &Numbers, rate: Option<f64>) -
     }
 }
 
-/// A tap's only number is how many packets it hands up at once.
+/// Judges a tap, whose only number is how many packets it hands up at once.
 fn tap(goal: Option<Goal>, nic: &Nic, numbers: &Numbers) -> Outcome {
     match (goal, numbers.get("rx-frames")) {
         (Some(Goal::Throughput), 0) => Outcome::consider("this tap hands up packets one by one")

@@ -1,6 +1,6 @@
-//! Work the network card takes over, or the kernel batches: segmentation out, merging in.
+//! Work that the network card takes over, or that the kernel batches: segmentation out, merging in.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::Features;
 use crate::net::nic::Nic;
@@ -53,7 +53,7 @@ fn segmentation(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     let features = machine.ethtool()?.features(&nic.name)?;
     let off = |name: &&str| features.get(name).is_some_and(|it| !it.active && !it.fixed);
     let off: Vec<&str> = [TSO, TSO6, GSO].into_iter().filter(off).collect();
-    // Asked for, and off all the same: something it needs is missing.
+    // A feature that is requested and yet off lacks something that it needs.
     let (blocked, unasked): (Vec<&str>, Vec<&str>) = off
         .iter()
         .partition(|name| features.get(name).is_some_and(|it| it.requested));

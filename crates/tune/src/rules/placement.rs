@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Risk, Rule, WRITE_BACK, arrivals};
+use super::arrivals;
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::cpus::{Cpus, to_list};
 use crate::interrupts::{affinity_file, served_by};
 use crate::machine::Machine;
@@ -69,7 +70,7 @@ fn affinity(machine: &Machine) -> Result<Outcome, Cannot> {
         ))
 }
 
-/// Where the interrupts of one card go.
+/// Checks where the interrupts of one card go.
 fn placed(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     if nic.interrupts.is_empty() {
         return Ok(if nic.is_hardware() {
@@ -115,7 +116,7 @@ fn placed(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     }))
 }
 
-/// One interrupt after the other to one CPU after the other.
+/// Proposes to spread the interrupts of a card over CPUs, one after the other.
 fn spread(outcome: Outcome, nic: &Nic, over: &Cpus) -> Outcome {
     let pairs = nic.interrupts.iter().zip(over.iter().cycle());
     pairs.fold(outcome, |outcome, (number, cpu)| {

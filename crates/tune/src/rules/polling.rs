@@ -1,6 +1,6 @@
 //! Polling in place of interrupts: NAPI, and sockets that poll for themselves.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::net::nic::Nic;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::tree::{Cannot, Tree};
@@ -116,7 +116,7 @@ fn idle(machine: &Machine) -> Result<Outcome, Cannot> {
         let number = |name: &str| tree.number::<u64>(&format!("{STATES}/{state}/{name}")).ok();
         number("latency").filter(|_| number("disable").unwrap_or(0) == 0)
     };
-    // Somebody may keep the CPUs out of what takes longer.
+    // A program may keep the CPUs out of states that take longer to leave.
     let most = held.as_ref().copied().unwrap_or(u64::MAX);
     let entered = states.iter().filter_map(latency);
     let deepest = entered.filter(|micros| *micros <= most).max();
@@ -148,10 +148,10 @@ fn idle(machine: &Machine) -> Result<Outcome, Cannot> {
 const LATENCY: &str = "/dev/cpu_dma_latency";
 /// Microseconds: no sleep state takes longer to leave (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 const UNBOUNDED: u64 = 2_000_000_000;
-/// Microseconds to wake that tuned's profile for latency still allows.
+/// Microseconds to wake up that tuned's profile for latency still allows.
 const SOON: u64 = 3;
 
-/// To how many microseconds somebody holds the CPUs: a number of 32 bits is what the device gives (kernel/power/qos.c).
+/// Returns the number of microseconds to which a program holds the CPUs: the device gives 32 bits (kernel/power/qos.c).
 fn held(tree: &Tree) -> Result<u64, Cannot> {
     if !tree.is_live() {
         return Err(Cannot::NeedsLive("what is held open"));

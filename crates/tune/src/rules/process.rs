@@ -1,6 +1,6 @@
 //! The guest itself: its descriptors and its allocator.
 
-use super::{NOTHING, Risk, Rule, WRITE_BACK};
+use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::guest::Allocator;
 use crate::machine::Machine;
 use crate::setting::Setting;

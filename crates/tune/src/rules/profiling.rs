@@ -1,6 +1,6 @@
-//! Can this machine be looked into: profilers, tracers, core dumps.
+//! Whether this machine can be looked into: profilers, tracers, core dumps.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::setting::Setting;

@@ -1,6 +1,6 @@
 //! Limits of the cloud, which no setting of the machine lifts.
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;
 use crate::net::nic::Nic;
 use crate::sample::Moved;

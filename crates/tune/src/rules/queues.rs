@@ -1,6 +1,6 @@
 //! How traffic is spread over queues on the way in, and in which order it leaves.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::ethtool::Block;
 use crate::net::nic::Nic;
@@ -88,7 +88,7 @@ fn per_queue(table: &[u32], queues: u32) -> Vec<usize> {
     (0..queues.min(4096)).map(of).collect()
 }
 
-/// Entries of the table differ by at most one where it was filled in turn.
+/// Returns whether the entries of the table differ by more than one, which they do not where it was filled in turn.
 fn is_uneven(table: &[u32], queues: u32) -> bool {
     let shares = per_queue(table, queues);
     let bounds = shares.iter().min().zip(shares.iter().max());
@@ -126,7 +126,7 @@ fn queueing(machine: &Machine) -> Result<Outcome, Cannot> {
     const CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
     const DEFAULT: &str = "/proc/sys/net/core/default_qdisc";
     let control = machine.tree.word(CONTROL)?;
-    // Only in the first network namespace.
+    // The key exists in the first network namespace only.
     let default = machine.tree.word(DEFAULT);
     let own = machine.congestion();
     // A program may choose another than the system's for its sockets.

@@ -1,6 +1,6 @@
 //! What protection against the CPU's own faults costs. Reported, never changed.
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;
 use crate::tree::Cannot;
 use crate::verdict::Outcome;

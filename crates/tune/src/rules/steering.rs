@@ -1,6 +1,6 @@
 //! Spreading packets over CPUs in software, where the card has too few queues.
 
-use super::{Risk, Rule, WRITE_BACK};
+use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::cpus::{Cpus, mask, to_mask};
 use crate::interrupts::served_by;
 use crate::machine::Machine;
@@ -27,7 +27,8 @@ pub(super) const RPS: Rule = Rule {
     check: |machine| Ok(machine.each_nic(|nic| steering(machine, nic))),
 };
 
-/// A CPU does it all when it takes more than this share; the rest is what other devices and the loopback bring along.
+/// The share of all packets above which one CPU counts as taking all; the rest is what other devices and the loopback
+/// add.
 const SHARE: f64 = 0.9;
 /// Packets a second from which that is worth a change: a sixth of the 300,000 that one CPU of a small virtual machine
 /// took (examples/bounds.rs). Below that the CPU has most of its time for others.
@@ -93,7 +94,8 @@ fn steering(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     })
 }
 
-/// Many queues: on the way in the card spreads; on the way out each CPU should have its own.
+/// Checks a device with many queues: on the way in the card spreads; on the way out each CPU should have a queue of its
+/// own.
 fn transmit(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
     let online = &machine.topology.online;
     let mut masks = Vec::new();
@@ -134,7 +136,7 @@ fn packet_rates(machine: &Machine) -> Vec<f64> {
     (0..cpus).filter_map(rate).collect()
 }
 
-/// The CPUs of the device's node without the one that takes the interrupt and its sibling; all of them where
+/// Returns the CPUs of the device's node without the one that takes the interrupt and its sibling; all of them where
 /// that leaves none.
 fn others(machine: &Machine, nic: &Nic) -> Cpus {
     let topology = &machine.topology;

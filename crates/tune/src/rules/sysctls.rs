@@ -1,6 +1,6 @@
-//! Settings in sysctl.d that nothing listens to any more.
+//! Settings in sysctl.d that no kernel has any more.
 
-use super::{NOTHING, Risk, Rule};
+use super::rule::{NOTHING, Risk, Rule};
 use crate::machine::Machine;
 use crate::setting::sysctl_path;
 use crate::tree::{Cannot, Tree};
@@ -33,7 +33,7 @@ const DIRECTORIES: [&str; 5] = [
     "/lib/sysctl.d",
 ];
 
-/// Keys whose end is known.
+/// Keys that were removed, with the reason.
 const GONE: [(&str, &str); 9] = [
     ("net.ipv4.tcp_tw_recycle", "gone since 4.12"),
     ("net.ipv4.tcp_dma_copybreak", "gone since 3.18"),
@@ -61,7 +61,7 @@ const GONE: [(&str, &str); 9] = [
     ),
 ];
 
-/// Keys that come and go with a module or a device: absence proves nothing.
+/// Keys that come and go with a module or a device: their absence proves nothing.
 const LOADED: [&str; 5] = [
     "net/netfilter/",
     "net/nf_conntrack_max",
@@ -73,17 +73,17 @@ const LOADED: [&str; 5] = [
 /// One line of a sysctl.d file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// `/etc/sysctl.d/10.conf:3`
+    /// Where it was read: `/etc/sysctl.d/10.conf:3`.
     pub place: String,
-    /// As it is written.
+    /// The key as it is written.
     pub key: String,
-    /// As it is written.
+    /// The value as it is written.
     pub value: String,
-    /// A leading dash: failure is not to be reported.
+    /// Whether it has a leading dash: a failure is not to be reported.
     pub optional: bool,
 }
 
-/// All lines of all files, those that win last.
+/// Returns all lines of all files; of two with the same key the later one wins.
 pub(crate) fn lines(tree: &Tree) -> Vec<Line> {
     let mut files: Vec<(String, String)> = Vec::new();
     for directory in DIRECTORIES {
@@ -135,7 +135,7 @@ fn dead(machine: &Machine) -> Result<Outcome, Cannot> {
     let is_dead = |line: &&Line| {
         let path = sysctl_path(&line.key);
         let rest = path.trim_start_matches("/proc/sys/");
-        // Of /proc/sys/net another network namespace shows a part.
+        // Another network namespace shows only a part of /proc/sys/net.
         let elsewhere = machine.entered.is_some() && rest.starts_with("net/");
         let comes_and_goes = LOADED.iter().any(|start| rest.starts_with(start))
             || elsewhere && !GONE.iter().any(|(key, _)| *key == line.key)

@@ -1,8 +1,8 @@
-//! Time: the tick that stops or does not, how often it comes, and the clock programs read.
+//! Time: whether the tick stops, how often it comes, and the clock that programs read.
 
 use std::time::Instant;
 
-use super::{NOTHING, Risk, Rule, WRITE_BACK};
+use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::setting::Setting;
@@ -71,7 +71,7 @@ fn tickless_by_config(machine: &Machine, cannot: Cannot) -> Result<Outcome, Cann
     };
     let (old, old_from) = machine.built("NO_HZ")?;
     let (periodic, _) = machine.built("HZ_PERIODIC")?;
-    // NO_HZ_COMMON came with 3.10; before it was NO_HZ alone.
+    // NO_HZ_COMMON came with 3.10; before that NO_HZ stood alone.
     let outcome = match (common.is_there() || old.is_there(), periodic.is_there()) {
         (true, false) => Outcome::good("built tickless"),
         _ => Outcome::bad("built with a periodic tick"),
@@ -204,7 +204,7 @@ fn clocksource(machine: &Machine) -> Result<Outcome, Cannot> {
         .tree
         .is_live()
         .then(|| (nanos_per_look(false), nanos_per_look(true)));
-    // Whatever the name promises: it is slow if going past libc costs no more.
+    // Whatever its name promises, the clock is slow if reading it past libc costs no more.
     let outcome = match (measured, outcome.verdict) {
         (Some((usual, syscall)), Verdict::Good) if usual > syscall * 0.8 => Outcome::consider(
             format!("{current}, and yet each look at the clock is a system call ({usual:.0} ns)"),
@@ -224,15 +224,15 @@ fn clocksource(machine: &Machine) -> Result<Outcome, Cannot> {
     })
 }
 
-/// How the kernel says that tsc is no clock (kernel/time/clocksource.c, arch/x86/kernel/tsc.c).
+/// How the kernel reports that tsc cannot be used as a clock (kernel/time/clocksource.c, arch/x86/kernel/tsc.c).
 const GIVEN_UP: [&str; 3] = [
     "Marking TSC unstable",
     "as unstable because",
     "Clocksource tsc unstable",
 ];
 
-/// The cost of one look at the clock, through libc or past it: the best of several tries, as others may take the CPU
-/// in between.
+/// Returns the cost in nanoseconds of reading the clock once, through libc or past it: the best of several tries, as
+/// other programs may take the CPU in between.
 fn nanos_per_look(by_syscall: bool) -> f64 {
     let tries = (0..5).map(|_| one_try(by_syscall));
     tries.fold(f64::INFINITY, f64::min)

@@ -1,4 +1,4 @@
-//! What an XSUB is given and leaves: values on Perl's stack, from above a mark to its top (`perlcall`, `dXSARGS` in
+//! The arguments and results of an XSUB: values on Perl's stack, from above a mark to its top (`perlcall`, `dXSARGS` in
 //! `XSUB.h`, `PUSHMARK` in `pp.h`).
 //!
 //! ```text
@@ -12,18 +12,18 @@ use super::interpreter::Interpreter;
 use super::{Error, Perl};
 use crate::{Fault, Memory};
 
-/// More is no stack.
+/// A stack with more values is taken for garbage.
 const MOST: u64 = 1 << 32;
 
 impl<M: Memory> Perl<'_, M> {
-    /// The place in the stack below the arguments of a call that is about to be made: kept until it has returned, it
-    /// says where its results begin.
+    /// Returns the index in the stack below the arguments of a call that is about to be made. Kept until the call has
+    /// returned, it says where its results begin.
     pub fn mark(&self, interpreter: &Interpreter) -> Result<u64, Fault> {
         let at = self.memory.u64(interpreter.markstack_ptr)?;
         Ok(self.memory.u32(at)?.into())
     }
 
-    /// What lies above a mark, from 0; `None` if there is not so much.
+    /// Returns the value at an index above a mark, from 0; `None` if there are not so many.
     pub fn above(
         &self,
         interpreter: &Interpreter,
@@ -43,7 +43,7 @@ impl<M: Memory> Perl<'_, M> {
         Ok(Some(self.memory.u64(at)?))
     }
 
-    /// Writes what lies above a mark as the items of a list, at most `most` of them and `limit` bytes of each text.
+    /// Writes the values above a mark as the items of a list, at most `most` of them and `limit` bytes of each text.
     pub fn write_above(
         &self,
         interpreter: &Interpreter,

@@ -18,14 +18,14 @@ reading_error! {
 }
 
 impl Error {
-    /// The text of what only Perl's reader meets.
+    /// Writes the text of an error of Perl's reader alone.
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoPackage => f.write_str("this Perl has no such package (yet)"),
             Error::NoSub => f.write_str("the package has no such sub (yet)"),
             Error::NotDefined => f.write_str("the sub is declared, but not defined yet"),
             Error::WrittenInPerl => f.write_str("the sub is written in Perl, not in C"),
-            // The others have their text in common with all readers.
+            // The others have a text that all readers share.
             _ => Ok(()),
         }
     }

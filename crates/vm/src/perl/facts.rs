@@ -7,11 +7,11 @@ use super::interpreter::Interpreter;
 use super::{Error, Layout, Perl, Unsupported, Version};
 use crate::Memory;
 
-/// `thread_key` of a Perl without threads.
+/// The value of `thread_key` for a Perl without threads.
 const NO_THREADS: u64 = u64::MAX;
 
-/// `specific` in glibc's `struct pthread` (`nptl/descr.h`): 1296 in 2.31, 2.35, 2.36, 2.39 and 2.41, by
-/// their own `_thread_db_pthread_specific`.
+/// Offset of `specific` in glibc's `struct pthread` (`nptl/descr.h`): 1296 in 2.31, 2.35, 2.36, 2.39 and 2.41, by their
+/// own `_thread_db_pthread_specific`.
 const SPECIFIC: u64 = 1296;
 
 /// Facts about one Perl process.
@@ -32,13 +32,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// How many words they are.
+    /// Number of words that they take.
     pub const WORDS: usize = 11;
 
-    /// Finds them. `symbol` gives the address in the guest of a symbol that perl (where it carries its
-    /// own interpreter, as Debian's does) or libperl exports. If it also knows
-    /// `_thread_db_pthread_specific` of libc, it is libc that says where a thread keeps its data;
-    /// otherwise it is where glibc 2.31 to 2.41 have it.
+    /// Finds them. `symbol` returns the address in the guest of a symbol that perl (where it has its own interpreter,
+    /// as Debian's does) or libperl exports. If it also knows `_thread_db_pthread_specific` of libc, that says where a
+    /// thread keeps its data; otherwise it is where glibc 2.31 to 2.41 have it.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -90,7 +89,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    /// Returns the facts as words, in an order that only [`from_words`](Facts::from_words) needs to know.
     pub const fn to_words(self) -> [u64; Facts::WORDS] {
         [
             self.version,
@@ -137,32 +136,32 @@ impl Facts {
         }
     }
 
-    /// Which Perl it is.
+    /// Returns the version.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
     }
 
-    /// Whether it was built with threads, so that there may be several interpreters.
+    /// Returns whether it was built with threads, so that there may be several interpreters.
     pub const fn has_threads(&self) -> bool {
         self.thread_key != NO_THREADS
     }
 
-    /// The key under which each thread keeps its interpreter.
+    /// Returns the key under which each thread keeps its interpreter.
     pub(super) const fn thread_key(&self) -> u64 {
         self.thread_key
     }
 
-    /// `specific` in `struct pthread`.
+    /// Returns the offset of `specific` in `struct pthread`.
     pub(super) const fn specific(&self) -> u64 {
         self.specific
     }
 
-    /// The first interpreter made.
+    /// Returns the interpreter that was made first.
     pub(super) const fn main(&self) -> u64 {
         self.main
     }
 
-    /// The only interpreter of a Perl without threads.
+    /// Returns the only interpreter of a Perl without threads.
     pub(super) const fn variables(&self) -> Interpreter {
         Interpreter {
             stack_sp: self.stack_sp,
@@ -177,7 +176,7 @@ impl Facts {
     }
 }
 
-/// Where a thread's descriptor keeps the array of its data, as libc tells debuggers: a `uint32_t[3]` of
+/// Finds where a thread's descriptor keeps the array of its data, as libc exports it for debuggers: a `uint32_t[3]` of
 /// bits an element, elements, offset (`nptl_db/db_info.c`).
 fn specific(memory: &impl Memory, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<u64, Error> {
     match symbol("_thread_db_pthread_specific") {

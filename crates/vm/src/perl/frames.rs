@@ -74,13 +74,13 @@ const SUB_AGAIN: u8 = 0x80;
 const EVAL_BLOCK: u8 = 0x40;
 const TRY: u8 = 0x80;
 
-/// Deeper recursion is cut.
+/// Contexts of one walk, at most; deeper recursion is cut.
 const MOST_CONTEXTS: u32 = 1 << 18;
 
-/// No context stack has more.
+/// Contexts of one stack; a larger number is taken for garbage.
 const LARGEST_STACK: i32 = 1 << 24;
 
-/// What a frame's code is.
+/// The kind of code that a frame runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The program itself, or a file being compiled.
@@ -92,22 +92,22 @@ pub enum Kind {
     },
     /// A format.
     Format {
-        /// Its `CV`.
+        /// Address of its `CV`.
         code: u64,
     },
-    /// `eval { }`.
+    /// A block of `eval { }`.
     Eval,
-    /// `eval "…"`.
+    /// The text of `eval "…"`.
     EvalText {
         /// An SV with the program text.
         text: u64,
     },
     /// A file, by `require`, `use` or `do`.
     File {
-        /// An SV with the name that was asked for.
+        /// An SV with the name that was given to it.
         name: u64,
     },
-    /// `try { }`.
+    /// A block of `try { }`.
     Try,
     /// The block of a `sort`.
     SortBlock,
@@ -120,17 +120,17 @@ pub enum Kind {
 /// A piece of running code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of code.
     pub kind: Kind,
-    /// Where it stands: at what runs now, or at what it called.
+    /// The point that it has reached: what runs now, or what it called.
     pub place: Option<Place>,
     /// Its `PERL_CONTEXT`; 0 for the program itself. Frames of one call have the same while it lasts.
     pub context: u64,
-    /// Whether a loop of C of its own runs it: see the module text.
+    /// Whether it is run by a C loop of its own: see the module's documentation.
     pub enters: bool,
 }
 
-/// The bytes of a context.
+/// The bytes of a `PERL_CONTEXT`.
 struct Context([u8; SIZE]);
 
 impl Context {
@@ -148,7 +148,7 @@ impl Context {
         self.0[0] & flag != 0
     }
 
-    /// `CxOLD_OP_TYPE`.
+    /// Returns `CxOLD_OP_TYPE`.
     fn old_op(&self) -> u16 {
         u16::from_le_bytes([self.0[U16], self.0[U16 + 1]]) >> 7
     }
@@ -157,7 +157,7 @@ impl Context {
         self.word(RETURN_OP) != 0
     }
 
-    /// Whether its code ends a loop of C when it ends, and so does its last operation.
+    /// Returns whether the code ends a C loop when it ends, with its last operation.
     fn is_block_of_c(&self, stack: u32) -> bool {
         match self.kind() {
             SUB => self.has(SUB_RE),
@@ -167,18 +167,18 @@ impl Context {
         }
     }
 
-    /// Whether `call_sv` made it, to catch exceptions.
+    /// Returns whether `call_sv` made it, to catch exceptions.
     fn is_guard(&self) -> bool {
         self.kind() == EVAL && self.has(EVAL_BLOCK) && !self.returns()
     }
 }
 
-/// A place on the chain of stacks.
+/// A position on the chain of stacks.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     info: u64,
     contexts: u64,
-    /// Of the next context; negative when there are no more on this stack.
+    /// Index of the next context; negative when there are no more on this stack.
     index: i32,
     kind: u32,
 }
@@ -190,12 +190,12 @@ pub struct Frames<'p, 'm, M> {
     cursor: Option<Cursor>,
     place: Option<Place>,
     left: u32,
-    /// Say of each whether it [enters](Frame::enters).
+    /// Whether [`Frame::enters`] is found out for each.
     enters: bool,
 }
 
 impl<'m, M: Memory> Perl<'m, M> {
-    /// The frames of an interpreter, innermost first; the last is the program itself. A walk that meets an
+    /// Returns the frames of an interpreter, innermost first; the last is the program itself. A walk that meets an
     /// unreadable address ends there with an error.
     pub fn frames<'p>(&'p self, interpreter: &Interpreter) -> Result<Frames<'p, 'm, M>, Error> {
         let info = self.memory.u64(interpreter.curstackinfo)?;
@@ -211,8 +211,8 @@ impl<'m, M: Memory> Perl<'m, M> {
         })
     }
 
-    /// The same for a reader in a hurry: of no frame it is said that it [enters](Frame::enters), because that asks for a look
-    /// at all that is around it.
+    /// As [`frames`](Self::frames), but faster: [`Frame::enters`] is false for all, because finding it out takes a look
+    /// at everything around a frame.
     pub fn callers<'p>(&'p self, interpreter: &Interpreter) -> Result<Frames<'p, 'm, M>, Error> {
         Ok(Frames {
             enters: false,
@@ -220,8 +220,8 @@ impl<'m, M: Memory> Perl<'m, M> {
         })
     }
 
-    /// The number of the innermost context of each stack and of the stacks, in two words that change
-    /// whenever a frame is entered or left: the stack's `PERL_SI` and its context index. Two loads.
+    /// Returns two words that change whenever a frame is entered or left: the innermost stack's `PERL_SI` and its
+    /// context index. Two loads.
     #[inline]
     pub fn depth(&self, interpreter: &Interpreter) -> Result<(u64, u32), Fault> {
         let info = self.memory.u64(interpreter.curstackinfo)?;
@@ -260,7 +260,7 @@ impl<'m, M: Memory> Perl<'m, M> {
         Ok((at, Context(bytes)))
     }
 
-    /// What code a context is of; `None` for blocks and loops.
+    /// Returns the kind of code that a context runs; `None` for blocks and loops.
     fn kind(&self, context: &Context, stack: Cursor) -> Option<Kind> {
         let code = context.word(CODE);
         Some(match context.kind() {
@@ -289,8 +289,8 @@ impl<M> Clone for Frames<'_, '_, M> {
 }
 
 impl<M: Memory> Frames<'_, '_, M> {
-    /// The sub that the code of `frame`, which was the last, stands in: it itself, or, of a block, what is around it. `None` =
-    /// no sub.
+    /// Returns the sub that the code of `frame`, which was the last, belongs to: that sub itself, or for a block the
+    /// one around it. `None` if there is no sub.
     pub fn sub_around(&self, frame: &Frame) -> Option<u64> {
         let outer = self.clone().map_while(Result::ok).map(|outer| outer.kind);
         for kind in core::iter::once(frame.kind).chain(outer) {
@@ -354,7 +354,7 @@ impl<M: Memory> Frames<'_, '_, M> {
         Ok(None)
     }
 
-    /// Whether a loop of its own runs the code of `context`, which is the next one in from `outer`.
+    /// Returns whether a C loop of its own runs the code of `context`, which is the next one in from `outer`.
     fn enters(&mut self, kind: Kind, context: &Context, outer: Cursor) -> Result<bool, Error> {
         Ok(match kind {
             Kind::Main | Kind::SortBlock | Kind::RegexBlock | Kind::Defer => true,
@@ -362,7 +362,7 @@ impl<M: Memory> Frames<'_, '_, M> {
                 !context.returns()
                     && (context.is_block_of_c(outer.kind) || !self.in_block_of_c(outer)?)
             }
-            // Made by `call_sv`, which then begins the loop for the sub it calls, or by `eval_sv`.
+            // `call_sv` made it, which then begins the loop for the sub that it calls, or `eval_sv` did.
             Kind::Eval | Kind::Try | Kind::EvalText { .. } | Kind::File { .. }
                 if !context.returns() =>
             {
@@ -374,7 +374,7 @@ impl<M: Memory> Frames<'_, '_, M> {
         })
     }
 
-    /// Whether the first context from `cursor` outward that is no loop or bare block is a block that C code
+    /// Returns whether the first context from `cursor` outward that is no loop or bare block is a block that C code
     /// runs.
     fn in_block_of_c(&mut self, mut cursor: Cursor) -> Result<bool, Error> {
         while cursor.index >= 0 && self.left > 0 {
@@ -388,9 +388,9 @@ impl<M: Memory> Frames<'_, '_, M> {
         Ok(false)
     }
 
-    /// Whether exceptions had to be caught anew where the context before `cursor` was made
-    /// (`CATCH_GET`): whether the first thing further out that decides is C code calling without a guard.
-    /// `env` is the `JMPENV` that the context then had.
+    /// Returns whether exceptions had to be caught anew where the context before `cursor` was made (`CATCH_GET`):
+    /// whether the first context further out that decides this is C code calling without a guard. `env` is the `JMPENV`
+    /// that the context then had.
     fn must_catch(&mut self, env: u64, mut cursor: Cursor) -> Result<bool, Error> {
         while self.left > 0 {
             if cursor.index < 0 {
@@ -417,8 +417,8 @@ impl<M: Memory> Frames<'_, '_, M> {
                         return Ok(true);
                     }
                     let (_, before) = self.perl.context(cursor)?;
-                    // Called with a guard, unless C code called by that call made another call. Then one
-                    // more `JMPENV` was made; `je_prev` is its first member.
+                    // It was called with a guard, unless C code called by that call made another call. Then one more
+                    // `JMPENV` was made; `je_prev` is its first member.
                     return Ok(
                         !before.is_guard() || self.perl.memory.u64(env)? != before.word(EVAL_ENV)
                     );

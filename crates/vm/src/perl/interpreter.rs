@@ -1,4 +1,4 @@
-//! Which interpreter a thread runs, and where it stands.
+//! The interpreter that a thread runs, and the point that it has reached.
 //!
 //! A Perl with threads has an interpreter per thread (`struct interpreter`, `intrpvar.h`), which the
 //! thread finds by `pthread_getspecific(PL_thr_key)` (`PERL_GET_CONTEXT`, `thread.h`). glibc keeps that
@@ -30,13 +30,13 @@ const COP_LINE: u64 = 36;
 const COP_STASH: u64 = 40;
 const COP_FILE: u64 = 48;
 
-/// A longer file name is cut.
+/// Bytes of a file name; a longer one is cut.
 const LONGEST_FILE: u64 = 4096;
 
-/// Without threads a file is known by a glob named `_<` and the file.
+/// Bytes before the file in the name of a glob: without threads a file is known by the glob `_<` and its path.
 const FILE_PREFIX: u64 = 2;
 
-/// One interpreter: where its variables are.
+/// One interpreter: the addresses of its variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interpreter {
     pub(super) stack_sp: u64,
@@ -46,27 +46,27 @@ pub struct Interpreter {
     pub(super) curcop: u64,
     pub(super) curstackinfo: u64,
     pub(super) defstash: u64,
-    /// 0 without threads.
+    /// Address of `PL_stashpad`; 0 without threads.
     pub(super) stashpad: u64,
 }
 
-/// Where in a program: a statement, and an operation in it.
+/// A point in a program: a statement, and an operation in it.
 ///
-/// Two words, cheap to read and to compare. [`Perl::line`] finds the line, [`Perl::file`] the file.
-/// The same words mean the same place until the code is freed, as code of `eval STRING` is.
+/// It is two words, cheap to read and to compare. [`Perl::line`] finds the line, [`Perl::file`] the file. The same
+/// words mean the same point until the code is freed, as code of `eval STRING` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The statement begun last, a `struct cop`.
+    /// The statement that was begun last, a `struct cop`.
     pub cop: u64,
-    /// The operation in it; 0 where it is not known.
+    /// The operation in it, a `struct op`; 0 where it is not known.
     pub op: u64,
-    /// Whether `op` is not the operation itself but the one that follows it: where a call returns to.
+    /// Whether `op` is not the operation itself but the one that follows it, to which a call returns.
     pub after: bool,
 }
 
 impl<M: Memory> Perl<'_, M> {
-    /// The interpreter that the thread with this thread pointer (the base of segment fs) runs, or
-    /// `None` if it runs no Perl. One or two loads.
+    /// Returns the interpreter that the thread with this thread pointer (the base of segment fs) runs, or `None` if it
+    /// runs no Perl. One or two loads.
     #[inline]
     pub fn interpreter(&self, thread_pointer: u64) -> Result<Option<Interpreter>, Fault> {
         if !self.facts.has_threads() {
@@ -89,7 +89,7 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// The interpreter made first: the main thread's, where no thread pointer is at hand.
+    /// Returns the interpreter that was made first: the main thread's, where no thread pointer is at hand.
     pub fn main_interpreter(&self) -> Interpreter {
         if self.facts.has_threads() {
             self.at(self.facts.main())
@@ -98,8 +98,8 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// The interpreter that a `PerlInterpreter *` points to: what C code gets as its first argument
-    /// (`pTHX`) where Perl has threads.
+    /// Returns the interpreter that a `PerlInterpreter *` points to: the first argument of C code (`pTHX`) where Perl
+    /// has threads.
     #[inline]
     pub fn at(&self, interpreter: u64) -> Interpreter {
         let member = |offset| interpreter.wrapping_add(offset);
@@ -115,8 +115,8 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// Where the interpreter stands; two loads. `None` before the program has begun and after it has
-    /// ended.
+    /// Returns the point that the interpreter has reached; two loads. `None` before the program has begun and after it
+    /// has ended.
     #[inline]
     pub fn here(&self, interpreter: &Interpreter) -> Result<Option<Place>, Fault> {
         Ok(match self.memory.u64(interpreter.curcop)? {
@@ -129,14 +129,14 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
-    /// The line on which the statement of a place begins: one load. [`line`](Perl::line) is what Perl
-    /// itself would say.
+    /// Returns the line on which the statement at a point begins: one load. [`line`](Perl::line) returns the line that
+    /// Perl itself reports.
     #[inline]
     pub fn statement_line(&self, place: Place) -> Result<u32, Fault> {
         self.memory.u32(place.cop.wrapping_add(COP_LINE))
     }
 
-    /// The file of a place.
+    /// Returns the file of a point.
     pub fn file(&self, place: Place) -> Result<Text, Error> {
         let file = self.memory.u64(place.cop.wrapping_add(COP_FILE))?;
         if file == 0 {
@@ -158,8 +158,8 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// A word that is another when the statement at a place is another than it was: its line, package and file,
-    /// mixed. Three loads; no proof, but an address would have to be used again for the same.
+    /// Returns a word that changes when the statement at a point becomes another: its line, package and file, mixed.
+    /// Three loads. It is no proof, but an address would have to be used again for the same three.
     #[inline]
     pub fn witness(&self, place: Place) -> Result<u64, Fault> {
         let word = |offset: u64| self.memory.u64(place.cop.wrapping_add(offset));
@@ -167,7 +167,7 @@ impl<M: Memory> Perl<'_, M> {
         Ok(word(COP_FILE)? ^ u64::from(line).rotate_left(21) ^ stash.rotate_left(42))
     }
 
-    /// The package that a place was compiled in; `None` if that is gone.
+    /// Returns the package that a point was compiled in; `None` if that is gone.
     pub fn package(&self, interpreter: &Interpreter, place: Place) -> Result<Option<Text>, Error> {
         let at = self.memory.u64(place.cop.wrapping_add(COP_STASH))?;
         let stash = if self.facts.has_threads() {

@@ -27,7 +27,7 @@ use crate::versions::{self, Outside};
 /// One release series' table. Each field names the definition it comes from.
 #[derive(Debug)]
 pub struct Layout {
-    /// 36 of 5.36.
+    /// The second number of the release: 36 for 5.36.
     pub version: u8,
     /// `sizeof(struct interpreter)`, as `PL_interp_size` says; `intrpvar.h`.
     pub interpreter_size: u16,
@@ -41,11 +41,11 @@ pub struct Layout {
     pub markstack_ptr: u64,
     /// `Istashpad` in `struct interpreter`.
     pub stashpad: u64,
-    /// `OP_NEXTSTATE`: `opnames.h`.
+    /// Number of `OP_NEXTSTATE`: `opnames.h`.
     pub op_nextstate: u16,
-    /// `OP_SCOPE`: `opnames.h`.
+    /// Number of `OP_SCOPE`: `opnames.h`.
     pub op_scope: u16,
-    /// `OP_ENTEREVAL`: `opnames.h`.
+    /// Number of `OP_ENTEREVAL`: `opnames.h`.
     pub op_entereval: u16,
     /// Whether `struct xpvhv_aux` lies in the body of a hash (since 5.36) or behind its array: `hv.h`.
     pub aux_in_body: bool,
@@ -107,7 +107,7 @@ const PERL_5_40: Layout = Layout {
 static ALL: &[Layout] = &[PERL_5_32, PERL_5_34, PERL_5_36, PERL_5_38, PERL_5_40];
 
 impl Layout {
-    /// The layout of a Perl, or why there is none.
+    /// Returns the layout of a Perl, or why there is none.
     pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
         let [oldest, newest] = Layout::ends();
         let number = version.version;
@@ -121,12 +121,12 @@ impl Layout {
         })
     }
 
-    /// The oldest and the newest series that are known: 32 of 5.32.
+    /// Returns the oldest and the newest series that are known: 32 for 5.32.
     pub(super) fn ends() -> [u8; 2] {
         [ALL[0].version, ALL[ALL.len() - 1].version]
     }
 
-    /// The tables, oldest first.
+    /// Returns the tables, oldest first.
     pub fn all() -> &'static [Layout] {
         ALL
     }

@@ -45,8 +45,9 @@ pub use version::{Unsupported, Version};
 use crate::process::process_reader;
 pub(crate) use script::DESCRIPTION;
 
-/// Where libraries are ([`crate::library`]): what `@INC` has in Debian, in a Perl as its makers install it
-/// (`lib/5.36.0`), and in local::lib; and texts, most of which are made by libraries: who has one run is further out.
+/// Path marks of libraries ([`crate::library`]): the folders of `@INC` in Debian, in a Perl as its makers install it
+/// (`lib/5.36.0`), and in local::lib. Evaluated texts are among them, because most are made by libraries, and the code
+/// that runs one is further out.
 pub const LIBRARIES: &[&str] = &[
     "share/perl5/",
     "share/perl/#",
@@ -63,6 +64,6 @@ pub const LIBRARIES: &[&str] = &[
 ];
 
 process_reader! {
-    /// One Perl process, readable.
+    /// A reader of one Perl process.
     Perl
 }

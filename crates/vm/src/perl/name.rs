@@ -1,4 +1,4 @@
-//! What packages, globs and subs are called.
+//! Names of packages, globs and subs.
 //!
 //! ```text
 //!   CV ─ body ─ xcv_gv_u ──▶ GV ─ body ─ xiv_u.xivu_namehek ──▶ HEK "name"
@@ -40,7 +40,7 @@ const AUX_IN_BODY: u64 = 32;
 const AUX_NAME: u64 = 0;
 const AUX_NAME_COUNT: u64 = 28;
 
-/// No hash has more buckets.
+/// Buckets of a hash; a larger number is taken for garbage.
 pub(super) const MOST_BUCKETS: u64 = 1 << 32;
 
 /// `xgv_stash` and `xivu_namehek` in `struct xpvgv`; `gp_egv` in `struct gp`.
@@ -63,11 +63,11 @@ const HEK_LEN: u64 = 4;
 const HEK_KEY: u64 = 8;
 const HEK_UTF8: u8 = 1;
 
-/// A longer name is none.
+/// Bytes of a name; a longer one is taken for garbage.
 const LONGEST_NAME: u64 = 1 << 16;
 
 impl<M: Memory> Perl<'_, M> {
-    /// The text of a `HEK`, a shared string.
+    /// Returns the text of a `HEK`, a shared string.
     pub(super) fn hek(&self, hek: u64) -> Result<Text, Error> {
         let len = u64::from(self.memory.u32(hek.wrapping_add(HEK_LEN))?);
         if len > LONGEST_NAME {
@@ -82,17 +82,17 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
-    /// The flags of an SV of any kind.
+    /// Returns the flags of an SV of any kind.
     pub(super) fn flags(&self, sv: u64) -> Result<u32, Fault> {
         self.memory.u32(sv.wrapping_add(FLAGS))
     }
 
-    /// The body of an SV of any kind.
+    /// Returns the body of an SV of any kind.
     pub(super) fn body(&self, sv: u64) -> Result<u64, Fault> {
         self.memory.u64(sv.wrapping_add(BODY))
     }
 
-    /// What a package is called (`HvNAME_HEK`); `None` if it has been deleted.
+    /// Returns the name of a package (`HvNAME_HEK`); `None` if it has been deleted.
     pub(super) fn stash_name(&self, stash: u64) -> Result<Option<Text>, Error> {
         let flags = self.flags(stash)?;
         if flags & TYPE_BITS != TYPE_HASH {
@@ -123,7 +123,7 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// The `GP` of a glob, which has its values; `None` if the SV is no glob (`isGV_with_GP`).
+    /// Returns the `GP` of a glob, which has its values; `None` if the SV is no glob (`isGV_with_GP`).
     pub(super) fn glob(&self, sv: u64) -> Result<Option<u64>, Fault> {
         let flags = self.flags(sv)?;
         let is_glob = matches!(flags & TYPE_BITS, TYPE_GLOB | TYPE_LVALUE)
@@ -135,7 +135,7 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
-    /// What a glob is called, without its package.
+    /// Returns the name of a glob without its package.
     pub(super) fn glob_name(&self, glob: u64) -> Result<Option<Text>, Error> {
         match self.memory.u64(self.body(glob)?.wrapping_add(GLOB_NAME))? {
             0 => Ok(None),
@@ -174,8 +174,8 @@ impl<M: Memory> Perl<'_, M> {
         Ok(out.write_str("::")?)
     }
 
-    /// Writes what `caller` calls a sub, given its `CV`: `Package::name`, `Package::__ANON__`, `(unknown)`.
-    /// Formats have names of the same kind.
+    /// Writes the name that `caller` returns for a sub, given its `CV`: `Package::name`, `Package::__ANON__`,
+    /// `(unknown)`. Formats have names of the same form.
     pub fn write_code_name(&self, code: u64, out: &mut dyn Write) -> Result<(), Error> {
         if !matches!(self.flags(code)? & TYPE_BITS, TYPE_CODE | TYPE_FORMAT) {
             return Err(Error::garbled("sub", code));
@@ -207,7 +207,7 @@ impl<M: Memory> Perl<'_, M> {
         bytes::write(self.memory, text, limit, out)
     }
 
-    /// Whether a text is `expected`, which has only ASCII or is compared byte by byte.
+    /// Returns whether a text is `expected`, which has only ASCII or is compared byte by byte.
     pub fn says(&self, text: Text, expected: &[u8]) -> Result<bool, Fault> {
         bytes::is(self.memory, text, expected)
     }

@@ -1,4 +1,4 @@
-//! Which line a place is on, when its statement has several.
+//! The line of a point whose statement extends over several.
 //!
 //! Perl notes where it is once a statement, at an operation `nextstate` (a `struct cop`). Where a
 //! block needs no scope of its own the `nextstate` inside it is switched off when the program is
@@ -42,11 +42,11 @@ const KIDS: u8 = 4;
 /// `OP_NULL`.
 const NULL: u16 = 0;
 
-/// No more operations are looked at for one line. A longer search is given up, as if nothing had been
-/// found: the line is then the one on which the statement begins.
+/// Operations that are looked at for one line. A longer search is given up, as if nothing had been found: the line is
+/// then the one on which the statement begins.
 const MOST_OPS: u32 = 1 << 14;
 
-/// What is looked at of an operation.
+/// The fields of an operation that are read.
 struct Op {
     bytes: [u8; SIZE],
 }
@@ -83,10 +83,10 @@ impl Op {
 }
 
 impl<M: Memory> Perl<'_, M> {
-    /// The line of a place, as `caller`, `warn` and `die` say it.
+    /// Returns the line of a point, as `caller`, `warn` and `die` do.
     ///
-    /// It costs a walk over the operations of the statement up to the place, most often a handful; whoever
-    /// asks in a hot place keeps the answer by the [`Place`].
+    /// This walks over the operations of the statement up to the point, most often a handful; a caller in a hot path
+    /// should keep the answer by the [`Place`].
     pub fn line(&self, place: Place) -> Result<u32, Fault> {
         self.statement_line(Place {
             cop: self.closest(place)?.unwrap_or(place.cop),
@@ -94,12 +94,12 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
-    /// File and line of a place.
+    /// Returns file and line of a point.
     pub fn position(&self, place: Place) -> Result<(Text, u32), super::Error> {
         Ok((self.file(place)?, self.line(place)?))
     }
 
-    /// `Perl_closest_cop`.
+    /// Returns the statement that an operation belongs to, as `Perl_closest_cop` does.
     fn closest(&self, place: Place) -> Result<Option<u64>, Fault> {
         let mut search = Search {
             perl: self,
@@ -111,8 +111,8 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// The operation at an address. Every operation but the smallest has 48 bytes or more; the smallest
-    /// (`struct op`, 40) has no kids, so the last word is only read where there is one.
+    /// Reads the operation at an address. Every operation but the smallest has 48 bytes or more; the smallest (`struct
+    /// op`, 40) has no kids, so the last word is read only where there is one.
     fn op(&self, at: u64) -> Result<Op, Fault> {
         let mut bytes = [0; SIZE];
         self.memory.read(at, &mut bytes[..FIRST])?;
@@ -164,7 +164,7 @@ impl<M: Memory> Search<'_, '_, M> {
         Ok(None)
     }
 
-    /// The operation after a childless one in the order of the tree under `root`.
+    /// Returns the operation after a childless one in the order of the tree under `root`.
     fn following(&mut self, root: u64, mut at: u64, mut op: Op) -> Result<Option<u64>, Fault> {
         while at != root {
             if let Some(next) = op.sibling() {
@@ -177,8 +177,8 @@ impl<M: Memory> Search<'_, '_, M> {
         Ok(None)
     }
 
-    /// The last switched-off `nextstate` among the elder siblings of `at` and itself, or else among those
-    /// of its parent, and so on up to `root`.
+    /// Returns the last switched-off `nextstate` among the elder siblings of `at` and itself, or else among those of
+    /// its parent, and so on up to `root`.
     fn last_switched_off(&mut self, root: u64, mut at: u64) -> Result<Option<u64>, Fault> {
         while at != root {
             let Some(parent) = self.parent_of(at)? else {

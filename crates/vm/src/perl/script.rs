@@ -1,4 +1,4 @@
-//! Perl's answers to what is asked of every language: see [`reader`](crate::reader).
+//! Perl's implementation of the reader that all languages have: see [`reader`](crate::reader).
 
 use core::fmt::Write;
 
@@ -20,16 +20,17 @@ pub(crate) static DESCRIPTION: Description = Description {
     entry: "perl_run",
     // `DynaLoader` and `XSLoader` call `boot_` and the library's name.
     definer: Definer::Prefix("boot_"),
-    // It counts references.
+    // Perl counts references.
     collectors: &[],
     libraries: super::LIBRARIES,
 };
 
-/// In the point: the operation is the one that follows, where a call returns to. Operations are aligned.
+/// In the point: the operation is the one that follows, to which a call returns. Operations are aligned, so the bit is
+/// free.
 const AFTER: u64 = 1;
 
 impl<M: Memory> Perl<'_, M> {
-    /// The interpreter that a thread runs. One without threads is the main thread's.
+    /// Returns the interpreter that a thread runs. One without threads runs on the main thread.
     #[inline]
     fn own_interpreter(&self, thread: OwnThread) -> Option<Interpreter> {
         if !self.facts.has_threads() && thread.pointer != thread.state {
@@ -48,7 +49,7 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
-    /// The sub that the nearest frame of a thread runs.
+    /// Returns the sub that the nearest frame of a thread runs.
     fn innermost_sub(&self, thread: OwnThread) -> Option<u64> {
         let mut frames = self.callers(&self.own_interpreter(thread)?).ok()?;
         let frame = frames.next()?.ok()?;
@@ -64,7 +65,7 @@ fn place(at: ScriptPoint) -> Place {
     }
 }
 
-/// The mark in what was kept, which is one more so that 0 is none.
+/// Returns the mark in what was kept, which is one more, so that 0 is none.
 fn kept_mark(call: &Call) -> Option<u64> {
     call.kept.checked_sub(1)
 }
@@ -190,7 +191,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Perl<'a, M> {
         })
     }
 
-    /// The mark below the arguments, which is where the results begin.
+    /// Keeps the mark below the arguments, which is where the results begin.
     fn kept(&self, thread: OwnThread) -> u64 {
         let mark = || {
             let interpreter = self.own_interpreter(thread)?;
@@ -202,7 +203,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Perl<'a, M> {
         }
     }
 
-    /// The `CV *` of `void f(pTHX_ CV *)`: all methods of DBI have one function.
+    /// The `CV *` of `void f(pTHX_ CV *)`, because all methods of DBI share one function.
     fn identity(&self, registers: [u64; 6]) -> u64 {
         registers[usize::from(self.facts.has_threads())]
     }

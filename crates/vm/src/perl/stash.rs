@@ -34,39 +34,38 @@ const IS_XSUB: u32 = 8;
 /// `SVf_ROK`.
 const IS_REFERENCE: u32 = 0x800;
 
-/// No more entries or empty buckets of a symbol table are looked at.
+/// Entries and empty buckets of a symbol table that are looked at.
 const MOST_STEPS: u64 = 1 << 18;
 
-/// What stands behind a sub's name.
+/// What a sub's name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sub {
-    /// A C function.
+    /// A sub written in C.
     C(Xsub),
-    /// Perl code.
+    /// A sub written in Perl.
     Perl {
-        /// Its `CV`.
+        /// Address of its `CV`.
         code: u64,
     },
-    /// A declaration, so far.
+    /// A declaration without a definition.
     Declared,
 }
 
 /// A sub written in C.
 ///
-/// Several subs may have one function and tell themselves apart by their `CV` (all methods of DBI do: `DBI::db::do`
-/// is `XS_DBI_dispatch`). The function is called as `void f(PerlInterpreter *, CV *)`, without threads as `void
-/// f(CV *)`.
+/// Several subs may share one function and tell themselves apart by their `CV` (all methods of DBI do: `DBI::db::do` is
+/// `XS_DBI_dispatch`). The function is called as `void f(PerlInterpreter *, CV *)`, without threads as `void f(CV *)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xsub {
-    /// The sub: a `CV`. Each interpreter of a Perl with threads has its own.
+    /// Address of its `CV`. Each interpreter of a Perl with threads has its own.
     pub code: u64,
-    /// The function.
+    /// Address of the C function.
     pub address: u64,
 }
 
 impl<M: Memory> Perl<'_, M> {
-    /// The sub of this name, such as `DBD::mysql::db::_login`; without a package it is looked for in
-    /// `main`. Only what is defined under the very name is found, not what the package inherits.
+    /// Returns the sub of this name, such as `DBD::mysql::db::_login`; without a package it is searched for in `main`.
+    /// Only what is defined under the very name is found, not what the package inherits.
     pub fn sub(&self, interpreter: &Interpreter, name: &str) -> Result<Sub, Error> {
         let (package, last) = name.rsplit_once("::").unwrap_or(("", name));
         let stash = self.stash(interpreter, package)?;
@@ -76,7 +75,7 @@ impl<M: Memory> Perl<'_, M> {
         }
     }
 
-    /// The C function of a sub.
+    /// Returns the C function of a sub.
     pub fn xsub(&self, interpreter: &Interpreter, name: &str) -> Result<Xsub, Error> {
         match self.sub(interpreter, name)? {
             Sub::C(xsub) => Ok(xsub),
@@ -94,7 +93,7 @@ impl<M: Memory> Perl<'_, M> {
     ) -> Result<(), Error> {
         let stash = self.stash(interpreter, package)?;
         self.each_entry(stash, &mut |name, value| {
-            // What is no sub, or not readable, is passed over.
+            // Entries that are no sub, or not readable, are passed over.
             match self.sub_of(value) {
                 Ok(Some(sub)) => Ok(each(name, sub)),
                 _ => Ok(ControlFlow::Continue(())),
@@ -126,7 +125,7 @@ impl<M: Memory> Perl<'_, M> {
         })
     }
 
-    /// The hash of a package.
+    /// Returns the hash of a package.
     fn stash(&self, interpreter: &Interpreter, package: &str) -> Result<u64, Error> {
         let mut stash = self.memory.u64(interpreter.defstash)?;
         for part in package.split("::").filter(|part| !part.is_empty()) {
@@ -140,7 +139,7 @@ impl<M: Memory> Perl<'_, M> {
         Ok(stash)
     }
 
-    /// The value in a stash under the key `name` + `suffix`.
+    /// Returns the value in a stash under the key `name` + `suffix`.
     fn entry(&self, stash: u64, name: &str, suffix: &str) -> Result<Option<u64>, Error> {
         let mut found = None;
         self.each_entry(stash, &mut |key, value| {
@@ -204,7 +203,7 @@ impl<M: Memory> Perl<'_, M> {
         Ok(())
     }
 
-    /// The sub that an entry of a stash leads to; `None` if it leads to none. An entry is a glob, or, to save
+    /// Returns the sub that an entry of a stash leads to; `None` if it leads to none. An entry is a glob, or, to save
     /// memory, a reference to a `CV`, or a declaration's prototype.
     fn sub_of(&self, value: u64) -> Result<Option<Sub>, Fault> {
         if value == 0 {
@@ -212,7 +211,7 @@ impl<M: Memory> Perl<'_, M> {
         }
         let code = match self.glob(value)? {
             Some(gp) => {
-                // What is there with a generation is a method found further up, not one of this package.
+                // A value with a generation is a method that was found in an ancestor, not one of this package.
                 if self.memory.u32(gp.wrapping_add(GP_CODE_GENERATION))? != 0 {
                     return Ok(None);
                 }
@@ -223,7 +222,7 @@ impl<M: Memory> Perl<'_, M> {
                 if code != 0 && self.flags(code)? & TYPE_BITS == TYPE_CODE {
                     code
                 } else {
-                    // A constant.
+                    // A constant is no sub.
                     return Ok(None);
                 }
             }

@@ -1,4 +1,4 @@
-//! What a scalar says.
+//! Values of scalars.
 //!
 //! An SV is a head of three words (`sv_any` → body, `sv_refcnt`, `sv_flags`, `sv_u`) and a body by type. Numbers
 //! lie in the body, but also where the types without a body (`SVt_IV`, `SVt_NV`) make it seem to lie: their
@@ -38,17 +38,17 @@ const TYPE_ARRAY: u32 = 11;
 const TYPE_IO: u32 = 15;
 const TYPE_OBJECT: u32 = 16;
 
-/// `SVt_LAST` and beyond are types of no Perl.
+/// `SVt_LAST`: no Perl has types from here on.
 const LAST_TYPE: u32 = 17;
 
-/// What an SV holds.
+/// The value of an SV.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// The undefined value.
     Undef,
     /// A signed integer.
     Integer(i64),
-    /// An unsigned one that no signed one can hold.
+    /// An unsigned integer that no signed one can hold.
     Unsigned(u64),
     /// A floating point number.
     Number(f64),
@@ -56,14 +56,14 @@ pub enum Value {
     Text(Text),
     /// A reference to the SV at this address.
     Reference(u64),
-    /// A glob; the SV itself.
+    /// A glob: the address of the SV itself.
     Glob(u64),
-    /// Not a scalar: an array, a hash, code and so on; the SV itself.
+    /// An array, a hash, code and so on, which is no scalar: the address of the SV itself.
     Aggregate(u64),
 }
 
 impl<M: Memory> Perl<'_, M> {
-    /// What an `SV *` holds.
+    /// Returns the value of an `SV *`.
     pub fn value(&self, sv: u64) -> Result<Value, Error> {
         if sv == 0 {
             return Ok(Value::Undef);
@@ -83,7 +83,7 @@ impl<M: Memory> Perl<'_, M> {
             return Ok(Value::Reference(self.memory.u64(sv.wrapping_add(UNION))?));
         }
         let body = self.body(sv)?;
-        // What is only privately so is the value of a scalar with magic.
+        // Flags that are only private are those of a scalar with magic.
         let has = |kind| {
             flags & kind != 0 || flags & (IOK | NOK | POK) == 0 && flags & kind << PRIVATE != 0
         };
@@ -109,9 +109,8 @@ impl<M: Memory> Perl<'_, M> {
         Ok(Value::Undef)
     }
 
-    /// Writes an `SV *`: `undef`, `-7`, `2.5`, `"text"` (escaped, at most `limit` bytes of it),
-    /// `HASH(0x55…)`, `Class=HASH(0x55…)`, `*main::STDOUT`. What is given instead of a reference to
-    /// something is written as the reference would be.
+    /// Writes an `SV *`: `undef`, `-7`, `2.5`, `"text"` (escaped, at most `limit` bytes of it), `HASH(0x55…)`,
+    /// `Class=HASH(0x55…)`, `*main::STDOUT`. An aggregate is written as a reference to it would be.
     pub fn write_value(&self, sv: u64, limit: u64, out: &mut dyn Write) -> Result<(), Error> {
         match self.value(sv)? {
             Value::Undef => out.write_str("undef")?,
@@ -187,7 +186,7 @@ fn write_number(value: f64, out: &mut dyn Write) -> Result<(), Error> {
     )?)
 }
 
-/// Without zeros behind the point.
+/// Returns the text without zeros behind the point.
 fn trim(text: &str) -> &str {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.')

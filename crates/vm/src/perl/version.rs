@@ -1,4 +1,4 @@
-//! Which Perl this is.
+//! The version of a Perl.
 
 use core::fmt;
 
@@ -7,16 +7,16 @@ use super::Layout;
 /// A Perl release, as the exported bytes `PL_revision`, `PL_version` and `PL_subversion` spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 5 of 5.36.1.
+    /// The first number: 5 for 5.36.1.
     pub revision: u8,
-    /// 36 of 5.36.1.
+    /// The second number: 36 for 5.36.1.
     pub version: u8,
-    /// 1 of 5.36.1.
+    /// The third number: 1 for 5.36.1.
     pub subversion: u8,
 }
 
 impl Version {
-    /// A version from its three numbers.
+    /// Makes a version of its three numbers.
     pub const fn new(revision: u8, version: u8, subversion: u8) -> Version {
         Version {
             revision,
@@ -25,7 +25,7 @@ impl Version {
         }
     }
 
-    /// The version as one word, for [`Facts`](super::Facts).
+    /// Returns the version as one word, for [`Facts`](super::Facts).
     pub const fn packed(self) -> u64 {
         (self.revision as u64) << 16 | (self.version as u64) << 8 | self.subversion as u64
     }
@@ -49,9 +49,9 @@ impl fmt::Display for Version {
 /// A Perl whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Before the oldest layout known.
+    /// Older than the oldest layout known.
     Older(Version),
-    /// After the newest layout known.
+    /// Newer than the newest layout known.
     Newer(Version),
     /// A development release (odd second number): its layout changes from month to month.
     Development(Version),

@@ -1,5 +1,5 @@
-//! What a function of C is given: its `zend_execute_data` (`zend_compile.h`), behind which its arguments lie
-//! (`ZEND_CALL_ARG`). The same in all versions.
+//! The arguments of a C function: its `zend_execute_data` (`zend_compile.h`), behind which they lie (`ZEND_CALL_ARG`).
+//! The same in all versions.
 
 use core::fmt::Write;
 
@@ -20,24 +20,24 @@ const OBJECT: u8 = 8;
 const NAME: u64 = 8;
 const SCOPE: u64 = 16;
 
-/// No call has more.
+/// Arguments of one call; a larger number is taken for garbage.
 const MOST: u32 = 1 << 20;
 
 impl<M: Memory> Php<'_, M> {
-    /// A word that tells a function of C from others with the same handler: its name and class, mixed. A class that
-    /// inherits it has a copy of its `zend_function`, and the same two.
+    /// Returns a word that tells a C function from others with the same handler: its name and class, mixed. A class
+    /// that inherits it has a copy of its `zend_function` with the same name and class.
     pub fn identity(&self, function: u64) -> Result<u64, Fault> {
         let name = self.memory.u64(function.wrapping_add(NAME))?;
         let scope = self.memory.u64(function.wrapping_add(SCOPE))?;
         Ok(name ^ scope.rotate_left(32))
     }
 
-    /// The `zend_function` that is called.
+    /// Returns the `zend_function` that is called.
     pub fn called(&self, execute_data: u64) -> Result<u64, Fault> {
         self.memory.u64(execute_data.wrapping_add(FUNC))
     }
 
-    /// Where an argument of a call lies, from 0; `None` if there are not so many.
+    /// Returns the address of an argument of a call, from 0; `None` if there are not so many.
     pub fn argument(&self, execute_data: u64, index: u64) -> Result<Option<u64>, Fault> {
         let count = self.memory.u32(execute_data.wrapping_add(COUNT))?;
         let at = execute_data.wrapping_add(ARGUMENTS + index * ZVAL);

@@ -16,13 +16,13 @@ reading_error! {
 }
 
 impl Error {
-    /// The text of what only PHP's reader meets.
+    /// Writes the text of an error of PHP's reader alone.
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoClass => f.write_str("this PHP has no such class (yet)"),
             Error::NoFunction => f.write_str("this PHP has no such function (yet)"),
             Error::WrittenInPhp => f.write_str("the function is written in PHP, not in C"),
-            // The others have their text in common with all readers.
+            // The others have a text that all readers share.
             _ => Ok(()),
         }
     }

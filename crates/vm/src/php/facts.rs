@@ -12,7 +12,7 @@ const MODULE_API: u64 = 4;
 const MODULE_DEBUG: u64 = 8;
 const MODULE_THREADS: u64 = 9;
 
-/// What `jump_fcontext` puts on the stack in 8.2 and 8.4.
+/// Bytes that `jump_fcontext` puts on the stack in 8.2 and 8.4.
 const SAVED: u64 = 64;
 
 /// Facts about one PHP process.
@@ -26,10 +26,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// How many words they are.
+    /// Number of words that they take.
     pub const WORDS: usize = 4;
 
-    /// Finds them. `symbol` gives the address in the guest of a symbol that php or libphp exports.
+    /// Finds them. `symbol` returns the address in the guest of a symbol that php or libphp exports.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -61,7 +61,7 @@ impl Facts {
         })
     }
 
-    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    /// Returns the facts as words, in an order that only [`from_words`](Facts::from_words) needs to know.
     pub const fn to_words(self) -> [u64; Facts::WORDS] {
         [self.version, self.executor, self.frameless, self.saved]
     }
@@ -77,29 +77,29 @@ impl Facts {
         }
     }
 
-    /// Which PHP it is.
+    /// Returns the version.
     pub const fn version(&self) -> Version {
         Version(self.version as u32)
     }
 
-    /// The `zend_executor_globals`.
+    /// Returns the address of `zend_executor_globals`.
     pub const fn executor(&self) -> u64 {
         self.executor
     }
 
-    /// The functions that are called without a frame; 0 where there are none.
+    /// Returns the address of the functions that are called without a frame; 0 where there are none.
     pub(super) const fn frameless(&self) -> u64 {
         self.frameless
     }
 
-    /// How many bytes of registers lie on the stack of a parked fiber, before the return address.
+    /// Returns how many bytes of registers lie on the stack of a parked fiber, before the return address.
     pub(super) const fn saved(&self) -> u64 {
         self.saved
     }
 }
 
-/// What `jump_fcontext` puts on the stack, by its first instruction, `lea -n(%rsp), %rsp`: its sources differ by a word
-/// between releases (`Zend/asm/jump_x86_64_sysv_elf_gas.S`).
+/// Reads how many bytes `jump_fcontext` puts on the stack, from its first instruction, `lea -n(%rsp), %rsp`: its
+/// sources differ by a word between releases (`Zend/asm/jump_x86_64_sysv_elf_gas.S`).
 fn saved(memory: &impl Memory, at: u64) -> u64 {
     let mut code = [0; 9];
     if memory.read(at, &mut code).is_err() {

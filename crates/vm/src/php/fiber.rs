@@ -13,16 +13,16 @@
 //!   │ mxcsr, x87 │ … │ r12 … r15 │ rbx │ rbp │ return address │ frames ▶        (`jump_fcontext`, `Zend/asm`)
 //! ```
 
-use core::ops::{ControlFlow, Range};
+use core::ops::ControlFlow;
 
 use super::{Error, Php};
-use crate::{Fault, Memory};
+use crate::{Fault, Memory, Parked};
 
 /// `object_buckets` and `top` in `zend_objects_store`.
 const BUCKETS: u64 = 0;
 const STORE_TOP: u64 = 8;
 
-/// `OBJ_BUCKET_INVALID`: the place is free.
+/// `OBJ_BUCKET_INVALID`: set in the entry of an object that was freed.
 const FREE: u64 = 1;
 
 /// `ce` in `zend_object`.
@@ -46,35 +46,22 @@ const STACK_SIZE: u64 = 8;
 /// Of the registers that `jump_fcontext` saves rbp is the last (`Zend/asm/jump_x86_64_sysv_elf_gas.S`).
 const WORD: u64 = 8;
 
-/// No more objects are looked at.
+/// Objects that are looked at, at most.
 const MOST_OBJECTS: u32 = 1 << 24;
 
 /// A fiber that has begun and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fiber {
-    /// The object, a `zend_fiber`.
+    /// Address of the object, a `zend_fiber`.
     pub object: u64,
-    /// Its class.
+    /// Address of its class.
     pub class: u64,
     /// Its innermost `zend_execute_data`, for [`Php::frames`]; 0 if it runs.
     pub data: u64,
-    /// Its `zend_fiber_context`.
+    /// Address of its `zend_fiber_context`.
     pub context: u64,
-    /// That of who resumed it; 0 if it has given way.
+    /// Address of the context that resumed it; 0 if it has suspended itself.
     pub caller: u64,
-}
-
-/// Where a parked context goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parked {
-    /// The instruction, rsp and rbp when it does.
-    pub ip: u64,
-    /// See there.
-    pub sp: u64,
-    /// See there.
-    pub bp: u64,
-    /// Its C stack; empty for the main one.
-    pub stack: Range<u64>,
 }
 
 impl<M: Memory> Php<'_, M> {
@@ -93,7 +80,7 @@ impl<M: Memory> Php<'_, M> {
         if top > MOST_OBJECTS {
             return Err(Error::garbled("store of objects", store));
         }
-        // The first place is never used.
+        // The first entry is never used.
         for handle in 1..top {
             let object = self
                 .memory
@@ -111,7 +98,7 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
-    /// The fiber that the object at `object` is, if it is one, has begun and not ended; `class` is that of fibers.
+    /// Returns the fiber at `object`, if that is one that has begun and not ended; `class` is the class of fibers.
     pub fn fiber(&self, object: u64, class: u64) -> Result<Option<Fiber>, Fault> {
         let word = |member: u64| self.memory.u64(object.wrapping_add(member));
         let Some(layout) = self.layout.fiber.filter(|_| word(CLASS) == Ok(class)) else {
@@ -132,7 +119,7 @@ impl<M: Memory> Php<'_, M> {
         }))
     }
 
-    /// Where a `zend_fiber_context` that does not run goes on.
+    /// Returns the registers with which a `zend_fiber_context` that does not run goes on.
     pub fn parked(&self, context: u64) -> Result<Parked, Fault> {
         let status = self.layout.fiber.map_or(0, |fiber| fiber.status - CONTEXT);
         let saved = self.memory.u64(context.wrapping_add(HANDLE))?;

@@ -64,52 +64,52 @@ const CONSTANT: u8 = 1;
 const ZVAL_TYPE: u64 = 8;
 const UNDEF: u8 = 0;
 
-/// Deeper recursion is cut, and so are longer chains of generators.
+/// Frames of one walk, and generators of one chain, at most.
 const MOST_FRAMES: u32 = 1 << 18;
 const MOST_GENERATORS: u32 = 1 << 12;
 
-/// Where in a program: a function of PHP and an operation in it. Two words, cheap to read and to compare; they
-/// mean the same place until the code is freed.
+/// A point in a program: a PHP function and an operation in it. Two words, cheap to read and to compare; they mean the
+/// same point until the code is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// A `zend_op_array`.
+    /// Address of a `zend_op_array`.
     pub function: u64,
-    /// A `zend_op` of it, or 0 if it has not begun.
+    /// Address of one of its `zend_op`s; 0 if it has not begun.
     pub opline: u64,
 }
 
-/// What a frame's code is.
+/// The kind of code that a frame runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A function or method of PHP; a closure and a generator are such.
+    /// A function or method written in PHP, closures and generators included.
     Function,
-    /// A function or method of C.
+    /// A function or method written in C.
     Internal,
-    /// The file that runs.
+    /// The file that runs as the program.
     Main,
     /// A file by `include` or `require`.
     Include,
     /// The text of an `eval`.
     Eval,
-    /// The bottom of a fiber, which has a C stack of its own: what follows outward stands on the stack that resumed
+    /// The bottom of a fiber, which has a C stack of its own: the frames outward from it are on the stack that resumed
     /// it.
     FiberBottom,
 }
 
-/// A call.
+/// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of code.
     pub kind: Kind,
     /// Its `zend_execute_data`; 0 if it has none.
     pub data: u64,
     /// Its `zend_function`; for [`Php::write_function_name`].
     pub function: u64,
-    /// Where it stands, if it is of PHP.
+    /// The point that it has reached, if it is PHP code.
     pub place: Option<Place>,
-    /// Whether a call of `execute_ex` of its own runs it: see the module text.
+    /// Whether a call of `execute_ex` of its own runs it: see the module's documentation.
     pub enters: bool,
-    /// A generator that waits for the one before, with `yield from`: nothing runs it.
+    /// Whether it is a generator that waits for the frame before, with `yield from`: nothing runs it.
     pub waits: bool,
 }
 
@@ -125,7 +125,7 @@ pub struct Frames<'p, 'm, M> {
     php: &'p Php<'m, M>,
     data: u64,
     waiting: Option<Waiting>,
-    /// A frame that a frame of C without data comes before.
+    /// A frame that comes after one of a C function that has no data.
     held: Option<Frame>,
     /// `zend_execute_data` and function of the frame before.
     last: (u64, u64),
@@ -133,14 +133,14 @@ pub struct Frames<'p, 'm, M> {
 }
 
 impl<'m, M: Memory> Php<'m, M> {
-    /// The innermost `zend_execute_data`; 0 if nothing runs. One load.
+    /// Returns the innermost `zend_execute_data`; 0 if nothing runs. One load.
     #[inline]
     pub fn current(&self) -> Result<u64, Fault> {
         self.memory.u64(self.facts.executor().wrapping_add(CURRENT))
     }
 
-    /// The nearest place in PHP code at or outside a `zend_execute_data`: four loads, and three for each frame of C
-    /// in between.
+    /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: four loads, and three for each frame
+    /// of C in between.
     #[inline]
     pub fn place(&self, data: u64) -> Result<Option<Place>, Fault> {
         let mut data = data;
@@ -160,19 +160,19 @@ impl<'m, M: Memory> Php<'m, M> {
         Ok(None)
     }
 
-    /// Where PHP code stands, whatever C code it called.
+    /// Returns the point that PHP code has reached, whatever C code it called.
     #[inline]
     pub fn here(&self) -> Result<Option<Place>, Fault> {
         self.place(self.current()?)
     }
 
-    /// The function of a `zend_execute_data`: of C, if that is what runs. 0 where generators wait.
+    /// Returns the function of a `zend_execute_data`, which may be one of C; 0 where generators wait.
     #[inline]
     pub fn function_of(&self, data: u64) -> Result<u64, Fault> {
         self.memory.u64(data.wrapping_add(FUNC))
     }
 
-    /// The line of a place, as `debug_backtrace` says it; two loads.
+    /// Returns the line of a point, as `debug_backtrace` does; two loads.
     pub fn line(&self, place: Place) -> Result<u32, Fault> {
         let mut opline = place.opline;
         if opline == 0 {
@@ -193,21 +193,21 @@ impl<'m, M: Memory> Php<'m, M> {
         self.memory.u32(opline.wrapping_add(LINE))
     }
 
-    /// A word that is another when the function at a place is another than it was: its operations and file, mixed.
-    /// Two loads; no proof, but an address would have to be used again for both.
+    /// Returns a word that changes when the function at a point becomes another: its operations and file, mixed. Two
+    /// loads. It is no proof, but an address would have to be used again for both.
     #[inline]
     pub fn witness(&self, place: Place) -> Result<u64, Fault> {
         let word = |offset: u64| self.memory.u64(place.function.wrapping_add(offset));
         Ok(word(self.layout.opcodes)? ^ word(self.layout.filename)?.rotate_left(21))
     }
 
-    /// The file of a place. The text of an `eval` has one of its own: `/app/x.php(12) : eval()'d code`.
+    /// Returns the file of a point. The text of an `eval` has one of its own: `/app/x.php(12) : eval()'d code`.
     pub fn file(&self, place: Place) -> Result<Text, Error> {
         let file = place.function.wrapping_add(self.layout.filename);
         string(self.memory, self.memory.u64(file)?)
     }
 
-    /// The frames from a `zend_execute_data` outward, most often from [`current`](Php::current). A walk that
+    /// Returns the frames from a `zend_execute_data` outward, most often from [`current`](Php::current). A walk that
     /// meets an unreadable address ends there with an error.
     pub fn frames<'p>(&'p self, data: u64) -> Frames<'p, 'm, M> {
         Frames {
@@ -220,7 +220,7 @@ impl<'m, M: Memory> Php<'m, M> {
         }
     }
 
-    /// The frame of a `zend_execute_data` that has a function.
+    /// Returns the frame of a `zend_execute_data` that has a function.
     fn frame(&self, data: u64, function: u64) -> Result<Frame, Error> {
         let internal = self.is_internal(function)?;
         let info = self.memory.u32(data.wrapping_add(INFO))?;
@@ -253,7 +253,7 @@ impl<'m, M: Memory> Php<'m, M> {
         })
     }
 
-    /// What made the code of a file run: the operation of the frame around it.
+    /// Returns what made the code of a file run: the operation of the frame around it.
     fn kind_of_file(&self, data: u64) -> Result<Kind, Error> {
         let around = self.memory.u64(data.wrapping_add(PREV))?;
         if around == 0 {
@@ -273,7 +273,7 @@ impl<'m, M: Memory> Php<'m, M> {
         })
     }
 
-    /// The function of C that `frame` calls without a frame, if it does.
+    /// Returns the C function that `frame` calls without a frame, if it does.
     fn frameless(&self, frame: &Frame) -> Result<Option<u64>, Error> {
         let Some(Place { opline, .. }) = frame.place.filter(|_| self.layout.frameless) else {
             return Ok(None);
@@ -285,7 +285,7 @@ impl<'m, M: Memory> Php<'m, M> {
         if !(FRAMELESS_FIRST..=FRAMELESS_LAST).contains(&code) {
             return Ok(None);
         }
-        // Once an argument has been freed the call is over.
+        // The call is over once an argument has been freed.
         let arguments = code - FRAMELESS_FIRST;
         let next = opline.wrapping_add(OP_SIZE);
         let operands = [
@@ -358,7 +358,7 @@ impl<M: Memory> Frames<'_, '_, M> {
         Ok(None)
     }
 
-    /// The generators that a frame without function stands for.
+    /// Returns the generators that a frame without function stands for.
     fn waiting_at(&self, data: u64) -> Result<Option<Waiting>, Error> {
         let memory = self.php.memory;
         if memory.u32(data.wrapping_add(INFO))? & TYPE_BITS != OBJECT {

@@ -27,20 +27,20 @@ const INTERNAL: u8 = 1;
 const CLASS_NAME: u64 = 8;
 const CLASS_FUNCTIONS: u64 = 64;
 
-/// No longer name is looked for.
+/// Bytes of the longest name that is searched for.
 const LONGEST_NAME: usize = 512;
 
-/// A longer one is cut when written.
+/// Bytes of a name that are written; longer names are cut.
 const LONGEST_WRITTEN: u64 = 1 << 16;
 
-/// A function.
+/// What a name of a function leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// Of C.
+    /// A function written in C.
     C(Internal),
-    /// Of PHP.
+    /// A function written in PHP.
     Php {
-        /// Its `zend_op_array`.
+        /// Address of its `zend_op_array`.
         function: u64,
     },
 }
@@ -51,7 +51,7 @@ pub struct Internal {
     /// Its `zend_internal_function`. Several names may share a handler (`mysqli_query` and `mysqli::query` do);
     /// `func` in the `zend_execute_data` tells them apart.
     pub function: u64,
-    /// The C function.
+    /// Address of the C function.
     pub handler: u64,
 }
 
@@ -81,8 +81,8 @@ impl Lower {
 }
 
 impl<M: Memory> Php<'_, M> {
-    /// The function of this name: `mysqli_query`, `PDO::query`, `Name\Space\f`. Upper and lower case are the
-    /// same. A method is found in the class named and in those that inherit it.
+    /// Returns the function of this name: `mysqli_query`, `PDO::query`, `Name\Space\f`, in upper or lower case. A
+    /// method is found in the class named and in those that inherit it.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
         let (table, name) = match name.split_once("::") {
             Some((class, method)) => (self.class_functions(class)?, method),
@@ -95,7 +95,7 @@ impl<M: Memory> Php<'_, M> {
         }
     }
 
-    /// The C function of this name.
+    /// Returns the C function of this name.
     pub fn internal(&self, name: &str) -> Result<Internal, Error> {
         match self.function(name)? {
             Function::C(internal) => Ok(internal),
@@ -135,12 +135,12 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
-    /// The C function behind a `zend_internal_function`.
+    /// Returns the address of the C function of a `zend_internal_function`.
     pub fn handler(&self, function: u64) -> Result<u64, Fault> {
         self.memory.u64(function.wrapping_add(self.layout.handler))
     }
 
-    /// What kind of function a `zend_function` is.
+    /// Returns what a `zend_function` is.
     fn function_at(&self, function: u64) -> Result<Function, Error> {
         Ok(if self.is_internal(function)? {
             Function::C(Internal {
@@ -153,7 +153,7 @@ impl<M: Memory> Php<'_, M> {
     }
 
     pub(super) fn is_internal(&self, function: u64) -> Result<bool, Fault> {
-        // Of user code there are functions (2) and what `eval` compiled (4): `ZEND_USER_CODE`.
+        // PHP code is 2, or 4 for what `eval` compiled: `ZEND_USER_CODE`.
         Ok(self.memory.u8(function.wrapping_add(TYPE))? == INTERNAL)
     }
 
@@ -161,7 +161,7 @@ impl<M: Memory> Php<'_, M> {
         Ok(self.class(class)?.wrapping_add(CLASS_FUNCTIONS))
     }
 
-    /// The `zend_class_entry` of a name.
+    /// Returns the `zend_class_entry` of a name.
     pub(super) fn class(&self, name: &str) -> Result<u64, Error> {
         let name = Lower::new(name).ok_or(Error::NoClass)?;
         match self.get(self.executor(CLASSES)?, &name)? {
@@ -175,7 +175,7 @@ impl<M: Memory> Php<'_, M> {
         Table::new(self.memory, table)?.get(name, super::table::hash(name))
     }
 
-    /// The name of a function without its class; `None` for the code of a file.
+    /// Returns the name of a function without its class; `None` for the code of a file.
     pub fn function_name(&self, function: u64) -> Result<Option<Text>, Error> {
         match self.memory.u64(function.wrapping_add(NAME))? {
             0 => Ok(None),
@@ -183,7 +183,7 @@ impl<M: Memory> Php<'_, M> {
         }
     }
 
-    /// The name of the class that a function was declared in; `None` if it is no method.
+    /// Returns the name of the class that a function was declared in; `None` if it is no method.
     pub fn class_name(&self, function: u64) -> Result<Option<Text>, Error> {
         match self.memory.u64(function.wrapping_add(SCOPE))? {
             0 => Ok(None),

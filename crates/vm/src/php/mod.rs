@@ -33,7 +33,7 @@ mod version;
 pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
-pub use fiber::{Fiber, Parked};
+pub use fiber::Fiber;
 pub use frames::{Frame, Frames, Kind, Place};
 pub use function::{Function, Internal};
 pub use layout::Layout;
@@ -44,16 +44,16 @@ use crate::process::process_reader;
 use crate::{Fault, Memory};
 pub(crate) use script::DESCRIPTION;
 
-/// Where libraries are ([`crate::library`]): Composer's, PEAR's and Debian's packages.
+/// Path marks of libraries ([`crate::library`]): Composer's, PEAR's and Debian's packages.
 pub const LIBRARIES: &[&str] = &["vendor/", "share/php/", "share/pear/"];
 
 process_reader! {
-    /// One PHP process, readable.
+    /// A reader of one PHP process.
     Php
 }
 
 impl<M: Memory> Php<'_, M> {
-    /// A pointer in `zend_executor_globals`.
+    /// Reads a pointer in `zend_executor_globals`.
     fn executor(&self, member: u64) -> Result<u64, Fault> {
         self.memory.u64(self.facts.executor().wrapping_add(member))
     }

@@ -1,4 +1,4 @@
-//! PHP's answers to what is asked of every language: see [`reader`](crate::reader).
+//! PHP's implementation of the reader that all languages have: see [`reader`](crate::reader).
 
 use super::{Error, Facts, Php, Place, Value};
 use crate::language::{Definer, Description};
@@ -54,7 +54,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Php<'a, M> {
         Php::new(memory, Facts::from_words(few(facts))).ok()
     }
 
-    /// The VM is built without threads: only the one that runs it has a line.
+    /// The VM is built without threads: only the thread that runs it has a line.
     #[inline]
     fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint> {
         if thread.pointer != thread.state {
@@ -139,7 +139,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Php<'a, M> {
         })
     }
 
-    /// The function that is called: methods that several classes inherit have one handler.
+    /// Methods that several classes inherit have one handler, so the function that is called is needed.
     fn identity(&self, registers: [u64; 6]) -> u64 {
         let identity = |call| Php::identity(self, self.called(call)?);
         identity(registers[0]).unwrap_or(0)

@@ -35,17 +35,17 @@ const UNDEF: u8 = 0;
 /// `HT_INVALID_IDX`.
 const NONE: u32 = u32::MAX;
 
-/// No table of functions or classes is longer, nor any chain.
+/// Entries of a table of functions or classes, and of one chain, at most.
 const MOST: u32 = 1 << 20;
 
 /// `len` and `val` in `zend_string`.
 const STRING_LEN: u64 = 16;
 const STRING_BYTES: u64 = 24;
 
-/// A longer string is none.
+/// Bytes of a string; a longer one is taken for garbage.
 const LONGEST: u64 = 1 << 40;
 
-/// The bytes of a `zend_string`.
+/// Returns the bytes of a `zend_string`.
 pub(super) fn string<M: Memory>(memory: &M, at: u64) -> Result<Text, Error> {
     match memory.u64(at.wrapping_add(STRING_LEN))? {
         len if len < LONGEST => Ok(Text::bytes(at.wrapping_add(STRING_BYTES), len)),
@@ -88,7 +88,7 @@ impl<'m, M: Memory> Table<'m, M> {
         self.data.wrapping_add(u64::from(index) * BUCKET)
     }
 
-    /// The address of the zval under a key of that hash.
+    /// Returns the address of the zval under a key with that hash.
     pub(super) fn get(&self, key: &[u8], hash: u64) -> Result<Option<u64>, Error> {
         if self.used == 0 {
             return Ok(None);
@@ -117,7 +117,7 @@ impl<'m, M: Memory> Table<'m, M> {
         Ok(None)
     }
 
-    /// Keys and addresses of zvals, in order.
+    /// Returns keys and addresses of zvals, in order.
     pub(super) fn entries(&self) -> impl Iterator<Item = Result<(Text, u64), Error>> + '_ {
         (0..self.used).filter_map(|index| self.entry(index).transpose())
     }

@@ -1,5 +1,5 @@
-//! What a zval says: `zend_types.h`. A value of eight bytes and a type; types up to references have the same numbers
-//! in all versions.
+//! Values: `zend_types.h`. A value has eight bytes and a type; types up to references have the same numbers in all
+//! versions.
 
 use core::fmt::Write;
 
@@ -18,7 +18,7 @@ const REFERENCE: u64 = 8;
 /// What a zval holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing, or `null`.
+    /// Undefined, or `null`.
     Null,
     /// `false` or `true`.
     Bool(bool),
@@ -28,18 +28,18 @@ pub enum Value {
     Double(f64),
     /// A string.
     String(Text),
-    /// An array of so many elements.
+    /// An array with so many elements.
     Array(u32),
-    /// An object: a `zend_object`.
+    /// An object: the address of its `zend_object`.
     Object(u64),
-    /// A resource of that number.
+    /// A resource with this number.
     Resource(u32),
-    /// Something of the VM's own, such as the value of a constant yet to be computed.
+    /// A value of the VM's own, such as that of a constant yet to be computed: its type.
     Other(u8),
 }
 
 impl<M: Memory> Php<'_, M> {
-    /// What a `zval *` holds, or what that refers to.
+    /// Returns the value of a `zval *`, or of the one that it refers to.
     pub fn value(&self, zval: u64) -> Result<Value, Error> {
         let mut zval = zval;
         // A reference to a reference does not exist.
@@ -86,7 +86,7 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
-    /// Where the bytes of a `zend_string *` are.
+    /// Returns the bytes of a `zend_string *`.
     pub fn string(&self, at: u64) -> Result<Text, Error> {
         string(self.memory, at)
     }

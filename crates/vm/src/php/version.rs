@@ -1,4 +1,4 @@
-//! Which PHP this is.
+//! The version of a PHP.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use super::Layout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u32);
 
-/// The series of those numbers, oldest first, those without a layout too.
+/// The series with these numbers, oldest first; not all have a layout.
 const SERIES: &[(u32, &str)] = &[
     (20190902, "7.4"),
     (20200930, "8.0"),
@@ -29,7 +29,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The series that have a layout, in runs: `7.4 and 8.1 to 8.4`.
+/// The series that have a layout, as a message lists them: `7.4 and 8.1 to 8.4`.
 struct Known;
 
 impl fmt::Display for Known {
@@ -55,7 +55,7 @@ pub enum Unsupported {
     Unknown(Version),
     /// Built with threads (ZTS).
     Threads(Version),
-    /// Built with `--enable-debug`.
+    /// Built with debugging (`--enable-debug`).
     Debug(Version),
 }
 

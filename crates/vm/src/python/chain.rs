@@ -4,7 +4,7 @@
 use super::Error;
 use crate::{Fault, Memory};
 
-/// A walk along a list.
+/// A walk along a linked list.
 pub(super) struct Chain {
     next: Result<u64, Fault>,
     mark: u64,
@@ -12,7 +12,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// From the element at `first`; 0 is the end.
+    /// Begins at the element at `first`; 0 is the end.
     pub(super) fn new(first: Result<u64, Fault>) -> Chain {
         Chain {
             next: first,
@@ -21,8 +21,8 @@ impl Chain {
         }
     }
 
-    /// The element it is at. It goes on to the one whose address is at `offset` in it. After an error it is
-    /// at its end.
+    /// Returns the element that it has reached, and goes on to the one whose address is at `offset` in it. After an
+    /// error it is at its end.
     pub(super) fn step(&mut self, memory: &impl Memory, offset: u64) -> Result<Option<u64>, Error> {
         let found = core::mem::replace(&mut self.next, Ok(0))?;
         if found == 0 {
@@ -39,12 +39,12 @@ impl Chain {
         Ok(Some(found))
     }
 
-    /// What comes next.
+    /// Returns the element that comes next.
     pub(super) fn peek(&self) -> Result<u64, Fault> {
         self.next
     }
 
-    /// Ends it.
+    /// Ends the walk.
     pub(super) fn end(&mut self) {
         self.next = Ok(0);
     }

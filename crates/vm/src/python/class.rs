@@ -21,7 +21,7 @@ pub(super) const SUBCLASSES: u64 = 360;
 const STATIC: u64 = 1 << 1;
 const HEAP: u64 = 1 << 9;
 
-/// No name is longer, no class has more ancestors.
+/// Bytes of the longest name, and ancestors of one class, that are read.
 pub(super) const LONGEST_NAME: usize = 512;
 const MOST_BASES: u32 = 256;
 
@@ -54,7 +54,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(())
     }
 
-    /// The bytes before the 0 at `at`, as many as there is room for.
+    /// Returns the bytes before the 0 at `at`, as many as there is room for.
     pub(super) fn c_string<'b>(
         &self,
         at: u64,
@@ -72,7 +72,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(&room[..len])
     }
 
-    /// Whether a class is `base` or has its memory laid out as `base` has.
+    /// Returns whether a class is `base` or has its memory laid out as `base` has.
     pub(super) fn inherits(&self, class: u64, base: u64) -> Result<bool, Error> {
         let mut class = class;
         for _ in 0..MOST_BASES {
@@ -87,7 +87,7 @@ impl<M: Memory> Python<'_, M> {
         Err(Error::garbled("class", class))
     }
 
-    /// What a class or one it inherits from has under `name`: as `type.__getattribute__` looks it up,
+    /// Returns what a class or one that it inherits from has under `name`, looked up as `type.__getattribute__` does,
     /// without binding it.
     pub(super) fn attribute_of_class(&self, class: u64, name: &str) -> Result<Option<u64>, Error> {
         let mro = self.memory.u64(class.wrapping_add(MRO))?;
@@ -115,7 +115,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// The dict of a class, or 0.
+    /// Returns the dict of a class, or 0.
     pub(super) fn dict_of_class(&self, class: u64) -> Result<u64, Error> {
         let dict = self.memory.u64(class.wrapping_add(DICT))?;
         let Some(statics) = &self.layout.interpreter.statics else {

@@ -1,4 +1,4 @@
-//! Code objects: which file, function and line. `PyCodeObject` (`Include/cpython/code.h`).
+//! Code objects, which have file, function and line: `PyCodeObject` (`Include/cpython/code.h`).
 
 use super::lines;
 use super::object::OB_SIZE;
@@ -9,18 +9,18 @@ use crate::{Fault, Memory};
 /// `ob_sval` in `PyBytesObject`.
 const BYTES: u64 = 32;
 
-/// No line table is longer: 100,000 lines of code in one function make 1 MB of it.
+/// Bytes of the longest line table: 100,000 lines of code in one function make 1 MB of it.
 const LONGEST_TABLE: u64 = 1 << 22;
 
 impl<M: Memory> Python<'_, M> {
-    /// The file, as `co_filename` says it: relative if the program was started so.
+    /// Returns the file as `co_filename` has it: relative if the program was started so.
     pub fn file(&self, code: u64) -> Result<Text, Error> {
         self.check_code(code)?;
         self.text(self.memory.u64(code.wrapping_add(self.layout.code.file))?)
     }
 
-    /// The function: with what it is defined in (`Class.method`, `f.<locals>.g`) since 3.11, before by its
-    /// own name only. Code outside of functions is `<module>`.
+    /// Returns the function, since 3.11 with what it is defined in (`Class.method`, `f.<locals>.g`), before by its own
+    /// name only. Code outside of functions is `<module>`.
     pub fn function_name(&self, code: u64) -> Result<Text, Error> {
         self.check_code(code)?;
         let layout = &self.layout.code;
@@ -28,17 +28,17 @@ impl<M: Memory> Python<'_, M> {
         self.text(self.memory.u64(code.wrapping_add(at))?)
     }
 
-    /// The line on which the code begins: of a decorated function, its first decorator.
+    /// Returns the line on which the code begins: for a decorated function that of its first decorator.
     pub fn first_line(&self, code: u64) -> Result<u32, Error> {
         self.check_code(code)?;
         let at = code.wrapping_add(self.layout.code.first_line);
         Ok(self.memory.u32(at)?)
     }
 
-    /// The line, as `f_lineno` and tracebacks say it; `None` for instructions that have none.
+    /// Returns the line, as `f_lineno` and tracebacks have it; `None` for instructions that have none.
     ///
-    /// The table is read from its start up to the instruction: in a hook, keep what it says by [`Place`]
-    /// for as long as the code object lives.
+    /// The table is read from its start up to the instruction: a hook should keep the line for as long as the code
+    /// object lives.
     pub fn line(&self, place: Place) -> Result<Option<u32>, Error> {
         let first = self.first_line(place.code)? as i32;
         if place.lasti < 0 {
@@ -55,8 +55,9 @@ impl<M: Memory> Python<'_, M> {
         Ok(line.and_then(|line| u32::try_from(line).ok()))
     }
 
-    /// A word that is another when the object at `code` is other code than it was: the objects that hold its path,
-    /// name and lines, mixed. Three loads; no proof, but an address would have to be used again for each.
+    /// Returns a word that changes when the address of a code object is used for another one: the objects that hold its
+    /// path, name and lines, mixed. Three loads. It is no proof, but an address would have to be used again for each of
+    /// the three.
     #[inline]
     pub fn witness(&self, code: u64) -> Result<u64, Fault> {
         let layout = &self.layout.code;

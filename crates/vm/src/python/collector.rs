@@ -1,4 +1,4 @@
-//! All objects that can be part of a cycle: what the garbage collector lists.
+//! All objects that can be part of a cycle, which are those that the garbage collector lists.
 //!
 //! ```text
 //!   gc.generations: head ─▶ PyGC_Head │ object ─▶ PyGC_Head │ object ─▶ … ─▶ head
@@ -20,11 +20,11 @@ const PERMANENT: [u64; 2] = [104, 96];
 const GC_HEAD: u64 = 16;
 const GC_FLAGS: u64 = 3;
 
-/// No process has so many objects.
+/// Objects of one process; a longer list is taken for garbage.
 const MOST_OBJECTS: u64 = 1 << 32;
 
 impl<M: Memory> Python<'_, M> {
-    /// Hands each object that the garbage collector knows to `each`, with its class.
+    /// Calls `each` with each object that the garbage collector knows, and its class.
     pub(super) fn each_object(
         &self,
         each: &mut dyn FnMut(u64, u64) -> Result<(), Error>,
@@ -52,7 +52,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(())
     }
 
-    /// The collector's lists: the first object of each leads back to its head.
+    /// Returns the collector's lists: the first object of each leads back to its head.
     fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
         let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
         let is_list = |head: u64| {

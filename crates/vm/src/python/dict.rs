@@ -30,7 +30,7 @@ const SIZES: u64 = 8;
 const GENERAL: u8 = 0;
 const SPLIT: u8 = 2;
 
-/// Dicts with more entries are taken for garbage, and no name is looked for in one of more than so many.
+/// Dicts with more entries are taken for garbage; dicts of names may have fewer.
 const MOST_ENTRIES: u64 = 1 << 28;
 const MOST_NAMES: u64 = 1 << 16;
 
@@ -80,7 +80,7 @@ impl<M: Memory> Iterator for Entries<'_, M> {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The entries of a dict, in order of insertion (a split dict's: in the order of its class).
+    /// Returns the entries of a dict, in order of insertion (those of a split dict in the order of its class).
     pub fn entries(&self, dict: u64) -> Result<Entries<'_, M>, Error> {
         if !self.is(dict, Builtin::Dict)? {
             return Err(Error::garbled("dict", dict));
@@ -134,7 +134,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The entries of a dict of names.
+    /// Returns the entries of a dict of names.
     pub(super) fn names(&self, dict: u64) -> Result<Entries<'_, M>, Error> {
         let entries = self.entries(dict)?;
         if entries.left > MOST_NAMES {
@@ -143,12 +143,12 @@ impl<M: Memory> Python<'_, M> {
         Ok(entries)
     }
 
-    /// How many entries a dict has.
+    /// Returns how many entries a dict has.
     pub(super) fn dict_len(&self, dict: u64) -> Result<u64, Error> {
         Ok(self.memory.u64(dict.wrapping_add(USED))?)
     }
 
-    /// The value under the str `name`.
+    /// Returns the value under the str `name`.
     pub(super) fn value_of(&self, dict: u64, name: &str) -> Result<Option<u64>, Error> {
         let entries = self.names(dict)?;
         let texts = entries.texts;

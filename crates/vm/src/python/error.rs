@@ -9,10 +9,10 @@ reading_error! {
     "Python", Unsupported;
     /// The interpreter has not been made yet, or is gone already.
     NotRunning,
-    /// The name leads nowhere. What is known of it ends after so many bytes; with 0, no module that is
-    /// loaded has such a name.
+    /// The name leads to nothing. `known` bytes of it lead to something; with 0, no module that is loaded has such a
+    /// name.
     Unknown {
-        /// So many bytes of the name lead to something.
+        /// Length of the part of the name that leads to an object.
         known: usize,
     },
     /// More than one loaded module has this name as the end of its own.
@@ -24,13 +24,13 @@ reading_error! {
     },
     /// The name leads to something that is no function.
     NotAFunction {
-        /// That something.
+        /// Address of that object.
         object: u64,
     },
 }
 
 impl Error {
-    /// The text of what only Python's reader meets.
+    /// Writes the text of an error of Python's reader alone.
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NotRunning => f.write_str("this Python has no interpreter running"),
@@ -39,7 +39,7 @@ impl Error {
             Error::Ambiguous => f.write_str("several loaded modules end in this name"),
             Error::WrittenInPython { .. } => f.write_str("the function is written in Python"),
             Error::NotAFunction { .. } => f.write_str("the name is not that of a function"),
-            // The others have their text in common with all readers.
+            // The others have a text that all readers share.
             _ => Ok(()),
         }
     }

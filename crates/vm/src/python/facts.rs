@@ -33,10 +33,10 @@ const PTHREAD: u64 = 2304;
 pub(super) const KEYS_PER_BLOCK: u64 = 32;
 pub(super) const KEY_DATA: u64 = 16;
 
-/// No `PyInterpreterState` is larger: 3.12's, the largest, has 410 KB.
+/// Bytes of the largest `PyInterpreterState`: 3.12's has 410 KB.
 const INTERPRETER: u64 = 1 << 19;
 
-/// So many threads are tried before one's own thread state is left to the walk.
+/// Threads that are tried before a thread's own state must be searched for at each call.
 const MOST_TRIED: usize = 16;
 
 /// Facts about one Python process.
@@ -72,11 +72,10 @@ pub(super) struct Types {
 }
 
 impl Facts {
-    /// How many words they are.
+    /// Number of words that they take.
     pub const WORDS: usize = 19;
 
-    /// Finds them. `symbol` gives the address in the guest of a symbol that the program or its libpython
-    /// exports.
+    /// Finds them. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -132,7 +131,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    /// Returns the facts as words, in an order that only [`from_words`](Facts::from_words) needs to know.
     pub const fn to_words(self) -> [u64; Facts::WORDS] {
         let types = self.types;
         [
@@ -209,22 +208,22 @@ impl Facts {
         }
     }
 
-    /// Which Python it is.
+    /// Returns the version.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
     }
 
-    /// `_PyRuntime`.
+    /// Returns the address of `_PyRuntime`.
     pub const fn runtime(&self) -> u64 {
         self.runtime
     }
 
-    /// Where glibc keeps the values of keys in a thread; 0 if that was not found.
+    /// Returns the offset at which glibc keeps the values of keys in a thread; 0 if that was not found.
     pub const fn specific(&self) -> u64 {
         self.specific
     }
 
-    /// Where an interpreter keeps what belongs to its static builtin types, since 3.12.
+    /// Returns the offset at which an interpreter keeps what belongs to its static builtin types, since 3.12.
     pub(super) const fn statics(&self) -> Option<u64> {
         match self.statics {
             0 => None,
@@ -232,17 +231,17 @@ impl Facts {
         }
     }
 
-    /// `None`.
+    /// Returns the address of `None`.
     pub const fn none(&self) -> u64 {
         self.none
     }
 
-    /// `True`.
+    /// Returns the address of `True`.
     pub(super) const fn yes(&self) -> u64 {
         self.yes
     }
 
-    /// `False`.
+    /// Returns the address of `False`.
     pub(super) const fn no(&self) -> u64 {
         self.no
     }
@@ -253,8 +252,8 @@ impl Facts {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The offset of `types.builtins` in the main interpreter, by looking for the entry of a type whose
-    /// number is known; another type's must then be where its number says. 0 if there is none.
+    /// Finds the offset of `types.builtins` in the main interpreter: there the entry of a type whose number is known,
+    /// and that of another type, are where their numbers say. 0 if there is none.
     fn find_statics(&self) -> Result<u64, Error> {
         let Some(statics) = &self.layout.interpreter.statics else {
             return Ok(0);
@@ -289,8 +288,8 @@ impl<M: Memory> Python<'_, M> {
         Ok(0)
     }
 
-    /// The offset of `specific` in `struct pthread`, by looking for a thread's thread state in it; 0 if
-    /// it is not there, as with another libc.
+    /// Finds the offset of `specific` in `struct pthread`, by looking for a thread's state in it; 0 if it is not there,
+    /// as with another libc.
     fn find_specific(&self) -> Result<u64, Error> {
         let tss = self.facts.runtime.wrapping_add(self.layout.runtime.tss);
         let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);

@@ -46,15 +46,15 @@ const UNIT: i64 = 2;
 /// In 3.14 the code is a tagged reference (`pycore_stackref.h`); objects are aligned to 16.
 const TAG: u64 = 3;
 
-/// The interpreter never has more than a few frames in a row that it hides.
+/// Frames in a row that the interpreter hides; there are never more than a few.
 const MOST_HIDDEN: u32 = 64;
 
-/// Where in which code: what a line is made from, and what a cache of lines goes by.
+/// A point in code, which has one line and may key a cache of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The code object.
+    /// Address of the code object.
     pub code: u64,
-    /// The instruction, in bytes from the first, as `f_lasti` in Python; negative if none has run.
+    /// Offset of the instruction in bytes from the first, as `f_lasti` in Python; negative if none has run.
     pub lasti: i32,
 }
 
@@ -63,7 +63,7 @@ pub struct Place {
 pub struct Frame {
     /// Its `_PyInterpreterFrame`, before 3.11 its `PyFrameObject`.
     pub address: u64,
-    /// Where it is.
+    /// The point that it has reached.
     pub place: Place,
     /// Whether it is the outermost frame of an activation of `_PyEval_EvalFrameDefault`: the native frame
     /// of that function belongs just outside of it.
@@ -83,7 +83,7 @@ pub struct Frames<'p, 'a, M> {
     stack: Range<u64>,
 }
 
-/// What the interpreter notes about who keeps a frame.
+/// What the interpreter notes about the owner of a frame.
 #[derive(Clone, Copy)]
 struct Owner {
     owner: u8,
@@ -103,7 +103,7 @@ impl<M: Memory> Iterator for Frames<'_, '_, M> {
 }
 
 impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
-    /// Frames that no thread runs now; `stack` is that of a greenlet, or empty.
+    /// Walks the frames of code that no thread runs now; `stack` is that of a greenlet, or empty.
     pub(super) fn parked(
         python: &'p Python<'a, M>,
         chain: Chain,
@@ -133,7 +133,7 @@ impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
             match python.layout.frame.kind {
                 Kind::Objects(_) => {}
                 Kind::Marked { current, .. } => {
-                    // None where a greenlet is parked.
+                    // There is none where a greenlet is parked.
                     if owner.entry && self.cframe != 0 {
                         frame.native = self.cframe;
                         let outer = self.cframe.wrapping_add(current).wrapping_add(8);
@@ -164,7 +164,7 @@ impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The frames of the thread whose `PyThreadState` is at `state`, innermost first.
+    /// Returns the frames of the thread whose `PyThreadState` is at `state`, innermost first.
     pub fn frames(&self, state: u64) -> Frames<'_, '_, M> {
         let cframe = match self.layout.frame.kind {
             Kind::Marked { .. } => self
@@ -181,11 +181,11 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// Where the thread whose `PyThreadState` is at `state` is: which Python code called this. `None`
-    /// if it runs none.
+    /// Returns the point at which the thread whose `PyThreadState` is at `state` runs Python code; `None` if it runs
+    /// none.
     ///
-    /// With a [`Memory`] of plain loads it is one load for the frame (two in 3.11 and 3.12) and two for
-    /// its code and instruction, and since 3.11 two more for whether it is complete.
+    /// With a [`Memory`] of plain loads it is one load for the frame (two in 3.11 and 3.12) and two for its code and
+    /// instruction, and since 3.11 two more for whether it is complete.
     #[inline]
     pub fn place(&self, state: u64) -> Result<Option<Place>, Error> {
         let mut address = self.innermost(state)?;
@@ -204,7 +204,7 @@ impl<M: Memory> Python<'_, M> {
         Err(Error::garbled("complete frame", address))
     }
 
-    /// The innermost frame, complete or not; 0 if there is none.
+    /// Returns the innermost frame, complete or not; 0 if there is none.
     #[inline]
     fn innermost(&self, state: u64) -> Result<u64, Fault> {
         let frame = self
@@ -243,7 +243,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// Where a frame is, if it is complete.
+    /// Returns the point that a frame has reached, if the frame is complete.
     #[inline]
     fn place_of(&self, frame: u64, owner: Owner) -> Result<Option<Place>, Error> {
         if owner.owner >= SHIM {

@@ -14,7 +14,6 @@ use crate::Memory;
 pub(super) const MODULE_DICT: u64 = 16;
 /// `m_ml` in `PyCFunctionObject`; `im_func`, `sm_callable`, `cm_callable` in what wraps a function.
 const BUILTIN_DEFINITION: u64 = 16;
-const BUILTIN_SELF: u64 = 24;
 const WRAPPED: u64 = 16;
 /// `d_method` in `PyMethodDescrObject`, `d_wrapped` in `PyWrapperDescrObject`.
 const METHOD_DEFINITION: u64 = 40;
@@ -26,7 +25,7 @@ const DEFINITION_FLAGS: u64 = 16;
 /// `METH_CLASS`, `METH_STATIC`, `METH_COEXIST`: how it is bound, not how it is called.
 const BINDING: u32 = 0x70;
 
-/// Wrappers within wrappers.
+/// Wrappers around wrappers that are followed, at most.
 const MOST_WRAPPERS: u32 = 8;
 
 /// How Python calls a C function: `METH_…` (`Include/methodobject.h`). All begin with `self` in `rdi`: the
@@ -72,22 +71,22 @@ impl Convention {
 pub struct Function {
     /// The object that was found.
     pub object: u64,
-    /// The C function.
+    /// Address of the C function.
     pub address: u64,
-    /// How it is called.
+    /// How Python calls it.
     pub convention: Convention,
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The C function behind a name: `time.sleep`, `_mysql.connection.query`, `len`.
+    /// Returns the C function behind a name: `time.sleep`, `_mysql.connection.query`, `len`.
     ///
-    /// The first part is a module by its whole name (`MySQLdb._mysql`), or by the end of it if one module
-    /// alone ends so (`_mysql`), or a builtin (`len`, `list.append`). Only what is loaded is found.
+    /// The first part is a module by its whole name (`MySQLdb._mysql`), or by the end of it if one module alone ends so
+    /// (`_mysql`), or a builtin (`len`, `list.append`). Only what is loaded is found.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
         self.function_at(self.lookup(name)?)
     }
 
-    /// The C function of an object.
+    /// Returns the C function of an object.
     pub fn function_at(&self, object: u64) -> Result<Function, Error> {
         let types = self.facts.types();
         let mut found = object;
@@ -130,7 +129,7 @@ impl<M: Memory> Python<'_, M> {
         Err(Error::NotAFunction { object })
     }
 
-    /// The object behind a name, as [`function`](Python::function) understands names.
+    /// Returns the object behind a name, as [`function`](Python::function) understands names.
     pub fn lookup(&self, name: &str) -> Result<u64, Error> {
         let modules = self.modules()?;
         if !name.contains('.')
@@ -138,7 +137,7 @@ impl<M: Memory> Python<'_, M> {
         {
             return Ok(found);
         }
-        // The longest module first: `os.path.join` is of `os.path`, where that is one.
+        // The longest module is tried first: `os.path.join` is in `os.path`, where that is a module.
         let mut end = name.len();
         let mut missed = Error::Unknown { known: 0 };
         loop {
@@ -156,7 +155,7 @@ impl<M: Memory> Python<'_, M> {
                 None => return Err(missed),
             }
         }
-        // `list.append`: end is that of the first part.
+        // For `list.append`, `end` is that of the first part.
         match self.builtin(modules, &name[..end])? {
             Some(found) => self.walk(found, name, end),
             None => Err(missed),
@@ -170,7 +169,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// `sys.modules`.
+    /// Returns the dict `sys.modules`.
     pub(super) fn modules(&self) -> Result<u64, Error> {
         let interpreter = self.main_interpreter()?;
         if interpreter == 0 {
@@ -183,7 +182,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// The module of this name, or the one whose name ends in a dot and this.
+    /// Returns the module of this name, or the one whose name ends in a dot and this.
     fn module(&self, modules: u64, name: &str) -> Result<u64, Error> {
         if let Some(module) = self.value_of(modules, name)? {
             return Ok(module);
@@ -216,7 +215,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(byte == b'.')
     }
 
-    /// From an object to the attributes named after its own name, which ends at byte `from`.
+    /// Follows attributes from an object, named by the parts of `name` from byte `from` on.
     fn walk(&self, object: u64, name: &str, from: usize) -> Result<u64, Error> {
         let (mut object, mut known) = (object, from);
         let Some(rest) = name.get(from + 1..) else {
@@ -231,7 +230,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(object)
     }
 
-    /// What a module or a class has under `name`, or an instance by its class.
+    /// Returns what a module or a class has under `name`, or an instance by its class.
     fn attribute(&self, object: u64, name: &str) -> Result<Option<u64>, Error> {
         let class = self.type_of(object)?;
         if self.flags(class)? & Builtin::Type.flag() != 0 {
@@ -257,12 +256,7 @@ impl<M: Memory> Python<'_, M> {
         ))
     }
 
-    /// `self` of a builtin function: its module, or the object it is bound to.
-    pub fn receiver(&self, builtin: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(builtin.wrapping_add(BUILTIN_SELF))?)
-    }
-
-    /// How many items a tuple or a list has.
+    /// Returns how many items a tuple or a list has.
     pub(super) fn size_of(&self, object: u64) -> Result<u64, Error> {
         Ok(self.memory.u64(object.wrapping_add(OB_SIZE))?)
     }

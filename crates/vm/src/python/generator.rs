@@ -36,23 +36,23 @@ const TAG: u64 = 3;
 /// `RESUME` after `yield from` (1) or `await` (2, 3) has this in its argument.
 const RESUME_DELEGATING: u8 = 2;
 
-/// What kind of object it is.
+/// The kind of generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// Of a function with `yield`.
+    /// Made by a function with `yield`.
     Generator,
-    /// Of an `async def`.
+    /// Made by an `async def`.
     Coroutine,
-    /// Of an `async def` with `yield`.
+    /// Made by an `async def` with `yield`.
     AsyncGenerator,
 }
 
-/// One that is suspended.
+/// A generator or coroutine that is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generator {
-    /// The object.
+    /// Address of the object.
     pub address: u64,
-    /// What it is.
+    /// Its kind.
     pub flavour: Flavour,
     /// The generator or coroutine it waits for; 0 if it waits for something else, or for nothing.
     pub awaits: u64,
@@ -60,12 +60,12 @@ pub struct Generator {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// Hands each that is suspended to `each`. Each object of the process is looked at.
+    /// Calls `each` with each that is suspended. Every object of the process is looked at.
     pub fn each_generator(
         &self,
         each: &mut dyn FnMut(Generator) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // Classes come in runs.
+        // Objects of one class come in groups.
         let mut last = (0, None);
         self.each_object(&mut |object, class| {
             if class != last.0 {
@@ -78,7 +78,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The one at `object`, if there is one and it is suspended.
+    /// Returns the generator at `object`, if there is one and it is suspended.
     pub fn generator(&self, object: u64) -> Result<Option<Generator>, Error> {
         match self.flavour(self.type_of(object)?)? {
             Some(flavour) => self.suspended(object, flavour),
@@ -86,7 +86,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// Its frame. What it waits for has frames of its own.
+    /// Returns its frame. The generator that it waits for has frames of its own.
     pub fn generator_frame(&self, generator: &Generator) -> Frames<'_, '_, M> {
         Frames::parked(self, Chain::new(Ok(generator.frame)), 0..0)
     }
@@ -100,7 +100,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The name of a class that is not the program's own; empty for those.
+    /// Returns the name of a class that is not the program's own; empty for those that are.
     fn builtin_name<'b>(
         &self,
         class: u64,
@@ -191,7 +191,7 @@ impl<M: Memory> Python<'_, M> {
         }))
     }
 
-    /// The address behind the topmost value; 0 if there is no stack.
+    /// Returns the address behind the topmost value of the value stack; 0 if there is no stack.
     fn top(&self, frame: u64) -> Result<u64, Error> {
         let word = |at: u64| self.memory.u64(frame.wrapping_add(at));
         let count = |at: u64| self.memory.u32(frame.wrapping_add(at)).map(u64::from);
@@ -208,7 +208,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The generator or coroutine that the value below `top` is, or leads to; 0 if it is something else.
+    /// Returns the generator or coroutine that the value below `top` is, or leads to; 0 if it is something else.
     fn awaited(&self, top: u64) -> Result<u64, Error> {
         let object = self.memory.u64(top.wrapping_sub(8))? & !TAG;
         if object == 0 {

@@ -44,25 +44,25 @@ const INTERPRETER_FRAME: u64 = 24;
 /// `frame_obj` in `_PyInterpreterFrame`, since 3.12. `_f_frame_data` is the last word of a `PyFrameObject`, which has grown.
 const FRAME_OBJECT: u64 = 48;
 
-/// A greenlet.
+/// An object of class `greenlet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greenlet {
-    /// The object.
+    /// Address of the object.
     pub address: u64,
     /// The part of the C stack it runs on, from the innermost address to the outermost; 0 for both before
     /// it has begun, 0 for the first when it has ended.
     pub stack: (u64, u64),
-    /// Where what is not on the stack now was copied to.
+    /// Address of the copy of what is not on the stack now.
     pub copy: u64,
-    /// How many bytes of it, from the innermost on: `_stack_saved`.
+    /// Bytes of the copy, from the innermost on: `_stack_saved`.
     pub saved: u64,
     /// Its innermost frame object while it is parked, or 0: `gr_frame`.
     pub frame: u64,
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// Hands each greenlet there is to `each`, subclasses and the main ones of threads included. `false` if
-    /// the module is not loaded. Each object of the process is looked at: a few loads a million times over.
+    /// Calls `each` with each greenlet there is, subclasses and the main ones of threads included, and returns `false`
+    /// if the module is not loaded. Every object of the process is looked at: a few loads a million times over.
     pub fn each_greenlet(
         &self,
         each: &mut dyn FnMut(Greenlet) -> Result<(), Error>,
@@ -70,7 +70,7 @@ impl<M: Memory> Python<'_, M> {
         let Some(base) = self.greenlet_class()? else {
             return Ok(false);
         };
-        // Classes come in runs.
+        // Objects of one class come in groups.
         let mut last = (0, false);
         self.each_object(&mut |object, class| {
             if class != last.0 {
@@ -85,7 +85,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(true)
     }
 
-    /// The class `greenlet.greenlet`; `None` if the module is not loaded.
+    /// Returns the class `greenlet.greenlet`; `None` if the module is not loaded.
     pub fn greenlet_class(&self) -> Result<Option<u64>, Error> {
         match self.lookup("greenlet.greenlet") {
             Ok(base) => Ok(Some(base)),
@@ -94,7 +94,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// The greenlet at `object`, if that is one; `base` is the class.
+    /// Returns the greenlet at `object`, if that is one; `base` is the class.
     pub fn greenlet(&self, base: u64, object: u64) -> Result<Option<Greenlet>, Error> {
         if self.inherits(self.type_of(object)?, base)? {
             self.read_greenlet(base, object).map(Some)
@@ -127,7 +127,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The frames of a parked greenlet, innermost first. In 3.11 `native` is 0.
+    /// Returns the frames of a parked greenlet, innermost first. In 3.11 `native` is 0.
     pub fn greenlet_frames(&self, greenlet: &Greenlet) -> Frames<'_, '_, M> {
         let first = match (self.layout.frame.kind, greenlet.frame) {
             (Kind::Objects(_), frame) => Ok(frame),
@@ -138,9 +138,9 @@ impl<M: Memory> Python<'_, M> {
         Frames::parked(self, Chain::new(first), start..end)
     }
 
-    /// The shim that belongs behind a frame of a greenlet with this C stack, since 3.12. While it is parked greenlet takes
-    /// the shims out of the chain, because they lie on a stack that others use, and keeps what led to them in the frame
-    /// object (`PythonState::unexpose_frames`, `TPythonState.cpp`).
+    /// Returns the shim that belongs behind a frame of a greenlet with this C stack, since 3.12. While the greenlet is
+    /// parked, the module takes the shims out of the chain, because they lie on a stack that others use, and keeps what
+    /// led to them in the frame object (`PythonState::unexpose_frames`, `TPythonState.cpp`).
     pub(super) fn shim_taken_out(&self, frame: u64, stack: &Range<u64>) -> Option<u64> {
         let object = self.memory.u64(frame.wrapping_add(FRAME_OBJECT)).ok()?;
         let data = match self.layout.version {

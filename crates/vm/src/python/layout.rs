@@ -23,15 +23,15 @@ pub struct Layout {
     pub interpreter: Interpreter,
     /// `PyThreadState`: `cpython/pystate.h`.
     pub thread: Thread,
-    /// Frames.
+    /// Frames of Python code.
     pub frame: Frame,
-    /// Generators and coroutines.
+    /// Generators and coroutines, which have a frame of their own.
     pub generators: Generators,
     /// `PyCodeObject`: `cpython/code.h`.
     pub code: Code,
-    /// Strings.
+    /// The objects of str.
     pub text: Text,
-    /// Dicts.
+    /// The objects of dict.
     pub dict: Dict,
     /// Whether an int keeps sign and size in a tag (`lv_tag`, since 3.12: `cpython/longintrepr.h`)
     /// instead of in a signed `ob_size`.
@@ -56,13 +56,13 @@ pub struct Runtime {
 /// `PyInterpreterState`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// `next`.
+    /// Offset of `next`.
     pub next: u64,
     /// `tstate_head`, since 3.11 `threads.head`.
     pub threads: u64,
     /// `modules`, since 3.12 `imports.modules`: the dict `sys.modules` at first is.
     pub modules: u64,
-    /// `gc`.
+    /// Offset of `gc`.
     pub gc: u64,
     /// Where the dicts of static types are, since 3.12.
     pub statics: Option<Statics>,

@@ -1,4 +1,4 @@
-//! Line tables: from instruction to line. Three ways of writing them.
+//! Line tables, which lead from an instruction to its line. There are three encodings.
 //!
 //! **3.9**, `co_lnotab` (`Objects/lnotab_notes.txt`): pairs of bytes, how far to go in instructions, then
 //! how far in lines (signed). The rule is `PyCode_Addr2Line`.
@@ -24,7 +24,7 @@ use crate::{Fault, Memory};
 /// `sizeof(_Py_CODEUNIT)`.
 const UNIT: i64 = 2;
 
-/// The bytes of a table, one by one.
+/// Reads the bytes of a table, one by one.
 pub(super) struct Bytes<'a, M> {
     memory: &'a M,
     at: u64,
@@ -46,14 +46,14 @@ impl<'a, M: Memory> Bytes<'a, M> {
         }
     }
 
-    /// The next byte; `None` at the end.
+    /// Returns the next byte; `None` at the end.
     fn next(&mut self) -> Result<Option<u8>, Fault> {
         if self.used == self.filled {
             let more = self.left.min(self.buffer.len() as u64) as usize;
             if more == 0 {
                 return Ok(None);
             }
-            // What cannot be read leaves everything as it was: whoever asks again gets the same answer.
+            // A failed read changes nothing, so that the next call fails in the same way.
             self.memory.read(self.at, &mut self.buffer[..more])?;
             self.at = self.at.wrapping_add(more as u64);
             self.left -= more as u64;
@@ -70,7 +70,7 @@ impl<'a, M: Memory> Bytes<'a, M> {
         Ok(self.next()?.map(|second| (first, second as i8)))
     }
 
-    /// A number in sixes of bits, the lowest first; bit 6 says that more follow.
+    /// Reads a number in groups of six bits, the lowest first; bit 6 says that more follow.
     fn number(&mut self) -> Result<u32, Fault> {
         let mut number = 0;
         let mut shift = 0;
@@ -86,7 +86,7 @@ impl<'a, M: Memory> Bytes<'a, M> {
         Ok(number)
     }
 
-    /// A signed number: the sign is the lowest bit.
+    /// Reads a signed number: the sign is the lowest bit.
     fn signed(&mut self) -> Result<i32, Fault> {
         let number = self.number()?;
         let half = (number >> 1) as i32;
@@ -94,7 +94,7 @@ impl<'a, M: Memory> Bytes<'a, M> {
     }
 }
 
-/// The line of the instruction `lasti` bytes into the code, which begins on line `first`.
+/// Returns the line of the instruction `lasti` bytes into the code, which begins on line `first`.
 pub(super) fn find<M: Memory>(
     lines: Lines,
     bytes: Bytes<'_, M>,
@@ -149,7 +149,7 @@ fn locations<M: Memory>(
 ) -> Result<Option<i32>, Fault> {
     let (mut end, mut line) = (0_i64, first);
     while let Some(head) = bytes.next()? {
-        // Columns, which nobody asked for.
+        // The columns are skipped.
         if head & 0x80 == 0 {
             continue;
         }

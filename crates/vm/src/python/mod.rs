@@ -104,7 +104,7 @@ impl<'a, M: Memory> Python<'a, M> {
         self.memory
     }
 
-    /// Where things lie.
+    /// Returns the layout of its version.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -1,4 +1,4 @@
-//! All names that a module or class has, and all modules.
+//! Names of all modules, and of all attributes that a module or class has.
 
 use core::ops::ControlFlow;
 
@@ -16,7 +16,8 @@ impl<M: Memory> Python<'_, M> {
         self.each_name(self.modules()?, each)
     }
 
-    /// Calls `each` with every name in the dict of a module or class; what it inherits is left out. Anything else has none.
+    /// Calls `each` with every name in the dict of a module or class, without what it inherits. Other objects have
+    /// none.
     pub fn each_attribute(
         &self,
         object: u64,
@@ -35,7 +36,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// Whether an object is a class.
+    /// Returns whether an object is a class.
     pub fn is_class(&self, object: u64) -> Result<bool, Error> {
         self.is(object, Builtin::Type)
     }

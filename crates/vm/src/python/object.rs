@@ -58,23 +58,23 @@ impl Builtin {
     }
 }
 
-/// The digits of an int.
+/// The digits of a Python int.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Int {
     pub negative: bool,
-    /// How many digits of 30 bits, the lowest first.
+    /// Number of digits of 30 bits, the lowest first.
     pub digits: u64,
-    /// The address of the first.
+    /// Address of the first digit.
     pub at: u64,
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The type of an object.
+    /// Returns the type of an object.
     pub fn type_of(&self, object: u64) -> Result<u64, Error> {
         Ok(self.memory.u64(object.wrapping_add(OB_TYPE))?)
     }
 
-    /// `tp_flags` of an object's type.
+    /// Returns `tp_flags` of an object's type.
     pub(super) fn flags_of(&self, object: u64) -> Result<u64, Error> {
         self.flags(self.type_of(object)?)
     }
@@ -87,7 +87,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(self.flags_of(object)? & builtin.flag() != 0)
     }
 
-    /// The digits of an int.
+    /// Returns the digits of an int.
     pub(super) fn int(&self, object: u64) -> Result<Int, Error> {
         if !self.is(object, Builtin::Int)? {
             return Err(Error::garbled("int", object));
@@ -105,7 +105,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// An int that fits.
+    /// Returns an int that fits into 64 bits.
     pub(super) fn small_int(&self, object: u64) -> Result<i64, Error> {
         let int = self.int(object)?;
         let mut value = 0_i64;

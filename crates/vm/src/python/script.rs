@@ -1,4 +1,4 @@
-//! Python's answers to what is asked of every language: see [`reader`](crate::reader).
+//! Python's implementation of the reader that all languages have: see [`reader`](crate::reader).
 
 use core::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Objects as text, as `repr` would write them, without calling it: bounded, and never the object's own
-//! code.
+//! Objects as text, as `repr` would write them, without calling it: the text is bounded, and the object's own code
+//! never runs.
 //!
 //! What inherits from a builtin type is shown as that, because that is what C code sees in it. What has
 //! no text known here is `<module.Class at 0x…>`.
@@ -18,9 +18,9 @@ const FLOAT: u64 = 16;
 const LIST_ITEMS: u64 = 24;
 const BYTEARRAY_START: u64 = 40;
 
-/// Ints of more digits (of 30 bits) are shown by their size.
+/// Ints of more digits (of 30 bits) are written by their size.
 const MOST_DIGITS: usize = 40;
-/// So many groups of nine decimal digits `MOST_DIGITS` make.
+/// Groups of nine decimal digits that `MOST_DIGITS` make.
 const GROUPS: usize = 41;
 const GROUP: u64 = 1_000_000_000;
 
@@ -102,7 +102,8 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// What an object is: `None`, or no object; an int of 60 bits or less; a str, or bytes (of width 0).
+    /// Returns an object as far as conditions distinguish values: `None`, or no object; an int of 60 bits or less; a
+    /// str, or bytes (of width 0).
     pub fn scalar(&self, object: u64) -> Result<Scalar<Text>, Error> {
         if object == 0 || object == self.facts.none() {
             return Ok(Scalar::Nothing);
@@ -127,7 +128,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// A positional argument of a call, from 0; `None` if there are not so many. `registers`: see
+    /// Returns a positional argument of a call, from 0; `None` if there are not so many. `registers`: see
     /// [`write_arguments`](Self::write_arguments).
     pub fn argument(
         &self,
@@ -328,8 +329,8 @@ impl<M: Memory> Python<'_, M> {
     }
 }
 
-/// As `float.__repr__`: the shortest digits that give the number back, an exponent below 1e-4 and from
-/// 1e16 on.
+/// Writes a float as `float.__repr__` does: the shortest digits that give the number back, with an exponent below 1e-4
+/// and from 1e16 on.
 fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> {
     if value.is_nan() {
         return Ok(out.write_str("nan")?);
@@ -371,8 +372,8 @@ impl Write for Digits {
     }
 }
 
-/// As `str.__repr__` and `bytes.__repr__`, which prefer single quotes. Combining characters are escaped
-/// too, so that what is shown stays what it is.
+/// Writes a text as `str.__repr__` and `bytes.__repr__` do, which prefer single quotes. Combining characters are
+/// escaped too, so that they do not change the character before them.
 fn write_quoted<M: Memory>(
     python: &Python<'_, M>,
     text: Text,
@@ -413,7 +414,7 @@ fn write_quoted<M: Memory>(
     Ok(())
 }
 
-/// Whether Rust, by the same Unicode categories as Python, would print it as it is.
+/// Returns whether Rust, by the same Unicode categories as Python, prints the character as it is.
 fn is_shown(character: char) -> bool {
     character.escape_debug().next() == Some(character)
 }

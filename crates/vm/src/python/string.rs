@@ -27,28 +27,28 @@ const KIND: u32 = 2;
 const COMPACT: u32 = 1 << 5;
 const ASCII: u32 = 1 << 6;
 
-/// The characters of a str: where, how many, how wide.
+/// The characters of a str: their address, number and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Address of the first character.
     pub address: u64,
-    /// How many characters.
+    /// Number of characters.
     pub len: u64,
-    /// Bytes per character: 1, 2 or 4.
+    /// Bytes of a character: 1, 2 or 4.
     pub width: u8,
 }
 
-/// What [`Python::copy`] did.
+/// The result of [`Python::copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Bytes now in the buffer.
+    /// Bytes that are in the buffer now.
     pub len: usize,
-    /// Whether the string goes on.
+    /// Whether the string has more characters than were copied.
     pub truncated: bool,
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// Where the characters of a str are.
+    /// Returns the characters of a str.
     pub fn text(&self, string: u64) -> Result<Text, Error> {
         if !self.is(string, Builtin::Str)? {
             return Err(Error::garbled("str", string));
@@ -61,7 +61,7 @@ impl<M: Memory> Python<'_, M> {
         let state = self.memory.u32(string.wrapping_add(STATE))?;
         let width = match state >> KIND & 7 {
             width @ (1 | 2 | 4) => width as u8,
-            // 0, to 3.11: made by the long deprecated wchar_t functions and not used as a str yet.
+            // 0, up to 3.11: made by the deprecated wchar_t functions and not used as a str yet.
             _ => return Err(Error::garbled("str", string)),
         };
         let layout = &self.layout.text;
@@ -77,7 +77,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// Hands at most `limit` characters of `text` to `each`, until it says false.
+    /// Calls `each` with at most `limit` characters of `text`, until it returns false.
     pub(super) fn characters(
         &self,
         text: Text,
@@ -139,7 +139,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// Whether the characters of `text` from `from` on are exactly `name`.
+    /// Returns whether the characters of `text` from `from` on are exactly `name`.
     pub(super) fn ends_as(&self, text: Text, from: u64, name: &str) -> Result<bool, Error> {
         let mut expected = name.chars();
         let mut same = true;

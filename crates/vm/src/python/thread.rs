@@ -15,16 +15,16 @@ use crate::{Fault, Memory};
 /// `_key` in `Py_tss_t`.
 pub(super) const TSS_KEY: u64 = 4;
 
-/// One Python thread.
+/// A thread that Python knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its `PyThreadState`.
+    /// Address of its `PyThreadState`.
     pub address: u64,
     /// The `PyInterpreterState` it belongs to.
     pub interpreter: u64,
     /// Its `pthread_t`, which on x86-64 glibc is the base of `%fs`.
     pub id: u64,
-    /// The kernel's number for it, as its process's PID namespace counts; known since 3.11.
+    /// The kernel's id for it, in the PID namespace of its process; known since 3.11.
     pub native_id: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl<M: Memory> Iterator for Threads<'_, '_, M> {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// The interpreters, newest first: almost always one.
+    /// Returns the interpreters, newest first; there is almost always one.
     pub fn interpreters(&self) -> Interpreters<'_, M> {
         let at = self.interpreters_at();
         Interpreters {
@@ -73,7 +73,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// The threads of an interpreter.
+    /// Returns the threads of an interpreter.
     pub fn threads(&self, interpreter: u64) -> Threads<'_, '_, M> {
         let at = interpreter.wrapping_add(self.layout.interpreter.threads);
         Threads {
@@ -82,7 +82,7 @@ impl<M: Memory> Python<'_, M> {
         }
     }
 
-    /// The threads of all interpreters.
+    /// Returns the threads of all interpreters.
     pub fn all_threads(&self) -> impl Iterator<Item = Result<Thread, Error>> {
         self.interpreters().flat_map(|interpreter| {
             let (found, why) = match interpreter {
@@ -93,7 +93,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The main interpreter; 0 before it is made.
+    /// Returns the main interpreter; 0 before it is made.
     pub fn main_interpreter(&self) -> Result<u64, Fault> {
         self.memory.u64(self.interpreters_at().wrapping_add(8))
     }
@@ -103,7 +103,7 @@ impl<M: Memory> Python<'_, M> {
         self.facts.runtime().wrapping_add(offset)
     }
 
-    /// The thread whose `PyThreadState` is at `address`.
+    /// Returns the thread whose `PyThreadState` is at `address`.
     pub fn thread_at(&self, address: u64) -> Result<Thread, Error> {
         let layout = &self.layout.thread;
         let word = |offset: u64| self.memory.u64(address.wrapping_add(offset));
@@ -115,8 +115,8 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// The thread state of the OS thread whose `%fs` base is `id`, by a walk over all threads. If the
-    /// thread has states in several interpreters: the newest of these that runs code.
+    /// Finds the thread state of the OS thread whose `%fs` base is `id`, by a walk over all threads. If the thread has
+    /// states in several interpreters, the newest of these that runs code.
     pub fn find_thread(&self, id: u64) -> Result<Option<u64>, Error> {
         let mut found = None;
         for thread in self.all_threads() {
@@ -131,18 +131,18 @@ impl<M: Memory> Python<'_, M> {
         Ok(found)
     }
 
-    /// The thread state of the OS thread whose `%fs` base is `id`, asked of the thread itself: four
-    /// loads, none of them from memory that may be gone. `None` if it has none (a thread that Python
-    /// does not know, or no longer), and where [`Facts::specific`](super::Facts::specific) is 0; then
-    /// there is [`find_thread`](Python::find_thread).
+    /// Returns the thread state of the OS thread whose `%fs` base is `id`, read from the thread's own data: four loads,
+    /// none of them from memory that may be gone. `None` if it has none (a thread that Python does not know, or no
+    /// longer), and where [`Facts::specific`](super::Facts::specific) is 0; then there is
+    /// [`find_thread`](Python::find_thread).
     ///
-    /// A state found once need not be kept: to ask again is as cheap as to check.
+    /// A state need not be kept: to read it again is as cheap as to check it.
     #[inline]
     pub fn thread_state(&self, id: u64) -> Result<Option<u64>, Fault> {
         if self.facts.specific() == 0 {
             return Ok(None);
         }
-        // The key is made anew in the child of a fork, so it is no fact.
+        // The key is made anew in the child of a fork, so it is not among the facts.
         let tss = self.facts.runtime().wrapping_add(self.layout.runtime.tss);
         let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
         let block = id
@@ -157,7 +157,7 @@ impl<M: Memory> Python<'_, M> {
         Ok((state != 0 && self.is_thread(state, id)?).then_some(state))
     }
 
-    /// Whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
+    /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
     #[inline]
     pub fn is_thread(&self, state: u64, id: u64) -> Result<bool, Fault> {
         let at = state.wrapping_add(self.layout.thread.id);

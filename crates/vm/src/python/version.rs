@@ -1,18 +1,18 @@
-//! Which Python this is, and what follows from that alone.
+//! The version of a Python, and what follows from that alone.
 
 use core::fmt;
 
 use super::Layout;
-use crate::versions::{self, Outside};
+use crate::versions::{self, Outside, Series};
 
 /// A CPython release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 3 of 3.11.2.
+    /// The first number: 3 for 3.11.2.
     pub major: u8,
-    /// 11 of 3.11.2.
+    /// The second number: 11 for 3.11.2.
     pub minor: u8,
-    /// 2 of 3.11.2.
+    /// The third number: 2 for 3.11.2.
     pub micro: u8,
 }
 
@@ -20,7 +20,7 @@ pub struct Version {
 const FINAL: u8 = 0xf;
 
 impl Version {
-    /// A version from its three numbers.
+    /// Makes a version of its three numbers.
     pub const fn new(major: u8, minor: u8, micro: u8) -> Version {
         Version {
             major,
@@ -29,7 +29,7 @@ impl Version {
         }
     }
 
-    /// The version as `Py_Version` and `sys.hexversion` spell it, for a final release.
+    /// Returns the version as `Py_Version` and `sys.hexversion` encode it, for a final release.
     pub const fn packed(self) -> u64 {
         (self.major as u64) << 24
             | (self.minor as u64) << 16
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// Reads `Py_Version`. Before a release is final its memory may still be laid out anew.
+    /// Decodes `Py_Version`. Before a release is final its memory may still be laid out anew.
     pub(super) fn of_hex(word: u32) -> Result<Version, Unsupported> {
         let version = Version::unpack(u64::from(word));
         if (word >> 4) as u8 & 0xf == FINAL {
@@ -63,23 +63,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// A minor version, as it is written.
-struct Series((u8, u8));
-
-impl fmt::Display for Series {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0.0, self.0.1)
-    }
-}
-
 /// A Python whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Before the oldest layout known, by the symbols it lacks: its version is told nowhere that could be read.
+    /// Older than the oldest layout known, by the symbols that it lacks; its version can be read nowhere.
     Old,
-    /// Before the oldest layout known.
+    /// Older than the oldest layout known.
     Older(Version),
-    /// After the newest layout known.
+    /// Newer than the newest layout known.
     Newer(Version),
     /// An alpha, beta or release candidate.
     Prerelease(Version),
@@ -121,7 +112,7 @@ impl fmt::Display for Unsupported {
 impl core::error::Error for Unsupported {}
 
 impl Layout {
-    /// The layout of a Python, or why there is none.
+    /// Returns the layout of a Python, or why there is none.
     pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
         versions::find(Layout::all(), (version.major, version.minor), |layout| {
             layout.version

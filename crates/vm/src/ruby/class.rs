@@ -1,4 +1,4 @@
-//! What a class is called, without asking it.
+//! Names of classes, read from the VM's own structures.
 //!
 //! Ruby programs override `name`, `to_s`, `class`, and a BasicObject has none of them; so the name is
 //! taken from where the VM itself keeps it. That is `classname` (`variable.c`): up to 3.2 the hidden
@@ -20,10 +20,10 @@ pub(super) const SUPER: u64 = 16;
 /// More ancestors than any class has.
 pub(super) const LONGEST_LINE: u32 = 1 << 16;
 
-/// A singleton class of a singleton class of …, or an anonymous module of an anonymous class of …
+/// Singleton classes of singleton classes, or anonymous modules in anonymous classes, that are followed.
 const DEEPEST_NAME: u32 = 8;
 
-/// A longer name is cut.
+/// Bytes of a name; a longer one is cut.
 const LONGEST_NAME: u64 = 1 << 16;
 
 /// A hidden variable of a class.
@@ -35,8 +35,8 @@ enum Hidden {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The class of an object as `rb_obj_class` gives it: past singleton classes and iclasses.
-    /// `None` for a hidden object and for an imemo.
+    /// Returns the class of an object as `rb_obj_class` does: past singleton classes and iclasses. `None` for a hidden
+    /// object and for an imemo.
     pub fn class_of(&self, object: u64) -> Result<Option<u64>, Error> {
         match Type::of(self.flags(object)?) {
             Type::Imemo | Type::None | Type::Moved | Type::Zombie | Type::Node => Ok(None),
@@ -44,8 +44,8 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The first class that is neither singleton class nor iclass, from `klass` up
-    /// (`rb_class_real`, `object.c`).
+    /// Returns the first class that is neither singleton class nor iclass, from `klass` up (`rb_class_real`,
+    /// `object.c`).
     #[inline]
     pub fn real_class(&self, klass: u64) -> Result<Option<u64>, Error> {
         let mut class = klass;
@@ -65,13 +65,13 @@ impl<M: Memory> Ruby<'_, M> {
         Err(Error::garbled("line of ancestors", klass))
     }
 
-    /// The class a class was made from, past singleton classes and iclasses; `None` above `BasicObject`.
+    /// Returns the class that a class was made from, past singleton classes and iclasses; `None` above `BasicObject`.
     pub fn superclass(&self, class: u64) -> Result<Option<u64>, Error> {
         self.real_class(self.memory.u64(class.wrapping_add(SUPER))?)
     }
 
-    /// Writes what a table of objects calls this object's kind: the name of its class; for an object
-    /// without one its type between underscores: `__imemo:iseq__`, `__iclass__`, `__string__`.
+    /// Writes the type of an object as a table of objects names it: the name of its class; for an object without one
+    /// its type between underscores: `__imemo:iseq__`, `__iclass__`, `__string__`.
     pub fn write_type(&self, object: u64, out: &mut dyn Write) -> Result<(), Error> {
         let flags = self.flags(object)?;
         match Type::of(flags) {
@@ -85,18 +85,18 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(())
     }
 
-    /// Writes the name of a class or module, as an unspoilt `Module#inspect` would: `Foo::Bar`,
+    /// Writes the name of a class or module, as `Module#inspect` does where it is not overridden: `Foo::Bar`,
     /// `#<Class:0x00007f…>`, `#<Module:0x00007f…>`, and for a singleton class `#<Class:Foo>` or
-    /// `#<Class:#<Foo:0x00007f…>>`. An anonymous module of class `Kind` is `#<Kind:0x00007f…>` whether or
-    /// not it has a singleton class.
+    /// `#<Class:#<Foo:0x00007f…>>`. An anonymous module of class `Kind` is `#<Kind:0x00007f…>` whether or not it has a
+    /// singleton class.
     pub fn write_class_name(&self, class: u64, out: &mut dyn Write) -> Result<(), Error> {
         self.write_name(class, DEEPEST_NAME, out)
     }
 
-    /// The String that is the name of a class or module, if it has one.
+    /// Returns the String that is the name of a class or module, if it has one.
     pub fn class_path(&self, class: u64) -> Result<Option<u64>, Error> {
         let path = self.hidden(class, Hidden::Path)?;
-        // Since 3.3 one field holds whichever there is.
+        // Since 3.3 one field holds either name.
         match (path, self.layout.class.naming) {
             (None, Naming::Table(_) | Naming::Shape(_)) => {
                 self.hidden(class, Hidden::TemporaryPath)
@@ -143,13 +143,13 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(())
     }
 
-    /// The object a singleton class belongs to. Of any other class this is whatever the VM finds in
-    /// the same place (`RCLASS_ATTACHED_OBJECT`), so ask only whether it equals something.
+    /// Returns the object that a singleton class belongs to. For any other class this is whatever the VM keeps in the
+    /// same field (`RCLASS_ATTACHED_OBJECT`), so it may only be compared.
     pub(super) fn attached(&self, class: u64) -> Result<u64, Error> {
         Ok(self.hidden(class, Hidden::Attached)?.unwrap_or(0))
     }
 
-    /// `RCLASS_EXT`.
+    /// Returns the address of the `rb_classext_t`, as `RCLASS_EXT` does.
     pub(super) fn extension(&self, class: u64) -> Result<u64, Fault> {
         let at = class.wrapping_add(self.layout.class.extension);
         if self.layout.class.extension_is_pointer {
@@ -185,7 +185,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(value.filter(|&value| is_object(value)))
     }
 
-    /// The first hidden or other instance variable of a class `wanted` by its ID and value. Not for
+    /// Returns the first instance variable of a class, hidden or not, that is `wanted` by its ID and value. Not for
     /// layouts that keep names in fields.
     pub(super) fn variable(
         &self,

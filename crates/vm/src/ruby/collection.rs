@@ -40,7 +40,7 @@ const HASH_TABLE: u64 = 24;
 /// `num_entries` in `struct st_table`.
 const ST_COUNT: u64 = 16;
 
-/// The elements of an Array: where, and how many.
+/// The elements of an Array: their address and number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     pub address: u64,
@@ -88,7 +88,7 @@ impl<M: Memory> Iterator for Pairs<'_, M> {
 }
 
 impl<'a, M: Memory> Ruby<'a, M> {
-    /// Where the elements of an Array are.
+    /// Returns the elements of an Array.
     pub(super) fn elements(&self, array: u64) -> Result<Elements, Error> {
         let flags = self.flags(array)?;
         if Type::of(flags) != Type::Array {
@@ -107,7 +107,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
         })
     }
 
-    /// How many pairs a Hash has, and the first of them.
+    /// Returns how many pairs a Hash has, and the first of them.
     pub(super) fn pairs(&self, hash: u64) -> Result<(u64, Pairs<'a, M>), Error> {
         let flags = self.flags(hash)?;
         if Type::of(flags) != Type::Hash {

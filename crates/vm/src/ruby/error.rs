@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use super::function::Kind;
 use super::version::Unsupported;
 use crate::errors::reading_error;
 
@@ -10,27 +9,26 @@ reading_error! {
     "Ruby", Unsupported;
     /// The VM's table of symbols was not found, so that nothing can be known by its name.
     NoSymbols,
-    /// This is no name of a method: `Class#method`, `Module.method`, or `method` alone for one of every
-    /// object's.
+    /// The text is no name of a method: `Class#method`, `Module.method`, or `method` alone for one of every object's.
     NoMethodName,
-    /// No constant of this name. What is known of it ends after so many bytes.
+    /// There is no constant of this name.
     NoConstant {
-        /// So many bytes of the name lead to something.
+        /// Length of the part of the name that leads to a constant.
         known: usize,
     },
-    /// The constant is set to load a file when it is first used, and was not used yet.
+    /// The constant is set to load a file when it is first used, and has not been used yet.
     NotLoaded {
-        /// So many bytes of the name are that constant's.
+        /// Length of the part of the name that leads to that constant.
         known: usize,
     },
     /// The constant is no class or module, and methods are looked for in these.
     NotAModule {
-        /// What it is.
+        /// Its value.
         value: u64,
     },
     /// The class or module, its ancestors included, has no such method.
     NoMethod {
-        /// The class.
+        /// Address of the class.
         class: u64,
         /// Whether there is one of this name if `#` and `.` are exchanged.
         other_kind: bool,
@@ -45,7 +43,7 @@ reading_error! {
 }
 
 impl Error {
-    /// The text of what only Ruby's reader meets.
+    /// Writes the text of an error of Ruby's reader alone.
     fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoSymbols => f.write_str("this Ruby's table of symbols was not found"),
@@ -65,8 +63,38 @@ impl Error {
             ),
             Error::WrittenInRuby { .. } => f.write_str("the method is written in Ruby"),
             Error::NotInC(kind) => write!(f, "the method has no C function: {kind}"),
-            // The others have their text in common with all readers.
+            // The others have a text that all readers share.
             _ => Ok(()),
         }
+    }
+}
+
+/// Why a method that is not written in Ruby has no C function either: `rb_method_type_t` (`method.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `VM_METHOD_TYPE_IVAR`: the reader of an attribute.
+    Reader,
+    /// `VM_METHOD_TYPE_ATTRSET`: the writer of an attribute.
+    Writer,
+    /// `VM_METHOD_TYPE_BMETHOD` of a block that is not written in Ruby.
+    Block,
+    /// `VM_METHOD_TYPE_NOTIMPLEMENTED`: it raises NotImplementedError.
+    NotImplemented,
+    /// `VM_METHOD_TYPE_OPTIMIZED`: the VM executes it itself.
+    Optimized,
+    /// `VM_METHOD_TYPE_MISSING`: it calls `method_missing`.
+    Missing,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Reader => "it is an attribute's reader, which the VM does itself",
+            Kind::Writer => "it is an attribute's writer, which the VM does itself",
+            Kind::Block => "it is a Proc made of something else, which define_method made a method",
+            Kind::NotImplemented => "it is not implemented on this system",
+            Kind::Optimized => "the VM does it itself",
+            Kind::Missing => "it stands for method_missing",
+        })
     }
 }

@@ -15,7 +15,7 @@ use crate::Memory;
 /// consecutive IDs differ by one serial number.
 const NEXT_ID: u64 = 16;
 
-/// Enough for any version text.
+/// Bytes of the longest text of a version.
 const VERSION_TEXT: usize = 16;
 
 /// Facts about one Ruby process.
@@ -35,10 +35,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// How many words they are.
+    /// Number of words that they take.
     pub const WORDS: usize = 10;
 
-    /// Finds them. `symbol` gives the address in the guest of a symbol libruby exports.
+    /// Finds them. `symbol` returns the address in the guest of a symbol that libruby exports.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -69,7 +69,7 @@ impl Facts {
             ruby(facts).id_of_variable(facts.object, |value| ruby(facts).says(value, "Object"))?;
         facts.attached_id = ruby(facts).id_of_variable(metaclass, |value| value == facts.object)?;
         facts.objspace = ruby(facts).find_objspace()?;
-        // Whoever wants no names of methods and no Symbols needs none.
+        // A caller that wants no names of methods and no Symbols needs no table.
         facts.symbols = ruby(facts).find_symbols().unwrap_or(0);
 
         let mut name = Expect("Object");
@@ -80,7 +80,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// The facts as words, in an order that only [`from_words`](Facts::from_words) need know.
+    /// Returns the facts as words, in an order that only [`from_words`](Facts::from_words) needs to know.
     pub const fn to_words(self) -> [u64; Facts::WORDS] {
         [
             self.version,
@@ -124,42 +124,42 @@ impl Facts {
         }
     }
 
-    /// Which Ruby it is.
+    /// Returns the version.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
     }
 
-    /// The class `Object`.
+    /// Returns the class `Object`.
     pub const fn object(&self) -> u64 {
         self.object
     }
 
-    /// The class `Module`.
+    /// Returns the class `Module`.
     pub const fn module(&self) -> u64 {
         self.module
     }
 
-    /// The class `Thread`.
+    /// Returns the class `Thread`.
     pub const fn thread(&self) -> u64 {
         self.thread
     }
 
-    /// The `rb_vm_t`, or 0 where no symbol gives it; [`Ruby::vm`] finds it there.
+    /// Returns the `rb_vm_t`, or 0 where no symbol gives it; [`Ruby::vm`] finds it there.
     pub const fn vm(&self) -> u64 {
         self.vm
     }
 
-    /// The `rb_objspace_t`.
+    /// Returns the `rb_objspace_t`.
     pub const fn objspace(&self) -> u64 {
         self.objspace
     }
 
-    /// The Array of all IDs' names; 0 if it was not found.
+    /// Returns the Array of all IDs' names; 0 if it was not found.
     pub const fn symbols(&self) -> u64 {
         self.symbols
     }
 
-    /// The same with the address of the `rb_vm_t`, where no symbol gives it.
+    /// Returns the same facts with the address of the `rb_vm_t`, where no symbol gives it.
     pub(super) const fn with_vm(self, vm: u64) -> Facts {
         Facts { vm, ..self }
     }
@@ -168,22 +168,22 @@ impl Facts {
         Facts { symbols, ..self }
     }
 
-    /// The ID of `__classpath__`; 0 where it is not used.
+    /// Returns the ID of `__classpath__`; 0 where it is not used.
     pub const fn path_id(&self) -> u64 {
         self.path_id
     }
 
-    /// The ID of `__tmp_classpath__`.
+    /// Returns the ID of `__tmp_classpath__`.
     pub(super) const fn temporary_path_id(&self) -> u64 {
         self.path_id.wrapping_add(NEXT_ID)
     }
 
-    /// The ID of `__attached__`; 0 where it is not used.
+    /// Returns the ID of `__attached__`; 0 where it is not used.
     pub const fn attached_id(&self) -> u64 {
         self.attached_id
     }
 
-    /// The VM's list of shapes; 0 where it is not used.
+    /// Returns the VM's list of shapes; 0 where it is not used.
     pub(super) const fn shapes(&self) -> u64 {
         self.shapes
     }
@@ -218,7 +218,7 @@ impl fmt::Write for Expect {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// Whether `value` is a String of this text.
+    /// Returns whether `value` is a String of this text.
     fn says(&self, value: u64, text: &'static str) -> bool {
         let mut expect = Expect(text);
         self.text(value).is_ok_and(|found| {
@@ -226,7 +226,7 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
-    /// The ID under which a class keeps a value; 0 where values have fields of their own.
+    /// Returns the ID under which a class keeps a value; 0 where values have fields of their own.
     fn id_of_variable(&self, class: u64, is: impl Fn(u64) -> bool) -> Result<u64, Error> {
         if let Naming::Field { .. } = self.layout.class.naming {
             return Ok(0);

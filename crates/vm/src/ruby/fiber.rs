@@ -19,18 +19,18 @@ use core::ops::Range;
 use super::object::Type;
 use super::thread::DATA;
 use super::{Error, Ruby};
-use crate::{Fault, Memory};
+use crate::{Fault, Memory, Parked};
 
 /// `fiber_ptr`, from `thread_ptr` in `rb_execution_context_t` (`vm_core.h`).
 const FIBER_BEFORE_THREAD: u64 = 8;
 /// `type` in `struct RTypedData` (`include/ruby/internal/core/rtypeddata.h`).
 const TYPE: u64 = 16;
 
-/// `saved_ec` does not lie further in.
+/// `saved_ec` lies before this offset.
 const FURTHEST_EC: u64 = 256;
-/// `context` neither, from there; another fiber may lie behind this one.
+/// `context` lies before this distance from `saved_ec`; another fiber may lie behind this one.
 const FURTHEST_CONTEXT: u64 = 640;
-/// No `rb_thread_t` is larger.
+/// Bytes of the largest `rb_thread_t`.
 const THREAD: u64 = 2048;
 
 /// The size of `struct coroutine_context`: `argument`, which is the fiber, came with 3.0.
@@ -48,43 +48,29 @@ const PAGE: u64 = 4096;
 const SAVED_RBP: u64 = 40;
 const RETURN: u64 = 48;
 
-/// A fiber.
+/// A fiber of a Ruby process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fiber {
-    /// Its `rb_fiber_t`.
+    /// Address of its `rb_fiber_t`.
     pub address: u64,
-    /// Its execution context.
+    /// Address of its execution context.
     pub ec: u64,
-    /// The `rb_thread_t` it belongs to.
+    /// Address of the `rb_thread_t` that it belongs to.
     pub thread: u64,
 }
 
-/// Where things lie in every fiber of a process.
+/// Offsets that are the same in every fiber of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// `context.stack_pointer`.
+    /// Offset of `context.stack_pointer`.
     pointer: u64,
-    /// `stack`.
+    /// Offset of `stack`.
     stack: u64,
 }
 
-/// Where a parked fiber goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parked {
-    /// The instruction, rsp and rbp when it does.
-    pub ip: u64,
-    /// See there.
-    pub sp: u64,
-    /// See there.
-    pub bp: u64,
-    /// The machine stack, from its lowest address to its outer end. Empty for a thread's first fiber, which stands on that of
-    /// the thread.
-    pub stack: Range<u64>,
-}
-
 impl<M: Memory> Ruby<'_, M> {
-    /// Hands the fibers there are to `each`, some of them more than once; running ones too. Each object of the process is
-    /// looked at.
+    /// Calls `each` with the fibers there are, running ones included, some of them more than once. Every object of the
+    /// process is looked at.
     pub fn each_fiber(&self, vm: u64, each: &mut dyn FnMut(Fiber)) -> Result<(), Error> {
         let ec = self.ec_in_fiber(vm)?;
         // The `rb_data_type_t` of fibers, once one is known.
@@ -111,7 +97,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(())
     }
 
-    /// The fiber a thread runs, and its first one (`root_fiber`), of which there need be no object.
+    /// Finds the fiber that a thread runs, and its first one (`root_fiber`), for which there need be no object.
     fn fibers_of_thread(
         &self,
         vm: u64,
@@ -136,7 +122,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// Where `saved_ec` lies in an `rb_fiber_t`.
+    /// Returns the offset of `saved_ec` in an `rb_fiber_t`.
     fn ec_in_fiber(&self, vm: u64) -> Result<u64, Error> {
         let ec = self.main_ec(vm)?;
         let fiber = self.memory.u64(ec.wrapping_add(self.fiber_in_ec()))?;
@@ -150,7 +136,8 @@ impl<M: Memory> Ruby<'_, M> {
         self.layout.ec_thread - FIBER_BEFORE_THREAD
     }
 
-    /// What may be an `rb_fiber_t`: believed if its context points back to it, and to a thread of this VM.
+    /// Returns the fiber at an address that may be an `rb_fiber_t`, if its context points back to it and to a thread of
+    /// this VM.
     fn fiber_at(&self, vm: u64, address: u64, ec: u64) -> Option<Fiber> {
         if address == 0 || !address.is_multiple_of(8) {
             return None;
@@ -169,7 +156,7 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
-    /// The fiber at `address` with the execution context `ec`, if it is still one.
+    /// Returns the fiber at `address` with the execution context `ec`, if it is still one.
     pub fn fiber(&self, vm: u64, address: u64, ec: u64) -> Option<Fiber> {
         match ec.wrapping_sub(address) {
             at @ 8..=FURTHEST_EC => self.fiber_at(vm, address, at),
@@ -177,12 +164,12 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// Whether its thread runs it now.
+    /// Returns whether its thread runs it now.
     pub fn is_running(&self, fiber: &Fiber) -> Result<bool, Fault> {
         Ok(self.running_ec(fiber.thread)? == fiber.ec)
     }
 
-    /// Where `context` lies in every fiber, by one that has a stack of its own; `None` if this has none.
+    /// Finds the offset of `context` in every fiber, by one that has a stack of its own; `None` if this one has none.
     pub fn context_of(&self, fiber: &Fiber) -> Option<Context> {
         let begin = fiber.ec.wrapping_sub(fiber.address).min(FURTHEST_EC);
         let places = (begin..begin + FURTHEST_CONTEXT).step_by(8);
@@ -201,7 +188,8 @@ impl<M: Memory> Ruby<'_, M> {
         contexts.find(|context| matches!(self.fiber_stack(fiber, *context), Ok(Some(_))))
     }
 
-    /// The machine stack that the four words of `stack` tell of, if they do, and `stack_pointer` leads into it.
+    /// Returns the machine stack that the four words of `stack` describe, if they are sound and `stack_pointer` leads
+    /// into it.
     fn fiber_stack(&self, fiber: &Fiber, context: Context) -> Result<Option<Range<u64>>, Fault> {
         let at = |offset: u64| self.memory.u64(fiber.address.wrapping_add(offset));
         let word = |offset: u64| at(context.stack + offset);
@@ -216,8 +204,8 @@ impl<M: Memory> Ruby<'_, M> {
         Ok((sound && stack.contains(&at(context.pointer)?)).then_some(stack))
     }
 
-    /// Where a fiber that is parked goes on; `context` is what [`context_of`](Ruby::context_of) says of any. `None` if it
-    /// runs, has not begun, or has ended.
+    /// Returns the registers with which a parked fiber goes on; `context` is the result of
+    /// [`context_of`](Ruby::context_of) for any fiber. `None` if it runs, has not begun, or has ended.
     pub fn parked(&self, fiber: &Fiber, context: Context) -> Result<Option<Parked>, Fault> {
         if self.is_running(fiber)?
             || self.current_cfp(fiber.ec)? == 0

@@ -29,7 +29,7 @@
 //!
 //! Offsets below: `vm_core.h`, the same from v2_7_4 to v3_4_5.
 
-use super::{Error, Ruby};
+use super::Ruby;
 use crate::{Fault, Memory};
 
 /// `vm_stack`, `vm_stack_size` (in words) and `cfp` of `rb_execution_context_t`.
@@ -37,13 +37,12 @@ const EC_STACK: u64 = 0;
 const EC_STACK_SIZE: u64 = 8;
 const EC_CFP: u64 = 16;
 
-/// As much of an `rb_execution_context_t` as is looked at here.
+/// Bytes of an `rb_execution_context_t` that are read here.
 const EC_COPIED: u64 = 64;
 
-/// `pc`, `iseq`, `self` and `ep` of `rb_control_frame_t`.
+/// `pc`, `iseq` and `ep` of `rb_control_frame_t`.
 const PC: u64 = 0;
 const ISEQ: u64 = 16;
-const SELF: u64 = 24;
 const EP: u64 = 32;
 
 /// `VM_FRAME_FLAG_CFRAME`.
@@ -55,7 +54,7 @@ const FINISH: u64 = 0x20;
 /// `sp` of `rb_control_frame_t`.
 const SP: u64 = 8;
 
-/// No VM stack holds more frames: the default 1 MiB stack ends below 20,000.
+/// Frames of one VM stack, at most: the default 1 MiB stack ends below 20,000.
 const MOST_FRAMES: u32 = 1 << 20;
 
 /// `rb_trace_arg_t` (`vm_core.h` `struct rb_trace_arg_struct`), the argument of a raw event hook.
@@ -68,19 +67,19 @@ pub mod trace_arg {
     pub const DATA: u64 = 56;
 }
 
-/// A Ruby-level frame.
+/// A frame of Ruby code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its `rb_control_frame_t`.
+    /// Address of its `rb_control_frame_t`.
     pub cfp: u64,
-    /// Its code, an object of type imemo.
+    /// Address of its code, an object of type imemo.
     pub iseq: u64,
-    /// Where in that code it is; for [`Ruby::line`]. 0 in a frame that has not begun, which backtraces
-    /// leave out.
+    /// Address of the instruction that it has reached; for [`Ruby::line`]. 0 in a frame that has not begun, which
+    /// backtraces leave out.
     pub pc: u64,
 }
 
-/// The Ruby-level frames from one outward; made by [`Ruby::frames`].
+/// The frames of Ruby code from one outward; made by [`Ruby::frames`].
 pub struct Frames<'r, M> {
     memory: &'r M,
     frame_size: u64,
@@ -89,7 +88,7 @@ pub struct Frames<'r, M> {
     left: u32,
 }
 
-/// The frame at `cfp`, if it is a Ruby-level one.
+/// Returns the frame at `cfp`, if it is one of Ruby code.
 #[inline]
 fn frame_at<M: Memory>(memory: &M, cfp: u64) -> Result<Option<Frame>, Fault> {
     let ep = memory.u64(cfp.wrapping_add(EP))?;
@@ -132,17 +131,17 @@ impl<M: Memory> Iterator for Frames<'_, M> {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The innermost frame of an execution context; 0 if it has no VM stack.
+    /// Returns the innermost frame of an execution context; 0 if it has no VM stack.
     #[inline]
     pub fn current_cfp(&self, ec: u64) -> Result<u64, Fault> {
         self.memory.u64(ec.wrapping_add(EC_CFP))
     }
 
-    /// The nearest Ruby-level frame at or outside `cfp`: who did this.
+    /// Returns the nearest frame of Ruby code at or outside `cfp`.
     ///
-    /// This runs at each object birth: with a [`Memory`] of plain loads it is two loads for each frame
-    /// looked at and two for the one found. Where the stack ends is asked only if the innermost frame is
-    /// not a Ruby-level one; the outermost never is.
+    /// This runs at each object birth: with a [`Memory`] of plain loads it is two loads for each frame looked at and
+    /// two for the one found. The end of the stack is read only if the innermost frame is not one of Ruby code; the
+    /// outermost never is.
     #[inline]
     pub fn ruby_frame(&self, ec: u64, cfp: u64) -> Result<Option<Frame>, Fault> {
         if cfp == 0 {
@@ -165,27 +164,26 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(None)
     }
 
-    /// The Ruby-level frames from `cfp` outward, without the outermost frame of the stack, which every
-    /// thread begins with and backtraces leave out (`rb_ec_partial_backtrace_object`,
-    /// `vm_backtrace.c`). A `rescue` or `ensure` clause has a frame of its own, inside that of its
-    /// method; 3.4's backtraces leave out the outer of the two. A walk that meets an unreadable address
-    /// ends there.
+    /// Returns the frames of Ruby code from `cfp` outward, without the outermost frame of the stack, which every thread
+    /// begins with and backtraces leave out (`rb_ec_partial_backtrace_object`, `vm_backtrace.c`). A `rescue` or
+    /// `ensure` clause has a frame of its own, inside that of its method; 3.4's backtraces leave out the outer of the
+    /// two. A walk that meets an unreadable address ends there.
     #[inline]
     pub fn frames(&self, ec: u64, cfp: u64) -> Result<Frames<'_, M>, Fault> {
         Ok(self.frames_below(cfp, self.end(ec)?.saturating_sub(self.layout.frame_size)))
     }
 
-    /// Whether the native function that runs this frame (`vm_exec`) returns together with it. The frames from one
-    /// such outward to the next are run by one call of that function.
+    /// Returns whether the native function that runs this frame (`vm_exec`) returns together with it. The frames from
+    /// one such outward to the next are run by one call of that function.
     pub fn ends_run(&self, frame: Frame) -> Result<bool, Fault> {
         let ep = self.memory.u64(frame.cfp.wrapping_add(EP))?;
         Ok(self.memory.u64(ep)? & FINISH != 0)
     }
 
-    /// What of an execution context must be copied so that its frames can be read when it has gone on: the context
-    /// itself, the values and the frames of its VM stack. Empty ranges where there is none.
+    /// Returns the memory of an execution context that must be copied so that its frames can be read when it has gone
+    /// on: the context itself, the values and the frames of its VM stack. Ranges are empty where there is none.
     pub fn frame_memory(&self, ec: u64) -> Result<[core::ops::Range<u64>; 3], Fault> {
-        // In one read: the process stands still meanwhile.
+        // All fields are read at once, because the process stands still meanwhile.
         let mut fields = [0; 24];
         self.memory.read(ec.wrapping_add(EC_STACK), &mut fields)?;
         let field = |at: u64| {
@@ -206,7 +204,7 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
-    /// Where the VM stack ends.
+    /// Returns where the VM stack ends.
     #[inline]
     fn end(&self, ec: u64) -> Result<u64, Fault> {
         let stack = self.memory.u64(ec.wrapping_add(EC_STACK))?;
@@ -223,11 +221,5 @@ impl<M: Memory> Ruby<'_, M> {
             end,
             left: if cfp == 0 { 0 } else { MOST_FRAMES },
         }
-    }
-
-    /// `self` in a frame.
-    #[inline]
-    pub fn receiver(&self, frame: Frame) -> Result<u64, Error> {
-        Ok(self.memory.u64(frame.cfp.wrapping_add(SELF))?)
     }
 }

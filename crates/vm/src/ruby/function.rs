@@ -14,9 +14,8 @@
 //!
 //! `method.h` and `constant.h`, alike in these fields from v2_7_4 to v3_4_5.
 
-use core::fmt;
-
 use super::class::{LONGEST_LINE, SUPER};
+use super::error::Kind;
 use super::object::{Imemo, Type, is_object};
 use super::table::IdTable;
 use super::thread::DATA;
@@ -40,10 +39,10 @@ const BLOCK_TYPE: u64 = 24;
 /// `value` in `rb_const_entry_t`.
 pub(super) const CONSTANT_VALUE: u64 = 8;
 
-/// Aliases of aliases of …
+/// Aliases of aliases that are followed, at most.
 const MOST_ALIASES: u32 = 16;
 
-/// So many names are looked at for one that is wanted. An application's `Object` has thousands of constants.
+/// Names that are looked at for one that is wanted, at most. An application's `Object` has thousands of constants.
 pub(super) const MOST_NAMES: u32 = 1 << 18;
 
 /// Parameters of a C function that are in registers behind the receiver.
@@ -70,7 +69,7 @@ impl Convention {
         })
     }
 
-    /// The receiver, from the registers at the function's entry: `rdi`, `rsi`, `rdx`, `rcx`, `r8`, `r9`.
+    /// Returns the receiver, from the registers at the function's entry: `rdi`, `rsi`, `rdx`, `rcx`, `r8`, `r9`.
     pub fn receiver(self, registers: [u64; 6]) -> u64 {
         match self {
             Convention::Arguments => registers[2],
@@ -82,55 +81,25 @@ impl Convention {
 /// A C function that Ruby knows by a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The class or module that has the method; an ancestor perhaps of the one that was named.
+    /// The class or module that has the method; it may be an ancestor of the one that was named.
     pub owner: u64,
-    /// The C function.
+    /// Address of the C function.
     pub address: u64,
-    /// How it is called.
+    /// How Ruby calls it.
     pub convention: Convention,
-}
-
-/// What a method is, if it is written in neither Ruby nor C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `VM_METHOD_TYPE_IVAR`.
-    Reader,
-    /// `VM_METHOD_TYPE_ATTRSET`.
-    Writer,
-    /// `VM_METHOD_TYPE_BMETHOD` of a block that is not written in Ruby.
-    Block,
-    /// `VM_METHOD_TYPE_NOTIMPLEMENTED`.
-    NotImplemented,
-    /// `VM_METHOD_TYPE_OPTIMIZED`.
-    Optimized,
-    /// `VM_METHOD_TYPE_MISSING`.
-    Missing,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Reader => "it is an attribute's reader, which the VM does itself",
-            Kind::Writer => "it is an attribute's writer, which the VM does itself",
-            Kind::Block => "it is a Proc made of something else, which define_method made a method",
-            Kind::NotImplemented => "it is not implemented on this system",
-            Kind::Optimized => "the VM does it itself",
-            Kind::Missing => "it stands for method_missing",
-        })
-    }
 }
 
 /// What a table of methods has for a name.
 pub(super) enum Found {
-    /// A `rb_method_definition_t`, and who has it.
+    /// A `rb_method_definition_t`, and the class or module that has it.
     Definition { definition: u64, owner: u64 },
-    /// The definition further up counts.
+    /// The definition in an ancestor counts.
     Further,
-    /// There is to be none.
+    /// The method is undefined from here up.
     Undefined,
 }
 
-/// The receivers of a method, by how its name is written.
+/// Which receivers a name of a method is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Instances,
@@ -138,7 +107,7 @@ enum Of {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The C function behind a method's name: `String#upcase` of instances, `Process.clock_gettime` of the
+    /// Returns the C function behind a method's name: `String#upcase` of instances, `Process.clock_gettime` of the
     /// module itself (or of whatever object the constant is: `ENV.fetch`), `sleep` of every object.
     ///
     /// Only what is loaded is found, and no refinements.
@@ -178,7 +147,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The value of a constant by its path: `Mysql2::Client`.
+    /// Returns the value of a constant by its path: `Mysql2::Client`.
     pub fn constant(&self, path: &str) -> Result<u64, Error> {
         self.with_symbols()?.constant_by(path, &mut { MOST_NAMES })
     }
@@ -203,7 +172,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(value)
     }
 
-    /// A constant of a class or its ancestors. Those of `Object` are found only from `Object` itself.
+    /// Returns a constant of a class or its ancestors. Those of `Object` are found only from `Object` itself.
     fn constant_of(&self, class: u64, name: &str, left: &mut u32) -> Result<Option<u64>, Error> {
         let object = self.facts.object();
         let mut at = class;
@@ -220,7 +189,7 @@ impl<M: Memory> Ruby<'_, M> {
         Err(Error::garbled("line of ancestors", class))
     }
 
-    /// Where the methods of a value are: the value itself for its instances, its class for itself.
+    /// Returns the class that has the methods: the value itself for its instances, its class for the value.
     fn class_for(&self, value: u64, of: Of) -> Result<u64, Error> {
         match of {
             Of::Instances => match self.type_of(value)? {
@@ -232,7 +201,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The definition of a method of a class or its ancestors, and its owner.
+    /// Returns the definition of a method of a class or its ancestors, and its owner.
     fn method_in(
         &self,
         class: u64,
@@ -280,7 +249,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(None)
     }
 
-    /// From an entry through aliases to the definition that counts.
+    /// Follows aliases from an entry to the definition that counts.
     pub(super) fn definition(&self, entry: u64) -> Result<Found, Error> {
         let mut at = entry;
         let owner = self.memory.u64(entry.wrapping_add(OWNER))?;
@@ -295,7 +264,7 @@ impl<M: Memory> Ruby<'_, M> {
             }
             match (self.kind(definition)?, self.body_of(definition)?) {
                 (code::UNDEF, _) => return Ok(Found::Undefined),
-                // What was there before it was refined, if anything.
+                // The definition from before it was refined, if there was one.
                 (code::ZSUPER, _) | (code::REFINED, 0) => return Ok(Found::Further),
                 (code::ALIAS | code::REFINED, original) => at = original,
                 _ => return Ok(Found::Definition { definition, owner }),
@@ -339,7 +308,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(self.memory.u64(definition.wrapping_add(BODY))?)
     }
 
-    /// The code of a Proc that is a block written in Ruby.
+    /// Returns the code of a Proc that is a block written in Ruby.
     fn block_code(&self, proc: u64) -> Result<Option<u64>, Error> {
         if self.type_of(proc)? != Type::Data {
             return Err(Error::garbled("Proc", proc));
@@ -354,7 +323,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(code.then_some(iseq))
     }
 
-    /// How many of the arguments are at hand, where, and how many there are.
+    /// Returns how many arguments there are, how many of them can be read, and where.
     pub(super) fn arguments(
         &self,
         convention: Convention,

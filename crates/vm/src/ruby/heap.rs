@@ -30,31 +30,31 @@ const SMALLEST_SLOT: u64 = 40;
 /// More pages than any heap has: 256 GiB of small ones.
 const MOST_PAGES: u64 = 1 << 24;
 
-/// So many pages in a row that are none: this is no list of pages.
+/// Pages in a row that are not sound; after so many the list is taken for garbage.
 const MOST_BAD_PAGES: u32 = 64;
 
-/// Slots are looked at in pieces of this size: one read for a hundred small slots.
+/// Bytes of slots that are read at once: a hundred small slots.
 const PIECE: usize = 4096;
 
-/// One page of slots.
+/// A page of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Address of its first slot.
     pub start: u64,
     /// Size of each slot in bytes.
     pub slot_size: u64,
-    /// How many slots it has.
+    /// Number of its slots.
     pub total_slots: u64,
 }
 
 /// A slot that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Its address, which is the object's `VALUE`.
+    /// Address of the slot, which is the object's `VALUE`.
     pub address: u64,
     /// The object's flags.
     pub flags: u64,
-    /// The word where objects have their class.
+    /// The word at which objects have their class.
     pub klass: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct Slots<'r, M> {
 }
 
 impl<M: Memory> Slots<'_, M> {
-    /// The first two words of the slot at `at`.
+    /// Returns the first two words of the slot at `at`.
     fn words(&mut self, at: u64) -> Result<(u64, u64), Fault> {
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
         loop {
@@ -148,19 +148,19 @@ impl<M: Memory> Iterator for Slots<'_, M> {
 }
 
 impl<'a, M: Memory> Ruby<'a, M> {
-    /// The page an object is in.
+    /// Returns the page that an object is in.
     pub fn page_of(&self, object: u64) -> Result<Page, Error> {
         let page = self.memory.u64(object & !(self.layout.heap.align - 1))?;
         self.described_page(page)
     }
 
-    /// All pages, by address. A page that cannot be read (it may be gone by now) is an error, and the
-    /// walk goes on.
+    /// Returns all pages, by address. A page that cannot be read (it may be gone by now) is an error, and the walk goes
+    /// on.
     pub fn pages(&self) -> Result<Pages<'_, 'a, M>, Error> {
         self.pages_in(self.facts.objspace())
     }
 
-    /// The objects in a page, garbage not yet swept among them.
+    /// Returns the objects in a page, garbage not yet swept among them.
     pub fn slots(&self, page: Page) -> Slots<'_, M> {
         Slots {
             memory: self.memory,
@@ -173,7 +173,8 @@ impl<'a, M: Memory> Ruby<'a, M> {
         }
     }
 
-    /// The objspace, by the way the module docs show; checked by the list of pages found there.
+    /// Finds the objspace, in the way that the module's documentation shows, and checks it by the list of pages found
+    /// there.
     pub(super) fn find_objspace(&self) -> Result<u64, Error> {
         let heap = &self.layout.heap;
         let objspace = match &heap.pools {
@@ -199,7 +200,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
             .ok_or(Error::garbled("object heap", objspace))
     }
 
-    /// Whether the page of class Object is in the list of pages, which is in order of address.
+    /// Returns whether the page of class Object is in the list of pages, which is in order of address.
     fn lists_object(&self, objspace: u64) -> Result<bool, Error> {
         let own = self.page_of(self.facts.object())?;
         let pages = self.pages_in(objspace)?;
@@ -236,8 +237,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
         })
     }
 
-    /// A page by its `struct heap_page`, believed only if its slots lie within a body whose header
-    /// points back.
+    /// Returns a page by its `struct heap_page`, if its slots lie within a body whose header points back.
     fn described_page(&self, page: u64) -> Result<Page, Error> {
         let heap = &self.layout.heap;
         let start = self.memory.u64(page.wrapping_add(heap.start))?;

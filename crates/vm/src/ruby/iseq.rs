@@ -30,7 +30,7 @@ const ENTRIES: u64 = 16;
 const INDEX: u64 = 24;
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The line of `pc` in `iseq`, as `rb_tracearg_lineno` and `caller_locations` would say it.
+    /// Returns the line of `pc` in `iseq`, as `rb_tracearg_lineno` and `caller_locations` do.
     ///
     /// `pc` is what the frame holds, unchanged (see [`frames`](super::frames)).
     pub fn line(&self, iseq: u64, pc: u64) -> Result<u32, Error> {
@@ -47,50 +47,47 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The line entry in force at word `position` of `iseq`, with no correction; 0 if there is none.
+    /// Returns the line in force at word `position` of `iseq`, with no correction; 0 if there is none.
     pub fn line_at_position(&self, iseq: u64, position: u32) -> Result<u32, Error> {
         let body = self.body(iseq)?;
         self.line_at(body, position)
     }
 
-    /// The line on which `iseq` begins.
+    /// Returns the line on which `iseq` begins.
     pub fn first_line(&self, iseq: u64) -> Result<u32, Error> {
         let body = self.body(iseq)?;
         self.first_line_of(body)
     }
 
-    /// The path as given to `require` or `load`: what `__FILE__` says.
+    /// Returns the path as given to `require` or `load`, which is `__FILE__`.
     pub fn path(&self, iseq: u64) -> Result<Text, Error> {
-        let (path, _) = self.paths(iseq)?;
-        self.text(path)
-    }
-
-    /// The absolute path with links resolved, if it is another than [`path`](Ruby::path).
-    pub fn real_path(&self, iseq: u64) -> Result<Option<Text>, Error> {
-        let (path, real) = self.paths(iseq)?;
-        if real == path || real == self.layout.nil {
-            return Ok(None);
+        let body = self.body(iseq)?;
+        // `location.pathobj`: the path, or an Array of path and real path.
+        let path = self.memory.u64(body.wrapping_add(PATHS))?;
+        let flags = self.memory.u64(path.wrapping_add(FLAGS))?;
+        if Type::of(flags) != Type::Array {
+            return self.text(path);
         }
-        let (path, real) = (self.text(path)?, self.text(real)?);
-        Ok((!self.same_text(path, real)?).then_some(real))
+        let elements = self.elements(path)?.address;
+        self.text(self.memory.u64(elements)?)
     }
 
-    /// The name with its kind: `block in each`. (3.4's backtraces put the class before it; the iseq
-    /// does not know the class.)
+    /// Returns the name with its kind: `block in each`. (3.4's backtraces put the class before it; the iseq does not
+    /// know the class.)
     pub fn label(&self, iseq: u64) -> Result<Text, Error> {
         let body = self.body(iseq)?;
         self.text(self.memory.u64(body.wrapping_add(LABEL))?)
     }
 
-    /// The name of the method or class body around it: `each`.
+    /// Returns the name of the method or class body around it: `each`.
     pub fn base_label(&self, iseq: u64) -> Result<Text, Error> {
         let body = self.body(iseq)?;
         self.text(self.memory.u64(body.wrapping_add(BASE_LABEL))?)
     }
 
-    /// A word that is another when the object at `iseq` is other code than it was: its body and the objects that
-    /// hold its path and name, mixed. Three loads; no proof, but an address would have to be used again for
-    /// each of the three.
+    /// Returns a word that changes when the address of an iseq is used for another one: its body and the objects that
+    /// hold its path and name, mixed. Three loads. It is no proof, but an address would have to be used again for each
+    /// of the three.
     #[inline]
     pub fn witness(&self, iseq: u64) -> Result<u64, Fault> {
         let body = self.memory.u64(iseq.wrapping_add(BODY))?;
@@ -99,7 +96,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(body ^ path.rotate_left(21) ^ label.rotate_left(42))
     }
 
-    /// How many words of code `iseq` has.
+    /// Returns how many words of code `iseq` has.
     pub fn code_size(&self, iseq: u64) -> Result<u32, Error> {
         let body = self.body(iseq)?;
         Ok(self.memory.u32(body.wrapping_add(SIZE))?)
@@ -114,12 +111,12 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(body)
     }
 
-    /// The word whose line counts for `pc`.
+    /// Returns the index of the word whose line counts for `pc`.
     fn position(&self, iseq: u64, body: u64, pc: u64) -> Result<u32, Error> {
         let begin = self.memory.u64(body.wrapping_add(ENCODED))?;
         let size = u64::from(self.memory.u32(body.wrapping_add(SIZE))?);
         let words = pc.wrapping_sub(begin) / 8;
-        // One more than the size: the hook's extra word on top of a pc at the very end.
+        // One more than the size: the extra word that the hook adds to a pc at the very end.
         if words > size + 1 {
             return Err(Error::garbled("pc of this iseq", iseq));
         }
@@ -152,20 +149,5 @@ impl<M: Memory> Ruby<'_, M> {
         } else {
             self.memory.u32(at)?
         })
-    }
-
-    /// `location.pathobj`: the path, or an Array of path and real path (which may be nil).
-    fn paths(&self, iseq: u64) -> Result<(u64, u64), Error> {
-        let body = self.body(iseq)?;
-        let paths = self.memory.u64(body.wrapping_add(PATHS))?;
-        let flags = self.memory.u64(paths.wrapping_add(FLAGS))?;
-        if Type::of(flags) != Type::Array {
-            return Ok((paths, paths));
-        }
-        let elements = self.elements(paths)?.address;
-        Ok((
-            self.memory.u64(elements)?,
-            self.memory.u64(elements.wrapping_add(8))?,
-        ))
     }
 }

@@ -79,7 +79,7 @@ pub struct Classes {
     pub extension: u64,
     /// `const_tbl` in `rb_classext_t`.
     pub constants: u64,
-    /// `m_tbl`.
+    /// Where `m_tbl` is.
     pub methods: Methods,
     /// `tLAST_OP_ID`: `id.h`. IDs above it carry four scope bits.
     pub last_operator: u64,
@@ -106,9 +106,9 @@ pub enum Naming {
     Shape(u64),
     /// Fields of `rb_classext_t`: `classpath` and `as.singleton_class.attached_object`.
     Field {
-        /// `classpath`.
+        /// Offset of `classpath`.
         path: u64,
-        /// `as.singleton_class.attached_object`.
+        /// Offset of `as.singleton_class.attached_object`.
         attached: u64,
     },
 }
@@ -147,7 +147,7 @@ pub struct Heap {
     pub vm_objspace: u64,
     /// `heap_pages.sorted` in `rb_objspace_t`: all pages by address.
     pub sorted: u64,
-    /// How many there are.
+    /// Where the number of pages is.
     pub count: PageCount,
     /// `destination` in `struct RMoved`.
     pub moved_to: u64,
@@ -162,21 +162,21 @@ pub struct Pools {
     pub at: u64,
     /// Size of one element.
     pub size: u64,
-    /// How many elements.
+    /// Number of elements.
     pub count: u64,
 }
 
 /// Where the number of pages is.
 #[derive(Clone, Copy, Debug)]
 pub enum PageCount {
-    /// `heap_pages.allocated_pages` in `rb_objspace_t`.
+    /// At this offset of `rb_objspace_t`: `heap_pages.allocated_pages`.
     Field(u64),
     /// 3.4: `sorted` is an `rb_darray`: its size comes first, its elements at this distance.
     Array(u64),
 }
 
 impl Layout {
-    /// The oldest and the newest version that are known.
+    /// Returns the oldest and the newest version that are known.
     pub(super) fn ends() -> [(u8, u8); 2] {
         [
             tables::ALL[0].version,
@@ -184,7 +184,7 @@ impl Layout {
         ]
     }
 
-    /// The tables, oldest first.
+    /// Returns the tables, oldest first.
     pub fn all() -> &'static [Layout] {
         tables::ALL
     }

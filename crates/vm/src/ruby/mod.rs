@@ -46,11 +46,11 @@ mod table;
 mod thread;
 mod version;
 
-pub use error::Error;
+pub use error::{Error, Kind};
 pub use facts::Facts;
-pub use fiber::{Context, Fiber, Parked};
+pub use fiber::{Context, Fiber};
 pub use frames::{Frame, Frames};
-pub use function::{Convention, Function, Kind};
+pub use function::{Convention, Function};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
 pub use object::{Imemo, Type};
@@ -63,9 +63,9 @@ pub use crate::limits::Limits;
 use crate::process::process_reader;
 pub(crate) use script::DESCRIPTION;
 
-/// Where libraries are ([`crate::library`]): RubyGems and Bundler, Ruby's own library, Debian's and Fedora's packages,
-/// what the VM itself is made of; and texts that do not say where they are from: most are made by libraries, and who
-/// has one run is further out.
+/// Path marks of libraries ([`crate::library`]): RubyGems and Bundler, Ruby's own library, Debian's and Fedora's
+/// packages, the VM's own code. Texts without a file are among them, because most are made by libraries, and the code
+/// that runs one is further out.
 pub const LIBRARIES: &[&str] = &[
     "gems/",
     "vendor/bundle/",
@@ -81,6 +81,6 @@ pub const LIBRARIES: &[&str] = &[
 ];
 
 process_reader! {
-    /// One Ruby process, readable.
+    /// A reader of one Ruby process.
     Ruby
 }

@@ -1,4 +1,4 @@
-//! All names that a module has: constants, and methods that are written in C.
+//! Names of all constants that a module has, and of all its methods that are written in C.
 
 use core::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use super::{Error, Ruby, Text};
 use crate::Memory;
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The same reader with the VM's symbol table looked for, if it was not found before; names need it.
+    /// Returns the same reader with the VM's symbol table searched for, if it was not found before; names need it.
     pub fn with_names(self) -> Result<Self, Error> {
         self.with_symbols()
     }
@@ -34,17 +34,17 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(())
     }
 
-    /// Whether a value is a class or module, whose constants and methods can be asked for.
+    /// Returns whether a value is a class or module, which has constants and methods.
     pub fn is_module(&self, value: u64) -> bool {
         is_object(value) && matches!(self.type_of(value), Ok(Type::Class | Type::Module))
     }
 
-    /// The class that holds a value's own methods, those of `Module.method`; `None` if it has none of its own.
+    /// Returns the class that holds a value's own methods, those of `Module.method`; `None` if it has none of its own.
     pub fn singleton(&self, value: u64) -> Result<Option<u64>, Error> {
         let class = self.klass(value)?;
         let flags = self.flags(class)?;
         let own = Type::of(flags) == Type::Class && flags & self.layout.class.singleton != 0;
-        // A class without one has that of an ancestor.
+        // A class without a singleton class refers to that of an ancestor.
         Ok((own && self.attached(class)? == value).then_some(class))
     }
 
@@ -73,7 +73,7 @@ impl<M: Memory> Ruby<'_, M> {
                     return Ok(());
                 }
             }
-            // Where modules were prepended, its own table is behind them.
+            // Where modules were prepended, its own table is behind theirs.
             at = self.memory.u64(at.wrapping_add(SUPER))?;
             if at == 0 || self.type_of(at)? != Type::Iclass {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Floats and large Integers as text.
+//! Text of Floats and of large Integers.
 //!
 //! A Float is in the value itself (flonum: the exponent's upper bits are cut, the rest rotated;
 //! `internal/numeric.h`, 2.7 `internal.h`: `rb_float_flonum_value`) or an object. An Integer of more than 62 bits
@@ -22,16 +22,16 @@ const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
 const LEN: u64 = 16;
 const DIGITS: u64 = 24;
 
-/// Integers of more digits (of 32 bits) are shown by their size.
+/// Integers of more digits (of 32 bits) are written by their size.
 const MOST_DIGITS: usize = 40;
-/// So many groups of nine decimal digits they make at most.
+/// Groups of nine decimal digits that these make, at most.
 const GROUPS: usize = 43;
 const GROUP: u64 = 1_000_000_000;
 
 /// `DBL_DIG`.
 const FLOAT_DIGITS: i32 = 15;
 
-/// The Float in a value whose lowest two bits are 2.
+/// Returns the Float in an immediate value, whose lowest two bits are 2.
 pub(super) fn flonum(value: u64) -> f64 {
     if value == 0x8000_0000_0000_0002 {
         return 0.0;
@@ -40,7 +40,7 @@ pub(super) fn flonum(value: u64) -> f64 {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The number in a Float object.
+    /// Returns the number in a Float object.
     pub(super) fn float(&self, float: u64) -> Result<f64, Error> {
         Ok(f64::from_bits(self.memory.u64(float.wrapping_add(FLOAT))?))
     }
@@ -87,7 +87,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 }
 
-/// As `Float#to_s` (`flo_to_s`, `numeric.c`): the shortest digits that give the number back.
+/// Writes a Float as `Float#to_s` does (`flo_to_s`, `numeric.c`): the shortest digits that give the number back.
 pub(super) fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> {
     if value.is_nan() {
         return Ok(out.write_str("NaN")?);
@@ -106,7 +106,7 @@ pub(super) fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> 
     let (mantissa, exponent) = text.text().split_once('e').unwrap_or(("0", "0"));
     let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // The point stands behind so many digits.
+    // The point stands behind this many digits.
     let (point, count) = (exponent + 1, (first.len() + rest.len()) as i32);
     let digits = || first.chars().chain(rest.chars());
     if point > 0 && (point < count || point <= FLOAT_DIGITS) {

@@ -1,4 +1,4 @@
-//! What kind of object is this, and would `ObjectSpace.each_object` show it?
+//! The types of objects, and which objects `ObjectSpace.each_object` shows.
 //!
 //! `struct RBasic` (`include/ruby/internal/core/rbasic.h`; 2.7: `include/ruby/ruby.h`) begins every
 //! object: flags at 0, class at 8. The low five flag bits are the type (`enum ruby_value_type`), the
@@ -17,16 +17,16 @@ pub(super) const USER_SHIFT: u32 = 12;
 
 macro_rules! types {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
-        /// `enum ruby_value_type`: what a slot holds.
+        /// The type of the object in a slot: `enum ruby_value_type`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Type {
             $($(#[$doc])* $variant,)*
-            /// A code no Ruby uses.
+            /// A code that no Ruby uses.
             Unknown,
         }
 
         impl Type {
-            /// The type in an object's flags.
+            /// Returns the type in an object's flags.
             #[inline]
             pub fn of(flags: u64) -> Type {
                 match flags & 0x1f {
@@ -35,7 +35,7 @@ macro_rules! types {
                 }
             }
 
-            /// What an object of this type is called when it has no class to be called by.
+            /// Returns the name of an object of this type that has no class to be named by.
             pub fn hidden_name(self) -> &'static str {
                 match self {
                     $(Type::$variant => concat!("__", $name, "__"),)*
@@ -87,25 +87,24 @@ types! {
     Node = 0x1b "node";
     /// A module's place in a class's line of ancestors.
     Iclass = 0x1c "iclass";
-    /// An object whose finalizer has yet to run.
+    /// An object that is dead but whose finalizer has yet to run.
     Zombie = 0x1d "zombie";
-    /// Compaction was here: the object lives elsewhere.
+    /// A forwarding address: compaction has moved the object.
     Moved = 0x1e "moved";
 }
 
 macro_rules! imemos {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
-        /// `enum imemo_type`: what an object of the VM's own is for. The codes are the same in all six
-        /// versions.
+        /// The purpose of an object of the VM's own: `enum imemo_type`. The codes are the same in all six versions.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Imemo {
             $($(#[$doc])* $variant,)*
-            /// A code no Ruby uses.
+            /// A code that no Ruby uses.
             Unknown,
         }
 
         impl Imemo {
-            /// The subtype in the flags of an object of [`Type::Imemo`].
+            /// Returns the subtype in the flags of an object of [`Type::Imemo`].
             #[inline]
             pub fn of(flags: u64) -> Imemo {
                 match flags >> USER_SHIFT & 0xf {
@@ -114,7 +113,7 @@ macro_rules! imemos {
                 }
             }
 
-            /// What such an object is called: it has no class.
+            /// Returns the name of such an object, which has no class.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Imemo::$variant => concat!("__imemo:", $name, "__"),)*
@@ -128,60 +127,60 @@ macro_rules! imemos {
 imemos! {
     /// Local variables that outlive their frame.
     Env = 0 "env";
-    /// Where constants are looked up.
+    /// A scope in which constants are looked up.
     Cref = 1 "cref";
-    /// `$~` and its like.
+    /// Special variables such as `$~`.
     Svar = 2 "svar";
-    /// What `break`, `return` and `throw` carry.
+    /// The state of a `break`, `return` or `throw` on its way.
     ThrowData = 3 "throw_data";
     /// A block written in C.
     Ifunc = 4 "ifunc";
-    /// C code's notebook.
+    /// Temporary values of C code.
     Memo = 5 "memo";
     /// A method.
     Ment = 6 "ment";
     /// Compiled code.
     Iseq = 7 "iseq";
-    /// A buffer the collector knows.
+    /// A buffer that the collector knows.
     Tmpbuf = 8 "tmpbuf";
     /// A syntax tree.
     Ast = 9 "ast";
     /// A here document being read.
     ParserStrterm = 10 "parser_strterm";
-    /// A call site's arguments.
+    /// The arguments of a call site.
     Callinfo = 11 "callinfo";
-    /// A call site's method.
+    /// The method that a call site found last.
     Callcache = 12 "callcache";
-    /// A constant's value.
+    /// The value of a constant that a code point found last.
     Constcache = 13 "constcache";
 }
 
-/// Whether a `VALUE` is a pointer to an object and not an immediate value.
+/// Returns whether a `VALUE` is a pointer to an object and not an immediate value.
 #[inline]
 pub(super) fn is_object(value: u64) -> bool {
     value & 7 == 0 && value > 0x40
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// An object's flags; [`Type::of`] and [`Imemo::of`] read them.
+    /// Returns an object's flags; [`Type::of`] and [`Imemo::of`] decode them.
     #[inline]
     pub fn flags(&self, object: u64) -> Result<u64, Fault> {
         self.memory.u64(object.wrapping_add(FLAGS))
     }
 
-    /// The word where objects have their class. It may be 0 (hidden object), a singleton class or an
-    /// iclass; an imemo may keep something else there, which must not be followed.
+    /// Returns the word at which objects have their class. It may be 0 (hidden object), a singleton class or an iclass;
+    /// an imemo may keep something else there, which must not be followed.
     #[inline]
     pub fn klass(&self, object: u64) -> Result<u64, Fault> {
         self.memory.u64(object.wrapping_add(KLASS))
     }
 
-    /// Whether `ObjectSpace.each_object` passes this object over: `rb_objspace_internal_object_p`
-    /// (`gc.c`), alike in all six versions.
+    /// Returns whether `ObjectSpace.each_object` passes this object over: `rb_objspace_internal_object_p` (`gc.c`),
+    /// alike in all six versions.
     ///
-    /// Singleton classes of classes are passed over unless someone made a singleton class of theirs
-    /// too (`rb_singleton_class_internal_p`, `class.c`). Once a second Ractor exists `each_object`
-    /// shows only shareable objects, which is not decided here.
+    /// Singleton classes of classes are passed over unless a singleton class was made of theirs too
+    /// (`rb_singleton_class_internal_p`, `class.c`). Once a second Ractor exists `each_object` shows only shareable
+    /// objects, which is not decided here.
     pub fn is_internal(&self, object: u64) -> Result<bool, Error> {
         let flags = self.flags(object)?;
         Ok(match Type::of(flags) {
@@ -203,7 +202,7 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
-    /// The type of a `VALUE`; [`Type::None`] for an immediate one.
+    /// Returns the type of a `VALUE`; [`Type::None`] for an immediate one.
     pub(super) fn type_of(&self, value: u64) -> Result<Type, Fault> {
         if is_object(value) {
             Ok(Type::of(self.flags(value)?))
@@ -212,7 +211,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// Where compaction put the object that was at `object`, if it moved (`rb_gc_location`, `gc.c`).
+    /// Returns the address to which compaction has moved the object at `object`, if it did (`rb_gc_location`, `gc.c`).
     pub fn moved_to(&self, object: u64) -> Result<Option<u64>, Fault> {
         Ok(match Type::of(self.flags(object)?) {
             Type::Moved => Some(

@@ -17,14 +17,14 @@ const ENCODING: u32 = USER_SHIFT + 10;
 const ENCODING_MASK: u64 = 0x7f;
 const UTF_8: u64 = 1;
 
-/// Bytes are looked at in pieces of this size. Longer Symbols are quoted.
+/// Bytes that are looked at in one piece. Longer Symbols are quoted.
 const PIECE: usize = 256;
 
-/// A piece of a String.
+/// A unit of a String's text.
 #[derive(Clone, Copy)]
 enum Unit {
     Character(char),
-    /// A byte that is no character, or none of ASCII in an encoding whose characters are not known here.
+    /// A byte that is no character, or no ASCII in an encoding whose characters are not known here.
     Byte(u8),
 }
 
@@ -42,7 +42,7 @@ impl<M: Memory> Ruby<'_, M> {
         let mut hash = false;
         self.units(text, limit, unicode, &mut |unit| {
             if hash {
-                // What would be interpolated.
+                // An interpolation would begin here.
                 let begins = matches!(unit, Unit::Character('{' | '$' | '@'));
                 out.write_str(if begins { "\\#" } else { "#" })?;
             }
@@ -93,7 +93,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(out.write_str(": ")?)
     }
 
-    /// The name of a Symbol that needs no quotes.
+    /// Returns the name of a Symbol that needs no quotes.
     fn plain_name<'b>(
         &self,
         name: u64,
@@ -112,7 +112,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(plain)
     }
 
-    /// Gives the characters of a text one by one, as many as are whole within `limit` bytes.
+    /// Calls `each` with the units of a text one by one, as many as are whole within `limit` bytes.
     fn units(
         &self,
         text: Text,
@@ -130,7 +130,7 @@ impl<M: Memory> Ruby<'_, M> {
             };
             let copied = self.copy(rest, &mut buffer)?;
             let mut piece = &buffer[..copied.len];
-            // A character that goes on behind this piece is for the next; behind the limit, for nobody.
+            // A character that continues in the next piece is left to that one; beyond the limit it is dropped.
             if unicode && (copied.truncated || text.len > limit) {
                 piece = without_begun(piece);
             }
@@ -161,7 +161,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 }
 
-/// A piece without the character that its end cuts.
+/// Returns a piece without the character that its end cuts.
 fn without_begun(piece: &[u8]) -> &[u8] {
     let continued = piece.iter().rev().take(3);
     let behind = continued.take_while(|&byte| byte & 0xc0 == 0x80).count();
@@ -194,7 +194,7 @@ fn write_character(character: char, unicode: bool, out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-/// Whether Rust would print it as it is.
+/// Returns whether Rust prints the character as it is.
 fn is_shown(character: char) -> bool {
     character.escape_debug().next() == Some(character)
 }
@@ -205,7 +205,7 @@ const OPERATORS: [&str; 28] = [
     "|", "^", "&", "/", "%", "~", "`", "[]", "[]=", "!", "!=", "!~",
 ];
 
-/// `rb_str_symname_p`: whether a Symbol of this name needs no quotes.
+/// Returns whether a Symbol of this name needs no quotes, as `rb_str_symname_p` does.
 fn is_plain_symbol(name: &str) -> bool {
     if name.is_empty()
         || !name
@@ -236,7 +236,7 @@ fn is_identifier(name: &str) -> bool {
         && name.chars().all(part)
 }
 
-/// `is_special_global_name`: `$1`, `$~`, `$-w`.
+/// Returns whether the name is that of a special global variable, as `is_special_global_name` does: `$1`, `$~`, `$-w`.
 fn is_special_global(name: &str) -> bool {
     let mut characters = name.chars();
     match (characters.next(), characters.next(), characters.next()) {
@@ -248,7 +248,8 @@ fn is_special_global(name: &str) -> bool {
     }
 }
 
-/// `symbol_key_needs_quote` (`hash.c` of 3.4) is the opposite, for a name that is plain as a Symbol.
+/// Returns whether a name that is plain as a Symbol is so as a key, too: the opposite of `symbol_key_needs_quote`
+/// (`hash.c` of 3.4).
 fn is_plain_key(name: &str) -> bool {
     !name.starts_with(['@', '$', '!'])
         && !name.ends_with(|last: char| "+-*/`%^&|]<=>~@".contains(last))

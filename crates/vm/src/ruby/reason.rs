@@ -1,11 +1,11 @@
-//! Why a collection begins: `gc_start`'s second argument, bits `GPR_FLAG_…` (`gc.c`; 3.4: `gc/default/default.c`), the
-//! same from v2_7_4 to v3_4_5.
+//! The reason for a collection: `gc_start`'s second argument, bits `GPR_FLAG_…` (`gc.c`; 3.4: `gc/default/default.c`),
+//! the same from v2_7_4 to v3_4_5.
 
 use core::fmt::Write;
 
 use super::Error;
 
-/// What asked for it; one of these.
+/// The causes of a collection; one of these bits is set.
 const CAUSES: [(u32, &str); 5] = [
     (0x100, "newobj"),
     (0x200, "malloc"),
@@ -14,7 +14,7 @@ const CAUSES: [(u32, &str); 5] = [
     (0x1000, "stress"),
 ];
 
-/// How it is done: all objects are looked at, and at once; the unused are freed at once; the rest moves together.
+/// The ways of a collection: all objects are marked, and at once; the unused are freed at once; the rest is compacted.
 const WAYS: [(u32, &str); 4] = [
     (0x1_0000, "full mark"),
     (0x8000, "immediate mark"),

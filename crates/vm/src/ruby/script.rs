@@ -1,4 +1,4 @@
-//! Ruby's answers to what is asked of every language: see [`reader`](crate::reader).
+//! Ruby's implementation of the reader that all languages have: see [`reader`](crate::reader).
 
 use core::fmt::Write;
 
@@ -24,9 +24,9 @@ pub(crate) static DESCRIPTION: Description = Description {
 };
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The frames of a thread. The pointer that it keeps may be old: from 3.3 on, native threads are shared, and one
-    /// that is idle still points to the thread that it ran last, which may have been freed. Such a thread runs no
-    /// script.
+    /// Returns the frames of a thread. The pointer that it keeps may be old: from 3.3 on, native threads are shared,
+    /// and one that is idle still points to the thread that it ran last, which may have been freed. Such a thread runs
+    /// no script.
     #[inline]
     fn own_frames(&self, thread: OwnThread) -> Option<Frames<'_, M>> {
         let at = thread.pointer.wrapping_add(thread.state);
@@ -48,7 +48,8 @@ impl<M: Memory> Ruby<'_, M> {
         copied.map_or(0, |copied| copied.len)
     }
 
-    /// Writes the receiver unless all there is to say is its class, which the method's name has; whether it did.
+    /// Writes the receiver, unless its text would be its class alone, which the method's name has. Returns whether it
+    /// was written.
     fn write_receiver(&self, value: u64, limits: &Limits, out: &mut Cut<'_>) -> bool {
         let written = self.write_value(value, limits, out);
         if written.is_err() || out.begins_with("#<") {
@@ -69,7 +70,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Ruby<'a, M> {
         let vm = ruby.vm()?;
         Ok(Found {
             facts: all(facts.with_vm(vm).to_words()),
-            // 0 is no pointer, so none is found.
+            // 0 is no pointer, so that none is found.
             state: State::Pointer(ruby.main_thread(vm).unwrap_or(0)),
         })
     }

@@ -21,11 +21,11 @@ const PARENT: u64 = 28;
 /// `SHAPE_IVAR`.
 const ADDS_VARIABLE: u8 = 1;
 
-/// No class has more instance variables than this (`next_iv_index` beyond makes it too complex).
+/// Instance variables of one class, at most (a larger `next_iv_index` makes it too complex).
 const DEEPEST: u32 = 1 << 16;
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The first variable `wanted` by its ID and value, of a class with `flags` whose values begin at
+    /// Returns the first variable that is `wanted` by its ID and value, for a class with `flags` whose values begin at
     /// `values`.
     pub(super) fn shaped(
         &self,

@@ -1,5 +1,5 @@
-//! Values as text, as `inspect` would write them, without calling it: bounded, and never the object's own
-//! code.
+//! Values as text, as `inspect` would write them, without calling it: the text is bounded, and the object's own code
+//! never runs.
 //!
 //! What inherits from a class of the VM's own is shown as that, because that is what C code sees in it. What has
 //! no text known here is `#<Class>`.
@@ -38,7 +38,7 @@ impl<M: Memory> Ruby<'_, M> {
         } else if value == self.layout.nil {
             return Ok(out.write_str("nil")?);
         } else if value == self.undefined() {
-            // C code hands it on for an argument that was not given.
+            // C code gets it for an argument that was not given.
             return Ok(out.write_str("#<undefined>")?);
         } else if let Some(name) = self.symbol_name(value)? {
             return self.write_symbol(name, limits.text, out);
@@ -78,8 +78,8 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// What a value is: `nil`, and what C code hands on for an argument that was not given; a Fixnum; the bytes of a String
-    /// or of a Symbol's name.
+    /// Returns a value as far as conditions distinguish values: `nil`, and what C code gets for an argument that was
+    /// not given; a Fixnum; the bytes of a String or of a Symbol's name.
     pub fn scalar(&self, value: u64) -> Result<Scalar<Text>, Error> {
         if value & 1 == 1 {
             return Ok(Scalar::Integer(value as i64 >> 1));
@@ -102,7 +102,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// An argument of a call, from 0; `None` if there are not so many at hand. `registers`: see
+    /// Returns an argument of a call, from 0; `None` if there are not so many that can be read. `registers`: see
     /// [`write_arguments`](Self::write_arguments).
     pub fn argument(
         &self,
@@ -147,7 +147,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// `Qundef`.
+    /// Returns `Qundef`.
     pub(super) fn undefined(&self) -> u64 {
         if self.layout.nil == 8 { 0x34 } else { 0x24 }
     }
@@ -206,7 +206,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 }
 
-/// That there are more.
+/// Writes that there are more items.
 fn write_rest(more: bool, shown: u64, out: &mut dyn Write) -> Result<(), Error> {
     match (more, shown) {
         (false, _) => {}

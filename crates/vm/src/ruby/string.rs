@@ -24,29 +24,29 @@ const POINTER: u64 = 24;
 const EMBEDDED_TO_3_1: u64 = 16;
 const EMBEDDED: u64 = 24;
 
-/// No slot, so no embedded string, is longer (the largest of the five slot sizes).
+/// Bytes of the largest of the five slot sizes; no embedded string is longer.
 const LARGEST_SLOT: u64 = 640;
 
-/// The bytes of a String: where, and how many.
+/// The bytes of a String: their address and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Address of the first byte.
     pub address: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// What [`Ruby::copy`] did.
+/// The result of [`Ruby::copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Bytes now in the buffer.
+    /// Bytes that are in the buffer now.
     pub len: usize,
-    /// Whether the string goes on.
+    /// Whether the string has more bytes than were copied.
     pub truncated: bool,
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// Where the bytes of a String object are.
+    /// Returns the bytes of a String object.
     pub fn text(&self, string: u64) -> Result<Text, Error> {
         let flags = self.memory.u64(string.wrapping_add(FLAGS))?;
         if Type::of(flags) != Type::String {
@@ -98,7 +98,7 @@ impl<M: Memory> Ruby<'_, M> {
             };
             let copied = self.copy(rest, &mut buffer)?;
             let bytes = &buffer[..copied.len];
-            // A character may continue in the next piece: leave its first bytes for then.
+            // A character may continue in the next piece: its first bytes are left for that one.
             let piece = match core::str::from_utf8(bytes) {
                 Err(error) if error.error_len().is_none() && copied.truncated => {
                     &bytes[..error.valid_up_to()]
@@ -114,27 +114,5 @@ impl<M: Memory> Ruby<'_, M> {
             done += piece.len() as u64;
         }
         Ok(())
-    }
-
-    /// Whether two texts have the same bytes; not decided beyond 64 KiB.
-    pub(super) fn same_text(&self, one: Text, other: Text) -> Result<bool, Error> {
-        if one.len != other.len || one.len > 1 << 16 {
-            return Ok(false);
-        }
-        let (mut left, mut right) = ([0; 256], [0; 256]);
-        let mut done = 0;
-        while done < one.len {
-            let at = |text: Text| Text {
-                address: text.address.wrapping_add(done),
-                len: text.len - done,
-            };
-            let copied = self.copy(at(one), &mut left)?;
-            self.copy(at(other), &mut right)?;
-            if left[..copied.len] != right[..copied.len] {
-                return Ok(false);
-            }
-            done += copied.len as u64;
-        }
-        Ok(true)
     }
 }

@@ -26,11 +26,11 @@ const RANK_BITS: u64 = 7;
 const DIRECT_BYTES: u64 = 48;
 const BLOCK_BYTES: u64 = 80;
 const BLOCK_POSITIONS: u64 = 512;
-/// Within a block.
+/// Offset of the small ranks in a block.
 const SMALL_RANKS: u64 = 8;
 const BITS: u64 = 16;
 
-/// How many entries begin at or before `position`.
+/// Returns how many entries begin at or before `position`.
 pub(super) fn rank(memory: &impl Memory, table: u64, position: u32) -> Result<u32, Fault> {
     let position = u64::from(position);
     let Some(beyond) = position.checked_sub(DIRECT) else {

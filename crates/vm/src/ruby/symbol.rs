@@ -1,4 +1,4 @@
-//! From IDs and Symbols to their names.
+//! Names of IDs and Symbols.
 //!
 //! An ID is a number; what it is called stands in the VM's symbol table (`rb_symbols_t`, `symbol.h`), a
 //! variable no symbol of libruby leads to. Its Array `ids` is an object though, hidden and never moved
@@ -31,7 +31,7 @@ const STATIC_SHIFT: u32 = 8;
 /// `fstr` in `struct RSymbol` (`symbol.h`).
 const DYNAMIC_NAME: u64 = 24;
 
-/// IDs whose names tell the Array.
+/// IDs by whose names the Array is recognised.
 const KNOWN: [(u32, &[u8]); 3] = [
     (b'+' as u32, b"+"),
     (b'<' as u32, b"<"),
@@ -39,7 +39,7 @@ const KNOWN: [(u32, &[u8]); 3] = [
 ];
 
 impl<M: Memory> Ruby<'_, M> {
-    /// What an ID is called. IDs of the VM's own have no name.
+    /// Returns the name of an ID. IDs of the VM's own have no name.
     pub fn id_text(&self, id: u64) -> Result<Option<Text>, Error> {
         self.serial_text(self.serial(id))
     }
@@ -53,7 +53,7 @@ impl<M: Memory> Ruby<'_, M> {
         self.write_symbol(name.ok_or(Error::garbled("ID", id))?, limit, out)
     }
 
-    /// The same by serial number, the key in an [`IdTable`](super::IdTable).
+    /// Returns the name of an ID by its serial number, the key in an [`IdTable`](super::IdTable).
     pub fn serial_text(&self, serial: u32) -> Result<Option<Text>, Error> {
         match self.facts.symbols() {
             0 => Err(Error::NoSymbols),
@@ -61,22 +61,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The name of a Symbol; `None` if the value is none.
-    pub fn symbol_text(&self, value: u64) -> Result<Option<Text>, Error> {
-        if value & 0xff == STATIC {
-            let text = self.id_text(value >> STATIC_SHIFT)?;
-            return text.map(Some).ok_or(Error::garbled("Symbol", value));
-        }
-        Ok(match self.type_of(value)? {
-            Type::Symbol => {
-                let name = self.memory.u64(value.wrapping_add(DYNAMIC_NAME))?;
-                Some(self.text(name)?)
-            }
-            _ => None,
-        })
-    }
-
-    /// The String that is a Symbol's name, which knows its encoding.
+    /// Returns the String that is a Symbol's name, which knows its encoding.
     pub(super) fn symbol_name(&self, value: u64) -> Result<Option<u64>, Error> {
         if value & 0xff == STATIC {
             return match self.facts.symbols() {
@@ -115,7 +100,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok((self.type_of(name)? == Type::String).then_some(name))
     }
 
-    /// The same reader, which has looked for the symbol table once more if it was not found: the process may have
+    /// Returns the same reader, with the symbol table searched for once more if it was not found: the process may have
     /// run when its facts were taken.
     pub(super) fn with_symbols(self) -> Result<Self, Error> {
         Ok(match self.facts.symbols() {
@@ -127,7 +112,7 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
-    /// The Array `ids`.
+    /// Finds the Array `ids`.
     pub(super) fn find_symbols(&self) -> Result<u64, Error> {
         if let Ok(Some(name)) = self.class_path(self.facts.object())
             && let Some(found) = self.symbols_in(self.page_of(name)?)
@@ -158,7 +143,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(true)
     }
 
-    /// Whether a text has these bytes.
+    /// Returns whether a text has these bytes.
     pub(super) fn is_text(&self, text: Text, wanted: &[u8]) -> Result<bool, Error> {
         if text.len != wanted.len() as u64 {
             return Ok(false);

@@ -26,11 +26,11 @@ const ID_CAPACITY: u64 = 0;
 const ID_ITEMS: u64 = 16;
 const ID_ITEM: u64 = 16;
 
-/// So many entries of a Hash, deleted ones included, are looked at.
+/// Entries of a Hash that are looked at, deleted ones included.
 const MOST_HASH_ENTRIES: u64 = 1 << 12;
 
-/// Tables with more places than this are taken for garbage: no class has so many instance variables,
-/// none so many constants.
+/// Entries of a table; one with more is taken for garbage, because no class has so many instance variables or
+/// constants.
 const MOST_ST_ENTRIES: u64 = 1 << 16;
 const MOST_ID_ITEMS: u64 = 1 << 20;
 
@@ -160,7 +160,7 @@ impl<M: Memory> Iterator for IdTable<'_, M> {
                 .u32(item)
                 .and_then(|key| Ok((key, self.memory.u64(item.wrapping_add(8))?)));
             match read {
-                // Key 0 is an empty place.
+                // Key 0 is a free item.
                 Ok((0, _)) => {}
                 Ok(found) => return Some(Ok(found)),
                 Err(fault) => {
@@ -174,7 +174,7 @@ impl<M: Memory> Iterator for IdTable<'_, M> {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The serial number of an ID, which is its key in an [`IdTable`].
+    /// Returns the serial number of an ID, which is its key in an [`IdTable`].
     pub fn serial(&self, id: u64) -> u32 {
         if id > self.layout.class.last_operator {
             (id >> SCOPE_SHIFT) as u32
@@ -183,7 +183,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The methods of a class, module or iclass alone: serial number of the name, `rb_method_entry_t *`.
+    /// Returns the methods of a class, module or iclass alone: serial number of the name, `rb_method_entry_t *`.
     pub fn methods(&self, class: u64) -> Result<IdTable<'_, M>, Error> {
         let at = match self.layout.class.methods {
             Methods::Class(at) => class.wrapping_add(at),
@@ -192,7 +192,7 @@ impl<M: Memory> Ruby<'_, M> {
         IdTable::new(self.memory, self.memory.u64(at)?)
     }
 
-    /// The constants of a class or module: serial number of the name, `rb_const_entry_t *`.
+    /// Returns the constants of a class or module: serial number of the name, `rb_const_entry_t *`.
     pub fn constants(&self, class: u64) -> Result<IdTable<'_, M>, Error> {
         let extension = self.extension(class)?;
         let table = self

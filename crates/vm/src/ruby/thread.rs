@@ -20,7 +20,7 @@ const RACTOR_COUNT: u64 = 24;
 const MOST_RACTORS: u32 = 1 << 20;
 
 impl<M: Memory> Ruby<'_, M> {
-    /// The `rb_vm_t`: the exported pointer, or by way of a Thread object in the heap.
+    /// Returns the `rb_vm_t`: the exported pointer, or the one that a Thread object in the heap leads to.
     pub fn vm(&self) -> Result<u64, Error> {
         if self.facts.vm() != 0 {
             return Ok(self.facts.vm());
@@ -45,13 +45,7 @@ impl<M: Memory> Ruby<'_, M> {
         ))
     }
 
-    /// The `rb_vm_t` of an execution context; two loads.
-    pub fn vm_of(&self, ec: u64) -> Result<u64, Fault> {
-        let thread = self.memory.u64(ec.wrapping_add(self.layout.ec_thread))?;
-        self.memory.u64(thread.wrapping_add(self.layout.thread_vm))
-    }
-
-    /// How many Ractors there are; 1 where there can be no others.
+    /// Returns how many Ractors there are; 1 where there can be no others.
     pub fn ractor_count(&self, vm: u64) -> Result<u32, Error> {
         if !self.facts.version().has_ractors() {
             return Ok(1);
@@ -62,33 +56,32 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// The `rb_blocking_region_buffer` of the main thread: not 0 while it has given up the VM's lock to
-    /// block in a system call or in C code of its own (`blocking_region_begin`, `thread.c`). It lies on
-    /// that thread's stack.
+    /// Returns the `rb_blocking_region_buffer` of the main thread: not 0 while it has given up the VM's lock to block
+    /// in a system call or in C code of its own (`blocking_region_begin`, `thread.c`). It lies on that thread's stack.
     pub fn main_region(&self, vm: u64) -> Result<u64, Fault> {
         let thread = self.main_thread(vm)?;
         self.memory
             .u64(thread.wrapping_add(self.layout.thread_region))
     }
 
-    /// The main thread's `rb_thread_t`.
+    /// Returns the main thread's `rb_thread_t`.
     pub fn main_thread(&self, vm: u64) -> Result<u64, Fault> {
         self.memory.u64(vm.wrapping_add(self.layout.vm_main_thread))
     }
 
-    /// The execution context of the main thread's running fiber.
+    /// Returns the execution context of the main thread's running fiber.
     pub fn main_ec(&self, vm: u64) -> Result<u64, Fault> {
         self.running_ec(self.main_thread(vm)?)
     }
 
-    /// The execution context of the running fiber of an `rb_thread_t`.
+    /// Returns the execution context of the running fiber of an `rb_thread_t`.
     #[inline]
     pub fn running_ec(&self, thread: u64) -> Result<u64, Fault> {
         self.memory.u64(thread.wrapping_add(self.layout.thread_ec))
     }
 
-    /// The execution context of the running fiber of what may be an `rb_thread_t` of this VM: believed if it points to
-    /// the VM, and its context back to it.
+    /// Returns the execution context of the running fiber of what may be an `rb_thread_t` of this VM: it is one if it
+    /// points to the VM, and its context back to it.
     pub fn ec_if_thread(&self, vm: u64, thread: u64) -> Option<u64> {
         let word = |at: u64| self.memory.u64(at).ok();
         if word(thread.wrapping_add(self.layout.thread_vm))? != vm {
@@ -98,7 +91,7 @@ impl<M: Memory> Ruby<'_, M> {
         (word(ec.wrapping_add(self.layout.ec_thread))? == thread).then_some(ec)
     }
 
-    /// The execution context of a Thread object's running fiber, or `None` if the object is no Thread.
+    /// Returns the execution context of a Thread object's running fiber, or `None` if the object is no Thread.
     pub fn thread_ec(&self, object: u64) -> Result<Option<u64>, Error> {
         if Type::of(self.flags(object)?) != Type::Data
             || self.real_class(self.memory.u64(object.wrapping_add(KLASS))?)?

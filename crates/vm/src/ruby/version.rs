@@ -1,23 +1,23 @@
-//! Which Ruby this is, and what follows from that alone.
+//! The version of a Ruby, and what follows from that alone.
 
 use core::fmt;
 
 use super::Layout;
-use crate::versions::{self, Outside};
+use crate::versions::{self, Outside, Series};
 
 /// A Ruby release, as its exported C string `ruby_version` spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 3 of 3.1.2.
+    /// The first number: 3 for 3.1.2.
     pub major: u8,
-    /// 1 of 3.1.2.
+    /// The second number: 1 for 3.1.2.
     pub minor: u8,
-    /// 2 of 3.1.2.
+    /// The third number: 2 for 3.1.2.
     pub teeny: u8,
 }
 
 impl Version {
-    /// A version from its three numbers.
+    /// Makes a version of its three numbers.
     pub const fn new(major: u8, minor: u8, teeny: u8) -> Version {
         Version {
             major,
@@ -26,7 +26,7 @@ impl Version {
         }
     }
 
-    /// Reads `"3.1.2"`; what follows the third number is ignored.
+    /// Parses `"3.1.2"`; what follows the third number is ignored.
     pub fn parse(text: &str) -> Option<Version> {
         let mut numbers = text.splitn(3, '.').map(|part| {
             let digits = part.bytes().take_while(u8::is_ascii_digit).count();
@@ -39,7 +39,7 @@ impl Version {
         })
     }
 
-    /// The version as one word, for [`Facts`](super::Facts).
+    /// Returns the version as one word, for [`Facts`](super::Facts).
     pub const fn packed(self) -> u64 {
         (self.major as u64) << 16 | (self.minor as u64) << 8 | self.teeny as u64
     }
@@ -53,28 +53,28 @@ impl Version {
         }
     }
 
-    /// Whether Ractors exist in this Ruby.
+    /// Returns whether Ractors exist in this Ruby.
     pub fn has_ractors(self) -> bool {
         self >= Version::new(3, 0, 0)
     }
 
-    /// Whether creating a Ractor crashes the process while a NEWOBJ hook is set (Ruby bug 18464).
+    /// Returns whether creating a Ractor crashes the process while a NEWOBJ hook is set (Ruby bug 18464).
     pub fn newobj_hook_crashes_ractors(self) -> bool {
         self >= Version::new(3, 0, 0) && self < Version::new(3, 1, 4)
     }
 
-    /// Whether a NEWOBJ hook misses most births in other Ractors and is silently gone once a Ractor
-    /// was collected (Ruby bug 19112).
+    /// Returns whether a NEWOBJ hook misses most births in other Ractors and is silently gone once a Ractor was
+    /// collected (Ruby bug 19112).
     pub fn newobj_hook_lost_with_ractors(self) -> bool {
         self >= Version::new(3, 2, 0) && self < Version::new(4, 0, 0)
     }
 
-    /// Whether `rb_postponed_job_preregister` and `rb_postponed_job_trigger` exist.
+    /// Returns whether `rb_postponed_job_preregister` and `rb_postponed_job_trigger` exist.
     pub fn preregisters_jobs(self) -> bool {
         self >= Version::new(3, 3, 0)
     }
 
-    /// Whether libruby exports `ruby_current_vm_ptr`.
+    /// Returns whether libruby exports `ruby_current_vm_ptr`.
     pub fn exports_vm(self) -> bool {
         self < Version::new(3, 3, 0)
     }
@@ -86,21 +86,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// A minor version, as it is written.
-struct Series((u8, u8));
-
-impl fmt::Display for Series {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0.0, self.0.1)
-    }
-}
-
 /// A Ruby whose memory this crate does not read, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Before the oldest layout known.
+    /// Older than the oldest layout known.
     Older(Version),
-    /// After the newest layout known.
+    /// Newer than the newest layout known.
     Newer(Version),
     /// 3.2.0 to 3.2.2: any NEWOBJ hook crashes the VM (Ruby bug 19482).
     Broken(Version),
@@ -133,7 +124,7 @@ impl fmt::Display for Unsupported {
 impl core::error::Error for Unsupported {}
 
 impl Layout {
-    /// The layout of a Ruby, or why there is none.
+    /// Returns the layout of a Ruby, or why there is none.
     pub fn of(version: Version) -> Result<&'static Layout, Unsupported> {
         if version >= Version::new(3, 2, 0) && version < Version::new(3, 2, 3) {
             return Err(Unsupported::Broken(version));

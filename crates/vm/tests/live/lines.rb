@@ -4,7 +4,7 @@
 ISEQ = RubyVM::InstructionSequence
 def report(iseq)
   place = ObjectSpace.dump(iseq)[/"references":\["(0x\h+)"/, 1] or return
-  puts "iseq\t#{place}\t#{iseq.first_lineno}\t#{iseq.label}\t#{iseq.base_label}\t#{iseq.path}\t#{iseq.absolute_path}"
+  puts "iseq\t#{place}\t#{iseq.first_lineno}\t#{iseq.label}\t#{iseq.base_label}\t#{iseq.path}"
   # Lines stand where they change, and never where they are 0; labels and events are Symbols.
   line = nil
   said = false

@@ -29,7 +29,6 @@ fn ask_everything<M: Memory>(
     let _ = ruby.ruby_frame(at, at);
     if let Ok(frames) = ruby.frames(at, at) {
         for frame in frames.take(1000).flatten() {
-            let _ = ruby.receiver(frame);
             let _ = ruby.line(frame.iseq, frame.pc);
         }
     }
@@ -50,7 +49,6 @@ fn ask_everything<M: Memory>(
         let _ = ruby.write_text(text, 5000, out);
         let _ = ruby.copy(text, &mut [0; 100]);
     }
-    let _ = ruby.real_path(at);
     let _ = ruby.write_text(
         Text {
             address: at,
@@ -89,7 +87,6 @@ fn ask_everything<M: Memory>(
     }
     for value in [at, at | 1, at | 2, at << 8 | 0xc] {
         let _ = ruby.write_value(value, &Limits::default(), out);
-        let _ = ruby.symbol_text(value);
         let _ = ruby.id_text(value);
     }
     for convention in [
@@ -106,7 +103,7 @@ fn ask_everything<M: Memory>(
     let _ = ruby.each_constant(at, &mut |_, _| ControlFlow::Continue(()));
     let _ = ruby.each_function(at, &mut |_, _| ControlFlow::Continue(()));
     let _ = ruby.vm();
-    let _ = ruby.vm_of(at).map(|vm| ruby.ractor_count(vm));
+    let _ = ruby.ractor_count(at);
     let _ = ruby.main_ec(at);
     let _ = ruby.thread_ec(at);
     let fiber = Fiber {

@@ -1,89 +1,90 @@
-//! What a hook is of, and what is wanted of it.
+//! Hooks: what is patched, and what is wanted of the calls that come through.
 
-/// One hooked place. Written by the command, read by the agent; never moved, never freed.
+/// A hooked function or instruction. Written by the command, read by the agent; never moved, never freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Hook {
-    /// The function's own first instructions, moved, and the way back behind them. This and what follows up to `guard`
-    /// are what the stub hands to the routine (`routine::frame::Descriptor`).
+    /// Address of the function's own first instructions in the stub, with a jump back behind them. The fields from here
+    /// to `guard` are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
-    /// `routine::frame::flags`.
+    /// Bits of `routine::frame::flags`.
     pub flags: u32,
-    /// Bytes of stack arguments that the function is given.
+    /// Bytes of stack arguments that the routine copies for the function.
     pub copied: u32,
-    /// Its number for the reader; never used for another hook.
+    /// Number by which records name the hook; never used for another hook.
     pub number: u64,
-    /// The patched address.
+    /// Address of the patched instruction.
     pub place: u64,
-    /// `routine::frame::Guard`, as words.
+    /// Words of `routine::frame::Guard`.
     pub guard: [u64; 3],
-    /// See [`want`]; 0 = silent.
+    /// Bits of [`want`]; 0 = nothing.
     pub want: u64,
-    /// What to copy at the call: address of a program's words, and how many; 0 = nothing.
+    /// Capture program that runs at the call: address and number of its words; 0 = nothing is copied.
     pub at_entry: [u64; 2],
-    /// The same for its return.
+    /// Capture program that runs at the return, likewise.
     pub at_return: [u64; 2],
-    /// What a VM calls by several names, with [`want::SCRIPTED`]: address of [`Name`]s, and how many; calls by other
-    /// names are not told. 0 = by this one.
+    /// With [`want::SCRIPTED`], where a VM calls one C function by several names: address and number of [`Name`]s.
+    /// Calls by other names are not recorded. 0 = every call counts as this hook's.
     pub names: [u64; 2],
-    /// Calls from elsewhere are not told: address of how many ranges of code there are, and begin and end of each. 0
-    /// = from everywhere.
+    /// Limits the calls to those made from these ranges of code. Address of a count and then begin and end of each
+    /// range; 0 = calls from everywhere.
     pub callers: u64,
-    /// The 16-bit counter of a probe's users, which is one higher while the hook is set; 0 = it has none.
-    pub semaphore: u64,
-    /// The condition that a call must meet, and that its return must meet: address of its words, and how many; 0 =
+    /// Address of the 16-bit counter of a USDT probe's users, which is one higher while the hook is set; 0 = it has
     /// none.
+    pub semaphore: u64,
+    /// Condition that a call must meet: address and number of its words; 0 = none.
     pub asks_call: [u64; 2],
-    /// See `asks_call`.
+    /// Condition that a return must meet, likewise.
     pub asks_return: [u64; 2],
-    /// Calls of less than so many cycles are not told.
+    /// Calls that took fewer cycles of the time-stamp counter than this are not recorded.
     pub least_ticks: u64,
-    /// The stub.
+    /// Address of the stub.
     pub stub: u64,
-    /// What it leads to.
+    /// Address of the routine that the stub jumps to.
     pub routine: u64,
-    /// Bytes at `place` that run in the stub instead.
+    /// How many of the bytes at `place` were moved into the stub.
     pub moved: u32,
-    /// How many of `patches` there are.
+    /// How many of `patches` are used.
     pub patched: u32,
-    /// [`fingerprint`] of the moved bytes as they were: tells the function again.
+    /// [`fingerprint`] of the moved bytes as they were: an attach that finds the hook tells by it whether the function
+    /// is still the same.
     pub was: u64,
-    /// What is changed, in this order.
+    /// The bytes that setting the hook changes, in this order.
     pub patches: [Patched; 2],
-    /// The `syscall` instruction that it is before or behind, with [`want::SYSTEM_CALL`] or [`want::SYSTEM_RETURN`].
-    /// [`Self::names`] is then a table of addresses of hooks by the number of the system call: they say what is
-    /// wanted of it.
+    /// Address of the `syscall` instruction before or behind which the hook stands, with [`want::SYSTEM_CALL`] or
+    /// [`want::SYSTEM_RETURN`]. [`Self::names`] is then a table of addresses of hooks by the number of the system call,
+    /// and these say what is wanted of each.
     pub instruction: u64,
-    /// Its number, if that is the same at each turn; else [`NO_NUMBER`](super::NO_NUMBER); [`CALLED`](super::CALLED),
-    /// if it is a call of a function that makes it.
+    /// Number of the system call, if that instruction always makes the same one; else [`NO_NUMBER`](super::NO_NUMBER).
+    /// [`CALLED`](super::CALLED), if the hook is on a function that makes the system call, as `syscall(2)` does.
     pub fixed: u64,
 }
 
-/// One of several functions of a script's language that have their code in common.
+/// One of several functions of a script's language that share their code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Name {
-    /// What tells it from the others: of Perl the `CV`, of PHP name and class.
+    /// What tells the function from the others: for Perl the address of its `CV`, for PHP a hash of name and class.
     pub identity: u64,
-    /// Its number for the reader, instead of [`Hook::number`].
+    /// Number by which records name it, instead of [`Hook::number`].
     pub number: u64,
 }
 
-/// Bytes that are others while a function is hooked.
+/// Up to eight bytes that differ while a function is hooked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Patched {
-    /// Where.
+    /// Address of the first byte.
     pub at: u64,
-    /// How many.
+    /// Number of bytes, at most 8.
     pub length: u64,
-    /// Without the hook.
+    /// The bytes without the hook.
     pub was: [u8; 8],
-    /// With it.
+    /// The bytes while the hook is set.
     pub is: [u8; 8],
 }
 
-/// A number for some bytes (FNV-1a).
+/// Returns the 64-bit FNV-1a hash of the bytes.
 pub const fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     let mut at = 0;
@@ -94,57 +95,58 @@ pub const fn fingerprint(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// What is wanted of a hook: bits of [`Hook::want`].
+/// Bits of [`Hook::want`].
 pub mod want {
-    /// Tell calls.
+    /// Record calls.
     pub const ENTRY: u64 = 1;
-    /// Tell returns.
+    /// Record returns.
     pub const RETURN: u64 = 2;
-    /// With the script's line.
+    /// Record the script's line with each call.
     pub const PLACE: u64 = 4;
-    /// With the floating-point registers.
+    /// Record the floating-point registers.
     pub const FLOATS: u64 = 8;
-    /// Count, instead of telling.
+    /// Count calls instead of recording them.
     pub const COUNT: u64 = 16;
-    /// With st(0) at the return.
+    /// Record st(0) at the return.
     pub const X87: u64 = 32;
-    /// With st(0) and st(1) at the return.
+    /// Record st(0) and st(1) at the return.
     pub const X87_PAIR: u64 = 512;
-    /// It is the loader's `r_brk`: wait there until the command has seen what was loaded.
+    /// The hook is on the loader's `r_brk`: the thread waits there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
-    /// The guest's VM calls it, in a convention of its own.
+    /// The guest's VM calls the function in a convention of its own.
     pub const SCRIPTED: u64 = 128;
-    /// It defines functions of the script's language: wait at its return until the command has seen them.
+    /// The function defines functions of the script's language: the thread waits at its return until the command has
+    /// seen them.
     pub const DEFINES: u64 = 256;
-    /// It is a probe in mid-function: at [`super::Hook::at_return`] are its arguments' [`super::operand`]s.
+    /// The hook is a probe in mid-function; [`super::Hook::at_return`] holds the [`super::operand`]s of its arguments.
     pub const PROBE: u64 = 1024;
-    /// Only calls that meet the condition.
+    /// Record only calls that meet the condition.
     pub const ASKS: u64 = 2048;
-    /// The same, and the line is asked.
+    /// As [`ASKS`], and the condition is about the script's line too.
     pub const ASKS_LINE: u64 = 4096;
-    /// The call is told when it has returned, if then it is to be told.
+    /// Record the call only when it has returned, because whether it is recorded depends on the return.
     pub const HELD: u64 = 8192;
-    /// It stands before a system call.
+    /// The hook stands before a system call.
     pub const SYSTEM_CALL: u64 = 1 << 14;
-    /// It stands behind one.
+    /// The hook stands behind a system call.
     pub const SYSTEM_RETURN: u64 = 1 << 15;
-    /// It ends the process: say so first ([`notice::ENDS`](crate::notices::notice)).
+    /// The function ends the process: write [`notice::ENDS`](crate::notices::notice) first.
     pub const ENDS: u64 = 1 << 32;
-    /// It runs another program: say so first.
+    /// The function runs another program: write a notice first.
     pub const EXECS: u64 = 1 << 33;
-    /// It forks: the child waits until it is followed.
+    /// The function forks: the child waits until it is followed.
     pub const FORKS: u64 = 1 << 34;
-    /// The VM calls it when it begins with the script: say so.
+    /// The VM calls the function when it begins with the script: write a notice.
     pub const SCRIPT: u64 = 1 << 35;
-    /// It picks the function that is called by its name (IFUNC): say which.
+    /// The function is an IFUNC, which picks the function to be called by its name: write a notice with what it picked.
     pub const PICKS: u64 = 1 << 36;
-    /// It is where both sides of `vfork` go on: tell their returns.
+    /// Both sides of `vfork` go on at this address: record their returns.
     pub const BACK: u64 = 1 << 37;
-    /// What the user may want.
+    /// What a user may want.
     pub const EVENTS: u64 = ENTRY | RETURN | COUNT;
-    /// What is wanted for ourselves, whatever the user wants.
+    /// What lancet itself wants, whatever the user wants.
     pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
-    /// What is said by a notice.
+    /// What is reported by a notice.
     pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
 }
 
@@ -156,16 +158,16 @@ pub mod want {
 ///   word 1   a constant, or what is added to an address
 /// ```
 pub mod operand {
-    /// In a general register, by the machine's number.
+    /// In a general register, by its number in machine code.
     pub const REGISTER: u64 = 0;
     /// In the low half of a vector register.
     pub const VECTOR: u64 = 1;
-    /// The constant itself.
+    /// The value is the constant in word 1.
     pub const CONSTANT: u64 = 2;
-    /// In memory.
+    /// In memory, at the sum of register, scaled index and word 1.
     pub const MEMORY: u64 = 3;
-    /// No register.
+    /// In the place of a register's number: no register.
     pub const NONE: u64 = 0xff;
-    /// More arguments than that are not told.
+    /// Arguments of one probe that are recorded, at most.
     pub const MOST: usize = 6;
 }

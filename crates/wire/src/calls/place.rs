@@ -1,67 +1,68 @@
-//! The script's lines, as rings know and tell them.
+//! Script lines: which of them a record names, and how a ring numbers them.
 
-/// Whose line is told.
+/// Values of [`Calls::line_policy`](super::Calls::line_policy): which frame's line is recorded with a call.
 pub mod line_policy {
-    /// That of the nearest frame.
+    /// The nearest frame.
     pub const NEAREST: u64 = 0;
-    /// That of the nearest frame that is no library's, by its path.
+    /// The nearest frame whose path is not that of a library.
     pub const APPLICATION: u64 = 1;
-    /// That of the nearest frame whose line meets one of these `Calls::line_tests`: a bit for each, in the
-    /// upper half.
+    /// The nearest frame whose line meets one of the conditions in `Calls::line_tests` that are named by a bit each in
+    /// the upper half.
     pub const MARKED: u64 = 2;
 }
 
-/// Entries of a ring's table of lines; a power of two.
+/// Entries of a ring's table of lines, a power of two.
 pub const PLACES: usize = 8192;
 
-/// Lines that one ring can tell apart.
+/// Different lines that one ring can number.
 pub const MOST_LINES: u32 = 4095;
 
-/// The lines of a call in one number: that which is told, and, where it stands outside of a library, that of the
-/// library, in the upper 16 bits; 0 = none.
+/// Packs the lines of a call into one number: the one that is recorded, and in the upper 16 bits, where that one stands
+/// outside of a library, the nearest one, which is the library's. 0 = none.
 #[inline]
 pub const fn lines(told: u32, library: u32) -> u32 {
     told & 0xffff | library << 16
 }
 
-/// The line that is told.
+/// The line that is recorded with the call, out of [`lines`].
 #[inline]
 pub const fn event_line(lines: u32) -> u32 {
     lines & 0xffff
 }
 
-/// That of the library.
+/// The line of the library, out of [`lines`].
 #[inline]
 pub const fn library_line(lines: u32) -> u32 {
     lines >> 16
 }
 
-/// A script line that a ring knows: an entry of an open-addressed table.
+/// A script line that a ring has numbered: an entry of an open-addressed table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Place {
-    /// The code and the point in it, as the VM has them; 0 = empty.
+    /// Address of the VM's object for the code; 0 = free.
     pub code: u64,
-    /// See `code`.
+    /// The point within that code, as the VM notes it.
     pub point: u64,
-    /// What tells code at the same address apart: its path and name objects, mixed.
+    /// A mix of the addresses of the code's path and name: tells new code at the same address from that which was
+    /// freed.
     pub witness: u64,
-    /// Its number, and what the agent notes of it; in the upper half which of
-    /// [`Calls::line_tests`](super::Calls::line_tests) it meets.
+    /// The line's number with notes of the agent's; in the upper half a bit for each of
+    /// [`Calls::line_tests`](super::Calls::line_tests) that it meets.
     pub number: u64,
 }
 
-/// A script line seen for the first time in this ring.
+/// What the record of a line that is new to the ring holds first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NewPlace {
-    /// Its number.
+    /// Number that later records name the line by.
     pub number: u32,
-    /// The line.
+    /// The line in its file, from 1; 0 = the VM has none.
     pub line: u32,
-    /// Bytes of path and of name that follow, each padded to whole words.
+    /// Bytes of the path and of the name that follow, each padded to whole words.
     pub lengths: [u32; 2],
 }
 
-/// Bytes kept of a path or a name.
+/// Bytes that are kept of a path or a name; longer ones are cut.
 pub const LONGEST_NAME: usize = 512;

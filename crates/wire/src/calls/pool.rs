@@ -12,26 +12,26 @@ use core::sync::atomic::AtomicU64;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pool {
-    /// Its address; 0 = there was never one. It stays for good, shared or not: rings are never unmapped.
+    /// Address in the guest; 0 = there was never one. It stays mapped, shared or not, because rings are never unmapped.
     pub at: u64,
-    /// Slots that it has.
+    /// Number of slots.
     pub slots: u64,
-    /// Bytes of a slot.
+    /// Bytes of one slot.
     pub slot: u64,
-    /// 1 = it is shared now: slots may be taken.
+    /// 1 = the pool is shared with the command now, and slots may be taken.
     pub open: u64,
-    /// Slots that were taken.
+    /// Slots that are in use.
     pub used: AtomicU64,
-    /// 1 = threads may be asked whether they live: no filter forbids it.
+    /// 1 = the kernel may be asked whether a thread lives, because no seccomp filter forbids the system call.
     pub asks: u64,
-    /// What it is called in the list of mappings, with its final NUL.
+    /// Name of the mapping in `/proc/PID/maps`, NUL-terminated.
     pub name: [u8; 8],
 }
 
-/// See [`Pool::name`].
+/// Value of [`Pool::name`].
 pub const POOL_NAME: [u8; 8] = *b"lancet\0\0";
 
-/// Bytes of a slot of the [`Pool`] with a ring of so many.
+/// Returns the bytes of a slot whose ring has `ring_size` bytes of records, in whole pages.
 pub const fn slot(ring_size: u64) -> u64 {
     let tables = PLACES * size_of::<Place>() + COUNTS * size_of::<Count>();
     (crate::PAGE as u64 + ring_size + tables as u64).next_multiple_of(crate::PAGE as u64)

@@ -3,39 +3,40 @@
 #[cfg(doc)]
 use super::{Hook, Ring};
 
-/// See [`Hook::fixed`].
+/// In [`Hook::fixed`]: the instruction makes system calls of several numbers.
 pub const NO_NUMBER: u64 = u64::MAX;
 
-/// See [`Hook::fixed`]: the number is in rsi, the arguments are in rdx, rcx, r8, r9 and on the stack.
+/// In [`Hook::fixed`]: a function's arguments are the system call's. Its number is in rsi, its arguments are in rdx,
+/// rcx, r8, r9 and on the stack.
 pub const CALLED: u64 = u64::MAX - 1;
 
-/// System calls have numbers below this; in the table of hooks by number this one is for all others. Hooks by number
-/// have it as their [`Hook::place`], where no code is.
+/// System calls have numbers below this. In the table of hooks by number this index is for all others. Hooks by number
+/// have it as their [`Hook::place`], because no code belongs to them.
 pub const SYSTEM_CALLS: u64 = 512;
 
-/// See [`Ring::system_calls`].
+/// System calls of one thread that can be open at the same time: [`Ring::system_calls`].
 pub const OPEN: usize = 16;
 
 /// A system call that has not returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct OpenSystemCall {
-    /// The instruction.
+    /// Address of the `syscall` instruction.
     pub instruction: u64,
-    /// The stack pointer: with the instruction it names the call.
+    /// Stack pointer at the instruction: with it, it names the call.
     pub stack: u64,
-    /// The hook of its number.
+    /// Address of the [`Hook`] for its number.
     pub hook: u64,
-    /// Time-stamp counter.
+    /// Time-stamp counter at the call.
     pub began: u64,
-    /// As in a frame's ticket: the session, the line.
+    /// Session and line, as in [word 0 of a frame's ticket](super::ticket).
     pub ticket: u64,
     /// Its arguments.
     pub arguments: [u64; 6],
 }
 
 impl OpenSystemCall {
-    /// None.
+    /// An entry that is not used.
     pub const NONE: Self = OpenSystemCall {
         instruction: 0,
         stack: 0,

@@ -17,12 +17,13 @@ use super::COUNTS;
 /// thread at the return or the command that finds the frame of a call that is still open, answers for the call.
 pub const COUNTED: u64 = 1 << 63;
 
-/// Where the row stands in the second word. The address below it has as many bits.
+/// The bit at which the row begins in the second word.
 pub const ROW_AT: u32 = 48;
 
 const _: () = assert!(COUNTS <= 1 << (64 - ROW_AT));
 
-/// The session, the address of the ring and the row of a call that is open; `None` if the words say no such thing.
+/// Returns the session, the address of the ring and the row of a call that is open; `None` if the words are no such
+/// ticket.
 pub const fn open(words: [u64; 3]) -> Option<(u32, u64, u64)> {
     if words[2] & COUNTED == 0 {
         return None;

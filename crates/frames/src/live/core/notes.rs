@@ -1,4 +1,4 @@
-//! What a core notes of its process.
+//! The notes of a core file, which describe the process.
 //!
 //! | note | holds |
 //! |---|---|
@@ -33,7 +33,7 @@ pub(super) struct Mapped {
     pub(super) path: PathBuf,
 }
 
-/// Everything that is read of them.
+/// What is read from the notes.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) threads: Vec<Thread>,
@@ -43,7 +43,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Reads a segment of them.
+    /// Reads a segment of notes.
     pub(super) fn read(&mut self, notes: &[u8]) {
         let mut rest = notes;
         while let Ok((header, after)) = pod::from_bytes::<elf::NoteHeader64<LE>>(rest) {

@@ -1,4 +1,4 @@
-//! Where a parked greenlet's native code goes on.
+//! The address at which the native code of a parked greenlet goes on.
 //!
 //! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) notes its rsp as `stack_start`, has the
 //! other stack's bytes copied away, moves rsp and rbp over to the next greenlet's and has that one's bytes copied back:
@@ -19,14 +19,14 @@ use vm::Memory;
 
 use crate::live::loaded::Modules;
 
-/// What the name of every file of the module contains.
+/// A part of the file name of every version of the module.
 const NAME: &str = "greenlet";
 /// `add %rax,%rsp`, `add %rax,%rbp`.
 const MOVES: [u8; 6] = [0x48, 0x01, 0xc4, 0x48, 0x01, 0xc5];
 /// How many bytes behind these instructions are read.
 const AFTER: usize = 64;
 
-/// The place, and how far above rsp rbp is kept.
+/// The address at which a greenlet goes on, and the distance above rsp at which its rbp is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resumed {
     pub(super) ip: u64,

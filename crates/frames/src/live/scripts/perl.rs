@@ -1,4 +1,4 @@
-//! Perl.
+//! Script frames of Perl.
 //!
 //! `Perl_runops_standard` is the loop that runs operations; C code that calls Perl code begins another
 //! (`vm::perl::frames`). Up to such a call, subs, evals and files stay in one.
@@ -9,11 +9,11 @@ use process::snapshot::{Copies, Thread};
 use vm::perl::{Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
-use super::{LONGEST, Placement, Script, Scripts, text};
+use super::reader::{LONGEST, Placement, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
-/// The function that runs operations (`run.c`), by which one is known too.
+/// The function that runs operations (`run.c`); it also shows that a module is Perl.
 const RUNNER: &str = Language::Perl.description().mark;
 
 struct Vm {
@@ -26,7 +26,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     let (loaded, runner) = modules
         .iter()
         .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;
-    // libc tells debuggers where a thread keeps its data.
+    // libc exports where a thread keeps its thread-specific data, for debuggers.
     let libc = || {
         modules
             .iter()
@@ -42,7 +42,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
 }
 
 impl Vm {
-    /// The interpreter this native stack belongs to. Of one without threads only the first thread can be.
+    /// Returns the interpreter that runs on this native stack. One without threads runs on the first thread only.
     fn interpreter<M: Memory>(&self, perl: &Perl<'_, M>, thread: &Thread) -> Option<Interpreter> {
         if self.facts.has_threads() || thread.main {
             perl.interpreter(thread.place.thread_area).ok()?
@@ -55,8 +55,8 @@ impl Vm {
         let interpreter = self.interpreter(perl, thread)?;
         let frames = perl.frames(&interpreter).ok()?;
         let mut frames: Vec<Frame> = frames.map_while(Result::ok).collect();
-        // A thread runs a sub, within an `eval` of C's own. The program, which its interpreter is a copy of, is the
-        // first thread's.
+        // A thread runs a sub, within an `eval` made by C code. The program, of which its interpreter is a copy, runs
+        // on the first thread.
         let is_its_own = |frame: &Frame| frame.kind != Kind::Main && frame.enters;
         while !thread.main && !frames.last().is_none_or(is_its_own) {
             frames.pop();
@@ -71,12 +71,9 @@ impl Scripts for Vm {
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
-        let pages = Pages::new(memory);
-        let walk = || {
-            let perl = Perl::new(&pages, self.facts).ok()?;
-            self.walk(&perl, thread)
-        };
-        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+        pages_of(memory, |pages| {
+            self.walk(&Perl::new(pages, self.facts).ok()?, thread)
+        })
     }
 
     fn frames(
@@ -114,7 +111,7 @@ fn script<M: Memory>(perl: &Perl<'_, M>, frame: Frame) -> Script {
             Kind::Sub { code } | Kind::Format { code } => {
                 text(|out| perl.write_code_name(code, out))
             }
-            // As `caller` calls them.
+            // The name that Perl's `caller` returns.
             Kind::Eval | Kind::EvalText { .. } | Kind::File { .. } => "(eval)".to_owned(),
             Kind::Main => "(main)".to_owned(),
             Kind::Try => "(try)".to_owned(),

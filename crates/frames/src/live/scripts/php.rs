@@ -1,4 +1,4 @@
-//! PHP.
+//! Script frames of PHP.
 //!
 //! `execute_ex` runs functions and files; C code that calls PHP code begins another (`vm::php::frames`). Functions of C
 //! are frames of PHP too. In a stripped program nothing else names them.
@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
-use process::snapshot::{Copies, Place, Thread};
+use process::snapshot::{Copies, Thread};
 use vm::php::{Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
-use super::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
+use super::reader::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
@@ -19,7 +19,7 @@ const MARK: &str = Language::Php.description().mark;
 /// The function that runs code (`Zend/zend_vm_execute.h`).
 const RUNNER: &str = "execute_ex";
 
-/// What the first stack is called while a fiber runs.
+/// The name of the first stack while a fiber runs.
 const MAIN: &str = "main stack";
 
 struct Vm {
@@ -44,7 +44,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     }))
 }
 
-/// The frames of the fiber that runs now, if one does; what resumed it stands on another stack.
+/// Returns the frames of the fiber that runs now, if one does; what resumed it stands on another stack.
 fn walk<M: Memory>(php: &Php<'_, M>, data: u64) -> Vec<Frame> {
     php.frames(data)
         .map_while(Result::ok)
@@ -53,12 +53,12 @@ fn walk<M: Memory>(php: &Php<'_, M>, data: u64) -> Vec<Frame> {
 }
 
 impl Vm {
-    /// Its globals are those of one thread, which is the first one.
+    /// Returns a reader for the first thread; PHP's globals are those of that one thread.
     fn reader<'a, 'm>(&self, pages: &'a Pages<'m>, thread: &Thread) -> Option<Php<'a, Pages<'m>>> {
         Php::new(pages, self.facts).ok().filter(|_| thread.main)
     }
 
-    /// The context of a parked fiber, or of the main stack, and its frames; `None` if it is not parked.
+    /// Returns the context of a parked fiber, or of the main stack, with its frames; `None` if it is not parked.
     fn whereabouts<M: Memory>(
         &self,
         php: &Php<'_, M>,
@@ -76,7 +76,7 @@ impl Vm {
             .iter()
             .filter_map(|&(object, class)| read(object, class))
             .collect();
-        // From the one that runs to who resumed it, and so on, up to the context that is no fiber's.
+        // Goes from the fiber that runs to the one that resumed it, and so on, up to the context that is no fiber's.
         let mut context = fibers.iter().find(|fiber| fiber.data == 0)?.caller;
         for _ in 0..fibers.len() {
             match fibers.iter().find(|fiber| fiber.context == context) {
@@ -99,12 +99,10 @@ impl Scripts for Vm {
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
-        let pages = Pages::new(memory);
-        let walk = || {
-            let php = self.reader(&pages, thread)?;
+        pages_of(memory, |pages| {
+            let php = self.reader(pages, thread)?;
             Some(walk(&php, php.current().ok()?))
-        };
-        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+        })
     }
 
     fn frames(
@@ -149,16 +147,7 @@ impl Scripts for Vm {
         let php = Php::new(&memory, self.facts).ok()?;
         let (context, _) = self.whereabouts(&php, one)?;
         let parked = php.parked(context).ok()?;
-        Some(Parked {
-            place: Some(Place {
-                ip: parked.ip,
-                sp: parked.sp,
-                bp: parked.bp,
-                thread_area: 0,
-            }),
-            stack: parked.stack,
-            copied: None,
-        })
+        Some(parked.into())
     }
 
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
@@ -182,7 +171,7 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
     let waits = |at: usize| frames.get(at).is_some_and(|frame| frame.waits);
     let mut enters = false;
     let script = |(at, frame): (usize, &Frame)| {
-        // Generators that wait for another are in the run of that one.
+        // A generator that waits for another is in the run of that one.
         enters = frame.enters || frame.waits && enters;
         let placement = match frame.kind {
             Kind::Internal => handler(php, frame),
@@ -211,7 +200,7 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
     frames.iter().enumerate().map(script).collect()
 }
 
-/// The native function of one of C. One that is called without a frame is not called as that function.
+/// Returns the native function of a C function. One that is called without a frame is not called as that function.
 fn handler<M: Memory>(php: &Php<'_, M>, frame: &Frame) -> Placement {
     match php.handler(frame.function) {
         Ok(start) if frame.data != 0 => Placement::NativeFunction(start),

@@ -1,4 +1,4 @@
-//! Python.
+//! Script frames of Python.
 //!
 //! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python
 //! stay in one, and a record of the VM's in its native frame says where a run ends (`vm::python`, `frames`).
@@ -11,17 +11,19 @@ use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
 use super::greenlet::{self, Resumed};
-use super::{Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, text};
+use super::reader::{
+    Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text,
+};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
-/// Every one exports it, and nothing else does.
+/// A symbol that every Python exports, and nothing else.
 const MARK: &str = Language::Python.description().mark;
 /// The function that runs frames (`Python/ceval.c`).
 const RUNNER: &str = "_PyEval_EvalFrameDefault";
 
 const GREENLET: &str = "greenlet";
-/// No coroutines wait for each other in longer rows.
+/// The longest row of coroutines that wait for each other that is followed.
 const LONGEST_CHAIN: usize = 1 << 12;
 
 struct Vm {
@@ -46,7 +48,8 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     }))
 }
 
-/// The `PyThreadState` this native stack belongs to. The thread itself says; who does not, is looked for.
+/// Returns the `PyThreadState` that runs on this native stack. The thread's own data usually lead to it; otherwise it
+/// is searched for.
 fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
     let area = thread.place.thread_area;
     match python.thread_state(area) {
@@ -61,12 +64,10 @@ impl Scripts for Vm {
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
-        let pages = Pages::new(memory);
-        let walk = || {
-            let python = Python::new(&pages, self.facts).ok()?;
+        pages_of(memory, |pages| {
+            let python = Python::new(pages, self.facts).ok()?;
             Some(python.frames(state(&python, thread)?).count())
-        };
-        walk().map(|_| pages.read_so_far()).unwrap_or_default()
+        })
     }
 
     fn frames(
@@ -102,7 +103,7 @@ impl Scripts for Vm {
                 .for_each(|one| python.generator_frame(one).for_each(drop));
             return (!chain.is_empty()).then(Parked::default);
         };
-        // One that runs, has not begun or has ended has no frame.
+        // A greenlet that runs, has not begun or has ended has no frame.
         if greenlet.frame == 0 {
             return None;
         }
@@ -152,7 +153,7 @@ impl Scripts for Vm {
     }
 }
 
-/// Greenlets, and generators and coroutines that no other waits for.
+/// Finds greenlets, and those generators and coroutines for which no other waits.
 fn search<M: Memory>(python: &Python<'_, M>, found: &mut Vec<Coroutine>) -> Result<(), Error> {
     if let Some(class) = python.greenlet_class()? {
         python.each_greenlet(&mut |greenlet| {
@@ -190,7 +191,7 @@ fn as_greenlet<M: Memory>(python: &Python<'_, M>, one: &Coroutine) -> Option<Gre
     }
 }
 
-/// The generator or coroutine at `object`, what it waits for, and so on; empty if it is not suspended.
+/// Returns the generator or coroutine at `object`, the one that it waits for, and so on; empty if it is not suspended.
 fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
     let mut chain: Vec<Generator> = Vec::new();
     let mut next = object;

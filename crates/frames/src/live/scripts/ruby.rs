@@ -1,31 +1,33 @@
-//! Ruby.
+//! Script frames of Ruby.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use process::snapshot::{Copies, Place, Thread};
+use process::snapshot::{Copies, Thread};
 use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
 use vm::{Language, Memory};
 
-use super::{Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, text};
+use super::reader::{
+    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, text,
+};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
 /// A symbol that every Ruby exports, and nothing else.
 const MARK: &str = Language::Ruby.description().mark;
-/// The function that runs frames (`vm.c`). From 3.3 it is no longer exported; then it is what this one, which is, ends
-/// with: `return vm_exec(ec);`.
+/// The function that runs frames (`vm.c`). It is no longer exported since 3.3; then it is found as the function that
+/// [`ENDS_IN_RUNNER`], which is exported, ends with calling: `return vm_exec(ec);`.
 const RUNNER: &str = "rb_vm_exec";
 const ENDS_IN_RUNNER: &str = "rb_iseq_eval_main";
-/// As much of the outer end of a stack as is searched for the thread's own record: `thread_start_func_2` keeps it
+/// Bytes at the outer end of a stack in which the thread's own record is searched for: `thread_start_func_2` keeps it
 /// there, and so does the first function of a fiber.
 const SEARCHED: u64 = 16 << 10;
-/// As much of the inner end as is searched for the context.
+/// Bytes at the inner end in which the context is searched for.
 const INNER: u64 = 64 << 10;
-/// What `gc_mark_maybe` takes (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
-/// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC. Another processor differs as its
-/// memory does.
+/// The cost of `gc_mark_maybe` (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
+/// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC 9004 (Zen 4). Another processor
+/// differs as its memory does: an EPYC 9005 (Zen 5) takes two thirds of it.
 const SCAN: ScanCost = ScanCost {
     word: 1.4,
     object: 9.5,
@@ -46,7 +48,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
     let facts = Facts::find(&memory, &|name| loaded.exported(memory, name)).ok()?;
     let vm = Ruby::new(&memory, facts).ok()?.vm().ok()?;
-    // Without it the frames are still read, but where they belong is not known.
+    // Without it the frames can still be read, but not where they belong on the native stack.
     let ending = || loaded.tail_call(memory, loaded.exported(memory, ENDS_IN_RUNNER)?);
     let runner = loaded.exported(memory, RUNNER).or_else(ending);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
@@ -59,7 +61,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
 }
 
 impl Vm {
-    /// The execution context this native stack belongs to.
+    /// Returns the execution context that runs on this native stack.
     fn context(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<u64> {
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         if thread.main {
@@ -70,8 +72,8 @@ impl Vm {
             .into_iter()
             .filter_map(|word| ruby.ec_if_thread(self.vm, word))
             .collect();
-        // The record of the thread that made this one may be there too. Whose context it is shows in the inner
-        // frames: the functions of the VM hand it on.
+        // The record of the thread that made this one may be there too. The inner frames show whose context it is,
+        // because the functions of the VM pass it on.
         let from = thread.place.sp & !7;
         let inner = copied
             .slice(from..thread.mapping.end.min(from + INNER))
@@ -88,7 +90,7 @@ impl Vm {
     }
 }
 
-/// The different words at the outer end of a stack that could be pointers.
+/// Returns the different words at the outer end of a stack that could be pointers.
 fn outer_words(thread: &Thread, copied: &Copies) -> BTreeSet<u64> {
     let end = thread.mapping.end;
     let from = end.saturating_sub(SEARCHED).max(thread.place.sp & !7);
@@ -150,16 +152,7 @@ impl Scripts for Vm {
         let parked = ruby.parked(&fiber, self.context.get()?).ok()??;
         let cfp = ruby.current_cfp(fiber.ec).ok()?;
         ruby.frames(fiber.ec, cfp).ok()?.for_each(drop);
-        Some(Parked {
-            place: Some(Place {
-                ip: parked.ip,
-                sp: parked.sp,
-                bp: parked.bp,
-                thread_area: 0,
-            }),
-            stack: parked.stack,
-            copied: None,
-        })
+        Some(parked.into())
     }
 
     fn coroutine(&self, memory: &dyn Memory, one: &Coroutine) -> Vec<Script> {
@@ -194,7 +187,7 @@ impl Scripts for Vm {
     }
 }
 
-/// The frames of an execution context. What a place is called is read once: a recursion stands there often.
+/// Returns the frames of an execution context. The name of each place is read once, because a recursion has it often.
 fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
     let cfp = ruby.current_cfp(context).ok()?;
     let frames = ruby.frames(context, cfp).ok()?;

@@ -9,11 +9,13 @@ use prototypes::capture::condition::{LONGEST_SOUGHT, MOST_LINES};
 use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use crate::cli::duration::parse;
+use crate::cli::format::one_of;
 use crate::ui::terminal::Stream;
 use calls::debug::Debug;
 use calls::preset::Preset;
 use calls::{Messages, Options};
-use report::calls::Layout;
+use report::calls::formats::{JSON, LINES, LTRACE};
+use report::calls::{FORMATS, Format, Layout};
 
 /// Options of `lancet calls`.
 #[derive(Args, Clone, Debug)]
@@ -57,7 +59,7 @@ pub struct CallsArgs {
     #[arg(short = 'l', long = "library", value_name = "LIBRARY", value_parser = library, help_heading = WHICH)]
     pub l: Vec<Filter>,
 
-    /// Functions for a question: sql, gc, tls, dns, alloc, locks, or a file of your own; may be repeated
+    /// Functions for a question: one of the presets below, or a file of your own; may be repeated
     #[arg(long = "preset", value_name = "NAME", value_parser = Preset::load, help_heading = WHICH)]
     pub presets: Vec<Preset>,
 
@@ -165,13 +167,18 @@ pub struct CallsArgs {
     #[arg(long, value_name = "FILE", help_heading = SHOW)]
     pub record: Option<PathBuf>,
 
-    /// One JSON object a line; with -c one a row
-    #[arg(long, conflicts_with = "ltrace", help_heading = SHOW)]
-    pub json: bool,
+    /// How to write it [default: lines]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = SHOW)]
+    #[arg(conflicts_with_all = ["json", "ltrace"])]
+    format: Option<&'static Format>,
 
-    /// Lines as ltrace prints them, without the script's line
+    /// The same as --format json
+    #[arg(long, conflicts_with = "ltrace", help_heading = SHOW)]
+    json: bool,
+
+    /// The same as --format ltrace
     #[arg(long, help_heading = SHOW)]
-    pub ltrace: bool,
+    ltrace: bool,
 }
 
 /// Characters of a string that are shown.
@@ -200,6 +207,27 @@ fn help() -> String {
 }
 
 impl CallsArgs {
+    /// How calls are written.
+    pub fn format(&self) -> &'static Format {
+        self.chosen_format().unwrap_or(&LINES)
+    }
+
+    /// Whether calls are shown, and not only recorded.
+    pub fn shows(&self) -> bool {
+        let elsewhere = self.count || self.output.is_some();
+        self.record.is_none()
+            || elsewhere
+            || self
+                .chosen_format()
+                .is_some_and(|format| !format.like_ltrace)
+    }
+
+    fn chosen_format(&self) -> Option<&'static Format> {
+        let flags = [(self.json, &JSON), (self.ltrace, &LTRACE)];
+        let by_flag = flags.into_iter().find(|(given, _)| *given);
+        self.format.or(by_flag.map(|(_, format)| format))
+    }
+
     /// At most so many characters of a string are shown.
     fn strings(&self) -> u32 {
         let of_presets = self.presets.iter().filter_map(|preset| preset.strings);
@@ -268,7 +296,7 @@ impl CallsArgs {
             kept_of_strings: self.kept_of_strings(),
             array: self.array,
             frames: self.frames,
-            ltrace: self.ltrace,
+            ltrace: self.format().like_ltrace,
             debug: self.debug,
             messages,
         }
@@ -280,7 +308,7 @@ impl CallsArgs {
             strings: self.strings(),
             array: self.array,
             frames: self.frames,
-            ltrace: self.ltrace,
+            ltrace: self.format().like_ltrace,
             demangle: self.demangle,
             callers: !self.e.is_empty() || !self.l.is_empty() || self.only,
             processes: self.pids.len(),

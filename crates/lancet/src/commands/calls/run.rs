@@ -3,6 +3,7 @@
 use super::CallsArgs;
 use super::missed::Missed;
 use crate::agent::AGENT;
+use crate::failure;
 use crate::ui::advice::next_step;
 use crate::ui::file::private_file;
 use crate::ui::interrupt;
@@ -18,8 +19,7 @@ use calls::{
 };
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
-use report::calls::summary::Form;
-use report::calls::{Json, Lines, Summary};
+use report::calls::Summary;
 use std::io::Write;
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         );
     }
     let options = args.options(Messages::to(print));
-    let signatures = Signatures::read(&args.prototypes, args.ltrace).map_err(explain)?;
+    let signatures = Signatures::read(&args.prototypes, options.ltrace).map_err(explain)?;
     let starts = !args.program.is_empty() && file.is_none();
     let (mut consumer, written) = consumer(&args, &options, &signatures, starts)?;
     let mut source: Box<dyn Source> = match file {
@@ -56,7 +56,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             Box::new(Family::open(&options, &signatures, image).map_err(explain)?)
         }
     };
-    let watched = watch(&args, starts, &mut *source, &mut *consumer);
+    let watched = failure::catch(|| watch(&args, starts, &mut *source, &mut *consumer));
     let mut missed = Missed::default();
     missed.note(!source.leave());
     let interrupted = watched?;
@@ -82,7 +82,7 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         (true, false) => await_end(interrupt::asked, || source.code()),
     };
     // With --ltrace whatever the program ended with.
-    Ok(missed.exit_code(if args.ltrace { 0 } else { code }))
+    Ok(missed.exit_code(if options.ltrace { 0 } else { code }))
 }
 
 /// Who takes the events: a format, the recorder, or both; before them, of a recording, the filter by condition. Beside
@@ -94,9 +94,8 @@ fn consumer<'a>(
     starts: bool,
 ) -> anyhow::Result<(Box<dyn Consumer + 'a>, Option<Written>)> {
     let mut written = None;
-    let shows = args.record.is_none() || args.count || args.json || args.output.is_some();
-    let shown: Option<Box<dyn Consumer>> = if shows {
-        let stream = if starts || args.ltrace {
+    let shown: Option<Box<dyn Consumer>> = if args.shows() {
+        let stream = if starts || options.ltrace {
             // Standard output is the program's.
             Stream::Stderr
         } else {
@@ -120,20 +119,11 @@ fn consumer<'a>(
             } = error;
             writeln!(out, "{file}:{line}: error: {problem}")?;
         }
-        Some(match (args.count, args.json) {
-            (true, json) => {
-                let form = if json {
-                    Form::Json
-                } else if args.ltrace {
-                    Form::Ltrace
-                } else {
-                    Form::Table
-                };
-                let rows = Rows::new(&args.presets, options.strings, args.demangle);
-                Box::new(Summary::new(rows, form, out))
-            }
-            (false, true) => Box::new(Json::new(args.layout(), signatures, out)),
-            (false, false) => Box::new(Lines::new(args.layout(), signatures, out)),
+        Some(if args.count {
+            let rows = Rows::new(&args.presets, options.strings, args.demangle);
+            Box::new(Summary::new(rows, args.format(), out))
+        } else {
+            (args.format().events)(args.layout(), signatures, out)
         })
     } else {
         None

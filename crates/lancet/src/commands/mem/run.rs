@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
+use report::mem::Reporter;
+
 use super::{MemArgs, live, reporter};
 use crate::exit::{EXCEEDED, LOST};
+use crate::failure;
 use crate::guests::Guests;
 use crate::started;
 use crate::ui::interrupt;
@@ -25,20 +28,37 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let on_screen = args.live && Stream::Stdout.is_terminal();
     let sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     let mut reporter = reporter(&args, sink);
-    let started = Instant::now();
     let mut guests = Guests::open(&args, on_screen)?;
-    if on_screen {
-        live::run(args.view(), args.interval().unwrap_or_default(), || {
-            guests.refresh();
-            let over = interrupt::asked() || guests.is_empty() || is_over(&args, started);
-            if over {
-                Ok(None)
-            } else {
-                Ok(Some(guests.census()))
-            }
-        })?;
-        return Ok(if guests.leave() { LOST } else { 0 });
-    }
+    let watched = failure::catch(|| {
+        if on_screen {
+            show(&args, &mut guests).map(|()| false)
+        } else {
+            report(&args, &mut guests, &mut reporter)
+        }
+    });
+    let lost = guests.leave();
+    Ok(match (watched?, lost) {
+        (true, _) => EXCEEDED,
+        (_, true) => LOST,
+        _ => 0,
+    })
+}
+
+/// Shows the screen until it is time to leave.
+fn show(args: &MemArgs, guests: &mut Guests) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let every = args.interval().unwrap_or_default();
+    live::run(args.view(), every, || {
+        guests.refresh();
+        let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
+        Ok((!over).then(|| guests.census()))
+    })
+    .map(drop)
+}
+
+/// Reports until it is time to leave; whether a limit was exceeded.
+fn report(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyhow::Result<bool> {
+    let started = Instant::now();
     let mut exceeded = false;
     if args.interval().is_some() {
         reporter.start(guests.census());
@@ -51,21 +71,15 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
             (due, end) => due.or(end),
         };
         guests.watch_until(until);
-        let over = interrupt::asked() || guests.is_empty() || is_over(&args, started);
+        let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
         let censuses = guests.census();
         if !censuses.is_empty() {
             exceeded |= reporter.report(censuses)?;
         }
         if over {
-            break;
+            return Ok(exceeded);
         }
     }
-    let lost = guests.leave();
-    Ok(match (exceeded, lost) {
-        (true, _) => EXCEEDED,
-        (_, true) => LOST,
-        _ => 0,
-    })
 }
 
 fn is_over(args: &MemArgs, started: Instant) -> bool {

@@ -1,0 +1,220 @@
+//! The interface of a language's reader: [`Scripts`], script frames, and what the VM keeps parked.
+//!
+//! The languages need this file and `merge` needs it; it needs none of them.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use process::pages::Pages;
+use process::snapshot::{Copies, Place, Thread};
+use vm::Memory;
+
+/// The longest path or name that is read, in bytes; longer ones are cut.
+pub(super) const LONGEST: u64 = 4096;
+
+/// A frame of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// The path of the file; empty for a function of C that the language shows among its own.
+    pub path: String,
+    /// The line that is being executed, from 1.
+    pub line: u32,
+    /// The name of the method or function as the language shows it.
+    pub name: String,
+    /// Where it belongs on the native stack.
+    pub placement: Placement,
+}
+
+/// Where a script frame belongs on the native stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// The native frame that runs it is that of the next script frame outward: both are of one run.
+    SameRun,
+    /// It is the outermost of its run: when it returns, so does the native function that runs it.
+    EndsRun,
+    /// It is the outermost of its run, and the native frame that runs it holds this address.
+    EndsRunAround(u64),
+    /// It is of no run: it is a function of C, whose code begins at this address.
+    NativeFunction(u64),
+}
+
+impl std::fmt::Display for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path.as_str() {
+            "" => write!(f, "{}", self.name),
+            path => write!(f, "{path}:{} in {}", self.line, self.name),
+        }
+    }
+}
+
+/// An object of a language that keeps its frames while no thread runs it: a fiber, a greenlet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coroutine {
+    /// The language's name for it: `Fiber`, `greenlet`.
+    pub kind: &'static str,
+    /// The address of the VM's structure for it.
+    pub object: u64,
+    /// A number that only the reader of the language uses.
+    pub(super) detail: u64,
+}
+
+/// Where a coroutine is parked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parked {
+    /// The registers with which its native code goes on; `None` if only its script frames are known.
+    pub place: Option<Place>,
+    /// Its native stack, from the lowest address to the outer end; empty if that is a thread's.
+    pub stack: Range<u64>,
+    /// The part of its stack that is kept in the heap while another stack uses its addresses.
+    pub copied: Option<Copied>,
+}
+
+impl From<vm::Parked> for Parked {
+    fn from(parked: vm::Parked) -> Parked {
+        Parked {
+            place: Some(Place {
+                ip: parked.ip,
+                sp: parked.sp,
+                bp: parked.bp,
+                thread_area: 0,
+            }),
+            stack: parked.stack,
+            copied: None,
+        }
+    }
+}
+
+/// A part of a stack that was copied away because another runs at its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// The addresses at which it was used.
+    pub from: Range<u64>,
+    /// The address of the copy.
+    pub at: u64,
+}
+
+impl Copied {
+    /// Returns how many bytes were copied.
+    pub fn size(&self) -> u64 {
+        self.from.end.saturating_sub(self.from.start)
+    }
+
+    /// Returns the address of the copy of the byte at `address`, and how many bytes of the copy there are from there.
+    pub(in crate::live) fn find(&self, address: u64) -> Option<(u64, u64)> {
+        let within = address.checked_sub(self.from.start)?;
+        let rest = self.size().checked_sub(within).filter(|rest| *rest > 0)?;
+        Some((self.at.wrapping_add(within), rest))
+    }
+}
+
+/// The VM of a language, in one process.
+pub trait Scripts {
+    /// Returns the language with its version: `Ruby 3.1.2`.
+    fn language(&self) -> String;
+
+    /// Returns, while the process stands, what must be copied with this thread so that its frames can be read
+    /// afterwards. `copied` has its native stack.
+    fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;
+
+    /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
+    fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
+
+    /// Returns what may be parked, fibers and the like, and whether that is all. It is called while the process runs,
+    /// because it takes time; coroutines that have ended or run when the process stands are left out then.
+    fn coroutines(&self, _memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
+        (Vec::new(), true)
+    }
+
+    /// Returns where a coroutine is parked; `None` if it is not. It reads all that [`coroutine`](Scripts::coroutine)
+    /// needs later.
+    fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {
+        None
+    }
+
+    /// Returns the frames of a parked coroutine, innermost first.
+    fn coroutine(&self, _memory: &dyn Memory, _one: &Coroutine) -> Vec<Script> {
+        Vec::new()
+    }
+
+    /// Returns the code of the function that runs script frames, in pieces.
+    fn runner(&self) -> &[Range<u64>];
+
+    /// Returns the function in whose frame the code runs that the VM made at run time; `None` if it makes none, or
+    /// calls it.
+    fn host(&self) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Returns what it costs the collector to scan a native stack; `None` if it scans none.
+    fn scan_cost(&self) -> Option<ScanCost> {
+        None
+    }
+
+    /// Returns the slots of objects, by which words that look like references are recognised; `None` if the collector
+    /// scans no native stacks.
+    fn objects(&self, _memory: &dyn Memory) -> Option<Objects> {
+        None
+    }
+}
+
+/// The time that a conservative collector takes for a stack, in a minor or full collection alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScanCost {
+    /// Nanoseconds for each word of eight bytes.
+    pub word: f64,
+    /// Nanoseconds more for each word that looks like a reference to an object.
+    pub object: f64,
+}
+
+impl ScanCost {
+    /// Returns the cost of so many bytes with so many references among them.
+    pub fn of(&self, bytes: u64, objects: u64) -> Duration {
+        let nanoseconds = self.word * (bytes / 8) as f64 + self.object * objects as f64;
+        Duration::from_nanos(nanoseconds as u64)
+    }
+}
+
+/// The heap slots that objects lie in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// First slot's address, one past the last slot's end, and the slots' size; by rising address.
+    pub pages: Vec<(u64, u64, u64)>,
+}
+
+impl Objects {
+    /// Returns whether a word is the address of a slot.
+    pub fn holds(&self, word: u64) -> bool {
+        let after = self.pages.partition_point(|(start, ..)| *start <= word);
+        let page = after.checked_sub(1).and_then(|page| self.pages.get(page));
+        page.is_some_and(|(start, end, size)| word < *end && (word - start).is_multiple_of(*size))
+    }
+
+    /// Returns how many of the words in `bytes` are addresses of slots.
+    pub fn count(&self, bytes: &[u8]) -> u64 {
+        let words = bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_le_bytes(*word));
+        words.filter(|word| self.holds(*word)).count() as u64
+    }
+}
+
+/// Returns what `write` writes of a guest's text, or `?` if it cannot be read.
+pub(super) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
+    let mut out = String::new();
+    match write(&mut out) {
+        Ok(()) => out,
+        Err(_) => "?".to_owned(),
+    }
+}
+
+/// Returns the pages that `walk` reads through its argument; none if it fails.
+pub(super) fn pages_of<T>(
+    memory: &dyn Memory,
+    walk: impl FnOnce(&Pages) -> Option<T>,
+) -> Vec<Range<u64>> {
+    let pages = Pages::new(memory);
+    let walked = walk(&pages);
+    walked.map(|_| pages.read_so_far()).unwrap_or_default()
+}

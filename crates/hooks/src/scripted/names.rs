@@ -1,0 +1,91 @@
+//! What the file of each language answers: which C functions the VM has names for, and how they are called.
+
+use process::functions::Functions;
+use process::memory::GuestMemory;
+use process::pages::Pages;
+use vm::reader::FactWords;
+use vm::{Language, Word};
+
+/// A language, and how its functions are looked for in a process.
+pub(super) struct Entry(pub Language, pub fn(&FactWords) -> Box<dyn Names>);
+
+/// The functions of C that a language has names for, in one process.
+pub(super) trait Names {
+    /// The functions of a name or pattern.
+    fn look(&self, memory: &Pages, name: &str) -> Look;
+
+    /// Names of functions written in C in the neighbourhood of a name: in the class or module that it names, or the
+    /// same name in classes and modules beside that.
+    fn near(&self, memory: &Pages, name: &str) -> Vec<String>;
+
+    /// The address of the function that collects the VM's garbage, and how it is called; or why there is none.
+    fn collector(
+        &self,
+        memory: &GuestMemory,
+        functions: &Functions,
+    ) -> Result<(u64, Calling), String>;
+}
+
+/// How a C function is called that a VM has a name for, as far as its calls are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calling {
+    /// What it returns.
+    pub returns: Shown,
+    /// What it is given, from the first register on.
+    pub parameters: Vec<Shown>,
+    /// It is the VM's garbage collection, which is called as any C function is, and not by the script.
+    pub is_collection: bool,
+    /// How many collections there were stands so far behind what the first argument points to.
+    pub collections_at: Option<u32>,
+}
+
+impl Calling {
+    /// A function that the script calls.
+    pub(super) fn by_script(returns: Shown, parameters: Vec<Shown>) -> Self {
+        Calling {
+            returns,
+            parameters,
+            is_collection: false,
+            collections_at: None,
+        }
+    }
+
+    /// The function that collects garbage.
+    pub(super) fn collection(returns: Shown, parameters: Vec<Shown>) -> Self {
+        Calling {
+            is_collection: true,
+            ..Calling::by_script(returns, parameters)
+        }
+    }
+}
+
+/// How an argument or a result is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// As text that the hook takes from the VM.
+    Word(Word),
+    /// As an `int`.
+    Int,
+    /// As a `long`.
+    Long,
+    /// As a `long` that may be an address.
+    Guess,
+    /// Not at all.
+    Hidden,
+}
+
+/// A function as a VM's tables have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub name: String,
+    pub address: u64,
+    pub identity: u64,
+    pub calling: Calling,
+}
+
+/// What a VM's tables say of a name.
+pub(super) enum Look {
+    Found(Vec<Named>),
+    NotYet(String),
+    Never(String),
+}

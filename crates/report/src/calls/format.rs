@@ -1,0 +1,43 @@
+//! What a format of `lancet calls` is: how events are written as they come, and how `-c` writes its table.
+
+use super::Layout;
+use calls::consumer::{Consumer, End};
+use calls::signatures::Signatures;
+use calls::summary::{Key, Row};
+use std::io::{self, Write};
+
+/// The rows of `-c` in their order, and what their figures mean.
+pub struct Counted<'a> {
+    /// By function and script line.
+    pub rows: &'a [(&'a Key, &'a Row)],
+    /// Nanoseconds in one tick of the clock that times were taken with.
+    pub unit: f64,
+    /// What was counted and lost by the end.
+    pub end: &'a End,
+}
+
+/// Makes the consumer that writes each event; it may borrow the signatures.
+type Events = for<'a> fn(Layout, &'a Signatures, Box<dyn Write>) -> Box<dyn Consumer + 'a>;
+
+/// One way to write calls.
+#[derive(Debug)]
+pub struct Format {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Everything else is as with ltrace too: messages, exit code, where lines go.
+    pub like_ltrace: bool,
+    /// See [`Events`].
+    pub events: Events,
+    /// Writes what `-c` counted, once, at the end.
+    pub counts: fn(&mut dyn Write, &Counted<'_>) -> io::Result<()>,
+}
+
+impl crate::Format for Format {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+}

@@ -1,0 +1,96 @@
+//! The table of `-c` for people: how often and how long, by function and script line.
+
+use super::format::Counted;
+use crate::text::printable;
+use std::io::{self, Write};
+
+const HEAD: &str =
+    "% time    seconds     mean      p50      p95      p99      max      calls function";
+const RULE: &str = "------ ---------- -------- -------- -------- -------- -------- ---------- --------------------";
+
+/// Writes the table for people.
+pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
+    let Counted { rows, unit, .. } = *counted;
+    let all: u64 = rows.iter().map(|(_, row)| row.total).sum();
+    writeln!(out, "{HEAD}")?;
+    writeln!(out, "{RULE}")?;
+    let time = |ticks: u64| duration(ticks as f64 * unit);
+    for ((function, line), row) in rows {
+        let share = row.total as f64 * 100.0 / all.max(1) as f64;
+        write!(
+            out,
+            "{share:6.2} {:10.6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {}",
+            row.total as f64 * unit / 1e9,
+            time(row.mean()),
+            time(row.quantile(50)),
+            time(row.quantile(95)),
+            time(row.quantile(99)),
+            time(row.longest),
+            row.calls,
+            printable(function),
+        )?;
+        if !line.is_empty() {
+            write!(out, " ← {}", printable(line))?;
+        }
+        writeln!(out, "{}", left(row.left))?;
+    }
+    let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
+    let all_left: u64 = rows.iter().map(|(_, row)| row.left).sum();
+    writeln!(out, "{RULE}")?;
+    let seconds = all as f64 * unit / 1e9;
+    writeln!(
+        out,
+        "100.00 {seconds:10.6} {:44} {calls:>10} total{}",
+        "",
+        left(all_left)
+    )
+}
+
+/// The note on calls that have no time.
+fn left(calls: u64) -> String {
+    match calls {
+        0 => String::new(),
+        calls => format!(" ({calls} left without a return)"),
+    }
+}
+
+/// Three digits and a unit.
+fn duration(nanos: f64) -> String {
+    match nanos {
+        n if n < 999.5 => format!("{n:.0} ns"),
+        n if n < 999_500.0 => format!("{:.3} µs", Digits(n / 1e3)),
+        n if n < 999_500_000.0 => format!("{:.3} ms", Digits(n / 1e6)),
+        n => format!("{:.3} s", Digits(n / 1e9)),
+    }
+}
+
+/// A number between 1 and 1000 with three digits.
+struct Digits(f64);
+
+impl std::fmt::Display for Digits {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            n if n < 9.995 => write!(out, "{n:.2}"),
+            n if n < 99.95 => write!(out, "{n:.1}"),
+            n => write!(out, "{n:.0}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        let shown: Vec<String> = [0.4, 27.0, 999.6, 1234.0, 45_678.0, 2_000_000.0, 3.21e9]
+            .map(duration)
+            .to_vec();
+        assert_eq!(
+            shown,
+            [
+                "0 ns", "27 ns", "1.00 µs", "1.23 µs", "45.7 µs", "2.00 ms", "3.21 s"
+            ]
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! [`Suspender`]: the body's side of the switch, made safe by types.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+
+use crate::arch::{self, Base};
+use crate::fp::ControlWords;
+use crate::tag;
+use crate::value::{Word, decode, encode};
+use crate::{annotate, unwind};
+
+/// The body's handle to its coroutine, by which it suspends itself.
+pub struct Suspender<I, Y> {
+    base: *mut Base,
+    fp: bool,
+    types: PhantomData<*mut (I, Y)>,
+}
+
+impl<I, Y> Suspender<I, Y> {
+    /// For the first function of a coroutine.
+    pub(crate) fn new(base: *mut Base, fp: bool) -> Self {
+        Suspender {
+            base,
+            fp,
+            types: PhantomData,
+        }
+    }
+
+    /// Hands `value` to the resumer and stands still until the next resume, whose input it returns.
+    ///
+    /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine
+    /// that the body resumes: the whole chain then stands still, and goes on together.
+    ///
+    /// In a destructor that a cancellation runs it stops that cancellation: see [`Coroutine::cancel`](crate::Coroutine::cancel).
+    #[inline(always)]
+    pub fn suspend(&self, value: Y) -> I {
+        let mut slot = ManuallyDrop::new(value);
+        let word = encode(&mut slot);
+        let (word, tag) = self.switch(word, tag::VALUE);
+        let word = if tag == tag::VALUE {
+            word
+        } else {
+            self.cancelled()
+        };
+        // SAFETY: the word came with tag VALUE: it is an I, from a resume of this coroutine.
+        unsafe { decode(word) }
+    }
+
+    #[inline(always)]
+    fn switch(&self, word: Word, tag: usize) -> (Word, usize) {
+        let mut words = ControlWords::unset();
+        if self.fp {
+            words.save();
+        }
+        // SAFETY: a suspender is lent to the body only, so the coroutine is running, here or
+        // (through a chain of resumes from here) on the stack that calls; its link holds what the
+        // resumer's switch left.
+        let back = unsafe {
+            let departed = annotate::before_suspend(self.base, false);
+            let back = arch::switch(self.base, word, tag);
+            annotate::arrived(self.base, Some(departed));
+            back
+        };
+        if self.fp {
+            // SAFETY: saved above, under the same condition, which never changes.
+            unsafe { words.restore() };
+        }
+        back
+    }
+
+    /// Unwinds the stack; while that is impossible it refuses, and returns with the next input.
+    #[cold]
+    fn cancelled(&self) -> Word {
+        loop {
+            // SAFETY: the body runs, here or in a coroutine it resumed, so its base is alive.
+            unsafe {
+                if unwind::can_cancel(self.base) {
+                    unwind::cancel_here(self.base);
+                }
+            }
+            let (word, tag) = self.switch(Word::uninit(), tag::REFUSED);
+            if tag == tag::VALUE {
+                return word;
+            }
+        }
+    }
+
+    /// As [`Coroutine::high_water_mark`](crate::Coroutine::high_water_mark), from inside.
+    #[cfg(feature = "pool")]
+    pub fn high_water_mark(&self) -> usize {
+        // SAFETY: the body runs, so its base is alive.
+        let range = unsafe { (*self.base).limit..(*self.base).top };
+        crate::pool::high_water_mark(range)
+    }
+
+    /// Returns the bytes of stack between the caller and the lowest usable address.
+    pub fn remaining_stack(&self) -> usize {
+        let here = 0u8;
+        // SAFETY: the body runs, so its base is alive.
+        let limit = unsafe { (*self.base).limit };
+        (&raw const here as usize).saturating_sub(limit)
+    }
+}

@@ -1,0 +1,17 @@
+//! Parked fibers: what any VM notes of a native stack that no thread runs.
+
+use core::ops::Range;
+
+/// The registers with which a parked fiber goes on, and its stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer, rbp.
+    pub bp: u64,
+    /// The machine stack, from its lowest address to its outer end. Empty where the fiber is the first of its thread,
+    /// which runs on the stack of the thread.
+    pub stack: Range<u64>,
+}
