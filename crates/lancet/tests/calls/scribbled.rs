@@ -294,7 +294,7 @@ fn scribbler(
         canary.process.pid().to_string(),
         folder.display().to_string(),
     ];
-    let mut command = if own {
+    let command = if own {
         let mut command = Command::new(program);
         command.args(&words);
         command
@@ -306,7 +306,7 @@ fn scribbler(
         command
     };
     let name = if own { "scribbler" } else { script.0 };
-    let guest = Guest::ready(&mut as_nobody(&mut command));
+    let guest = Guest::ready(&mut as_nobody(&command));
     (
         guest,
         format!("{name} {attack} {}", words[1]),
