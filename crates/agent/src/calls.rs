@@ -1,5 +1,6 @@
-//! What a hooked function does on its way in and out, on the guest's own stack, in any thread, at any point of the
-//! program where a C function may be called, also inside the allocator and in signal handlers. So nothing here calls
+//! What a hooked function does on its way in and out, on the guest's own stack where that has the room and else on a
+//! work stack (`routine::room`), in any thread, at any point of the program where a C function may be called, also inside
+//! the allocator and in signal handlers. So nothing here calls
 //! the guest, locks, allocates but by `mmap`, or follows a pointer that neither the VM nor the ABI vouches for.
 //!
 //! # The way of a call
@@ -31,6 +32,7 @@
 //! | `events`, `x87`, `captures`, `counts`, `finish` | the event's record, or the figures in its place |
 //! | `values`, `scalars`, `languages` | words of the VM as text |
 //! | `session`, `thread`, `ring`, `record`, `tables`, `pool` | what the command wrote; a thread's ring and its memory |
+//! | `room` | the bounds of a thread's own stack, for the routine |
 //!
 //! A panic anywhere in here ends the session, not the guest: see `guard`.
 
@@ -51,6 +53,7 @@ mod probes;
 mod pulse;
 mod record;
 mod ring;
+mod room;
 mod scalars;
 mod scripted;
 mod selection;
@@ -72,17 +75,29 @@ routine::routines! {
     probe = probes::probe,
     gate = CONTROL_PAGE,
     offset = core::mem::offset_of!(wire::ControlPage, calls),
+    rooms = session::CALLS,
 }
 
 const _: () = {
     use core::mem::offset_of;
     use routine::frame::Descriptor;
+    use routine::{Room, Rooms};
+    use wire::calls::{Calls, Ring};
     assert!(offset_of!(Hook, original) == offset_of!(Descriptor, original));
     assert!(offset_of!(Hook, flags) == offset_of!(Descriptor, flags));
     assert!(offset_of!(Hook, copied) == offset_of!(Descriptor, copied));
     assert!(offset_of!(Hook, number) == offset_of!(Descriptor, payload));
     assert!(offset_of!(Hook, place) == offset_of!(Descriptor, site));
     assert!(offset_of!(Hook, guard) == offset_of!(Descriptor, guard));
+    assert!(offset_of!(Calls, rings) == offset_of!(Rooms, threads));
+    assert!(wire::calls::RINGS == routine::room::THREADS);
+    assert!(wire::calls::MOVED == routine::room::MOVED);
+    assert!(offset_of!(Calls, without_ring) == offset_of!(Rooms, unseen));
+    assert!(offset_of!(Calls, stack) == offset_of!(Rooms, stack));
+    assert!(offset_of!(Calls, tells_pointer) == offset_of!(Rooms, tells_pointer));
+    assert!(offset_of!(Ring, thread) == offset_of!(Room, thread));
+    assert!(offset_of!(Ring, low) == offset_of!(Room, low));
+    assert!(offset_of!(Ring, span) == offset_of!(Room, span));
 };
 
 /// Whether the routine goes on at that address.

@@ -1,4 +1,4 @@
-//! How long the collector marks: its own events, timed.
+//! Times how long the VM's collector marks, by the events that the collector reports to hooks.
 //!
 //! ```text
 //!   ENTER  START ── marks ── EXIT   …the program…   ENTER ── marks ── END_MARK ── sweeps ── EXIT
@@ -19,9 +19,9 @@ use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Reply, State};
 
-/// What `GC.stat` counts full collections under.
+/// The key of `GC.stat` for the number of full collections.
 const MAJOR: &[u8] = b":major_gc_count\0";
-/// The one way to a minor collection that every version has.
+/// The expression for a minor collection, which every version understands.
 const MINOR: &[u8] = b"::GC.start(full_mark: false, immediate_sweep: false)\0";
 
 struct Clock {
@@ -29,11 +29,11 @@ struct Clock {
     major: u64,
     /// Full collections so far.
     majors: u64,
-    /// Marking is under way.
+    /// Whether a collection is marking.
     marking: bool,
-    /// When the present step of it began; 0 = the program runs.
+    /// When the present step of marking began; 0 = the program runs.
     since: u64,
-    /// What the steps before took.
+    /// Nanoseconds that the steps before took.
     nanos: u64,
 }
 
@@ -46,7 +46,7 @@ static mut CLOCK: Clock = Clock {
 };
 static mut COLLECTIONS: [Collection; KEPT] = [Collection { nanos: 0, full: 0 }; KEPT];
 
-/// Has the collector's steps timed from now on. The VM's lock is held, at a safe point.
+/// Begins to time the collector's steps. The VM's lock is held, at a safe point.
 pub fn watch(agent: &mut Agent, ledger: &mut Ledger) -> Reply {
     // SAFETY: the VM's lock is held.
     if !unsafe { start(&agent.vm, ledger) } {
@@ -59,7 +59,7 @@ pub fn watch(agent: &mut Agent, ledger: &mut Ledger) -> Reply {
     Reply::Done
 }
 
-/// Sets the hook; whether the VM let us.
+/// Sets the hook, and returns whether the VM allowed it.
 ///
 /// # Safety
 /// The VM's lock is held, at a safe point.
@@ -83,7 +83,7 @@ unsafe fn start(vm: &Vm, ledger: &mut Ledger) -> bool {
     true
 }
 
-/// Has the VM collect. The VM's lock is held, at a safe point.
+/// Makes the VM collect garbage. The VM's lock is held, at a safe point.
 pub fn collect(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held; a copy, because finalizers may run Ruby code.
     let vm = unsafe { (*(&raw const AGENT)).vm };

@@ -23,7 +23,7 @@ mod owner;
 mod report;
 mod view;
 
-pub use census::{Census, Frame, SiteCount, TypeCount};
+pub use census::{Census, Frame, Loss, Lost, SiteCount, TypeCount};
 pub use counts::{Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::analysis::{Census, Frame, SiteCount, TypeCount};
+use crate::analysis::{Census, Frame, Loss, Lost, SiteCount, TypeCount};
 use crate::ledger::{Line, Tally};
 
 /// Whose tally it is.
@@ -70,32 +70,73 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     }
 }
 
-fn losses(tally: &Tally) -> Vec<String> {
+fn losses(tally: &Tally) -> Vec<Loss> {
     let mut losses = Vec::new();
-    let mut add = |count: u64, what: &str| {
+    let mut add = |what: Lost, count: u64, words: &str| {
         if count != 0 {
-            losses.push(format!("{count} births {what}"));
+            losses.push(Loss {
+                what,
+                count: Some(count),
+                text: format!("{count} {words}"),
+            });
         }
     };
     add(
+        Lost::Births,
         tally.lost_memory,
-        "are not counted: the guest could not map memory for the books",
+        "births are not counted: the guest could not map memory for the books",
     );
-    add(tally.unbooked, "during a count are not counted");
-    if tally.cut != 0 {
-        losses.push(format!(
-            "{} rows are not told apart: there are more than lancet keeps of one process",
-            tally.cut
-        ));
-    }
+    add(
+        Lost::BirthsInCount,
+        tally.unbooked,
+        "births during a count are not counted",
+    );
+    add(
+        Lost::Rows,
+        tally.cut,
+        "rows are not told apart: there are more than lancet keeps of one process",
+    );
+    add(
+        Lost::Sizes,
+        tally.unsized_objects,
+        "objects count with the size of their heap slot: their extension's own function for it failed",
+    );
     if tally.unfinished {
-        losses.push("the heap was not counted to its end: that took too long".into());
-    }
-    if tally.unsized_objects != 0 {
-        losses.push(format!(
-            "{} objects count with the size of their heap slot: their extension's own function for it failed",
-            tally.unsized_objects
-        ));
+        losses.push(Loss {
+            what: Lost::Heap,
+            count: None,
+            text: "the heap was not counted to its end: that took too long".into(),
+        });
     }
     losses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_loss_is_a_sentence() {
+        let tally = Tally {
+            lost_memory: 1,
+            unbooked: 2,
+            cut: 3,
+            unsized_objects: 4,
+            unfinished: true,
+            ..Tally::default()
+        };
+        let counts: Vec<_> = losses(&tally)
+            .iter()
+            .map(|loss| (loss.what, loss.count))
+            .collect();
+        let expected = [
+            (Lost::Births, Some(1)),
+            (Lost::BirthsInCount, Some(2)),
+            (Lost::Rows, Some(3)),
+            (Lost::Sizes, Some(4)),
+            (Lost::Heap, None),
+        ];
+        assert_eq!(counts, expected);
+        assert!(losses(&Tally::default()).is_empty());
+    }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use births::analysis::{
-    By, Census, Counts, Frame, Growth, Key, Order, Report, Row, SiteCount, TypeCount, View, merge,
+    By, Census, Counts, Frame, Growth, Key, Loss, Lost, Order, Report, Row, SiteCount, TypeCount,
+    View, merge,
 };
 use proptest::prelude::*;
 
@@ -260,7 +261,11 @@ fn a_merge_names_its_guests() {
         seconds: 2.0,
         gc_pause: Some(Duration::from_millis(9)),
         walk_pause: Duration::from_millis(2),
-        losses: vec!["3 births had no room".into()],
+        losses: vec![Loss {
+            what: Lost::Births,
+            count: Some(3),
+            text: "3 births had no room".into(),
+        }],
         garbage_included: true,
         ..one.clone()
     };
@@ -271,7 +276,8 @@ fn a_merge_names_its_guests() {
     assert_eq!(merged.seconds, 3.0);
     assert_eq!(merged.gc_pause, Some(Duration::from_millis(9)));
     assert_eq!(merged.walk_pause, Duration::from_millis(4));
-    assert_eq!(merged.losses, ["PID 12: 3 births had no room"]);
+    assert_eq!(merged.losses.len(), 1);
+    assert_eq!(merged.losses[0].text, "PID 12: 3 births had no room");
     assert!(merged.garbage_included);
     assert_eq!(merge(&[]), None);
 }

@@ -119,6 +119,8 @@ pub enum Message {
     NotRecorded { path: PathBuf, name: String },
     /// A recording was made without native frames.
     NoCallersRecorded { path: PathBuf },
+    /// A thread that goes to another program could not be followed there.
+    ExecNotFollowed { pid: i32, tid: i32 },
     /// A recording can be read up to here only.
     RecordingEnds {
         path: PathBuf,
@@ -136,6 +138,66 @@ impl Message {
             Message::ChildNotFollowed { error, .. } => Some(error),
             _ => None,
         }
+    }
+}
+
+/// What a message says is lost or refused. Whoever drives this library must not end as if all had been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// A process, or what happens in it from now on.
+    Process(Option<i32>),
+    /// A process could not be left as it was found.
+    Leaving(Option<i32>),
+    /// Its records.
+    Records(i32),
+    /// What it had counted.
+    Counts(i32),
+    /// What happened in it for a time.
+    Gap(i32),
+    /// Calls of functions that can never be hooked.
+    Hooks,
+    /// The rest of a recording.
+    Recording,
+}
+
+impl Message {
+    /// What is lost or refused, if that is what the message is about.
+    pub fn lost(&self) -> Option<Lost> {
+        use Message as M;
+        Some(match self {
+            M::NotOpened(error) => Lost::Process(error.of_process().and_then(process::Error::pid)),
+            M::NotLeft(error) => Lost::Leaving(error.pid()),
+            M::ClonedChild { pid, .. }
+            | M::NotFollowed { pid, .. }
+            | M::ChildNotFollowed { pid, .. }
+            | M::ChildWithoutRings { pid, .. }
+            | M::ChildOpenedLate { pid, .. }
+            | M::ExecNotFollowed { pid, .. }
+            | M::Failed { pid, .. } => Lost::Process(Some(*pid)),
+            M::CountsLost { pid, .. } => Lost::Counts(*pid),
+            M::RecordsLost { pid, .. } => Lost::Records(*pid),
+            M::Silent { pid, .. } => Lost::Gap(*pid),
+            M::NeverHooked { .. } => Lost::Hooks,
+            M::RecordingEnds { .. } => Lost::Recording,
+            M::FramesParked { .. }
+            | M::Executed { .. }
+            | M::Ended { .. }
+            | M::Hooked { .. }
+            | M::LibraryHooked { .. }
+            | M::DefinedHooked { .. }
+            | M::Refused { .. }
+            | M::Awaited { .. }
+            | M::NoScriptLines { .. }
+            | M::NothingOfPreset { .. }
+            | M::NoFunction { .. }
+            | M::NothingFits { .. }
+            | M::NotDefined { .. }
+            | M::NotShown { .. }
+            | M::ProbeNotShown { .. }
+            | M::NotRecorded { .. }
+            | M::NoCallersRecorded { .. }
+            | M::Debug(_) => return None,
+        })
     }
 }
 
@@ -248,6 +310,10 @@ impl fmt::Display for Message {
                 out,
                 "{} holds no callers: they are recorded with -w",
                 path.display()
+            ),
+            M::ExecNotFollowed { pid, tid } => write!(
+                out,
+                "process {pid}: its thread {tid} went to another program (exec) before it could be followed"
             ),
             M::RecordingEnds { path, error } => write!(out, "{}: {error}", path.display()),
             M::Debug(text) => write!(out, "debug: {text}"),

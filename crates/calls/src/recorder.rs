@@ -7,11 +7,36 @@ use hooks::rings::Line;
 use process::functions::Function;
 use recording::{At, Head, Losses, Numbers, Writer};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+/// Where a recording goes. It may take what is written from a thread of its own, so that nobody waits for a slow disk.
+pub trait Destination: Write {
+    /// Whether there is room for more events. Where there is none in time, they are not written, and
+    /// [`dropped`](Self::dropped) is called for each; what was written before stays whole.
+    fn has_room(&mut self) -> bool;
+
+    /// An event is not recorded.
+    fn dropped(&mut self);
+}
+
+/// Gives a writer to [`Writer`], and keeps it in reach.
+struct Out(Box<dyn Destination>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// So many events are written between two questions for room.
+const BETWEEN: u32 = 64;
 
 /// Events are in the file after so long at most, unless there is more to read all the time.
 const OFTEN: Duration = Duration::from_millis(200);
@@ -22,7 +47,7 @@ type Written<T> = HashMap<usize, (Arc<T>, u32)>;
 /// See the module's text.
 pub struct Recorder<'a> {
     /// `None` when it is finished.
-    writer: Option<Writer<BufWriter<File>>>,
+    writer: Option<Writer<Out>>,
     path: &'a Path,
     signatures: &'a Signatures,
     guests: HashMap<i32, u32>,
@@ -34,6 +59,10 @@ pub struct Recorder<'a> {
     /// The numbers of a call's frames: room that is used again.
     numbers: Vec<u32>,
     flushed: Instant,
+    /// Whether there was room when it was asked for last, and for how many events the answer holds.
+    room: (bool, u32),
+    /// Events that are not in the file, of each process.
+    dropped: HashMap<i32, u64>,
     next: Option<Box<dyn Consumer + 'a>>,
 }
 
@@ -41,7 +70,7 @@ impl<'a> Recorder<'a> {
     /// Begins the file, which is the user's alone.
     pub fn create(
         path: &'a Path,
-        file: File,
+        file: Box<dyn Destination>,
         command: Vec<String>,
         signatures: &'a Signatures,
         next: Option<Box<dyn Consumer + 'a>>,
@@ -52,8 +81,7 @@ impl<'a> Recorder<'a> {
             command,
             began: since.unwrap_or_default().as_nanos() as u64,
         };
-        let writer =
-            Writer::new(BufWriter::new(file), head).map_err(|error| named(path, &error))?;
+        let writer = Writer::new(Out(file), head).map_err(|error| not_recorded(path, &error))?;
         Ok(Recorder {
             writer: Some(writer),
             path,
@@ -66,11 +94,13 @@ impl<'a> Recorder<'a> {
             callers: HashMap::new(),
             numbers: Vec::new(),
             flushed: Instant::now(),
+            room: (true, 0),
+            dropped: HashMap::new(),
             next,
         })
     }
 
-    fn writer(&mut self) -> io::Result<&mut Writer<BufWriter<File>>> {
+    fn writer(&mut self) -> io::Result<&mut Writer<Out>> {
         self.writer.as_mut().ok_or(io::ErrorKind::Other.into())
     }
 
@@ -195,6 +225,11 @@ impl<'a> Recorder<'a> {
             return Ok(());
         };
         let at = event.at.named(*guest);
+        let is_call = matches!(event.kind, EventKind::Call(_) | EventKind::Return(_));
+        if is_call && !self.has_room()? {
+            *self.dropped.entry(event.at.process).or_default() += 1;
+            return Ok(());
+        }
         match &event.kind {
             EventKind::Call(call) => self.call(&at, call),
             EventKind::Return(back) => self.writer()?.back(&at, back),
@@ -202,13 +237,32 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// Whether the next call is written; the answer is asked for from time to time.
+    fn has_room(&mut self) -> io::Result<bool> {
+        let (room, left) = self.room;
+        let out = &mut self.writer()?.out_mut().0;
+        let (room, left) = match left {
+            0 => (out.has_room(), BETWEEN),
+            left => (room, left),
+        };
+        if !room {
+            out.dropped();
+        }
+        self.room = (room, left - 1);
+        Ok(room)
+    }
+
     fn end(&mut self, end: &End) -> io::Result<()> {
         for (pid, losses) in &end.losses {
             if let Some(guest) = self.guests.get(pid).copied() {
+                let dropped = self.dropped.get(pid).copied().unwrap_or(0);
                 self.writer()?.losses(Losses {
                     guest,
-                    // Recordings have no kind of loss of its own for it.
-                    records: losses.records + losses.panics,
+                    // Recordings have no kinds of loss of their own for these.
+                    records: losses
+                        .records
+                        .saturating_add(losses.panics)
+                        .saturating_add(dropped),
                     without_ring: losses.without_ring,
                 })?;
             }
@@ -221,7 +275,7 @@ impl<'a> Recorder<'a> {
 }
 
 /// An error of the file, with its name.
-fn named(path: &Path, error: &io::Error) -> io::Error {
+pub fn not_recorded(path: &Path, error: &io::Error) -> io::Error {
     let text = format!(
         "cannot write the recording {}: {error}; what was written before can be read",
         path.display()
@@ -232,7 +286,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 impl Consumer for Recorder<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
         self.write(&event)
-            .map_err(|error| named(self.path, &error))?;
+            .map_err(|error| not_recorded(self.path, &error))?;
         match &mut self.next {
             Some(next) => next.take(event),
             None => Ok(()),
@@ -242,7 +296,7 @@ impl Consumer for Recorder<'_> {
     fn rest(&mut self) -> io::Result<()> {
         if self.flushed.elapsed() >= OFTEN {
             let flushed = self.writer().and_then(Writer::flush);
-            flushed.map_err(|error| named(self.path, &error))?;
+            flushed.map_err(|error| not_recorded(self.path, &error))?;
             self.flushed = Instant::now();
         }
         match &mut self.next {
@@ -252,7 +306,8 @@ impl Consumer for Recorder<'_> {
     }
 
     fn finish(&mut self, end: End) -> io::Result<()> {
-        self.end(&end).map_err(|error| named(self.path, &error))?;
+        self.end(&end)
+            .map_err(|error| not_recorded(self.path, &error))?;
         match &mut self.next {
             Some(next) => next.finish(end),
             None => Ok(()),

@@ -35,8 +35,6 @@ pub struct Replay<'a> {
     /// Of two lines the library's is shown.
     nearest: bool,
     losses: Vec<(i32, Losses)>,
-    /// It was read up to its end.
-    whole: bool,
     over: bool,
     messages: Messages,
 }
@@ -63,7 +61,6 @@ impl<'a> Replay<'a> {
             shows_callers: args.frames != 0 && !args.count,
             nearest: args.nearest,
             losses: Vec::new(),
-            whole: false,
             over: false,
             messages: args.messages.clone(),
         })
@@ -172,7 +169,6 @@ impl Source for Replay<'_> {
             let item = match self.reader.next() {
                 Ok(Some(item)) => item,
                 Ok(None) => {
-                    self.whole = true;
                     self.end();
                     continue;
                 }
@@ -237,9 +233,7 @@ impl Source for Replay<'_> {
         Ok(Flow::More)
     }
 
-    fn leave(&mut self) -> bool {
-        self.whole || !self.over
-    }
+    fn leave(&mut self) {}
 
     fn counted(&mut self) -> Vec<Count> {
         Vec::new()

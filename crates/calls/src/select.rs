@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::preset::Preset;
 use hooks::OTHERS;
 use hooks::probes::{self, Probe};
-use process::functions::{Function, Functions, Place, SYSTEM};
+use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
 use prototypes::{Filter, Where, filter::any_matches};
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -49,7 +49,7 @@ fn is_of_system_calls(filter: &Filter) -> bool {
 /// What system calls without a name are shown as (`conf/syscalls.conf`).
 const UNKNOWN: &str = "unknown";
 
-fn located(place: &Place) -> Where<'_> {
+fn located(place: &ModuleSymbols) -> Where<'_> {
     Where {
         path: place.module.path.to_str().unwrap_or(""),
         soname: &place.name,
@@ -57,7 +57,7 @@ fn located(place: &Place) -> Where<'_> {
     }
 }
 
-fn matches(filters: &[Filter], symbol: &str, place: &Place) -> bool {
+fn matches(filters: &[Filter], symbol: &str, place: &ModuleSymbols) -> bool {
     any_matches(filters, symbol, located(place))
 }
 
@@ -73,7 +73,7 @@ const LINKERS: [&str; 6] = [
 ];
 
 /// Whether a module calls a function by this name through a slot of its own.
-fn calls(from: &Place, name: &str) -> bool {
+fn calls(from: &ModuleSymbols, name: &str) -> bool {
     (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
 }
 
@@ -151,7 +151,7 @@ impl Selection {
             });
             found.extend(made);
             // A module's slot for an IFUNC of its own has no name, and neither need others know it.
-            let hidden = |place: &Place| place.symbols.has_local_picks();
+            let hidden = |place: &ModuleSymbols| place.symbols.has_local_picks();
             found.extend(functions.find_in(hidden, true, |name, place| {
                 place.symbols.calls_own_pick(name) && matches(&self.e, name, place)
             }));
@@ -164,7 +164,7 @@ impl Selection {
     /// The probes to hook. `*` asks for functions: a pattern that a name of no probe fits, too, is none of probes.
     pub fn probes(&self, functions: &Functions) -> Vec<Probe> {
         const NO_PROBE: &str = "usdt!";
-        let wanted = |name: &str, place: &Place| {
+        let wanted = |name: &str, place: &ModuleSymbols| {
             self.x.iter().any(|filter| {
                 let of = slice::from_ref(filter);
                 !matches(of, NO_PROBE, place) && matches(of, name, place)
@@ -226,7 +226,7 @@ impl Selection {
 
     /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs are none to
     /// `-l`: libc calls its `strlen` all the time.
-    pub fn has_slot(&self, from: &Place, name: &str) -> bool {
+    pub fn has_slot(&self, from: &ModuleSymbols, name: &str) -> bool {
         if self.e.is_empty() {
             from.symbols.imports(name) && !LINKERS.contains(&name)
         } else {
@@ -235,7 +235,7 @@ impl Selection {
     }
 
     /// Whether entries of a function of this name are asked for.
-    pub fn enters(&self, name: &str, place: &Place) -> bool {
+    pub fn enters(&self, name: &str, place: &ModuleSymbols) -> bool {
         matches(&self.x, name, place)
     }
 

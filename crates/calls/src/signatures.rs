@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::Error;
 use hooks::probes::Probe;
-use process::functions::{Function, Functions, Place};
+use process::functions::{Function, Functions, ModuleSymbols};
 use prototypes::dwarf::{self, Signature};
 use prototypes::{Library, Prototype, Search};
 
@@ -136,7 +136,7 @@ impl Signatures {
         }
     }
 
-    fn compile(&self, place: &Place) {
+    fn compile(&self, place: &ModuleSymbols) {
         let named = |name: &str| self.search.borrow_mut().ty(&place.name, name);
         let options = dwarf::Options {
             follow_structs: self.follow,

@@ -1,4 +1,4 @@
-//! Where calls come from: guests that are open, a program that was started (`family`), a file (`replay`).
+//! The interface of sources of calls: open guests and started programs (`live::family`), or a file (`replay`).
 
 use crate::Error;
 use crate::consumer::Consumer;
@@ -8,58 +8,54 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Between two looks at rings that were empty.
+/// The time between two looks at rings that were empty.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a source has after a look.
+/// The result of a look at a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It had something; there may be more at once.
+    /// There were events, and there may be more at once.
     More,
-    /// Nothing now.
+    /// There were no events; there may be some later.
     Idle,
-    /// Nothing any more.
+    /// There will be no more events.
     Over,
 }
 
-/// What was counted of a function and a line, where nanoseconds for a cycle are `period`.
+/// What was counted of a function, called from one script line.
 #[derive(Clone, Debug)]
 pub struct Count {
-    /// The function.
+    /// The function that was called.
     pub function: Arc<Function>,
-    /// The line.
+    /// The script line; `None` = no script was running, or lines are not counted apart.
     pub line: Option<Arc<Line>>,
-    /// How often, how long.
+    /// How often it was called, and for how many cycles.
     pub counted: Counted,
-    /// Nanoseconds of a cycle.
+    /// The length of a cycle in nanoseconds.
     pub period: f64,
 }
 
-/// Tells calls and returns in the order of time.
+/// A source of calls and returns, in the order of time.
 pub trait Source {
-    /// Hands on what there is.
+    /// Hands the events there are to `sink`.
     fn read(&mut self, sink: &mut dyn Consumer) -> Result<Flow, Error>;
 
-    /// Waits for a moment, because nothing came.
+    /// Waits for a moment, because there were no events.
     fn rest(&mut self) {
         sleep(LOOK);
     }
 
-    /// Ends it; what was reported before can still be read. Whether all of it could be opened, and ended as it should.
-    fn leave(&mut self) -> bool;
+    /// Ends it; what was reported before can still be read. What could not be left is said by messages, as everything that
+    /// is lost or refused ([`Message::lost`](crate::Message::lost)).
+    fn leave(&mut self);
 
-    /// What guests counted instead of reporting it.
+    /// Returns what guests counted instead of reporting each call.
     fn counted(&mut self) -> Vec<Count>;
 
-    /// What got lost in each process.
+    /// Returns what was lost in each process.
     fn losses(&mut self) -> Vec<(i32, Losses)>;
 
-    /// Whether something else was lost or refused; it was said.
-    fn has_missed(&self) -> bool {
-        false
-    }
-
-    /// The exit code of the program that was started, if one was and it has ended.
+    /// Returns the exit code of the started program, if there is one and it has ended.
     fn code(&mut self) -> Option<i32> {
         None
     }

@@ -1,7 +1,7 @@
 //! Which calls are reported: a condition (`--where`) as words, and what decides it in the guest.
 //!
-//! A condition is a row of tests that set a flag, and of skips forward over tests whose result does not matter any more. So
-//! it ends, and soon: no skip leads back, and a test reads at most [`LONGEST_TEXT`] bytes.
+//! A condition is a row of tests that set a flag, and of skips forward over tests whose result does not matter any
+//! more. So it ends, and soon: no skip leads back, and a test reads at most [`LONGEST_TEXT`] bytes.
 //!
 //! ```text
 //!   arg1 == 3 && (arg2 ~ "SELECT" || line ~ "app.rb")

@@ -15,6 +15,7 @@ use process::guest::Status;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
+use routine::{Frame, room};
 use std::mem::offset_of;
 use wire::calls::Hook;
 use wire::{ControlPage, State};
@@ -44,19 +45,20 @@ pub fn lift(
         ties: Ties::None,
     };
     let lift = |hooks: &[(u64, Hook)]| {
+        let silent: Vec<u64> = hooks.iter().map(|(at, _)| *at).collect();
         let hooks: Vec<Hook> = hooks.iter().map(|(_, hook)| *hook).collect();
         standstill.run(&mut Timing::default(), |stop, remote| {
             resident.check_free(memory)?;
             put_back(stop, remote, memory, &hooks)?;
+            silent
+                .iter()
+                .try_for_each(|at| write_want(memory, *at, 0))?;
             pool::close_left(memory, remote)?;
             pool::withdraw(memory, resident, remote)?;
-            Ok(stack_pointers(stop, remote))
+            Ok(stack_pointers(stop, remote, memory, resident))
         })
     };
     let stacks = lift(&first)?;
-    for (at, _) in &first {
-        write_want(memory, *at, 0)?;
-    }
     let agent = resident.base..resident.base + resident.header.size;
     let ours = [agent, pool::range(memory, resident)?];
     if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {
@@ -127,12 +129,31 @@ pub(crate) fn put_back(
     Ok(())
 }
 
-/// The stack pointers of all threads, which stand still.
-pub(crate) fn stack_pointers(stop: &Stop, remote: &RemoteThread) -> Vec<u64> {
+/// The stack pointer of each thread, on the stack that is the thread's own: that of one that runs on a work stack of the
+/// agent's is where its hook was called.
+pub(crate) fn stack_pointers(
+    stop: &Stop,
+    remote: &RemoteThread,
+    memory: &GuestMemory,
+    resident: &Resident,
+) -> Vec<u64> {
     let mine = remote.registers().rsp;
     let others = stop.threads().filter(|tid| *tid != remote.pid());
     let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rsp));
-    others.chain([mine]).collect()
+    let works = resident.header.works;
+    let own = |pointer: u64| {
+        let head = works + room::head_of(pointer.wrapping_sub(works))?;
+        memory.word(head).ok().filter(|frame| *frame != 0)
+    };
+    let pointers = others.chain([mine]);
+    pointers
+        .map(|pointer| own(pointer).map_or(pointer, below))
+        .collect()
+}
+
+/// The lowest word of a hook's frame, by its frame pointer.
+fn below(frame: u64) -> u64 {
+    frame.saturating_sub(offset_of!(Frame, rbp) as u64)
 }
 
 /// Adds `by` to the counter of a static probe's users, by which the program knows that somebody listens.

@@ -34,6 +34,9 @@
 
 mod areas;
 mod change;
+mod first_stack;
+#[cfg(feature = "fuzz")]
+pub mod image;
 mod left;
 mod limits;
 mod named;

@@ -97,6 +97,25 @@ impl Identity {
     }
 }
 
+/// The notices that are whole, each with its address and number.
+pub(crate) fn whole(
+    resident: &Resident,
+    memory: &GuestMemory,
+) -> Result<Vec<(u64, u32, notices::Notice)>> {
+    let at = resident.header.control_page + offset_of!(ControlPage, notices) as u64;
+    let slots: Vec<notices::Notice> = memory.records(at, NOTICES)?;
+    let mut found = Vec::new();
+    let size = size_of::<notices::Notice>();
+    for (at, slot) in (at..).step_by(size).zip(slots) {
+        let number = slot.state.load(Ordering::Relaxed);
+        // Only if the slot has the same number afterwards, nobody took the notice back while we read it.
+        if number != FREE && number != TAKEN && memory.half(at)? == number {
+            found.push((at, number, slot));
+        }
+    }
+    Ok(found)
+}
+
 impl Tracing {
     /// The notices that were posted since the last call, in the order in which they were posted.
     pub fn notices(&mut self) -> Result<Vec<Notice>> {
@@ -107,16 +126,8 @@ impl Tracing {
             return Ok(Vec::new());
         }
         self.news = news;
-        let at = self.target.resident.header.control_page + offset_of!(ControlPage, notices) as u64;
-        let slots: Vec<notices::Notice> = self.target.memory.records(at, NOTICES)?;
         let mut said = Vec::new();
-        let size = size_of::<notices::Notice>();
-        for (at, slot) in (at..).step_by(size).zip(slots) {
-            let number = slot.state.load(Ordering::Relaxed);
-            // Only if the slot has the same number afterwards, nobody took the notice back while we read it.
-            if number == FREE || number == TAKEN || self.target.memory.half(at)? != number {
-                continue;
-            }
+        for (at, number, slot) in whole(&self.target.resident, &self.target.memory)? {
             let value = slot.value.load(Ordering::Relaxed);
             let pid = self.own_or_child(slot.pid.load(Ordering::Relaxed));
             let tid = slot.tid.load(Ordering::Relaxed);

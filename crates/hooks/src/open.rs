@@ -1,6 +1,7 @@
 //! The ways in: a process that runs, one that stands at its exec, one that is the child of a traced one.
 
 use crate::areas::Areas;
+use crate::first_stack;
 use crate::notices;
 use crate::patcher::Patcher;
 use crate::pool;
@@ -25,7 +26,7 @@ use process::gadgets;
 use process::guest::{self, Status, pid_namespace};
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::stop::{Stop, Ties};
+use process::stop::{Stop, Ties, thread_ids};
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -228,9 +229,9 @@ impl Tracing {
     /// Its VM has begun with the script: learns of it, and is not told again.
     pub fn script_begins(&mut self) -> Result<()> {
         self.scripts.awaits_script = false;
-        self.patcher
-            .table
-            .unwant(&self.target.memory, wire::calls::want::SCRIPT)?;
+        let table = &mut self.patcher.table;
+        self.target
+            .forced(|memory| table.unwant(memory, wire::calls::want::SCRIPT))?;
         self.look_again()
     }
 
@@ -238,7 +239,7 @@ impl Tracing {
         ground: Ground,
         found: Option<Resident>,
         image: &Image,
-        options: Options,
+        mut options: Options,
         script: Option<&Script>,
     ) -> Result<Self> {
         let Ground {
@@ -250,6 +251,8 @@ impl Tracing {
         } = ground;
         let session = (heartbeat::unique() as u32).max(1);
         let mut timing = Timing::default();
+        let threads = thread_ids(status.pid)?.len() as u64;
+        options.ring_size = options.fitting(status.pid, threads)?;
         // Hooks will run in every thread, each under its own filter.
         let filtered = seccomp::filtered_threads(status.pid)?;
         let standstill = Standstill {
@@ -276,7 +279,12 @@ impl Tracing {
             take(&resident, &memory, &options, session)?;
             let allows = |tid: &i32| seccomp::check(pid, *tid, &seccomp::OF_POOL).is_ok();
             let asks = options.ring_size != 0 && under_filter.iter().all(allows);
-            let pool = pool::open(&memory, &resident, remote, (options.ring_size, asks))?;
+            let wish = pool::Wish {
+                ring_size: options.ring_size,
+                may: asks,
+                followed: options.follow,
+            };
+            let pool = pool::open(&memory, &resident, remote, wish)?;
             let no_lines = match script {
                 Some(script) => learn(&resident, &memory, stop, remote, script)?,
                 None => None,
@@ -343,7 +351,13 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
         },
     )?;
     let [most_wait, patience] = options.waits().map(heartbeat::ticks);
+    let [stack_low, stack_span] = first_stack::bounds(pid)?;
+    // Asked for by hooks before there are threads to learn of.
+    let tells_pointer = u64::from(state::tells_pointer());
     for (offset, value) in [
+        (offset_of!(Calls, tells_pointer), tells_pointer),
+        (offset_of!(Calls, stack), stack_low),
+        (offset_of!(Calls, stack) + 8, stack_span),
         (offset_of!(Calls, ring_size), options.ring_size),
         (offset_of!(Calls, most_wait), most_wait),
         (offset_of!(Calls, patience), patience),
@@ -390,7 +404,6 @@ fn learn(
     for (offset, value) in [
         (offset_of!(Calls, tid_offset), words.tid_offset),
         (offset_of!(Calls, state_offset), words.state_offset),
-        (offset_of!(Calls, tells_pointer), words.tells_pointer),
         (offset_of!(Calls, language), words.language),
     ] {
         memory.write(at(offset), &value.to_le_bytes())?;

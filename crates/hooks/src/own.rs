@@ -8,7 +8,7 @@ use crate::tracing::{Arrives, Tracing};
 use crate::wanted::{FIND_FDE, Refused, Wanted};
 use memchr::memmem;
 use process::error::{Error, Result};
-use process::functions::{Function, Functions, Place};
+use process::functions::{Function, Functions, ModuleSymbols};
 use process::linkmap;
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -303,7 +303,7 @@ fn has_own_unwinder(functions: &Functions, asked: &str, memory: &GuestMemory) ->
 
 /// Whether the code of a module names `PT_GNU_EH_FRAME`, which an unwinder looks for in the headers that `dl_iterate_phdr` shows.
 /// Others, who list libraries by it, do not.
-fn looks_for_rules(place: &Place, memory: &GuestMemory) -> bool {
+fn looks_for_rules(place: &ModuleSymbols, memory: &GuestMemory) -> bool {
     let kind = libc::PT_GNU_EH_FRAME.to_le_bytes();
     place.module.code().any(|range| {
         let mut code = vec![0; range.end.saturating_sub(range.start).min(MOST_CODE) as usize];

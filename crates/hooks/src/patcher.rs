@@ -6,7 +6,7 @@ use crate::open_calls;
 use crate::pool;
 use crate::set::Edit;
 use crate::standstill::Writes;
-use crate::table::{HookTable, Known, is_left_in_code};
+use crate::table::{HookTable, Known, is_left_in_code, write_want};
 use crate::target::Target;
 use crate::text::Texts;
 use crate::wanted::{Refused, Wanted, is_asked};
@@ -70,12 +70,12 @@ impl Patcher {
     /// Notes the hooks that were made at an earlier attach, silences them, and lifts those that a command that was
     /// killed has left set. The unwinders' stay: frames of ours may be parked.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
-        let mut left = Vec::new();
+        let (mut left, mut loud) = (Vec::new(), Vec::new());
         for (at, mut hook) in self.areas.hooks(&target.memory)? {
             let set = is_left_in_code(&target.memory, &hook);
             if hook.want != 0 {
                 hook.want = 0;
-                crate::table::write_want(&target.memory, at, 0)?;
+                loud.push(at);
             }
             if set && !is_asked(&target.resident, hook.routine) {
                 left.push(hook.place);
@@ -87,6 +87,10 @@ impl Patcher {
                 function: None,
             });
         }
+        target.forced(|memory| {
+            let mut loud = loud.iter();
+            loud.try_for_each(|at| write_want(memory, *at, 0))
+        })?;
         if left.is_empty() {
             return Ok(());
         }
@@ -168,10 +172,11 @@ impl Patcher {
             for place in places {
                 self.table.mark(*place, false);
             }
-            let stacks = left::stack_pointers(stop, remote);
+            let stacks = left::stack_pointers(stop, remote, &target.memory, &target.resident);
             if leaving {
                 let found = open_calls::close(&target.memory, target.session, &counting, &stacks)?;
                 open.extend(found);
+                self.table.silence_all(&target.memory)?;
                 pool::withdraw(&target.memory, &target.resident, remote)?;
             }
             Ok(stacks)

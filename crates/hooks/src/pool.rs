@@ -18,8 +18,13 @@
 //!
 //! The file has no name, and the process keeps no descriptor of it. Its size is sealed, because a page that somebody
 //! cuts off would kill us with SIGBUS when we read it. When we leave, private memory replaces the file at the same
-//! addresses ([`withdraw`]): a thread that was stopped within a hook goes on writing there. The next session maps a new
-//! file.
+//! addresses ([`withdraw`]): a thread that was stopped within a hook goes on writing there. That is so for the slots that
+//! were taken; the others are unmapped. The next session maps a new file, behind the slots in use only where nothing
+//! else has come to lie since.
+//!
+//! Children that nobody follows inherit the slots in use, because their frames may know rings there, and not the others.
+//! They go on sharing the file when we have left; so its pages are given back then ([`Pool`]'s `drop`), and what they
+//! have left is addresses.
 
 mod memfd;
 mod there;
@@ -28,6 +33,7 @@ use inject::records::Record;
 use inject::remote_call::RemoteThread;
 use inject::resident::Resident;
 use process::error::{Error, Result};
+use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::fs::{self, File};
 use std::io;
@@ -50,7 +56,10 @@ const PART: u64 = 16;
 pub struct Pool {
     /// Its address in the process.
     at: u64,
+    /// Its size in the process.
     bytes: u64,
+    /// Its size here, and that of the file.
+    mapped: u64,
     slot: u64,
     file: File,
     /// Its address here.
@@ -71,26 +80,42 @@ fn set(memory: &GuestMemory, resident: &Resident, offset: usize, value: u64) -> 
     memory.write(pool(resident) + offset as u64, &value.to_le_bytes())
 }
 
-/// Makes the pool of a process that stands still, for rings of `ring_size` bytes, if it `may` be made: a seccomp filter
-/// may forbid its system calls. `None` = there is no pool, and rings are made in the private memory of the process.
+/// What a pool is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Bytes of each ring.
+    pub ring_size: u64,
+    /// It may be made: a seccomp filter may forbid its system calls.
+    pub may: bool,
+    /// Children of the process are followed: they need all of it.
+    pub followed: bool,
+}
+
+/// Makes the pool of a process that stands still, if it may be made. `None` = there is no pool, and rings are made in
+/// the private memory of the process.
 pub fn open(
     memory: &GuestMemory,
     resident: &Resident,
     remote: &mut RemoteThread,
-    (ring_size, may): (u64, bool),
+    wish: Wish,
 ) -> Result<Option<Pool>> {
-    set(memory, resident, offset_of!(calls::Pool, asks), may.into())?;
-    if !may {
+    set(
+        memory,
+        resident,
+        offset_of!(calls::Pool, asks),
+        wish.may.into(),
+    )?;
+    if !wish.may {
         withdraw(memory, resident, remote)?;
         return Ok(None);
     }
     let mut there = There::read(memory, resident)?;
     set(memory, resident, offset_of!(calls::Pool, open), 0)?;
-    let slot = calls::slot(ring_size);
+    let slot = calls::slot(wish.ring_size);
     if there.at == 0 {
         there.slot = slot;
-        there.slots = slots(memory.pid(), slot);
     }
+    there.slots = slots(memory.pid(), slot).max(there.used);
     if there.slots == 0 || there.slot != slot {
         return Ok(None);
     }
@@ -103,7 +128,7 @@ pub fn open(
             [name, flags, 0, 0, 0, 0],
         )
         .and_then(|file| {
-            let shared = map(memory, remote, file, there);
+            let shared = map(memory, remote, (file, wish.followed), &mut there);
             let close = [file, 0, 0, 0, 0, 0];
             remote.syscall("close", libc::SYS_close, close)?;
             shared
@@ -119,6 +144,7 @@ pub fn open(
     };
     for (offset, value) in [
         (offset_of!(calls::Pool, at), pool.at),
+        (offset_of!(calls::Pool, used), there.used),
         (offset_of!(calls::Pool, slots), there.slots),
         (offset_of!(calls::Pool, slot), there.slot),
         (offset_of!(calls::Pool, open), 1),
@@ -152,31 +178,87 @@ fn slots(pid: i32, slot: u64) -> u64 {
     }
 }
 
-/// Maps a file that the process has open into its memory and into ours.
-fn map(memory: &GuestMemory, remote: &mut RemoteThread, file: u64, there: There) -> Result<Pool> {
-    let mut pool = Pool::open(memory.pid(), file, there)?;
+/// Maps a file that the process has open into its memory and into ours. `there` gets fewer slots where it has other memory
+/// in their place.
+fn map(
+    memory: &GuestMemory,
+    remote: &mut RemoteThread,
+    (file, followed): (u64, bool),
+    there: &mut There,
+) -> Result<Pool> {
+    let mut pool = Pool::open(memory.pid(), file, *there)?;
+    let (used, all) = (there.in_use(), there.bytes());
     if there.at == 0 {
-        pool.at = map_shared(remote, there.bytes(), (file, 0), libc::PROT_NONE, None)?;
+        pool.at = map_shared(remote, all, (file, 0), libc::PROT_NONE, None)?;
     } else {
         for (offset, ring) in there.rings(memory)? {
             pool.write_file(offset, &ring)?;
         }
-        // Each part by one system call: if we die in between, no thread misses memory that it uses.
-        let (used, all) = (there.in_use(), there.bytes());
-        let read_write = libc::PROT_READ | libc::PROT_WRITE;
-        for (part, protection) in [(0..used, read_write), (used..all, libc::PROT_NONE)] {
-            let bytes = part.end - part.start;
-            if bytes != 0 {
-                let place = Some(there.at + part.start);
-                map_shared(remote, bytes, (file, part.start), protection, place)?;
-            }
+        // By one system call: if we die in between, no thread misses memory that it uses.
+        if used != 0 {
+            let read_write = libc::PROT_READ | libc::PROT_WRITE;
+            let place = Some((there.at, libc::MAP_FIXED));
+            map_shared(remote, used, (file, 0), read_write, place)?;
         }
+        if used != all && !map_rest(memory.pid(), remote, file, *there)? {
+            there.slots = there.used;
+            pool.bytes = used;
+        }
+    }
+    if pool.bytes == 0 {
+        return Err(Error::system(
+            "the memory for rings",
+            io::Error::from_raw_os_error(libc::EEXIST),
+        ));
     }
     // Left out of core files: writing one would give memory to pages that were never used.
     let advice = libc::MADV_DONTDUMP as u64;
-    let part = [pool.at, there.bytes(), advice, 0, 0, 0];
+    let part = [pool.at, pool.bytes, advice, 0, 0, 0];
     remote.syscall("madvise(MADV_DONTDUMP)", libc::SYS_madvise, part)?;
+    if !followed && pool.bytes != used {
+        let part = [pool.at + used, pool.bytes - used];
+        let part = [part[0], part[1], libc::MADV_DONTFORK as u64, 0, 0, 0];
+        remote.syscall("madvise(MADV_DONTFORK)", libc::SYS_madvise, part)?;
+    }
     Ok(pool)
+}
+
+/// Maps the slots that nobody has taken at the addresses behind those in use; false if other memory lies there.
+fn map_rest(pid: i32, remote: &mut RemoteThread, file: u64, there: There) -> Result<bool> {
+    let (used, all) = (there.in_use(), there.bytes());
+    let place = there.at + used;
+    let how = if is_shared_pool(pid, place..there.at + all)? {
+        libc::MAP_FIXED
+    } else {
+        libc::MAP_FIXED_NOREPLACE
+    };
+    let mapped = map_shared(
+        remote,
+        all - used,
+        (file, used),
+        libc::PROT_NONE,
+        Some((place, how)),
+    );
+    match mapped {
+        Ok(at) if at == place => Ok(true),
+        // A kernel before 4.17 takes the address for a hint.
+        Ok(at) => remote.unmap(at, all - used).map(|()| false),
+        Err(Error::Remote { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether all of a range is the pool of a session, as one leaves it that was killed.
+fn is_shared_pool(pid: i32, range: Range<u64>) -> Result<bool> {
+    let maps = Maps::of(pid)?;
+    let name = String::from_utf8_lossy(&calls::POOL_NAME);
+    let name = format!("/memfd:{}", name.trim_end_matches('\0'));
+    let (mut end, mut named) = (range.start, true);
+    for mapping in maps.within(range.clone()) {
+        named &= mapping.start <= end && mapping.is_named(&name);
+        end = mapping.end;
+    }
+    Ok(named && end >= range.end)
 }
 
 fn map_shared(
@@ -184,22 +266,16 @@ fn map_shared(
     bytes: u64,
     (file, offset): (u64, u64),
     protection: i32,
-    at: Option<u64>,
+    place: Option<(u64, i32)>,
 ) -> Result<u64> {
-    let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
+    let (at, fixed) = place.unwrap_or_default();
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | fixed) as u64;
-    let arguments = [
-        at.unwrap_or(0),
-        bytes,
-        protection as u64,
-        flags,
-        file,
-        offset,
-    ];
+    let arguments = [at, bytes, protection as u64, flags, file, offset];
     remote.syscall("mmap", libc::SYS_mmap, arguments)
 }
 
-/// Replaces the pool of a process that stands still by private memory with the same contents.
+/// Replaces the pool of a process that stands still by private memory with the same contents, where it is used, and unmaps
+/// the rest.
 pub fn withdraw(
     memory: &GuestMemory,
     resident: &Resident,
@@ -220,8 +296,15 @@ pub fn withdraw(
             memory.write(there.at + offset, &ring)?;
         }
     }
-    if used != all {
-        remote.map(there.at + used, all - used, libc::PROT_NONE, flags)?;
+    // First: no thread takes a slot from then on, in memory that is not ours any more.
+    set(memory, resident, offset_of!(calls::Pool, slots), there.used)?;
+    let rest = there.at + used..there.at + all;
+    if !rest.is_empty() && is_shared_pool(memory.pid(), rest.clone())? {
+        remote.unmap(rest.start, rest.end - rest.start)?;
+    }
+    if used == 0 {
+        // Nobody knows an address in it.
+        set(memory, resident, offset_of!(calls::Pool, at), 0)?;
     }
     Ok(())
 }
@@ -230,6 +313,12 @@ pub fn withdraw(
 pub fn range(memory: &GuestMemory, resident: &Resident) -> Result<Range<u64>> {
     let there = There::read(memory, resident)?;
     Ok(there.at..there.at + there.bytes())
+}
+
+/// The headers of the rings in use, as far as they can be read: for the fuzz target `guest`.
+#[cfg(feature = "fuzz")]
+pub fn headers(memory: &GuestMemory, resident: &Resident) -> Result<Vec<(u64, Vec<u8>)>> {
+    There::read(memory, resident)?.rings(memory)
 }
 
 /// Closes the file that a session has left open in a process, if it was killed while it made the pool.
@@ -273,6 +362,7 @@ impl Pool {
         Ok(Pool {
             at: there.at,
             bytes,
+            mapped: bytes,
             slot: there.slot,
             file,
             here,
@@ -359,6 +449,11 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         // SAFETY: our own mapping, to which no reference is left.
-        unsafe { libc::munmap(self.here.as_ptr().cast(), self.bytes as usize) };
+        unsafe { libc::munmap(self.here.as_ptr().cast(), self.mapped as usize) };
+        // Children that share it still would keep its pages for good. What they read there from now on is zeros, as of a ring
+        // that was never made.
+        let how = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
+        // SAFETY: numbers only.
+        unsafe { libc::fallocate(self.file.as_raw_fd(), how, 0, self.mapped as i64) };
     }
 }

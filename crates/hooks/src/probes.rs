@@ -4,7 +4,7 @@
 //! A probe is named `usdt:PROVIDER:NAME`. Several places may have the same name.
 
 use process::elf::Headers;
-use process::functions::{Function, Place};
+use process::functions::{Function, ModuleSymbols};
 use trampoline::usdt::{self, Argument};
 use wire::calls::operand;
 
@@ -22,7 +22,7 @@ pub struct Probe {
 }
 
 /// The probes of a module.
-pub fn of(place: &Place) -> Vec<Probe> {
+pub fn of(place: &ModuleSymbols) -> Vec<Probe> {
     let read = || {
         let file = place.symbols.file()?;
         let headers = Headers::read(file).ok()?;
@@ -36,7 +36,7 @@ pub fn of(place: &Place) -> Vec<Probe> {
     read().unwrap_or_default()
 }
 
-fn made(place: &Place, probe: &usdt::Probe) -> Probe {
+fn made(place: &ModuleSymbols, probe: &usdt::Probe) -> Probe {
     let guest = |address: u64| address.wrapping_add(place.module.bias);
     let understood = usdt::arguments(probe.arguments).map_while(|argument| {
         let argument = argument?;
@@ -70,7 +70,7 @@ fn made(place: &Place, probe: &usdt::Probe) -> Probe {
 }
 
 /// An argument as the agent is told of it.
-fn words(place: &Place, argument: &Argument) -> Option<[u64; 2]> {
+fn words(place: &ModuleSymbols, argument: &Argument) -> Option<[u64; 2]> {
     let shared = u64::from(argument.size) << 32 | u64::from(argument.signed) << 40;
     let none = operand::NONE;
     let (how, number) = match argument.place {

@@ -158,7 +158,7 @@ impl ScriptStart {
         let Tracing {
             target, patcher, ..
         } = &mut self.tracing;
-        patcher.table.unwant(&target.memory, want::LOADER)
+        target.forced(|memory| patcher.table.unwant(memory, want::LOADER))
     }
 
     /// The function that runs the script, in the program itself or in a library of it.
@@ -185,11 +185,14 @@ impl ScriptStart {
     /// on, and the agent does what `take` has asked of it before the script begins. `take` may be called again where
     /// the threads stood badly.
     pub fn hand_over(mut self, mut take: impl FnMut(Resident) -> Result<()>) -> Result<()> {
-        let target = &self.tracing.target;
-        let set = self.tracing.patcher.table.set_ones();
+        let Tracing {
+            target, patcher, ..
+        } = &mut self.tracing;
+        let set = patcher.table.set_ones();
         let hooks: Vec<Hook> = set.map(|known| known.hook).collect();
         let handed = target.stopped(|stop, remote| {
             left::put_back(stop, remote, &target.memory, &hooks)?;
+            patcher.table.silence_all(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;
             take(target.resident)
         });
@@ -197,8 +200,6 @@ impl ScriptStart {
             let _ = self.leave();
             return Err(error);
         }
-        let table = &mut self.tracing.patcher.table;
-        table.silence_all(&self.tracing.target.memory)?;
         self.tracing.open = false;
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
 use crate::change::Change;
-use crate::left::count_us;
+use crate::left::{count_us, put_back};
 use crate::patcher::{IN_THE_WAY, Patcher};
 use crate::policy;
 use crate::standstill::Writes;
@@ -144,7 +144,21 @@ impl Patcher {
             // Before its first byte is written, so that what is written in part is lifted too.
             self.table.mark(made.known.hook.place, true);
         }
-        write_patches(memory, &prepared)?;
+        if let Err(error) = write_patches(memory, &prepared) {
+            // None of them stays: those that are written are put back, as at the end of a session.
+            let hooks = prepared.iter().map(|made| Hook {
+                // Its users are not counted yet.
+                semaphore: 0,
+                ..made.known.hook
+            });
+            let hooks: Vec<Hook> = hooks.collect();
+            put_back(edit.stop, edit.remote, memory, &hooks)?;
+            for hook in &hooks {
+                self.table.mark(hook.place, false);
+                self.table.set_want(memory, hook.place, 0)?;
+            }
+            return Err(error);
+        }
         process::fault::point("setting");
         for made in &prepared {
             count_us(memory, &made.known.hook, 1);
@@ -369,6 +383,8 @@ impl Patcher {
         hook.guard = guard.unwrap_or_default().to_words();
         hook.flags &= !flags::GUARDED;
         hook.flags |= guard.map_or(0, |_| flags::GUARDED);
+        hook.flags &= !flags::FLOATS;
+        hook.flags |= floats_at_return(hook);
         [hook.callers, _] = self.program(edit, &wanted.callers)?;
         Ok(())
     }
@@ -457,6 +473,15 @@ fn own_flags(wanted: u64) -> u32 {
         0 => 0,
         _ => flags::FORKS,
     }
+}
+
+/// Whether a call's floating-point arguments may be asked for when it returns: by what is copied then, by a condition, or
+/// because the call itself is told only then.
+fn floats_at_return(hook: &Hook) -> u32 {
+    let programs = [hook.at_return, hook.asks_return];
+    let held = hook.want & want::HELD != 0;
+    let asked = held || programs.iter().any(|[_, words]| *words != 0);
+    if asked { flags::FLOATS } else { 0 }
 }
 
 /// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it:

@@ -9,7 +9,6 @@ use process::guest::{self, Status};
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
-use std::time::Instant;
 
 /// The process that is to stand still, and how its main thread is tied to us.
 #[derive(Clone, Copy)]
@@ -49,9 +48,7 @@ impl Standstill<'_> {
     ) -> Result<T> {
         let pid = self.status.pid;
         let maps = Maps::of(pid)?;
-        let began = Instant::now();
-        let mut stop = Stop::main(pid, self.ties)?;
-        stop.rest()?;
+        let mut stop = Stop::all(pid, self.ties)?;
         if !self.status.is_current() {
             return Err(Error::Gone(pid));
         }
@@ -61,8 +58,7 @@ impl Standstill<'_> {
         let mut remote = RemoteThread::new(pid, self.memory, self.gadgets, &maps)?;
         let done = work(&mut stop, &mut remote);
         let back = remote.give_back();
-        drop(stop);
-        let stood = began.elapsed();
+        let stood = stop.release();
         timing.stops += 1;
         timing.stopped += stood;
         timing.longest_stop = timing.longest_stop.max(stood);

@@ -76,8 +76,6 @@ pub struct Words {
     /// For `wire::calls::Calls`.
     pub tid_offset: u64,
     /// For `wire::calls::Calls`.
-    pub tells_pointer: u64,
-    /// For `wire::calls::Calls`.
     pub state_offset: u64,
     /// For `wire::calls::Calls`.
     pub language: u64,
@@ -120,7 +118,6 @@ pub fn find(
             .as_ref()
             .and_then(|main| tid_offset(main, &blocks))
             .unwrap_or(0),
-        tells_pointer: tells_pointer.into(),
         ..Words::default()
     };
     let (language, found) = match script {
@@ -154,7 +151,7 @@ pub fn find(
 }
 
 /// Whether programs may use `rdfsbase` here (`HWCAP2_FSGSBASE`, arch/x86/include/uapi/asm/hwcap2.h; kernels since 5.9).
-fn tells_pointer() -> bool {
+pub(crate) fn tells_pointer() -> bool {
     const FSGSBASE: u64 = 1 << 1;
     // SAFETY: a constant argument; reads the vector that the kernel gave us.
     unsafe { libc::getauxval(libc::AT_HWCAP2) & FSGSBASE != 0 }

@@ -15,7 +15,7 @@ use crate::text::Around;
 use crate::tracing::Tracing;
 use crate::wanted::{OTHERS, PROBE, Refused, Role, Wanted};
 use process::error::Result;
-use process::functions::{Function, Place};
+use process::functions::{Function, ModuleSymbols};
 use std::collections::HashSet;
 use trampoline::system_call::Site;
 use wire::calls::{CALLED, NO_NUMBER};
@@ -76,12 +76,12 @@ impl Tracing {
         self.patcher.by_number = (0..=OTHERS).map(at).collect();
         let mut texts = std::mem::take(&mut self.patcher.texts);
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
-        let identity = |place: &Place| (place.module.bias, place.module.inode);
+        let identity = |place: &ModuleSymbols| (place.module.bias, place.module.inode);
         let looked = &mut self.system_calls.looked;
         let there = self.target.functions.modules().iter();
         let there: HashSet<_> = there.map(|place| identity(place)).collect();
         looked.retain(|known| there.contains(known));
-        let new = |place: &Place| !looked.contains(&identity(place));
+        let new = |place: &ModuleSymbols| !looked.contains(&identity(place));
         // An instruction whose number is known and not asked for is left alone, and so costs nothing.
         let table = &self.patcher.by_number;
         let asked = |site: &Site| {
@@ -158,7 +158,8 @@ impl Tracing {
             );
             for place in places {
                 let at = place.function.address;
-                self.patcher.table.set_want(&self.target.memory, at, 0)?;
+                let table = &mut self.patcher.table;
+                self.target.forced(|memory| table.set_want(memory, at, 0))?;
             }
         }
         refused.extend(failed);

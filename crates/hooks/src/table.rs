@@ -108,16 +108,18 @@ impl HookTable {
         let Some(known) = self.by_place.get_mut(&place) else {
             return Ok(());
         };
+        write_want(memory, known.at, wanted)?;
         known.hook.want = wanted;
-        write_want(memory, known.at, wanted)
+        Ok(())
     }
 
     /// Takes away the bits `gone` of what is wanted of all hooks.
     pub fn unwant(&mut self, memory: &GuestMemory, gone: u64) -> Result<()> {
         for known in self.by_place.values_mut() {
             if known.hook.want & gone != 0 {
-                known.hook.want &= !gone;
-                write_want(memory, known.at, known.hook.want)?;
+                let wanted = known.hook.want & !gone;
+                write_want(memory, known.at, wanted)?;
+                known.hook.want = wanted;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use inject::heartbeat;
 use inject::records::Record;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
-use process::error::Result;
+use process::error::{Error, Result};
 use process::functions::Functions;
 use process::guest::Status;
 use process::memory::GuestMemory;
@@ -55,6 +55,15 @@ impl Target {
         let done = standstill.run(&mut timing, work);
         self.timing.set(timing);
         done
+    }
+
+    /// Does `writes`, in a stop where the kernel lets only a tracer write what the process itself may not, such as the
+    /// records of hooks. What is done twice then must bear that.
+    pub fn forced(&self, mut writes: impl FnMut(&GuestMemory) -> Result<()>) -> Result<()> {
+        match writes(&self.memory) {
+            Err(Error::WriteProtected(_)) => self.stopped(|_, _| writes(&self.memory)),
+            done => done,
+        }
     }
 
     /// The gate is the word that every hook reads first. Open, it has the number of our session; hooks tell nothing

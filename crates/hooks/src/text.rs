@@ -9,8 +9,10 @@ pub use around::Around;
 use crate::change::Change;
 use crate::table::{HookTable, patches};
 use crate::wanted::{Role, Wanted};
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
+use process::shadow_stack;
+use process::stop::thread_ids;
 use process::symbols::Kind;
 use routine::frame::{COPIED, MOST_COPIED};
 use std::collections::HashMap;
@@ -50,6 +52,8 @@ pub struct Texts {
 /// Decoded code by where it begins and ends: modules of a process that means harm may overlap.
 #[derive(Debug, Default)]
 struct Decoded {
+    /// What the process allows; `None` = not asked yet.
+    options: Option<Options>,
     by_range: HashMap<(u64, u64), Text>,
     /// Bytes of code of all of them.
     kept: u64,
@@ -66,6 +70,7 @@ struct Text {
     targets: Targets,
     pads: Pads,
     stacks: Stacks,
+    options: Options,
 }
 
 impl Texts {
@@ -140,10 +145,19 @@ impl Texts {
             },
             &text.targets,
             &mut text.pads,
-            Options::default(),
+            text.options,
         )
         .map(|plan| Change::Entry(plan, copied))
         .map_err(|refusal| refusal.to_string())
+    }
+}
+
+/// What a process allows, asked once for as long as code is kept. A moved call is a push and a jump, of which a shadow
+/// stack does not know: the return would be a fault.
+fn allowed(pid: i32) -> Options {
+    let tids = thread_ids(pid).unwrap_or_default();
+    Options {
+        shadow_stack: shadow_stack::of_any(pid, &tids),
     }
 }
 
@@ -152,7 +166,7 @@ impl Decoded {
     /// taken: how long it is stands in the maps of the process, which can map files without end.
     fn text(
         &mut self,
-        place: &Place,
+        place: &ModuleSymbols,
         memory: &GuestMemory,
         hooks: &HookTable,
         functions: &Functions,
@@ -164,15 +178,16 @@ impl Decoded {
             Entry::Vacant(free) => {
                 let size = within(&range, room)?;
                 let text = Text::read(place, memory, hooks, functions.picks(), range)?;
+                let options = *self.options.get_or_insert_with(|| allowed(memory.pid()));
                 self.kept += size;
-                Ok(free.insert(text))
+                Ok(free.insert(Text { options, ..text }))
             }
         }
     }
 }
 
 impl Texts {
-    fn is_go(&mut self, place: &Place, memory: &GuestMemory, start: u64) -> bool {
+    fn is_go(&mut self, place: &ModuleSymbols, memory: &GuestMemory, start: u64) -> bool {
         let known = self.by_go.entry(start);
         *known.or_insert_with(|| go::is_go(place, memory))
     }
@@ -194,13 +209,13 @@ impl Text {
         };
         let spot = if any { Spot::From } else { Spot::Nop };
         let (targets, pads) = (&self.targets, &mut self.pads);
-        probe::plan(&function, site, spot, targets, pads, Options::default())
+        probe::plan(&function, site, spot, targets, pads, self.options)
             .map(Change::Probe)
             .map_err(|refusal| refusal.to_string())
     }
 
     fn read(
-        place: &Place,
+        place: &ModuleSymbols,
         memory: &GuestMemory,
         hooks: &HookTable,
         picks: impl Iterator<Item = u64>,
@@ -258,6 +273,7 @@ impl Text {
             targets,
             pads,
             stacks: Stacks::default(),
+            options: Options::default(),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Moving the threads of a stopped process out of bytes that are about to change.
 
-use inject::remote_call::RemoteThread;
+use inject::remote_call::{RemoteThread, in_restartable_sequence};
 use nix::errno::Errno;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
@@ -21,8 +21,8 @@ pub struct Changed<'a> {
 }
 
 /// Moves threads whose instruction pointer is within `changes` to the same instruction in the stub. Gives the index of
-/// a change that cannot be made now, because a thread will return into it from a signal handler, or stands where no
-/// instruction begins; then no thread has been moved.
+/// a change that cannot be made now, because a thread will return into it from a signal handler, stands where no
+/// instruction begins, or is inside a restartable sequence, which it must not leave; then no thread has been moved.
 ///
 /// A thread at the first byte of a change need not move: it will run the jump. `changes` are by rising address.
 pub fn move_out(
@@ -40,6 +40,10 @@ pub fn move_out(
     for tid in tids {
         let registers = own_registers(remote, *tid)?;
         if let Some(index) = inside(registers.rip) {
+            if in_restartable_sequence(*tid, memory, registers.rip) {
+                // When it goes on the kernel has it begin the sequence again.
+                return Ok(Some(index));
+            }
             let known = changes[index].moves.iter();
             match known.into_iter().find(|(from, _)| *from == registers.rip) {
                 Some((_, to)) => moves.push((*tid, *to)),
@@ -113,3 +117,6 @@ fn returns_into(
         .chunks_exact(8)
         .find_map(|word| inside(u64::from_le_bytes(word.try_into().ok()?)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,13 +182,16 @@ impl Tracing {
         if lifted.is_ok() && !last.is_empty() && !parked {
             lifted = self.patcher.lift(target, &last, false);
         }
-        // Its main thread stands at an event that was taken from its tracer to say so: no other error may hide that.
+        // Its main thread stands at an event; from there its tracer sets it going and has us try again.
         if let Err(event @ Error::AtEvent { .. }) = lifted {
             return Err(event);
         }
-        self.patcher.table.silence_all(&target.memory)?;
+        // Where the stop failed, what it would have done. The agent is given back whatever became of this: the gate is
+        // closed, so hooks that are left tell nothing, and the next attach silences and lifts them.
+        let silenced = self.patcher.table.silence_all(&target.memory);
         target.set_on_control_page(offset_of!(ControlPage, state), 0u32)?;
-        lifted.map(|_| !parked || last.is_empty())
+        lifted?;
+        silenced.map(|()| !parked || last.is_empty())
     }
 
     fn has_parked_frames(&self, stacks: &[u64]) -> bool {

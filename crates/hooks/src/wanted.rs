@@ -1,6 +1,8 @@
 //! What the user of this crate asks for ([`Options`], [`Wanted`]) and gets back ([`Refused`], [`Timing`]).
 
 use inject::resident::Resident;
+use process::control_group;
+use process::error::{Error, Result};
 use process::functions::Function;
 use routine::frame::Guard;
 use std::time::Duration;
@@ -11,7 +13,8 @@ use wire::calls::SYSTEM_CALLS;
 /// How a process is traced.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of each thread's ring; a power of two. 0 = no call is told: the guest gets no memory for rings.
+    /// Bytes of each thread's ring; a power of two. 0 = no call is told: the guest gets no memory for rings. They become
+    /// smaller where the guest's control group has little room.
     pub ring_size: u64,
     /// How long a hook waits for room in its ring before it drops the record and counts it as lost.
     pub most_wait: Duration,
@@ -30,7 +33,37 @@ pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// They wait for so many times [`Options::most_wait`], if that is longer.
 const PATIENCE: u32 = 20;
 
+/// The smallest ring for lack of room, in bytes.
+const LEAST_FITTING: u64 = 64 * 1024;
+/// What a thread uses of the tables beside its ring, at most as seen in large programs, in bytes.
+const TABLES: u64 = 256 * 1024;
+
 impl Options {
+    /// The size of rings that leaves the guest most of what its control group has left, so that it is not killed for memory
+    /// of ours.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] if the smallest would take more than half of it.
+    pub(crate) fn fitting(&self, pid: i32, threads: u64) -> Result<u64> {
+        let Some(left) = control_group::memory_left(pid) else {
+            return Ok(self.ring_size);
+        };
+        // A ring holds several of the largest records.
+        let least = LEAST_FITTING.max((self.room * 32).next_power_of_two());
+        let mut size = self.ring_size;
+        while size > least && threads * (size + TABLES) > left / 4 {
+            size /= 2;
+        }
+        if size != 0 && threads * (size + TABLES) > left / 2 {
+            return Err(Error::NoRoom {
+                pid,
+                left_mib: left >> 20,
+                threads,
+            });
+        }
+        Ok(size)
+    }
+
     /// How long a call waits for room in its ring, and how long a process waits at its end.
     pub(crate) fn waits(&self) -> [Duration; 2] {
         let longer = self.most_wait.saturating_mul(PATIENCE);

@@ -36,6 +36,7 @@ pub struct Image {
     calls: u64,
     open_calls: u64,
     routines: [u64; wire::ROUTINES],
+    works: u64,
     build: u64,
 }
 
@@ -97,6 +98,7 @@ impl Image {
                 symbol("trampoline_find_object")?,
                 symbol("trampoline_iterate_objects")?,
             ],
+            works: symbol("trampoline_works")?,
             build: wire::calls::fingerprint(file),
         })
     }
@@ -116,13 +118,16 @@ impl Image {
         self.control_page
     }
 
-    /// The image for a mapping that starts at `base`.
+    /// The image for a new mapping that starts at `base`, without the zeros that it ends with: those are there already,
+    /// and take memory only where they are used.
     pub fn relocated(&self, base: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for (at, addend) in &self.relative {
             let value = base + OFFSET + addend;
             bytes[*at as usize..*at as usize + 8].copy_from_slice(&value.to_le_bytes());
         }
+        let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        bytes.truncate(bytes.len() - zeros);
         bytes
     }
 
@@ -141,6 +146,7 @@ impl Image {
             calls: base + self.calls,
             open_calls: base + self.open_calls,
             routines: self.routines.map(|routine| base + routine),
+            works: base + self.works,
         }
     }
 

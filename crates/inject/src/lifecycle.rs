@@ -47,7 +47,7 @@ pub use seized::Seized;
 pub use started::Started;
 pub use watched::{Stage, Turn, Watched};
 
-use crate::tracee::{Tracee, wait_for_any};
+use crate::tracee::{Happening, Tracee, wait_for_any};
 use process::error::{Error, Result};
 use std::time::{Duration, Instant};
 
@@ -59,17 +59,25 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Has a process left by `leave`, which needs its main thread to stop, although that may stand at an event that its
-/// tracer has to see first: then it goes on from there, and `leave` is tried again.
+/// tracer has to see first: then it goes on from there, and `leave` is tried again. A child that it has just made is let
+/// go.
 pub fn leave_past_events<T>(
     mut tracee: Option<&mut Tracee>,
     mut leave: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     loop {
         let left = leave();
-        let (Err(Error::AtEvent { event, .. }), Some(tracee)) = (&left, &mut tracee) else {
+        let (Err(Error::AtEvent { .. }), Some(tracee)) = (&left, &mut tracee) else {
             return left;
         };
-        tracee.stand_at(*event)?;
+        match tracee.poll()? {
+            Some(Happening::Ended(_)) => return left,
+            Some(Happening::Fork(child) | Happening::Vfork(child)) => {
+                // An error means that it is gone.
+                let _ = process::stop::let_go(child);
+            }
+            _ => {}
+        }
         tracee.go_on(false)?;
     }
 }

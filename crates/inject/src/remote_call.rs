@@ -24,15 +24,19 @@
 
 mod return_frame;
 mod room;
+mod signals;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
+use process::guest::SHADOW_STACK;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
+use process::shadow_stack;
 use process::stop::{self, thread_state};
 use return_frame::{signal_xsave, ucontext};
 use room::{Positions, Room};
+use signals::{SYNCHRONOUS, send_again, synchronous_mask};
 use std::time::{Duration, Instant};
 
 /// Byte sequences in the guest's own executable mappings.
@@ -60,15 +64,6 @@ const HARMLESS_UNMAP: (u64, u64) = (1, 0);
 const TRAP_FLAG: u64 = 0x100;
 const DIRECTION_FLAG: u64 = 0x400;
 
-/// Faults of our own making must reach us, so their signals are never blocked.
-const SYNCHRONOUS: [i32; 5] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGILL,
-    libc::SIGFPE,
-    libc::SIGTRAP,
-];
-
 /// A thread of a stopped guest that works for us until it is given back.
 #[derive(Debug)]
 pub struct RemoteThread<'a> {
@@ -82,8 +77,8 @@ pub struct RemoteThread<'a> {
     /// Where the record lies: `frame` is `U` in the picture.
     at: Positions,
     room: Room,
-    /// Signals to send again.
-    held: Vec<i32>,
+    /// Signals that others sent and that would be taken for faults of ours; they are sent again when the thread is back.
+    held: Vec<libc::siginfo_t>,
     /// It has been sent away and must be put back.
     away: bool,
     /// It is away and is not waited for: only its record brings it back.
@@ -100,6 +95,13 @@ impl<'a> RemoteThread<'a> {
         let pid = memory.pid();
         let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
         let saved = ptrace::registers(tid).map_err(explain)?;
+        // It may have been turned on since the process was opened.
+        if shadow_stack::of_thread(pid, tid) {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: SHADOW_STACK,
+            });
+        }
         if in_restartable_sequence(tid, memory, saved.rip) {
             return Err(Error::NothingToBorrow {
                 pid,
@@ -218,7 +220,7 @@ impl<'a> RemoteThread<'a> {
                     }
                 }
                 Event::Signal(caught) => signal = caught,
-                event => self.unexpected(event)?,
+                event => signal = self.unexpected(event)?,
             }
         }
     }
@@ -287,9 +289,11 @@ impl<'a> RemoteThread<'a> {
             .map_err(|errno| self.explain(errno))?;
         let mut result = 0;
         let mut syscalls = 0;
+        let mut signal = 0;
         let deadline = Instant::now() + CALL_PATIENCE;
         loop {
-            ptrace::resume_to_syscall(self.tid, 0).map_err(|errno| self.explain(errno))?;
+            ptrace::resume_to_syscall(self.tid, signal).map_err(|errno| self.explain(errno))?;
+            signal = 0;
             match self.wait(deadline)? {
                 Event::Syscall => {
                     let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
@@ -304,7 +308,7 @@ impl<'a> RemoteThread<'a> {
                         result = now.rax;
                     }
                 }
-                event => self.unexpected(event)?,
+                event => signal = self.unexpected(event)?,
             }
         }
     }
@@ -338,36 +342,62 @@ impl<'a> RemoteThread<'a> {
         now.rip = self.gadgets.restore;
         ptrace::set_registers(self.tid, &now).map_err(|errno| self.explain(errno))?;
         ptrace::interrupt(self.tid).map_err(|errno| self.explain(errno))?;
+        let mut signal = 0;
         loop {
-            ptrace::resume(self.tid, 0).map_err(|errno| self.explain(errno))?;
+            ptrace::resume(self.tid, signal).map_err(|errno| self.explain(errno))?;
             match self.wait(deadline)? {
                 Event::Interrupted(_) => return Ok(()),
-                event => self.unexpected(event)?,
+                event => signal = self.unexpected(event)?,
             }
         }
     }
 
-    /// What may happen to a thread that works for us.
-    fn unexpected(&mut self, event: Event) -> Result<()> {
+    /// What may happen to a thread that works for us, and the signal with which it is to go on (0 = none).
+    fn unexpected(&mut self, event: Event) -> Result<i32> {
         match event {
             Event::Signal(signal) if SYNCHRONOUS.contains(&signal) => {
-                let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
-                Err(Error::RemoteFault {
-                    pid: self.pid,
-                    signal,
-                    address: now.rip,
-                })
+                match ptrace::signal_information(self.tid) {
+                    // Somebody sent it (kill(2), sigqueue(3), a timer): siginfo(2), `SI_USER` and below.
+                    Ok(sent) if sent.si_code <= libc::SI_USER => {
+                        self.held.push(sent);
+                        Ok(0)
+                    }
+                    _ => {
+                        let now =
+                            ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
+                        Err(Error::RemoteFault {
+                            pid: self.pid,
+                            signal,
+                            address: now.rip,
+                        })
+                    }
+                }
             }
-            // SIGSTOP cannot be blocked; it is sent again when the thread is back.
-            Event::Signal(signal) => {
-                self.held.push(signal);
-                Ok(())
-            }
+            // SIGSTOP, which cannot be blocked. It is delivered at once: the kernel then notes that the process is
+            // stopped, and a SIGCONT that comes later undoes that. This thread goes on for us all the same
+            // (PTRACE_CONT), and stops with the others when it is let go. Were it held and sent again, a SIGCONT that
+            // came meanwhile would be overtaken by it, and the process would stay stopped for ever.
+            Event::Signal(signal) => Ok(signal),
             Event::Exited(_) | Event::Killed(_) => {
                 self.away = false;
                 Err(Error::Gone(self.pid))
             }
-            Event::Interrupted(_) | Event::Special(_) | Event::Syscall | Event::Nothing => Ok(()),
+            Event::Special(
+                libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+            ) => {
+                // Code of the VM's that a call has led to (a finalizer) has made a child. Nobody waits for it here.
+                if let Ok(child) = ptrace::event_message(self.tid) {
+                    let _ = stop::let_go(child as i32);
+                }
+                Ok(0)
+            }
+            Event::Special(event) => {
+                // It is being killed, or runs another program: that is its tracer's to see.
+                self.away = false;
+                ptrace::put_back(self.tid, event);
+                Err(Error::AtEvent { tid: self.tid })
+            }
+            Event::Interrupted(_) | Event::Syscall | Event::Nothing => Ok(0),
         }
     }
 
@@ -421,9 +451,8 @@ impl<'a> RemoteThread<'a> {
         ptrace::set_registers(self.tid, &self.saved).map_err(|errno| self.explain(errno))?;
         self.away = false;
         self.clear_unused_end()?;
-        for signal in self.held.drain(..) {
-            // SAFETY: numbers only.
-            unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.tid, signal) };
+        for sent in self.held.drain(..) {
+            send_again(self.pid, self.tid, sent);
         }
         Ok(())
     }
@@ -447,15 +476,10 @@ impl Drop for RemoteThread<'_> {
     }
 }
 
-fn synchronous_mask() -> u64 {
-    SYNCHRONOUS
-        .iter()
-        .fold(0, |mask, signal| mask | 1u64 << (signal - 1))
-}
-
-/// Whether the thread is inside a restartable sequence. Sent elsewhere from there it could not be
-/// restarted, so it is not borrowed now.
-fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
+/// Whether thread `tid`, which stands still at `pc`, is inside a restartable sequence: code that the kernel has begin
+/// again if the thread leaves its processor within. The kernel knows by the program counter (`rseq_ip_fixup`,
+/// kernel/rseq.c), so a thread that is sent elsewhere from there would finish the sequence although it was interrupted.
+pub fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
     // `struct rseq` (include/uapi/linux/rseq.h): rseq_cs at 8; `struct rseq_cs`: start_ip at 8,
     // post_commit_offset at 16.
     let Some(rseq) = ptrace::restartable_sequences(tid) else {
@@ -470,3 +494,6 @@ fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,13 +46,17 @@ impl Resident {
                 calls: 0,
                 open_calls: 0,
                 routines: [0; wire::ROUTINES],
+                works: 0,
             },
         }
     }
 
     /// Looks for an agent of this build.
     pub fn find(memory: &GuestMemory, maps: &Maps, image: &Image) -> Option<Self> {
-        Self::all(memory, maps).find(|resident| image.is_mine(&resident.header))
+        let found = Self::all(memory, maps).find(|resident| image.is_mine(&resident.header))?;
+        // Where its parts are follows from the file: what the process may have written there is not used.
+        let header = image.header(found.base, found.header.whole != 0);
+        Some(Resident { header, ..found })
     }
 
     /// Looks for agents of other builds and versions. Of another version only the first words of the header and of the

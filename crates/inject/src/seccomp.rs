@@ -58,14 +58,19 @@ const CALLS: [Call; 9] = [
     call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
 ];
 
-/// What hooks call besides: they wait for room, ask whether a page can be read, who their thread is, and whether the process
-/// that a child waits with is there yet.
-pub const OF_HOOKS: [Call; 5] = [
+/// What hooks call besides: they wait for room, ask whether a page can be read, block signals, ask who their thread is, and
+/// whether the process that a child waits with is there yet.
+pub const OF_HOOKS: [Call; 6] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(
         "rt_sigprocmask",
         libc::SYS_rt_sigprocmask,
         [0x7fff_ffff, 0, 0, 8, 0, 0],
+    ),
+    call(
+        "rt_sigprocmask",
+        libc::SYS_rt_sigprocmask,
+        [libc::SIG_SETMASK as u64, 0, 0, 8, 0, 0],
     ),
     call("gettid", libc::SYS_gettid, [0; 6]),
     call("getpid", libc::SYS_getpid, [0; 6]),
@@ -73,7 +78,7 @@ pub const OF_HOOKS: [Call; 5] = [
 ];
 
 /// What the pool of rings takes: a file that is mapped shared, and asking whether a thread lives.
-pub const OF_POOL: [Call; 7] = [
+pub const OF_POOL: [Call; 10] = [
     call("memfd_create", libc::SYS_memfd_create, [0; 6]),
     call(
         "mmap",
@@ -91,6 +96,17 @@ pub const OF_POOL: [Call; 7] = [
         libc::SYS_madvise,
         [0, 0, libc::MADV_DONTDUMP as u64, 0, 0, 0],
     ),
+    call(
+        "madvise",
+        libc::SYS_madvise,
+        [0, 0, libc::MADV_DONTFORK as u64, 0, 0, 0],
+    ),
+    call(
+        "madvise",
+        libc::SYS_madvise,
+        [0, 0, libc::MADV_DOFORK as u64, 0, 0, 0],
+    ),
+    call("munmap", libc::SYS_munmap, [0; 6]),
     call("close", libc::SYS_close, [3, 0, 0, 0, 0, 0]),
     call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
 ];

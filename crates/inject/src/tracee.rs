@@ -10,7 +10,7 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a traced process stands at, until [`Tracee::go_on`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,11 @@ impl User {
         nix::unistd::User::from_name(name).ok().flatten().map(User)
     }
 }
+
+/// The longest that a program takes from its start to its first instruction, on a machine that is very busy.
+const LONGEST_START: Duration = Duration::from_secs(60);
+/// Between two looks meanwhile.
+const LOOK: Duration = Duration::from_micros(20);
 
 /// What we want to be told of.
 const OPTIONS: i32 =
@@ -184,8 +189,8 @@ impl Tracee {
         }
     }
 
-    /// Notes that it stands at a ptrace event, which somebody else waited for.
-    pub fn stand_at(&mut self, event: i32) -> Result<()> {
+    /// Notes that it stands at a ptrace event.
+    fn stand_at(&mut self, event: i32) -> Result<()> {
         let child = || ptrace::event_message(self.pid).map_or(0, |message| message as i32);
         match event {
             libc::PTRACE_EVENT_EXEC => self.at = Some(Happening::Exec),
@@ -197,13 +202,25 @@ impl Tracee {
         Ok(())
     }
 
-    /// Waits until it stands at something.
+    /// Waits until it stands at something, at most for a minute.
     pub fn wait(&mut self) -> Result<Happening> {
+        let deadline = Instant::now() + LONGEST_START;
         loop {
             if let Some(happening) = self.poll()? {
                 return Ok(happening);
             }
-            std::thread::yield_now();
+            if Instant::now() > deadline {
+                return Err(self.would_not_stop());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn would_not_stop(&self) -> Error {
+        Error::WouldNotStop {
+            pid: self.pid,
+            tid: self.pid,
+            place: process::stop::place(self.pid, self.pid),
         }
     }
 
@@ -222,54 +239,43 @@ impl Tracee {
     }
 
     /// Has a process that stands at its exec stand in an interrupt stop, before its first instruction:
-    /// there its registers can be changed and put back.
+    /// there its registers can be changed and put back. One that does not come there in time runs on.
     pub fn stand_still(&mut self) -> Result<()> {
         self.check(ptrace::interrupt(self.pid))?;
         self.check(ptrace::resume(self.pid, 0))?;
+        let deadline = Instant::now() + ptrace::LONGEST_WAIT;
         loop {
-            match ptrace::poll(self.pid) {
-                Ok((_, Event::Interrupted(_))) => return Ok(()),
-                Ok((_, Event::Nothing)) => std::thread::yield_now(),
+            match ptrace::wait(self.pid, deadline) {
+                Ok(Event::Interrupted(_)) => return Ok(()),
+                // Its stop comes later, and `poll` lets it go on from there.
+                Ok(Event::Nothing) => return Err(self.would_not_stop()),
                 // It came before the interrupt and is for whatever program runs here next.
-                Ok((_, Event::Signal(signal))) => self.check(ptrace::resume(self.pid, signal))?,
-                Ok((_, Event::Special(event))) => {
+                Ok(Event::Signal(signal)) => self.check(ptrace::resume(self.pid, signal))?,
+                Ok(Event::Special(event)) => {
                     self.stand_at(event)?;
                     return Err(Error::Gone(self.pid));
                 }
-                Ok((_, Event::Exited(_) | Event::Killed(_))) => return Err(Error::Gone(self.pid)),
-                Ok((_, Event::Syscall)) => self.check(ptrace::resume(self.pid, 0))?,
+                Ok(Event::Exited(_) | Event::Killed(_)) => return Err(Error::Gone(self.pid)),
+                Ok(Event::Syscall) => self.check(ptrace::resume(self.pid, 0))?,
                 Err(errno) => return Err(ptrace::explain(self.pid, "waiting", errno)),
             }
         }
     }
 
-    /// Ends the tracing of a process that stands at something; it goes on alone.
+    /// Ends its tracing; it goes on alone, and so does a child at whose making it stands.
     pub fn let_go(&mut self) -> Result<()> {
-        match self.at {
-            Some(Happening::Ended(_)) => Ok(()),
-            Some(at) => {
-                self.at = None;
-                let signal = match at {
-                    Happening::Signal(signal) => signal,
-                    _ => 0,
-                };
-                self.check(ptrace::detach(self.pid, signal))
+        let signal = match self.at {
+            None => return self.check(process::stop::let_go(self.pid)),
+            Some(Happening::Ended(_)) => return Ok(()),
+            Some(Happening::Signal(signal)) => signal,
+            Some(Happening::Fork(child) | Happening::Vfork(child)) => {
+                self.check(process::stop::let_go(child))?;
+                0
             }
-            None => {
-                self.check(ptrace::interrupt(self.pid))?;
-                loop {
-                    match ptrace::poll(self.pid) {
-                        Ok((_, Event::Nothing)) => std::thread::yield_now(),
-                        Ok((_, Event::Signal(signal))) => {
-                            return self.check(ptrace::detach(self.pid, signal));
-                        }
-                        Ok((_, Event::Exited(_) | Event::Killed(_))) => return Ok(()),
-                        Ok(_) => return self.check(ptrace::detach(self.pid, 0)),
-                        Err(errno) => return Err(ptrace::explain(self.pid, "waiting", errno)),
-                    }
-                }
-            }
-        }
+            Some(_) => 0,
+        };
+        self.at = None;
+        self.check(ptrace::detach(self.pid, signal))
     }
 
     fn resume(&mut self, signal: i32) -> Result<()> {
@@ -406,3 +412,6 @@ fn read_errno(from: &OwnedFd) -> Option<i32> {
     let count = unsafe { libc::read(from.as_raw_fd(), (&raw mut errno).cast(), size_of::<i32>()) };
     (count == size_of::<i32>() as isize).then_some(errno)
 }
+
+#[cfg(test)]
+mod tests;

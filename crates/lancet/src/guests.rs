@@ -7,10 +7,11 @@ use births::Options;
 use births::analysis::Census;
 use births::attached::{Attached, Notice};
 use inject::Image;
-use process::Error;
+use report::losses::{Loss, What};
 
 use crate::agent::AGENT;
 use crate::commands::mem::MemArgs;
+use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
 
@@ -21,9 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Guests {
     attached: Attached,
     collect: bool,
-    lost: bool,
-    /// What is to be said when the screen is ours no more; `None` = say it at once.
-    held: Option<Vec<String>>,
+    losses: Losses,
 }
 
 impl Guests {
@@ -37,14 +36,13 @@ impl Guests {
         let mut guests = Guests {
             attached: Attached::new(Image::parse(AGENT)?, options),
             collect: args.gc(),
-            lost: false,
-            held: on_screen.then(Vec::new),
+            losses: Losses::new(on_screen),
         };
         for pid in &args.pids {
             match guests.attached.open(*pid) {
                 Ok(()) => guests.say_notices(),
                 Err(error) if args.pids.len() == 1 => return Err(explain(error)),
-                Err(error) => guests.lose(error),
+                Err(error) => guests.losses.process(error),
             }
         }
         guests.refresh();
@@ -52,18 +50,6 @@ impl Guests {
             anyhow::bail!("none of the processes could be opened");
         }
         Ok(guests)
-    }
-
-    fn talk(&mut self, text: String) {
-        match &mut self.held {
-            Some(held) => held.push(text),
-            None => tell!("{text}"),
-        }
-    }
-
-    fn lose(&mut self, error: Error) {
-        self.talk(format!("{:#}", explain(error)));
-        self.lost = true;
     }
 
     fn say_notices(&mut self) {
@@ -81,17 +67,18 @@ impl Guests {
                     } else {
                         "opened"
                     };
-                    self.talk(format!(
+                    self.losses.talk(format!(
                         "{how} process {pid} (Ruby {ruby}) in {:.1} ms; it stood still for {:.2} ms",
                         took.as_secs_f64() * 1e3,
                         timing.stopped.as_secs_f64() * 1e3,
                     ));
                 }
                 Notice::Ended(pid) => {
-                    self.talk(format!("process {pid} ended; what it held is not known"));
-                    self.lost = true;
+                    let text = format!("process {pid} ended; what it held is not known");
+                    let loss = Loss::new(Some(pid), What::Process, None, text);
+                    self.losses.say(loss);
                 }
-                Notice::Lost(error) => self.lose(error),
+                Notice::Lost(error) => self.losses.process(error),
             }
         }
     }
@@ -126,30 +113,24 @@ impl Guests {
     /// counted all the same.
     pub fn census(&mut self) -> Vec<Census> {
         let found = self.attached.census(self.collect);
-        self.lost |= found.iter().any(|census| !census.losses.is_empty());
+        found
+            .iter()
+            .for_each(|census| self.losses.of_census(census));
         self.say_notices();
         found
     }
 
-    /// Leaves all; whether anything was lost or refused on the way.
-    pub fn leave(self) -> bool {
+    /// Leaves all; what was lost or refused until then.
+    pub fn leave(self) -> Losses {
         let Guests {
             attached,
-            mut lost,
-            mut held,
+            mut losses,
             ..
         } = self;
         for error in attached.leave() {
-            let text = format!("leaving: {:#}", explain(error));
-            match &mut held {
-                Some(held) => held.push(text),
-                None => tell!("{text}"),
-            }
-            lost = true;
+            losses.leaving(error);
         }
-        for text in held.into_iter().flatten() {
-            tell!("{text}");
-        }
-        lost
+        losses.say_held();
+        losses
     }
 }

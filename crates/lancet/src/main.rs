@@ -12,6 +12,7 @@ mod commands;
 mod exit;
 mod failure;
 mod guests;
+mod losses;
 mod started;
 mod ui;
 
@@ -21,7 +22,13 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     failure::note_panics();
-    let done = failure::catch(|| cli::Cli::parse().command.run());
+    let done = failure::catch(|| {
+        let command = cli::Cli::parse().command;
+        if command.stops_guests() {
+            process::job_control::heed();
+        }
+        command.run()
+    });
     if let Some(first) = failure::first() {
         tell!("this is a fault of lancet's, please report it: {first}");
         return ExitCode::from(exit::FAILED);

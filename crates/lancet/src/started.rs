@@ -3,17 +3,19 @@
 use std::time::{Duration, Instant};
 
 use births::Options;
-use births::analysis::Census;
+use births::analysis::{Census, Loss, Lost};
 use births::census::{Frames, Source, census_of};
 use births::program::{News, Program};
 use births::session::{Event, Last, Shared};
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
+use report::losses::What;
 use report::mem::Reporter;
 
 use crate::agent::AGENT;
-use crate::commands::mem::{MemArgs, reporter};
+use crate::commands::mem::{MemArgs, finish, reporter};
 use crate::failure;
+use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -43,18 +45,18 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
         collect: args.gc(),
         last: Vec::new(),
         watched: false,
-        lost: false,
+        losses: Losses::default(),
     };
     let watched = failure::catch(|| run.watch(args));
     if watched.is_err() {
         run.leave();
     }
     let (exceeded, code) = watched?;
-    Ok(match (code, exceeded, run.lost) {
-        (0, true, _) => crate::exit::EXCEEDED,
-        (0, _, true) => crate::exit::LOST,
-        (code, _, _) => code,
-    })
+    finish(args, &mut run.reporter, &run.losses)?;
+    Ok(run.losses.exit_code(match (code, exceeded) {
+        (0, true) => crate::exit::EXCEEDED,
+        (code, _) => code,
+    }))
 }
 
 struct Run {
@@ -66,7 +68,7 @@ struct Run {
     /// What processes that have ended held.
     last: Vec<Census>,
     watched: bool,
-    lost: bool,
+    losses: Losses,
 }
 
 impl Run {
@@ -132,11 +134,13 @@ impl Run {
                 };
                 let mut census = census_of(source, &tally, &mut self.frames);
                 if how == Last::Seen {
-                    census.losses.push(
-                        "the process ended without its VM's end procedures, so it was counted from outside: garbage is included, bytes are those of heap slots alone".into(),
-                    );
+                    census.losses.push(Loss {
+                        what: Lost::Heap,
+                        count: None,
+                        text: "the process ended without its VM's end procedures, so it was counted from outside: garbage is included, bytes are those of heap slots alone".into(),
+                    });
                 }
-                self.lost |= !census.losses.is_empty();
+                self.losses.of_census(&census);
                 self.last.push(census);
             }
             News::Replaced(pid) => {
@@ -145,8 +149,7 @@ impl Run {
                 );
             }
             News::Unwatched(_, error) => {
-                tell!("{:#}", explain(error));
-                self.lost = true;
+                self.losses.process(error);
             }
             News::Ended(code) => return Some(code),
         }
@@ -156,8 +159,9 @@ impl Run {
     /// The report of processes that have ended.
     fn report_last(&mut self) -> anyhow::Result<bool> {
         if !self.watched {
-            tell!("the program started no Ruby of its own; if its children do, add --children");
-            self.lost = true;
+            let text = "the program started no Ruby of its own; if its children do, add --children";
+            let loss = report::losses::Loss::new(None, What::Process, None, text);
+            self.losses.say(loss);
         }
         match std::mem::take(&mut self.last) {
             last if last.is_empty() => Ok(false),
@@ -179,8 +183,7 @@ impl Run {
 
     fn leave(&mut self) {
         for error in self.program.leave() {
-            tell!("leaving: {:#}", explain(error));
-            self.lost = true;
+            self.losses.leaving(error);
         }
     }
 
@@ -196,7 +199,7 @@ impl Run {
                         seconds: self.started.elapsed().as_secs_f64(),
                     };
                     let census = census_of(source, &tally, &mut self.frames);
-                    self.lost |= !census.losses.is_empty();
+                    self.losses.of_census(&census);
                     found.push(census);
                 }
                 // It is ending, or at an exec: the next look sees to that.
@@ -205,10 +208,7 @@ impl Run {
                     | process::Error::Gone(_)
                     | process::Error::Stopped(_),
                 ) => {}
-                Err(error) => {
-                    tell!("{:#}", explain(error));
-                    self.lost = true;
-                }
+                Err(error) => self.losses.process(error),
             }
         }
         found

@@ -52,13 +52,10 @@ pub enum Error {
         /// ` (wchan)` where known.
         place: String,
     },
-    /// A thread of a program we started stands at an event that comes before the stop.
-    #[error("thread {tid} stands at ptrace event {event}")]
-    AtEvent {
-        tid: i32,
-        /// `PTRACE_EVENT_*`.
-        event: i32,
-    },
+    /// A thread of a program we started stands at a `PTRACE_EVENT_*`, which comes before the stop. The next
+    /// [`poll`](crate::ptrace::poll) of it, which its tracer makes, tells which.
+    #[error("thread {tid} stands at a ptrace event")]
+    AtEvent { tid: i32 },
     /// No thread could make a remote call: none had room on its stack, or none stood where that is possible.
     #[error("no thread of process {pid} can be borrowed: {reason}")]
     NothingToBorrow { pid: i32, reason: String },
@@ -86,6 +83,22 @@ pub enum Error {
     /// The guest's memory could not be read or written.
     #[error("memory of process {pid} at {at:#x}: {error}")]
     Memory { pid: i32, at: u64, error: io::Error },
+    /// The guest's control group has too little room for what we would map.
+    #[error(
+        "the control group of process {pid} has {left_mib} MiB left, too little for the records of its {threads} threads"
+    )]
+    NoRoom {
+        pid: i32,
+        /// MiB up to its limit.
+        left_mib: u64,
+        /// Of the guest.
+        threads: u64,
+    },
+    /// Pages that the guest may not write cannot be written by us either.
+    #[error(
+        "code of process {0} cannot be changed: the kernel was started with proc_mem.force_override=never"
+    )]
+    WriteProtected(i32),
     /// A seccomp filter forbids a system call that lancet needs.
     #[error("process {pid} is under seccomp: {reason}")]
     Seccomp { pid: i32, reason: String },
@@ -155,8 +168,8 @@ pub enum Error {
     },
 }
 
-/// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the kernel
-/// does not allow us to trace process 42".
+/// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the
+/// kernel does not allow us to trace process 42".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// The reason was not looked for.
@@ -206,6 +219,43 @@ impl fmt::Display for Denial {
 }
 
 impl Error {
+    /// The process that it is about, if it is about one.
+    pub fn pid(&self) -> Option<i32> {
+        Some(match self {
+            Error::NoSuchProcess(pid)
+            | Error::Gone(pid)
+            | Error::Replaced(pid)
+            | Error::Zombie(pid)
+            | Error::Stopped(pid)
+            | Error::Stirred(pid)
+            | Error::WriteProtected(pid)
+            | Error::NoRoom { pid, .. }
+            | Error::Traced { pid, .. }
+            | Error::NotAllowed { pid, .. }
+            | Error::NotAGuest { pid, .. }
+            | Error::WouldNotStop { pid, .. }
+            | Error::NothingToBorrow { pid, .. }
+            | Error::Remote { pid, .. }
+            | Error::RemoteFault { pid, .. }
+            | Error::RemoteTimeout { pid, .. }
+            | Error::Memory { pid, .. }
+            | Error::Seccomp { pid, .. }
+            | Error::Occupied { pid, .. }
+            | Error::NoAnswer { pid, .. }
+            | Error::Left { pid, .. }
+            | Error::Refused { pid, .. }
+            | Error::Hook { pid, .. }
+            | Error::NotARuby { pid, .. }
+            | Error::BrokenRuby { pid, .. }
+            | Error::Ractors { pid, .. }
+            | Error::Elf { pid, .. } => *pid,
+            Error::AtEvent { .. }
+            | Error::Image(_)
+            | Error::Start { .. }
+            | Error::System { .. } => return None,
+        })
+    }
+
     /// Whether trying again in a moment may help, because the reason may pass.
     pub fn may_pass(&self) -> bool {
         match self {

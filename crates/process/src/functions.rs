@@ -50,7 +50,7 @@ impl Function {
 
 /// A loaded module with its symbols.
 #[derive(Debug)]
-pub struct Place {
+pub struct ModuleSymbols {
     /// The module.
     pub module: Module,
     /// Its SONAME; of a file without one, and of the program, the file's name.
@@ -63,10 +63,10 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Functions {
     pid: i32,
-    places: Vec<Arc<Place>>,
+    places: Vec<Arc<ModuleSymbols>>,
     /// The kernel's vDSO, because IFUNCs may pick functions of it. It is not searched for names, because libc has a
     /// function of each name.
-    kernel: Option<Arc<Place>>,
+    kernel: Option<Arc<ModuleSymbols>>,
     /// What IFUNCs have picked, by their own address. Read at the first request.
     picked: OnceLock<HashMap<u64, u64>>,
     /// What notices of the agent have reported of IFUNCs, likewise ([`Functions::note_pick`]).
@@ -94,7 +94,7 @@ impl Functions {
         let mut known = std::mem::take(&mut self.places);
         self.picked = OnceLock::new();
         for module in modules {
-            let same = |place: &Arc<Place>| {
+            let same = |place: &Arc<ModuleSymbols>| {
                 let old = &place.module;
                 (old.bias, old.device, old.inode) == (module.bias, module.device, module.inode)
             };
@@ -105,7 +105,7 @@ impl Functions {
                     Some(name) if !module.main => name.as_ref().into(),
                     _ => module.name().into(),
                 };
-                self.places.push(Arc::new(Place {
+                self.places.push(Arc::new(ModuleSymbols {
                     name,
                     module,
                     symbols,
@@ -116,7 +116,7 @@ impl Functions {
             self.kernel = kernels_own(maps, memory).and_then(|module| {
                 let symbols = Symbols::from_memory(&files, &module, memory).ok()?;
                 let name = symbols.soname()?.as_ref().into();
-                Some(Arc::new(Place {
+                Some(Arc::new(ModuleSymbols {
                     module,
                     name,
                     symbols,
@@ -130,12 +130,12 @@ impl Functions {
     }
 
     /// Returns all modules, by rising address.
-    pub fn modules(&self) -> &[Arc<Place>] {
+    pub fn modules(&self) -> &[Arc<ModuleSymbols>] {
         &self.places
     }
 
     /// Returns the module that holds an address.
-    pub fn module_of(&self, address: u64) -> Option<&Place> {
+    pub fn module_of(&self, address: u64) -> Option<&ModuleSymbols> {
         let mut places = self.places.iter().chain(&self.kernel).map(Arc::as_ref);
         places.find(|place| place.module.contains(address))
     }
@@ -148,7 +148,7 @@ impl Functions {
 
     /// Returns the module by whose name users know a function. For what an IFUNC picked this is the IFUNC's module,
     /// though the function may lie in another one, the vDSO.
-    pub fn home_of(&self, function: &Function) -> Option<&Place> {
+    pub fn home_of(&self, function: &Function) -> Option<&ModuleSymbols> {
         let place = self.module_of(function.address)?;
         let mut places = self.places.iter().map(Arc::as_ref);
         let mut home = || places.find(|place| place.name == function.module);
@@ -228,16 +228,16 @@ impl Functions {
 
     /// Returns the functions for which `wanted` is true, given name and module. With `all` those that are not exported
     /// are among them. A function that has several names comes once, with the shortest.
-    pub fn find(&self, all: bool, wanted: impl Fn(&str, &Place) -> bool) -> Vec<Function> {
+    pub fn find(&self, all: bool, wanted: impl Fn(&str, &ModuleSymbols) -> bool) -> Vec<Function> {
         self.find_in(|_| true, all, wanted)
     }
 
     /// As [`Functions::find`], in those modules for which `those` is true.
     pub fn find_in(
         &self,
-        those: impl Fn(&Place) -> bool,
+        those: impl Fn(&ModuleSymbols) -> bool,
         all: bool,
-        wanted: impl Fn(&str, &Place) -> bool,
+        wanted: impl Fn(&str, &ModuleSymbols) -> bool,
     ) -> Vec<Function> {
         let mut found = Vec::new();
         for place in self.places.iter().filter(|place| those(place)) {

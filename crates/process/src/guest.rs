@@ -6,6 +6,7 @@
 use crate::error::{Denial, Error, Result};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::shadow_stack;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +43,10 @@ pub struct Status {
     pub shadow_stack: bool,
 }
 
+/// Why a thread with a shadow stack makes no remote calls.
+pub const SHADOW_STACK: &str =
+    "it runs with a shadow stack, which refuses the way home of a borrowed thread";
+
 impl Status {
     /// Reads the status of a process.
     pub fn read(pid: i32) -> Result<Self> {
@@ -77,9 +82,7 @@ impl Status {
             tracer: number("TracerPid:") as i32,
             user: number("Uid:"),
             seccomp: number("Seccomp:"),
-            shadow_stack: status
-                .lines()
-                .any(|line| line.starts_with("x86_Thread_features:") && line.contains("shstk")),
+            shadow_stack: shadow_stack::in_status(&status),
         })
     }
 
@@ -93,7 +96,7 @@ impl Status {
         if self.shadow_stack {
             return Err(Error::NotAGuest {
                 pid,
-                reason: "it runs with a shadow stack, which refuses the way home of a borrowed thread",
+                reason: SHADOW_STACK,
             });
         }
         if self.seccomp == 1 {
@@ -164,10 +167,12 @@ pub fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     reach_memory(status)
 }
 
-/// As [`reach`], for a process that we trace already.
+/// As [`reach`], for a process that we trace already, and that stands at its exec. What its C library is about to turn
+/// on could not be undone: without remote calls no hook is taken out.
 pub fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let mut status = Status::read(pid)?;
     status.tracer = 0;
+    status.shadow_stack |= shadow_stack::will_come(pid);
     status.check()?;
     reach_memory(status)
 }

@@ -16,7 +16,7 @@
 //! function of the kernel's vDSO (`time`, `gettimeofday`), whose text is the process's own as soon as it is written to
 //! (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
 
-use crate::functions::Place;
+use crate::functions::ModuleSymbols;
 use crate::memory::GuestMemory;
 use crate::symbols::{Kind, Slot};
 use std::collections::HashMap;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 /// Returns what each IFUNC has picked, by its own address. Those that have not picked yet are missing.
 pub fn picked(
-    places: &[Arc<Place>],
-    kernel: Option<&Place>,
+    places: &[Arc<ModuleSymbols>],
+    kernel: Option<&ModuleSymbols>,
     memory: &GuestMemory,
 ) -> HashMap<u64, u64> {
     // Versions of one name may be several IFUNCs, and a slot does not say which of them filled it.
@@ -62,8 +62,8 @@ pub fn picked(
 /// Returns whether a slot's word leads to code of the module that has the IFUNC, or of the vDSO. A slot that is not
 /// bound yet leads back into the linkage table of its own module.
 fn is_function(
-    places: &[Arc<Place>],
-    kernel: Option<&Place>,
+    places: &[Arc<ModuleSymbols>],
+    kernel: Option<&ModuleSymbols>,
     memory: &GuestMemory,
     picker: u64,
     target: u64,

@@ -1,10 +1,10 @@
 //! System calls that the kernel would end with EINTR because we stop their thread, and how they go on instead.
 //!
-//! Most blocking calls answer an interrupt with one of the kernel's restart codes (-512…-516, include/linux/errno.h), and
-//! go on by themselves when no signal handler runs. Those of signal(7), "The following interfaces are never restarted",
-//! and sockets with `SO_RCVTIMEO` or `SO_SNDTIMEO`, answer -EINTR, and the program sees it. At an interrupt stop, and at a
-//! stop before a signal's delivery, that answer still stands in rax and the call's number in `orig_rax`. We put
-//! -ERESTARTNOHAND (-514) in its place. The kernel decides by that when the thread goes on
+//! Most blocking calls answer an interrupt with one of the kernel's restart codes (-512…-516, include/linux/errno.h),
+//! and go on by themselves when no signal handler runs. Those of signal(7), "The following interfaces are never
+//! restarted", and sockets with `SO_RCVTIMEO` or `SO_SNDTIMEO`, answer -EINTR, and the program sees it. At an interrupt
+//! stop, and at a stop before a signal's delivery, that answer still stands in rax and the call's number in `orig_rax`.
+//! We put -ERESTARTNOHAND (-514) in its place. The kernel decides by that when the thread goes on
 //! (`arch_do_signal_or_restart`, arch/x86/kernel/signal.c): if it runs a signal handler, the program gets EINTR as it
 //! would without us; if not, it makes the call again. So no signal can come between our decision and the restart, and
 //! if we die after that, the kernel alone does the rest.
@@ -26,8 +26,8 @@
 //! | `poll`, `nanosleep`, `clock_nanosleep`, `futex` | kept by the kernel | nothing is done: -ERESTART_RESTARTBLOCK |
 //!
 //! No timeout ends early; one of the fifth to ninth line ends later by what it had slept when we came. The memory below
-//! the red zone belongs to nobody (psABI §3.2.2) and is needed only until the kernel has read it at the call's start; the
-//! registers are those a function may change.
+//! the red zone belongs to nobody (psABI §3.2.2) and is needed only until the kernel has read it at the call's start;
+//! the registers are those a function may change.
 
 use crate::ptrace::{self, Registers};
 use std::fs;

@@ -17,14 +17,18 @@
 //! | `gadgets` | Where are instructions that a remote call can use? |
 //! | `ptrace`, `stop` | Registers of a thread; stopping all threads |
 //! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
+//! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
+//! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
+//! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `error` | What can go wrong, for all crates that work on a process |
 //! | `fault` | Panics on demand, for tests |
 
 pub mod asleep;
 pub mod clock;
+pub mod control_group;
 pub mod elf;
 pub mod error;
 pub mod fault;
@@ -33,6 +37,7 @@ pub mod gadgets;
 pub mod guest;
 pub mod indirect;
 pub mod interrupted;
+pub mod job_control;
 pub mod linkage;
 pub mod linkmap;
 pub mod maps;
@@ -40,6 +45,8 @@ pub mod memory;
 pub mod modules;
 pub mod pages;
 pub mod ptrace;
+pub mod room;
+pub mod shadow_stack;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;

@@ -7,13 +7,13 @@
 //!   ▲ the instruction before the return address
 //! ```
 
-use crate::functions::Place;
+use crate::functions::ModuleSymbols;
 use crate::memory::GuestMemory;
 use crate::symbols::Slot;
 
 /// Returns the name in the call that returns to `caller`, an address in `place`; `None` if it went through no slot of
 /// that module.
-pub fn called_as(place: &Place, memory: &GuestMemory, caller: u64) -> Option<String> {
+pub fn called_as(place: &ModuleSymbols, memory: &GuestMemory, caller: u64) -> Option<String> {
     let mut before = [0; 6];
     memory
         .read_bytes(caller.checked_sub(6)?, &mut before)

@@ -3,7 +3,9 @@
 //! One descriptor serves all reading and writing. It stays bound to the address space it was opened on
 //! (`fs/proc/base.c`, `mem_open`), so that after an exec a read fails instead of returning another program's bytes; and
 //! a write ignores page protections (`FOLL_FORCE`), so code can be written without ever being made writable for the
-//! guest.
+//! guest. A kernel from 6.12 on may have been started with `proc_mem.force_override=ptrace`: then only a tracer writes
+//! pages that the process itself may not write (`proc_mem_foll_force`, fs/proc/base.c), so such a write is made in a stop;
+//! or with `=never`: then nobody does ([`Error::WriteProtected`]).
 
 use crate::error::{Denial, Error, Result};
 use std::fs::{File, OpenOptions};
@@ -35,6 +37,13 @@ impl GuestMemory {
         Ok(GuestMemory { pid, file })
     }
 
+    /// A file in the place of the memory of our own process: its offsets are the addresses. For fuzz targets, which read
+    /// images of what a process may have written.
+    pub fn image(file: File) -> Self {
+        let pid = std::process::id() as i32;
+        GuestMemory { pid, file }
+    }
+
     /// Returns the process whose memory it is.
     pub fn pid(&self) -> i32 {
         self.pid
@@ -57,10 +66,22 @@ impl GuestMemory {
     }
 
     /// Writes `bytes` at address `at`, whatever the protection of the page.
+    ///
+    /// # Errors
+    /// [`Error::WriteProtected`] where the kernel does not ignore it; nothing was written to that page then.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all_at(bytes, at)
-            .map_err(|error| self.error(at, error))
+        #[cfg(debug_assertions)]
+        if stricter::refuses(self.pid, at, bytes.len() as u64) {
+            return Err(Error::WriteProtected(self.pid));
+        }
+        self.file.write_all_at(bytes, at).map_err(|error| {
+            // The kernel says so of pages that are not there, too.
+            if error.raw_os_error() == Some(libc::EIO) && self.read_bytes(at, &mut [0]).is_ok() {
+                Error::WriteProtected(self.pid)
+            } else {
+                self.error(at, error)
+            }
+        })
     }
 
     /// Reads the 64-bit word at address `at`.
@@ -96,5 +117,34 @@ impl vm::Memory for GuestMemory {
         self.file
             .read_exact_at(into, at)
             .map_err(|_| vm::Fault { at })
+    }
+}
+
+/// The kernel's parameter `proc_mem.force_override`, for tests on a kernel that was started without it: in a build with
+/// debug assertions the variable `LANCET_FORCE_OVERRIDE` has its place (`ptrace` or `never`).
+#[cfg(debug_assertions)]
+mod stricter {
+    use crate::maps::Maps;
+
+    /// Whether such a kernel would refuse a write of so many bytes.
+    pub fn refuses(pid: i32, at: u64, bytes: u64) -> bool {
+        let may_force = match std::env::var("LANCET_FORCE_OVERRIDE").as_deref() {
+            Ok("ptrace") => is_traced_by_us(pid),
+            Ok("never") => false,
+            _ => return false,
+        };
+        let Ok(maps) = Maps::read(pid) else {
+            return false;
+        };
+        let touched = maps
+            .iter()
+            .filter(|mapping| mapping.start < at + bytes && at < mapping.end);
+        !may_force && touched.into_iter().any(|one| !one.permissions.write)
+    }
+
+    fn is_traced_by_us(pid: i32) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = format!("TracerPid:\t{}", std::process::id());
+        status.lines().any(|one| one == line)
     }
 }

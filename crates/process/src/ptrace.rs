@@ -6,6 +6,7 @@
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::io;
+use std::time::{Duration, Instant};
 
 /// General registers, as `PTRACE_GETREGSET(NT_PRSTATUS)` gives them.
 pub type Registers = libc::user_regs_struct;
@@ -159,6 +160,15 @@ pub fn set_signal_mask(tid: i32, mask: u64) -> Result<(), Errno> {
     .map(drop)
 }
 
+/// What the kernel says of the signal that a thread has stopped for, or of its group stop.
+pub fn signal_information(tid: i32) -> Result<libc::siginfo_t, Errno> {
+    // SAFETY: integers only; zero is valid.
+    let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let place = (&raw mut information) as usize;
+    request(libc::PTRACE_GETSIGINFO, tid, 0, place)?;
+    Ok(information)
+}
+
 /// `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).
 #[repr(C)]
 #[derive(Default)]
@@ -233,14 +243,23 @@ pub enum Event {
 /// Reports one thread (or with -1 any) without waiting. Where a thread that stands because of us, or before a signal,
 /// would make its program see EINTR, this also makes it make its system call again ([`crate::interrupted`]): every stop
 /// comes through here, so none can be forgotten.
+///
+/// A `PTRACE_EVENT_*` that was [`put_back`] is told again, unless something newer has happened: SIGKILL alone takes a
+/// thread from such an event without us.
 pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     let mut status = 0;
     // SAFETY: `status` is a live integer.
     let found = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-    match found {
-        -1 => Err(Errno::last()),
-        0 => Ok((tid, Event::Nothing)),
-        found => {
+    let errno = Errno::last();
+    let event = PUT_BACK.with_borrow_mut(|all| {
+        let at = all.iter().position(|(of, _)| *of == tid)?;
+        Some(all.swap_remove(at).1)
+    });
+    match (found, event) {
+        (-1, _) => Err(errno),
+        (0, Some(event)) => Ok((tid, Event::Special(event))),
+        (0, None) => Ok((tid, Event::Nothing)),
+        (found, _) => {
             let event = decode(status);
             match event {
                 Event::Exited(_) | Event::Killed(_) => {
@@ -257,9 +276,49 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     }
 }
 
+/// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of
+/// the kernel (state D) may take longer; then whoever waits gives up, and says so.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// How often a thread is looked at without sleeping in between: most stop within tens of microseconds.
+const EAGER_LOOKS: u32 = 400;
+/// Between two looks after that.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Waits for what is told next of a thread, at most until `deadline`: then [`Event::Nothing`].
+pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
+    let mut looks = 0;
+    loop {
+        let (_, event) = poll(tid)?;
+        if event != Event::Nothing || Instant::now() > deadline {
+            return Ok(event);
+        }
+        looks += 1;
+        if looks < EAGER_LOOKS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
 thread_local! {
     /// How threads of ours have ended, whichever call waited for them: the kernel reports it once.
     static ENDS: RefCell<Vec<(i32, Event)>> = const { RefCell::new(Vec::new()) };
+
+    /// Events that wait to be told again. Only the thread of ours that traces a thread may ask about it, so each has a
+    /// list of its own.
+    static PUT_BACK: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Has the next [`poll`] of thread `tid` tell this event again, at which the thread stands. The kernel tells each event
+/// once; whoever meets one that is another's to decide about puts it back here, so that it cannot be lost: a thread at an
+/// event that nobody knows of stands for ever.
+pub fn put_back(tid: i32, event: i32) {
+    PUT_BACK.with_borrow_mut(|all| {
+        all.retain(|(of, _)| *of != tid);
+        all.push((tid, event));
+    });
 }
 
 /// Returns how a thread that was waited for has ended.

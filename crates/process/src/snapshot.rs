@@ -27,14 +27,13 @@ use nix::unistd::Pid;
 
 use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
-use crate::maps::{Maps, PAGE};
+use crate::maps::Maps;
 use crate::ptrace;
+use crate::room::{LARGEST_STACK, Room};
 use crate::stop::{Stop, thread_ids};
 
 /// The bytes below rsp that a function may use without moving it.
 const RED_ZONE: u64 = 128;
-/// The most bytes of one mapping that are taken for a stack. The kernel may have merged it with the mapping above.
-const LARGEST_STACK: u64 = 64 << 20;
 /// Bytes of room that are touched before the stop. What does not fit is copied too, only slower.
 const ROOM: usize = 1 << 20;
 /// A main stack of which at most so many bytes have ever been in use is copied whole, before its registers are known.
@@ -42,7 +41,7 @@ const SMALL_STACK: u64 = 192 << 10;
 
 /// The registers that unwinding begins with, and the address of thread-local data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct UnwindContext {
     /// Its instruction pointer.
     pub ip: u64,
     /// Its stack pointer.
@@ -63,9 +62,34 @@ pub struct Thread {
     /// Whether it is the first thread of the process, whose stack the kernel made.
     pub main: bool,
     /// Its registers when it was copied.
-    pub place: Place,
+    pub context: UnwindContext,
     /// The mapping that its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
+}
+
+impl UnwindContext {
+    /// The registers of a thread that sleeps in the kernel, as far as the kernel shows them.
+    fn of_sleeping(thread: &Asleep) -> UnwindContext {
+        UnwindContext {
+            ip: thread.call().pc,
+            sp: thread.call().sp,
+            bp: UNKNOWN,
+            thread_area: thread.thread_area(),
+        }
+    }
+}
+
+impl Thread {
+    /// Returns the part of its stack that is in use, red zone included; `None` if rsp is in no mapping.
+    fn used_stack(&self) -> Option<Range<u64>> {
+        let from = self
+            .context
+            .sp
+            .saturating_sub(RED_ZONE)
+            .max(self.mapping.start);
+        let used = from..self.mapping.end.min(from + LARGEST_STACK);
+        (!self.mapping.is_empty()).then_some(used)
+    }
 }
 
 /// Copied pieces of memory. Reading what was not copied is a fault.
@@ -210,38 +234,29 @@ impl Snapshot {
             if tid == pid && used.end - used.start <= SMALL_STACK {
                 copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
             }
-            let place = match sleeping {
-                Some(thread) => Place {
-                    ip: thread.call().pc,
-                    sp: thread.call().sp,
-                    bp: UNKNOWN,
-                    thread_area: thread.thread_area(),
-                },
-                None => match place_of(pid, tid)? {
-                    Some(place) => place,
-                    None => continue,
-                },
+            let Some(context) = (match sleeping {
+                Some(thread) => Some(UnwindContext::of_sleeping(thread)),
+                None => context_of(pid, tid)?,
+            }) else {
+                continue;
             };
-            let mapping = match maps.find(place.sp) {
+            let mapping = match maps.find(context.sp) {
                 Some(mapping) => mapping.start..mapping.end,
                 // The mapping was made or has grown since the maps were read.
                 None => later
                     .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
-                    .find(place.sp)
+                    .find(context.sp)
                     .map_or(0..0, |mapping| mapping.start..mapping.end),
             };
             let thread = Thread {
                 tid,
                 name: String::new(),
                 main: tid == pid,
-                place,
+                context,
                 mapping,
             };
             let mut wanted = Vec::with_capacity(64);
-            if !thread.mapping.is_empty() {
-                let from = place.sp.saturating_sub(RED_ZONE).max(thread.mapping.start);
-                wanted.push(from..thread.mapping.end.min(from + LARGEST_STACK));
-            }
+            wanted.extend(thread.used_stack());
             if thread.main {
                 wanted.extend_from_slice(likely);
             }
@@ -260,11 +275,7 @@ impl Snapshot {
             return Err(Error::Gone(pid));
         }
         for thread in &mut threads {
-            let path = format!("/proc/{pid}/task/{}/comm", thread.tid);
-            thread.name = std::fs::read_to_string(path)
-                .unwrap_or_default()
-                .trim_end()
-                .to_owned();
+            thread.name = name_of(pid, thread.tid);
         }
         threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
         Ok(Ok(Snapshot {
@@ -276,10 +287,16 @@ impl Snapshot {
     }
 }
 
+/// Returns the name of a thread; empty if it has ended.
+fn name_of(pid: i32, tid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+    name.unwrap_or_default().trim_end().to_owned()
+}
+
 /// Returns the registers of a stopped thread; `None` if it was killed meanwhile.
-fn place_of(pid: i32, tid: i32) -> Result<Option<Place>> {
+fn context_of(pid: i32, tid: i32) -> Result<Option<UnwindContext>> {
     match ptrace::registers(tid) {
-        Ok(registers) => Ok(Some(Place {
+        Ok(registers) => Ok(Some(UnwindContext {
             ip: registers.rip,
             sp: registers.rsp,
             bp: registers.rbp,
@@ -295,7 +312,7 @@ fn place_of(pid: i32, tid: i32) -> Result<Option<Place>> {
 fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Range<u64> {
     let stack = maps.iter().find(|mapping| mapping.is_named("[stack]"));
     let used = stack.map_or(0..0, |stack| {
-        let used = room(pid, maps, &(stack.start..stack.end)).high_water;
+        let used = Room::of(pid, maps, &(stack.start..stack.end)).high_water;
         stack.end - used.min(ROOM as u64)..stack.end
     });
     copy_all(pid, &[slice::from_ref(&used), likely].concat(), copies);
@@ -372,50 +389,4 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
     if done > 0 {
         copies.note(range.start..range.start + done as u64, start);
     }
-}
-
-/// What of a stack's mapping has ever been used, and what protects its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Room {
-    /// The size of the mapping.
-    pub mapped: u64,
-    /// Unreadable addresses right below it, which a deeper stack would run into; 0 for a stack that the kernel lets
-    /// grow.
-    pub guard: u64,
-    /// From the outer end to the furthest page that has ever been touched (and not been given back).
-    pub high_water: u64,
-}
-
-/// Looks at the mapping of a stack. Page by page through `/proc/PID/pagemap` (kernel
-/// `Documentation/admin-guide/mm/pagemap.rst`): bit 63 says present, bit 62 swapped out.
-pub fn room(pid: i32, maps: &Maps, mapping: &Range<u64>) -> Room {
-    let below = mapping
-        .start
-        .checked_sub(1)
-        .and_then(|below| maps.find(below));
-    let guard = below
-        .filter(|below| !below.permissions.read && !below.permissions.write)
-        .map_or(0, crate::maps::Mapping::size);
-    let mut room = Room {
-        mapped: mapping.end.saturating_sub(mapping.start),
-        guard,
-        high_water: 0,
-    };
-    let Ok(pagemap) = std::fs::File::open(format!("/proc/{pid}/pagemap")) else {
-        return room;
-    };
-    let pages = room.mapped / PAGE;
-    let mut entries = vec![0; usize::try_from(pages.min(LARGEST_STACK / PAGE) * 8).unwrap_or(0)];
-    let first = mapping.end / PAGE - entries.len() as u64 / 8;
-    if std::os::unix::fs::FileExt::read_exact_at(&pagemap, &mut entries, first * 8).is_ok() {
-        let touched = |entry: &[u8; 8]| u64::from_le_bytes(*entry) >> 62 != 0;
-        let untouched = entries
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .take_while(|entry| !touched(entry))
-            .count();
-        room.high_water = mapping.end - (first + untouched as u64) * PAGE;
-    }
-    room
 }

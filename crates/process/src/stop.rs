@@ -11,22 +11,26 @@
 //!
 //! If we die the kernel detaches every thread and lets it run.
 
+mod late;
+
+pub use late::{let_go, poll_stragglers};
+
 use crate::error::{Error, Result};
 use crate::guest::missing_thread;
 use crate::interrupted::Waiting;
-use crate::ptrace::{self, Event};
+use crate::job_control::UnderWay;
+use crate::ptrace;
+use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a thread is waited for that does not stop, while the others stand still.
+/// The budget of a stop: how long a thread is waited for that does not stop, while the others stand still. After that
+/// the stop is given up and all go on.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How often a thread is looked at without sleeping in between: most stop within tens of microseconds.
-const EAGER_LOOKS: u32 = 400;
 
 /// Options for every thread we seize. No `EXITKILL`: our death must not be the guest's.
 const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD;
@@ -39,6 +43,8 @@ pub struct Stop {
     since: Instant,
     /// Threads that slept with a timeout before the stop.
     waiting: Vec<Waiting>,
+    /// We are not stopped meanwhile. Dropped last: the threads go on first.
+    _under_way: UnderWay,
 }
 
 #[derive(Debug)]
@@ -78,13 +84,7 @@ impl Stop {
 
     /// The same of a guest that may stand already (SIGSTOP) and then stands on afterwards: enough to look at it.
     pub fn as_it_is(pid: i32, tid: i32, kept: bool) -> Result<Self> {
-        poll_stragglers();
-        let mut stop = Stop {
-            pid,
-            threads: Vec::new(),
-            waiting: waiting(pid, &HashSet::new()),
-            since: Instant::now(),
-        };
+        let mut stop = Self::none(pid, &HashSet::new());
         if !stop.seize(tid, kept)? {
             return Err(missing_thread(pid));
         }
@@ -98,13 +98,7 @@ impl Stop {
 
     /// Stops all threads of `pid` but those that are `left` to sleep.
     pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
-        poll_stragglers();
-        let mut stop = Stop {
-            pid,
-            threads: Vec::new(),
-            waiting: waiting(pid, left),
-            since: Instant::now(),
-        };
+        let mut stop = Self::none(pid, left);
         if !left.contains(&pid) {
             if !stop.seize(pid, false)? {
                 return Err(missing_thread(pid));
@@ -134,12 +128,58 @@ impl Stop {
             }],
             waiting: Vec::new(),
             since: Instant::now(),
+            _under_way: UnderWay::begin(),
         })
+    }
+
+    /// Stops all threads of `pid`, whose main thread is tied to us so. Threads in an uninterruptible wait (state D: a disk
+    /// that does not answer, the parent of a vfork) come first, while the others run: they may not stop for long, and
+    /// then nobody else must stand still for them.
+    pub fn all(pid: i32, ties: Ties) -> Result<Self> {
+        let mut stop = Self::none(pid, &HashSet::new());
+        if ties == Ties::Standing {
+            stop = Self::main(pid, ties)?;
+        }
+        for tid in thread_ids(pid)? {
+            if thread_state(pid, tid) == Some('D') && !stop.has(tid) {
+                stop.seize(tid, tid == pid && ties == Ties::Kept)?;
+            }
+        }
+        stop.wait_for_all(Instant::now() + PATIENCE)?;
+        stop.restart_clock();
+        if !stop.has(pid) {
+            if !stop.seize(pid, ties == Ties::Kept)? {
+                return Err(missing_thread(pid));
+            }
+            stop.wait_for_all(Instant::now() + PATIENCE)?;
+        }
+        match stop.threads.iter().find(|thread| thread.tid == pid) {
+            None => return Err(missing_thread(pid)),
+            Some(main) if main.grouped => return Err(Error::Stopped(pid)),
+            Some(_) => {}
+        }
+        stop.rest()?;
+        Ok(stop)
+    }
+
+    fn none(pid: i32, left: &HashSet<i32>) -> Self {
+        poll_stragglers();
+        Stop {
+            pid,
+            threads: Vec::new(),
+            waiting: waiting(pid, left),
+            since: Instant::now(),
+            _under_way: UnderWay::begin(),
+        }
+    }
+
+    fn has(&self, tid: i32) -> bool {
+        self.threads.iter().any(|thread| thread.tid == tid)
     }
 
     /// Stops one more thread, if it does not stand already.
     pub fn also(&mut self, tid: i32) -> Result<()> {
-        if self.threads.iter().any(|thread| thread.tid == tid) {
+        if self.has(tid) {
             return Ok(());
         }
         if self.seize(tid, false)? {
@@ -159,7 +199,7 @@ impl Stop {
         while thread_count(self.pid) != Some(self.threads.len() + left.len()) {
             let mut found = false;
             for tid in thread_ids(self.pid)? {
-                if !left.contains(&tid) && !self.threads.iter().any(|thread| thread.tid == tid) {
+                if !left.contains(&tid) && !self.has(tid) {
                     found |= self.seize(tid, false)?;
                 }
             }
@@ -221,8 +261,10 @@ impl Stop {
                 }
                 Waited::Gone => {}
                 Waited::At(event) => {
+                    // It stands, and its tracer decides what comes next.
+                    ptrace::put_back(tid, event);
                     self.threads.remove(at);
-                    return Err(Error::AtEvent { tid, event });
+                    return Err(Error::AtEvent { tid });
                 }
                 Waited::Late => {
                     return Err(Error::WouldNotStop {
@@ -253,18 +295,16 @@ impl Stop {
     }
 
     /// Lets the threads go on; how long they stood still.
-    pub fn release(self) -> Duration {
-        let (since, nobody) = (self.since, self.threads.is_empty());
-        drop(self);
-        if nobody {
+    pub fn release(mut self) -> Duration {
+        if self.threads.is_empty() {
             return Duration::ZERO;
         }
-        since.elapsed()
+        self.let_go();
+        // Before we may be stopped ourselves, if that was asked for.
+        self.since.elapsed()
     }
-}
 
-impl Drop for Stop {
-    fn drop(&mut self) {
+    fn let_go(&mut self) {
         for waiting in &self.waiting {
             if self
                 .threads
@@ -282,6 +322,12 @@ impl Drop for Stop {
     }
 }
 
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
 impl Thread {
     /// Sets the thread going, or puts it down among the stragglers: a thread of ours that does not
     /// stand still cannot be let go, and one that comes to stand still later must not stand for ever.
@@ -289,11 +335,15 @@ impl Thread {
         if self.stays {
             return;
         }
-        let freed = |thread: &Thread| match (thread.kept, thread.grouped) {
-            // A group stop goes on: by itself after a detach, else if we listen.
-            (true, true) => ptrace::listen(thread.tid),
-            (true, false) => ptrace::resume(thread.tid, 0),
-            (false, _) => ptrace::detach(thread.tid, 0),
+        // A group stop goes on: by itself after a detach, else if we listen.
+        let freed = |thread: &Thread| {
+            if !thread.kept {
+                ptrace::detach(thread.tid, 0)
+            } else if in_group_stop(thread.tid) {
+                ptrace::listen(thread.tid)
+            } else {
+                ptrace::resume(thread.tid, 0)
+            }
         };
         if self.stopped && freed(&self).is_ok() {
             return;
@@ -302,38 +352,23 @@ impl Thread {
         if ptrace::interrupt(self.tid).is_err() {
             return;
         }
+        if !self.kept && thread_state(self.tid, self.tid) == Some('D') {
+            // It stops when its wait in the kernel is over, before it runs any of its program's code.
+            return late::is_late(self.tid);
+        }
         match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
             Waited::Stopped(_) => drop(freed(&self)),
+            Waited::At(event) if self.kept => ptrace::put_back(self.tid, event),
             Waited::Gone | Waited::At(_) => {}
             Waited::Late if self.kept => {}
-            Waited::Late => STRAGGLERS.with_borrow_mut(|all| all.push(self.tid)),
+            Waited::Late => late::is_late(self.tid),
         }
     }
 }
 
 thread_local! {
-    /// Threads that we have seized and that did not stop in time (uninterruptible waits, no processor). A list for each
-    /// thread of ours, because only the thread that seized may let go.
-    static STRAGGLERS: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
-
     /// Signals that came for a thread of a program we started while it was being stopped. Nobody else hears of them.
     static HANDED_ON: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Lets go of threads that have come to stand still since we gave up on them. To be called often.
-pub fn poll_stragglers() {
-    STRAGGLERS.with_borrow_mut(|all| {
-        all.retain(
-            |tid| match wait_until_interrupted(*tid, Instant::now(), &mut Vec::new()) {
-                Waited::Stopped(_) => {
-                    let _ = ptrace::detach(*tid, 0);
-                    false
-                }
-                Waited::Gone | Waited::At(_) => false,
-                Waited::Late => true,
-            },
-        );
-    });
 }
 
 /// Signals that thread `tid` got on its way to a stop since this was last asked.
@@ -344,69 +379,21 @@ pub fn handed_on(tid: i32) -> Vec<i32> {
     })
 }
 
-/// Takes a thread back from the stragglers: it is ours already.
-fn was_straggler(tid: i32) -> bool {
-    STRAGGLERS.with_borrow_mut(|all| match all.iter().position(|other| *other == tid) {
-        Some(at) => {
-            all.swap_remove(at);
-            true
-        }
-        None => false,
-    })
-}
-
-enum Waited {
-    /// With the signal of a group stop, or `SIGTRAP`.
-    Stopped(i32),
-    Gone,
-    /// A `PTRACE_EVENT_*` that whoever keeps the thread asked for; it stands there.
-    At(i32),
-    Late,
-}
-
-/// Waits for the stop an interrupt brings, handing on signals that come before it; which, is noted.
-fn wait_until_interrupted(tid: i32, deadline: Instant, handed_on: &mut Vec<i32>) -> Waited {
-    let mut looks = 0;
-    loop {
-        match ptrace::poll(tid) {
-            Ok((_, Event::Interrupted(signal))) => return Waited::Stopped(signal),
-            Ok((_, Event::Signal(signal))) => {
-                match ptrace::resume(tid, signal) {
-                    Ok(()) => {
-                        handed_on.push(signal);
-                        continue;
-                    }
-                    Err(_) if thread_is_dead(tid, tid) => return Waited::Gone,
-                    // It was woken, by SIGKILL as far as we know; what becomes of it is told next.
-                    Err(_) => {}
-                }
-            }
-            Ok((_, Event::Special(event))) => return Waited::At(event),
-            Ok((_, Event::Syscall)) => match ptrace::resume(tid, 0) {
-                Ok(()) => continue,
-                Err(_) if thread_is_dead(tid, tid) => return Waited::Gone,
-                Err(_) => {}
-            },
-            Ok((_, Event::Exited(_) | Event::Killed(_))) | Err(_) => return Waited::Gone,
-            Ok((_, Event::Nothing)) => {}
-        }
-        if Instant::now() > deadline {
-            return Waited::Late;
-        }
-        looks += 1;
-        if looks < EAGER_LOOKS {
-            std::thread::yield_now();
-        } else {
-            sleep(Duration::from_micros(50));
-        }
-    }
-}
-
 /// Those threads of a process, but for those that are not stopped, that sleep with a timeout in a call that has to be made again when they are stopped.
 fn waiting(pid: i32, left: &HashSet<i32>) -> Vec<Waiting> {
     let threads = thread_ids(pid).unwrap_or_default();
     let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
     stopped.filter_map(|tid| Waiting::of(pid, tid)).collect()
+}
+
+/// Whether a thread that stands still does so for SIGSTOP or the like. It may have been stopped so since we first saw it
+/// stand: a remote call goes on through a group stop.
+fn in_group_stop(tid: i32) -> bool {
+    let stands = ptrace::signal_information(tid);
+    // The last stop's signal and event, as wait(2) tells them (`ptrace_do_notify`, kernel/signal.c).
+    stands.is_ok_and(|stands| {
+        stands.si_code >> 8 == libc::PTRACE_EVENT_STOP && stands.si_code & 0xff != libc::SIGTRAP
+    })
 }
 
 /// How many threads there are, dying ones too: two less than the links of `/proc/PID/task` (`proc_task_getattr`,

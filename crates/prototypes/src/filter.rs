@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A filter that begins with the name of a script's language and a colon (`ruby:Mysql2::*#query`) is one name in that
-//! language, and only `*` in it is special: the names of methods may hold any sign. `gc` alone is the garbage collection
-//! of whatever VM there is.
+//! language, and only `*` in it is special: the names of methods may hold any sign. `gc` alone is the garbage
+//! collection of whatever VM there is.
 //!
 //! A symbol is marked or not; each rule it matches marks it (`+`) or takes the mark away (`-`), so the last
 //! match wins. A filter that begins with `-` begins with everything marked. Patterns match whole names.
@@ -17,58 +17,13 @@
 //! (ltrace cuts there); regular expressions are of today's syntax (ltrace: POSIX basic); and a path is
 //! compared with the library's path, as ltrace's manual says and its code fails to do.
 
+mod error;
 mod glob;
-
-use std::fmt;
 
 use regex::bytes::{Regex, RegexBuilder};
 use vm::Language;
 
-/// What is wrong with a filter.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// `/…` has no closing slash.
-    #[error("the regular expression has no closing `/`")]
-    Unclosed,
-    /// `[…` has no closing bracket.
-    #[error("the `[` has no closing `]`")]
-    Bracket,
-    /// A backslash stands at the end.
-    #[error("nothing follows the backslash")]
-    Backslash,
-    /// The regular expression is wrong, with the message of its parser.
-    #[error("not a regular expression: {0}")]
-    Regex(String),
-    /// The filter is empty.
-    #[error("an empty filter: SYMBOL, @LIBRARY or SYMBOL@LIBRARY")]
-    Empty,
-    /// A language's prefix is followed by nothing.
-    #[error("no name follows: {}", examples())]
-    Nameless,
-    /// A sign is followed by no rule.
-    #[error("nothing follows the sign")]
-    Sign,
-}
-
-/// A problem in a filter. `Display` is one block with a caret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilterError {
-    /// The filter as it was given.
-    pub text: Box<str>,
-    /// The column, counted in characters from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub wrong: Wrong,
-}
-
-impl std::error::Error for FilterError {}
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "filter, column {}: {}", self.column, self.wrong)?;
-        crate::error::caret(out, &self.text, self.column)
-    }
-}
+pub use error::{FilterError, Wrong};
 
 /// The file in which a symbol is searched for.
 #[derive(Clone, Copy, Debug)]
@@ -120,13 +75,6 @@ pub struct Filter {
 
 /// The name that stands for the VM's garbage collection, whatever its functions are called.
 const COLLECTION: &str = "gc";
-
-/// Returns examples of how functions are named in each language.
-fn examples() -> String {
-    let all = Language::ALL.iter();
-    let examples: Vec<&str> = all.map(|one| one.description().examples).collect();
-    examples.join(", ")
-}
 
 /// A pattern as it stands in the expression.
 #[derive(Clone, Copy)]

@@ -9,8 +9,8 @@
 //! 3. our [`Bundle`];
 //! 4. `/etc/ltrace.conf`. ltrace has it before; its file is from before 2.34 and knows less than our bundle.
 //!
-//! An `import` is looked for in the same folders. System calls (library `SYS`) are described by `syscalls.conf` there and by our
-//! bundle, and by nothing else: functions of libraries have the same names.
+//! An `import` is looked for in the same folders. System calls (library `SYS`) are described by `syscalls.conf` there
+//! and by our bundle, and by nothing else: functions of libraries have the same names.
 
 use std::collections::BTreeMap;
 use std::fs;

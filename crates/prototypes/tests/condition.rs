@@ -1,4 +1,5 @@
-//! `--where`: every operator against what Rust says, texts across the ends of pages, what cannot be read, and hostile words.
+//! `--where`: every operator against what Rust says, texts across the ends of pages, what cannot be read, and hostile
+//! words.
 
 use std::time::Duration;
 

@@ -9,7 +9,8 @@
 //!   captures  how many   for each: where it lay (ARGUMENT n, BEHIND the capture before, or an address), its bytes
 //! ```
 //!
-//! A context is a guest, a thread, a ring and a stack. It is defined, as a kind of item of its own, before its first use.
+//! A context is a guest, a thread, a ring and a stack. It is defined, as a kind of item of its own, before its first
+//! use.
 
 mod items;
 mod parts;

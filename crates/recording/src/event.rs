@@ -1,8 +1,8 @@
 //! What happens in a guest, in the one form that is used from the reader of its rings to a format or a file.
 //!
-//! Many events name the same things: a process, a call edge, a script line, a native frame. In memory an event refers to
-//! them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters below.
-//! Without them (`Event`, `Call`, `At`) the types are those of a file.
+//! Many events name the same things: a process, a call edge, a script line, a native frame. In memory an event refers
+//! to them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters
+//! below. Without them (`Event`, `Call`, `At`) the types are those of a file.
 
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};

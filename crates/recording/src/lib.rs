@@ -8,10 +8,10 @@
 //!   item      a byte with its kind and flags, and then numbers as LEB128, texts with their length before them
 //! ```
 //!
-//! All numbers of the frame are little-endian. LZ4's block format: `lz4_Block_format.md` of lz4 1.9. A call refers to its
-//! call edge, line and thread by number; an item that defines a number comes before the first that uses it.
-//! Calls are written as what differs from the call before ([`codec`](self)): time since then, the distance of the stack pointer, the
-//! registers that changed. What differs is counted anew in each segment.
+//! All numbers of the frame are little-endian. LZ4's block format: `lz4_Block_format.md` of lz4 1.9. A call refers to
+//! its call edge, line and thread by number; an item that defines a number comes before the first that uses it. Calls
+//! are written as what differs from the call before ([`codec`](self)): time since then, the distance of the stack
+//! pointer, the registers that changed. What differs is counted anew in each segment.
 //!
 //! A reader believes nothing: lengths are held against what is there, numbers against what was defined, and a
 //! segment against its checksum. A damaged file is an [`Error`] that says at which byte.

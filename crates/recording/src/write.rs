@@ -32,6 +32,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
+    /// Where it writes to.
+    pub fn out_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     fn put(&mut self, item: &Item) -> io::Result<u32> {
         let number = self.state.put(&mut self.items, item);
         self.spill()?;

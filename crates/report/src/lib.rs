@@ -6,6 +6,7 @@
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
+//! | [`losses`] | what was lost in a run of any command, as JSON |
 //! | [`text`], [`figures`], [`style`], [`json`] | what the commands share: escaping, numbers, colour, JSON lines |
 //!
 //! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
@@ -22,6 +23,7 @@ pub mod calls;
 pub mod figures;
 mod format;
 pub mod json;
+pub mod losses;
 pub mod mem;
 pub mod stack;
 pub mod style;

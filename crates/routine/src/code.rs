@@ -12,15 +12,17 @@
 //! | `probe` | points in mid-function |
 //! | `find_fde` | the answer to `_Unwind_Find_FDE` |
 //! | `find_object` | the answers to `_dl_find_object` and `dl_iterate_phdr` |
+//! | `ask` | whether the caller's stack has room for `enter`, `leave` and `probe` |
+//! | `small` | their way over a work stack, where it has not |
 //! | `sets` | the sets of registers that are saved and restored |
 //!
 //! ```text
 //!   caller ─call─► function: jmp stub ─► stub: r11 → descriptor ─► trampoline_call_through
 //!                                                                   gate closed, QUIET ─► jmp original
 //!                                                                   GUARDED, not met   ─► jmp original
-//!                                                                   enter(frame) = 0   ─► jmp original
-//!                                                                   call original  ◄── the only return address of ours
-//!                                                                   leave(frame, results), unless the gate is closed by now
+//!                                                                   enter = 0          ─► jmp original
+//!                                                                   call original  ◄── the return address of ours
+//!                                                                   leave, unless the gate is closed by now
 //!   caller ◄───────────────────────────────────────────────────────ret
 //! ```
 //!
@@ -52,31 +54,39 @@
 //! is not there and EINVAL otherwise (kernel/signal.c, SYSCALL_DEFINE4(rt_sigprocmask): the copy comes before the
 //! look at `how`).
 
+mod ask;
 mod call_through;
 mod find_fde;
 mod find_object;
 mod probe;
 mod rules;
 mod sets;
+mod small;
 
 /// Defines the routines, `trampoline_call_through` and those after it, in the calling image, once.
 ///
 /// ```text
 /// routine::routines! {
-///     enter = enter,              // unsafe extern "C" fn(*mut Frame) -> u64: 0 = not wanted, no leave
-///     leave = leave,              // unsafe extern "C" fn(*mut Frame, *mut Results)
-///     probe = probe,              // unsafe extern "C" fn(*mut ProbeFrame)
+///     // unsafe extern "C" fn(*mut Frame, *mut Vectors, *const Room) -> u64: 0 = not wanted, no leave
+///     enter = enter,
+///     // unsafe extern "C" fn(*mut Frame, *mut Results, *const Vectors)
+///     leave = leave,
+///     // unsafe extern "C" fn(*mut ProbeFrame)
+///     probe = probe,
 ///     gate = CONTROL_PAGE, offset = 8,   // a static with a u32 there: 0 = closed, every hook falls through
+///     rooms = ROOMS,              // a static that begins with a `Rooms`
 /// }
 /// ```
 ///
 /// `enter`, `leave` and `probe` run anywhere in the guest, as a signal handler does: no lock, no allocation, no
-/// floating point, no AVX, no unwinding, `errno` untouched.
+/// floating point, no AVX, no unwinding, `errno` untouched. `enter` is given the record of the thread, if that was found.
 #[macro_export]
 macro_rules! routines {
-    (enter = $enter:path, leave = $leave:path, probe = $probe:path, gate = $gate:path, offset = $offset:expr $(,)?) => {
-        $crate::__call_through!($enter, $leave, $gate, $offset);
-        $crate::__probe!($probe, $gate, $offset);
+    (enter = $enter:path, leave = $leave:path, probe = $probe:path, gate = $gate:path, offset = $offset:expr,
+        rooms = $rooms:path $(,)?) => {
+        $crate::__call_through!($enter, $leave, $gate, $offset, $rooms);
+        $crate::__probe!($probe, $gate, $offset, $rooms);
+        $crate::__works!();
         $crate::__find_fde!();
         $crate::__find_object!();
 

@@ -12,13 +12,29 @@
 //!     descriptor                           rbp-16
 //!     original                             rbp-24
 //!     ticket: enter's words for leave      rbp-48
-//!     r10 rax r9 r8 rcx rdx rsi rdi        rbp-112
-//!     xmm7 … xmm0                          rbp-240    ◄── *mut Frame
+//!     r10 rax r9 r8 rcx rdx rsi rdi        rbp-112    ◄── *mut Frame
+//!     xmm7 … xmm0                          rbp-240    ◄── *mut Vectors; on a small stack elsewhere, see below
 //!     (alignment)
 //!     copy of the stack arguments          Descriptor::copied bytes
 //!                                          ◄── rsp at the call of the original
 //!   lower addresses
 //! ```
+//!
+//! # What a hook takes of its caller's stack
+//!
+//! Where the room is not proven (`room`), `enter`, `leave` and `probe` run elsewhere, and the vector registers lie there
+//! too. Bytes below the return address of the caller, which is the function's own:
+//!
+//! ```text
+//!   while `enter` runs           8 rbp + 112 Frame                                                    120
+//!   while the original runs      8 rbp + 112 Frame + 0 or 64 floats + 0…8 + copied + 8     136 and what is copied
+//!   while `leave` runs           8 rbp + 112 Frame + 0 or 64 floats + 72 results                      192
+//!   a probe, below its red zone  8 r11 + 8 return address + 8 flags + 8 rbp + 8 mask + 144 registers + 0…8   192
+//! ```
+//!
+//! `floats` are the low halves of xmm0 to xmm7, kept where the descriptor says [`flags::FLOATS`]: `leave` is asked for
+//! them. `copied` is 0 for a function whose code is proven to read no stack arguments, and [`COPIED`] where nothing is
+//! proven.
 //!
 //! Registers as arguments: System V ABI, x86-64 supplement, section 3.2.3.
 
@@ -74,6 +90,8 @@ pub mod flags {
     pub const FORKS: u32 = 8;
     /// Calls whose argument is not where [`Descriptor::guard`](super::Descriptor) says go straight to the original.
     pub const GUARDED: u32 = 16;
+    /// `leave` reads its [`Vectors`](super::Vectors): on a small stack too they are kept until then, their low halves.
+    pub const FLOATS: u32 = 32;
 }
 
 /// Stack arguments copied where nothing is known of the function: twelve words after the six registers.
@@ -115,6 +133,11 @@ impl Descriptor {
     }
 }
 
+/// xmm0 to xmm7 at the entry of a hooked function; the upper parts of YMM and ZMM are never touched. What `enter` changes
+/// here, the original sees. `leave` sees them as `enter` left them; on a small stack their low halves, or zeros without
+/// [`flags::FLOATS`].
+pub type Vectors = [[u64; 2]; 8];
+
 /// The registers at the entry of a hooked function. What `enter` changes here, the original sees.
 ///
 /// Aligned to 8 and no more: gcc calls functions of the same file on a stack that is not aligned to 16 where it knows
@@ -122,8 +145,6 @@ impl Descriptor {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Frame {
-    /// Low halves of xmm0–7; the rest of the vector registers is never touched.
-    pub xmm: [[u64; 2]; 8],
     /// First argument.
     pub rdi: u64,
     /// Second argument.
@@ -146,7 +167,8 @@ pub struct Frame {
     pub original: u64,
     /// What the stub brought.
     pub descriptor: *const Descriptor,
-    /// Scratch for the ABI, but not for callers compiled with `-fipa-ra`.
+    /// Scratch for the ABI, but not for callers compiled with `-fipa-ra`. On a small stack, while the original runs and
+    /// behind it, the routine's own.
     pub r11: u64,
     /// The caller's frame pointer.
     pub rbp: u64,
@@ -189,14 +211,17 @@ pub struct ProbeFrame {
     pub descriptor: *const Descriptor,
 }
 
-// What the routine counts on beside the offsets, which it is given: movups of xmm0 at the begin of each record, a
-// frame that ends with the return address, results that keep the stack aligned.
+// What the routine counts on beside the offsets, which it is given: movups of xmm0 at the begin of each record, general
+// registers of results behind each other, a frame that ends with the return address, results that keep the stack aligned.
 const _: () = {
-    assert!(core::mem::offset_of!(Frame, xmm) == 0);
+    assert!(core::mem::offset_of!(Frame, rdi) == 0);
     assert!(core::mem::offset_of!(Frame, return_address) + 8 == size_of::<Frame>());
     assert!(core::mem::offset_of!(Frame, rbp) + 8 == core::mem::offset_of!(Frame, return_address));
     // Where the stub puts it, below the return address.
     assert!(core::mem::offset_of!(Frame, return_address) - core::mem::offset_of!(Frame, r11) == 16);
     assert!(core::mem::offset_of!(Results, xmm) == 0 && size_of::<Results>().is_multiple_of(16));
+    assert!(core::mem::offset_of!(Results, rax) == 256);
+    assert!(core::mem::offset_of!(Results, scratch) == 256 + 16);
     assert!(core::mem::offset_of!(ProbeFrame, xmm) == 0);
+    assert!(core::mem::offset_of!(ProbeFrame, registers) == 256);
 };

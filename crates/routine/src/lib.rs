@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frame` | what the stub, the routine and the agent's `enter` and `leave` agree on |
 //! | `code` | the routine itself, as a macro that puts it into the image that calls it |
+//! | `room` | on which stack `enter`, `leave` and `probe` run |
 //! | `unwind` | how exceptions and backtraces pass through it |
 //! | `escape` | how a panic of `enter`, `leave` or `probe` gets back to it |
 //!
@@ -15,6 +16,8 @@
 mod code;
 pub mod escape;
 pub mod frame;
+pub mod room;
 pub mod unwind;
 
-pub use frame::{Descriptor, Frame, ProbeFrame, Results};
+pub use frame::{Descriptor, Frame, ProbeFrame, Results, Vectors};
+pub use room::{Room, Rooms};

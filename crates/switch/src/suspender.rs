@@ -31,7 +31,8 @@ impl<I, Y> Suspender<I, Y> {
     /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine
     /// that the body resumes: the whole chain then stands still, and goes on together.
     ///
-    /// In a destructor that a cancellation runs it stops that cancellation: see [`Coroutine::cancel`](crate::Coroutine::cancel).
+    /// In a destructor that a cancellation runs it stops that cancellation: see
+    /// [`Coroutine::cancel`](crate::Coroutine::cancel).
     #[inline(always)]
     pub fn suspend(&self, value: Y) -> I {
         let mut slot = ManuallyDrop::new(value);

@@ -14,10 +14,13 @@ use std::time::Instant;
 
 use routine::frame::{COPIED, flags};
 use trampoline::{
-    Descriptor, Destination, Frame, Function, Options, Pads, ProbeFrame, Results, Targets, plan,
+    Descriptor, Destination, Frame, Function, Options, Pads, ProbeFrame, Results, Rooms, Targets,
+    Vectors, plan,
 };
 
-routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
+routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0, rooms = ROOMS }
+
+static ROOMS: Rooms = Rooms::anywhere();
 
 static GATE: AtomicU32 = AtomicU32::new(1);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -56,9 +59,9 @@ const fn zero() -> Record {
     }
 }
 
-unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
-    // SAFETY: the routine's frame.
-    let frame = unsafe { &mut *frame };
+unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors) -> u64 {
+    // SAFETY: the routine's frame and registers.
+    let (frame, xmm) = unsafe { (&mut *frame, &*vectors) };
     if frame.rdi == UNWANTED.load(Ordering::Relaxed) {
         return 0;
     }
@@ -71,12 +74,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
     record.integers = [
         frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
     ];
-    record.floats = [
-        frame.xmm[0][0],
-        frame.xmm[1][0],
-        frame.xmm[2][0],
-        frame.xmm[3][0],
-    ];
+    record.floats = [xmm[0][0], xmm[1][0], xmm[2][0], xmm[3][0]];
     record.stack = Frame::stack_arguments(frame) as u64;
     // SAFETY: any x86-64 has it.
     record.begin = unsafe { _rdtsc() };

@@ -42,7 +42,7 @@ mod targets;
 pub mod usdt;
 pub mod vfork;
 
-pub use routine::{Descriptor, Frame, ProbeFrame, Results};
+pub use routine::{Descriptor, Frame, ProbeFrame, Results, Rooms, Vectors};
 
 pub use arguments::{Stack, Stacks};
 pub use pads::Pads;

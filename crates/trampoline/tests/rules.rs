@@ -11,9 +11,10 @@ use gimli::{
     UnwindSection, X86_64,
 };
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind};
-use trampoline::{Frame, ProbeFrame, Results};
+use trampoline::{Frame, ProbeFrame, Results, Rooms};
 
-routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
+routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0, rooms = ROOMS }
+static ROOMS: Rooms = Rooms::anywhere();
 static GATE: AtomicU32 = AtomicU32::new(0);
 unsafe extern "C" fn enter(_: *mut Frame) -> u64 {
     0

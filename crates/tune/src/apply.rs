@@ -236,7 +236,44 @@ pub fn undo(
         .filter(|(_, step)| !force && is_foreign(tree, step, &all))
         .map(|(at, _)| at)
         .collect();
-    let mut failures: Vec<Option<String>> = vec![None; steps.len()];
+    let failures = write_back(tree, &steps, &foreign);
+    let results: Vec<(Step, Undone)> = steps
+        .into_iter()
+        .zip(failures)
+        .enumerate()
+        .map(|(at, (step, failure))| {
+            let undone = if let Some(why) = gone(tree, &step) {
+                Undone::Gone(why)
+            } else if reads_as_before(tree, &step) {
+                if touched[at] {
+                    Undone::Restored
+                } else {
+                    Undone::Untouched
+                }
+            } else {
+                let reads = match step.intent.setting.read(tree) {
+                    Ok(reads) => reads.trim().to_owned(),
+                    Err(cannot) => cannot.to_string(),
+                };
+                match (foreign.contains(&at), failure) {
+                    (true, _) => Undone::Foreign { reads },
+                    (false, Some(why)) => Undone::Failed(why),
+                    (false, None) => Undone::Failed(format!("it reads `{reads}`")),
+                }
+            };
+            (step, undone)
+        })
+        .collect();
+    if results.iter().all(|(_, undone)| undone.is_settled()) {
+        journals.retire(path)?;
+    }
+    Ok(results)
+}
+
+/// Writes the values from before, but not those of `foreign` steps, until all read so or a pass changes nothing.
+/// Returns why the last write of each step failed.
+fn write_back(tree: &Tree, steps: &[Step], foreign: &HashSet<usize>) -> Vec<Option<String>> {
+    let mut failures = vec![None; steps.len()];
     for _ in 0..PASSES {
         let mut moved = false;
         for (at, step) in steps.iter().enumerate() {
@@ -251,45 +288,14 @@ pub fn undo(
                 continue;
             }
             moved = true;
-            failures[at] = setting
-                .write(tree, before)
-                .err()
-                .map(|cannot| cannot.to_string());
+            let written = setting.write(tree, before);
+            failures[at] = written.err().map(|cannot| cannot.to_string());
         }
         if !moved {
             break;
         }
     }
-    let results: Vec<(Step, Undone)> = steps
-        .into_iter()
-        .enumerate()
-        .map(|(at, step)| {
-            let undone = if let Some(why) = gone(tree, &step) {
-                Undone::Gone(why)
-            } else if reads_as_before(tree, &step) {
-                if touched[at] {
-                    Undone::Restored
-                } else {
-                    Undone::Untouched
-                }
-            } else {
-                let reads = match step.intent.setting.read(tree) {
-                    Ok(reads) => reads.trim().to_owned(),
-                    Err(cannot) => cannot.to_string(),
-                };
-                match (foreign.contains(&at), failures[at].take()) {
-                    (true, _) => Undone::Foreign { reads },
-                    (false, Some(why)) => Undone::Failed(why),
-                    (false, None) => Undone::Failed(format!("it reads `{reads}`")),
-                }
-            };
-            (step, undone)
-        })
-        .collect();
-    if results.iter().all(|(_, undone)| undone.is_settled()) {
-        journals.retire(path)?;
-    }
-    Ok(results)
+    failures
 }
 
 fn same_origin(tree: &Tree, path: &Path, theirs: Origin) -> Result<(), ApplyError> {

@@ -92,6 +92,9 @@ pub struct Outcome {
     pub changes: Vec<Change>,
     /// What must be done after the changes before they take effect.
     pub then: Option<&'static str>,
+    /// It could not be told because something that is there could not be read.
+    #[serde(skip)]
+    pub unread: bool,
 }
 
 impl Outcome {
@@ -103,6 +106,7 @@ impl Outcome {
             evidence: Vec::new(),
             changes: Vec::new(),
             then: None,
+            unread: false,
         }
     }
 
@@ -202,6 +206,7 @@ impl Outcome {
             let new: Vec<Evidence> = new.filter(|seen| !all.evidence.contains(seen)).collect();
             all.evidence.extend(new);
             all.changes.extend(outcome.changes);
+            all.unread |= outcome.unread;
         }
         all
     }
@@ -216,7 +221,11 @@ impl From<Cannot> for Outcome {
     fn from(cannot: Cannot) -> Self {
         match cannot {
             Cannot::Unsupported { .. } => Self::not_applicable(cannot.to_string()),
-            _ => Self::cannot_tell(cannot.to_string()),
+            Cannot::Missing(_) | Cannot::NeedsLive(_) => Self::cannot_tell(cannot.to_string()),
+            Cannot::Denied { .. } | Cannot::Odd { .. } | Cannot::Failed { .. } => Self {
+                unread: true,
+                ..Self::cannot_tell(cannot.to_string())
+            },
         }
     }
 }

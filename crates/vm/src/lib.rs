@@ -21,6 +21,7 @@
 
 mod bytes;
 mod cut;
+mod decimal;
 mod errors;
 mod language;
 pub mod library;

@@ -1,7 +1,7 @@
-//! What is asked of a VM by code that does not know which language it runs: where the script is, from where that was
-//! called, what a line is called, and what the words of a call say.
+//! The interface to a VM for code that does not know which language it runs: which point the script has reached, who
+//! called it, which line and name that is, and how the words of a call read.
 //!
-//! [`Reader`] asks the reader of the guest's language. Each language answers in the file `script.rs` of its folder.
+//! [`Reader`] calls the reader of the guest's language. Each language implements it in the file `script.rs` of its folder.
 
 use core::fmt;
 

@@ -87,9 +87,9 @@ fn ask_perl(memory: &impl Memory, at: u64) {
                 let _ = perl.depth(&interpreter);
                 if let Ok(frames) = perl.frames(&interpreter) {
                     for frame in frames.take(4).flatten() {
-                        if let Some(place) = frame.place {
-                            let _ = perl.position(place);
-                            let _ = perl.package(&interpreter, place);
+                        if let Some(point) = frame.point {
+                            let _ = perl.position(point);
+                            let _ = perl.package(&interpreter, point);
                         }
                     }
                 }
@@ -115,8 +115,8 @@ fn ask_php(memory: &impl Memory, at: u64) {
         let _ = php.here();
         for frame in php.frames(at).take(4).flatten() {
             let _ = php.write_function_name(frame.function, out);
-            if let Some(place) = frame.place {
-                let _ = (php.line(place), php.file(place));
+            if let Some(point) = frame.point {
+                let _ = (php.line(point), php.file(point));
             }
         }
         let _ = php.internal("mysqli::query");

@@ -45,8 +45,14 @@ pub struct Calls {
     pub rings: [AtomicU64; RINGS],
     /// How many rings were ever made. While it has not changed, the reader need not look through the table.
     pub made: AtomicU64,
-    /// Calls of threads that got no ring.
+    /// Calls of threads that got no ring, and calls on a small stack while no work stack was free
+    /// (`routine::room`). This and what stands around it is what the routine reads (`routine::room::Rooms`).
     pub without_ring: AtomicU64,
+    /// The process's first stack: the lowest stack pointer with which a hook runs on it, and how far above that the
+    /// highest is.
+    pub stack: [u64; 2],
+    /// 1 = the thread pointer is read with `rdfsbase`, which also says when there is none (0).
+    pub tells_pointer: u64,
     /// Index in the table from which rings of dead threads are looked for next.
     pub sweep: AtomicU64,
     /// Memory for rings that is shared with the command.
@@ -60,8 +66,6 @@ pub struct Calls {
     /// Distance in bytes from the thread pointer to the kernel's thread id in the thread's block (`struct pthread`); 0
     /// = not known.
     pub tid_offset: u64,
-    /// 1 = the thread pointer is read with `rdfsbase`, which also says when there is none (0).
-    pub tells_pointer: u64,
     /// How a thread finds its own state in the VM, where the facts of the reader do not say it. If each thread keeps a
     /// pointer to it: the distance of that pointer from the thread pointer. If one thread alone runs scripts: its
     /// thread pointer.
@@ -156,6 +160,11 @@ pub const NO_POINTER: u64 = 1 << 63;
 pub struct Ring {
     /// The thread it belongs to: its thread pointer (`fs` base), or its kernel id and [`NO_POINTER`].
     pub thread: AtomicU64,
+    /// The lowest stack pointer with which a hook runs on the thread's own stack, and how far above that the highest is;
+    /// where none is known, no stack pointer is between (`routine::room::Room`).
+    pub low: AtomicU64,
+    /// See `low`.
+    pub span: AtomicU64,
     /// The kernel's id of that thread, as last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,
     /// Session in which the ring was last used, cut to 32 bits.

@@ -40,6 +40,8 @@ pub struct Header {
     /// Addresses of the code that stubs jump to: call-through, probe, and the replacements of `_Unwind_Find_FDE`, `_dl_find_object`
     /// and `dl_iterate_phdr`.
     pub routines: [u64; ROUTINES],
+    /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
+    pub works: u64,
 }
 
 /// Values of [`ControlPage::state`]: whether a command uses the agent.

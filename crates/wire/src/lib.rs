@@ -1,8 +1,9 @@
 //! The memory that the command and the agent share, layout by layout.
 //!
 //! The agent opens no file and no socket in the guest. The command reads and writes the guest's memory through
-//! `/proc/PID/mem`, the agent reads and writes the same memory with plain loads and stores. One mapping is shared as a file
-//! too: the pool, a memfd in which rings lie ([`calls::Pool`]), so that what they hold can be read when the guest is gone.
+//! `/proc/PID/mem`, the agent reads and writes the same memory with plain loads and stores. One mapping is shared as a
+//! file too: the pool, a memfd in which rings lie ([`calls::Pool`]), so that what they hold can be read when the guest
+//! is gone.
 //!
 //! ```text
 //!   guest memory, one mapping made by crate `inject`
@@ -45,7 +46,7 @@ pub use slots::SlotPath;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";

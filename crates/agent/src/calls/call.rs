@@ -11,7 +11,7 @@ use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::frame::flags::ENTRY_ONLY;
-use routine::{Frame, Results};
+use routine::{Frame, Results, Room, Vectors};
 use wire::calls::ticket::{COUNTED, ROW_AT};
 use wire::calls::{Hook, Ring, want};
 
@@ -19,37 +19,51 @@ use wire::calls::{Hook, Ring, want};
 ///
 /// # Safety
 /// Called by the routine, with the frame it made.
-pub unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
-    // SAFETY: the frame is the routine's; its descriptor is the first part of a hook, which is never freed.
-    let (frame, hook) = unsafe {
+pub unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors, room: *const Room) -> u64 {
+    // SAFETY: frame and registers are the routine's; its descriptor is the first part of a hook, which is never freed,
+    // and a thread's record the first of a ring, which is never unmapped.
+    let (frame, hook, found) = unsafe {
         let hook = (*frame).descriptor.cast::<Hook>();
-        (&mut *frame, &*hook)
+        let thread = Thread {
+            vectors: &*vectors,
+            ring: room.cast::<Ring>().as_ref(),
+        };
+        (&mut *frame, &*hook, thread)
     };
     let wanted = wanted(hook);
     if wanted == 0 {
         return 0;
     }
     if wanted & want::OWN != 0 {
-        return enter_own(hook, wanted, frame);
+        return enter_own(hook, wanted, frame, found);
     }
-    enter_wanted(hook, wanted, frame)
+    enter_wanted(hook, wanted, frame, found)
+}
+
+/// What the routine hands on beside the frame.
+#[derive(Clone, Copy)]
+struct Thread<'a> {
+    /// The vector registers at the call.
+    vectors: &'a Vectors,
+    /// The ring of the thread, if it was found.
+    ring: Option<&'static Ring>,
 }
 
 /// Into a function that is hooked for ourselves, and perhaps for the user too.
 #[cold]
 #[inline(never)]
-fn enter_own(hook: &Hook, wanted: u64, frame: &mut Frame) -> u64 {
+fn enter_own(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u64 {
     own::before(wanted);
     frame.ticket = ticket::of_session(session::number());
     let user = match wanted & want::EVENTS {
         0 => 0,
-        _ => enter_wanted(hook, wanted, frame),
+        _ => enter_wanted(hook, wanted, frame, found),
     };
     user | own::at_call(wanted, frame)
 }
 
 #[inline]
-fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame) -> u64 {
+fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u64 {
     if !selection::is_called_from_wanted(hook, frame) {
         return 0;
     }
@@ -60,8 +74,8 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame) -> u64 {
             None => return 0,
         }
     }
-    let call = Hooked::new(hook, wanted, frame);
-    let Some((ring, lines)) = selection::at_call(call) else {
+    let call = Hooked::new(hook, wanted, frame, found.vectors);
+    let Some((ring, lines)) = selection::at_call(call, found.ring) else {
         return 0;
     };
     if wanted & (want::COUNT | want::HELD) == want::COUNT {
@@ -102,7 +116,7 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame) -> u64 {
 ///
 /// # Safety
 /// Called by the routine, with the frame that [`enter`] was given.
-pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
+pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors: *const Vectors) {
     let now = sys::ticks();
     // SAFETY: as in `enter`; the third word of the ticket is aligned.
     let (open, frame, results, hook) = unsafe {
@@ -147,7 +161,8 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results) {
         return;
     }
     finish::finish(Ended {
-        call: Hooked::new(hook, wanted, frame),
+        // SAFETY: the routine's.
+        call: Hooked::new(hook, wanted, frame, unsafe { &*vectors }),
         ring,
         number,
         lines,
@@ -216,5 +231,12 @@ fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32
     if ring.thread.load(Ordering::Relaxed) == super::thread::thread() {
         return Some((ring, lines));
     }
-    Some((ring::mine()?, 0))
+    Some((of_another()?, 0))
+}
+
+/// The ring of the thread that runs here, which is not the one that the call began on.
+#[cold]
+#[inline(never)]
+fn of_another() -> Option<&'static Ring> {
+    ring::mine()
 }

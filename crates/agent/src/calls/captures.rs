@@ -30,7 +30,7 @@ pub fn registers(call: &Hooked) -> Registers {
         gp: [
             frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
         ],
-        sse: frame.xmm.map(|xmm| xmm[0]),
+        sse: call.vectors.map(|xmm| xmm[0]),
         stack: call.stack,
     }
 }

@@ -4,7 +4,7 @@ use super::record::Record;
 use super::session::calls;
 use super::thread::thread;
 use super::wait::Wait;
-use super::{pool, ring};
+use super::{pool, ring, room};
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
@@ -31,6 +31,7 @@ pub fn until_followed(session: u32) {
     calls()
         .apart
         .store(sys::process_id().into(), Ordering::Release);
+    room::only_ours();
     let mut wait = Wait::new(calls().child_patience);
     while CONTROL_PAGE.calls.load(Ordering::Acquire) == 0 {
         // The command cannot follow it, and says so.
@@ -68,12 +69,18 @@ fn leave_pool(session: u32) -> bool {
             entry.store(MOVED, Ordering::Relaxed)
         }
     }
-    let used = pool.used.load(Ordering::Relaxed).min(pool.slots) * pool.slot;
-    let rest = pool.slots * pool.slot - used;
+    let slots = pool.slots.load(Ordering::Relaxed);
+    let taken = pool.used.load(Ordering::Relaxed).min(slots);
+    let (used, rest) = (taken * pool.slot, (slots - taken) * pool.slot);
+    // Before the rest is unmapped, where other memory may come to lie.
+    pool.open.store(0, Ordering::Relaxed);
+    pool.slots.store(taken, Ordering::Relaxed);
     // SAFETY: the mapping is ours; of what it held, what is needed was read.
     let mapped = unsafe {
-        (used == 0 || sys::map_over(pool.at, used, sys::READ_WRITE))
-            && (rest == 0 || sys::map_over(pool.at + used, rest, 0))
+        if rest != 0 {
+            sys::unmap(pool.at + used, rest);
+        }
+        used == 0 || sys::map_over(pool.at, used, sys::READ_WRITE)
     };
     if let (true, Some((at, last_place))) = (mapped, mine) {
         // SAFETY: a slot of zeros.

@@ -51,7 +51,7 @@ pub fn call(ring: &Ring, call: Hooked, which: u64, ticks: u64) -> bool {
     // SAFETY: the parts add up to the body; the command wrote the program.
     unsafe {
         record.part(0, entry);
-        for (index, xmm) in (0..floats).zip(&frame.xmm) {
+        for (index, xmm) in (0..floats).zip(call.vectors) {
             record.word(ENTRY_WORDS + index, xmm[0]);
         }
         if call.hook.at_entry[1] != 0 {

@@ -1,6 +1,6 @@
 //! A call, as every step on its way is handed it.
 
-use routine::{Frame, Results};
+use routine::{Frame, Results, Vectors};
 use wire::calls::Hook;
 
 /// A call of a hooked function, or a probe or system call that is shown as one.
@@ -11,6 +11,8 @@ pub struct Hooked<'a> {
     pub wanted: u64,
     /// The registers at its entry.
     pub frame: &'a Frame,
+    /// The vector registers at its entry.
+    pub vectors: &'a Vectors,
     /// Where its stack arguments begin; names the call in its events.
     pub stack: u64,
 }
@@ -18,11 +20,12 @@ pub struct Hooked<'a> {
 impl<'a> Hooked<'a> {
     /// A call whose frame the routine made, on the stack it is called on.
     #[inline]
-    pub fn new(hook: &'a Hook, wanted: u64, frame: &'a Frame) -> Self {
+    pub fn new(hook: &'a Hook, wanted: u64, frame: &'a Frame, vectors: &'a Vectors) -> Self {
         Hooked {
             hook,
             wanted,
             frame,
+            vectors,
             stack: Frame::stack_arguments(frame).addr() as u64,
         }
     }
@@ -49,13 +52,15 @@ pub fn wanted(hook: &Hook) -> u64 {
     unsafe { (&raw const hook.want).read_volatile() }
 }
 
+/// The vector registers of what is recorded as if it were a call of a function.
+pub const NO_VECTORS: &Vectors = &[[0; 2]; 8];
+
 /// The frame of what is recorded as if it were a call of a function, by a caller with that frame pointer and at that
 /// place.
 #[inline]
 pub fn as_call(hook: &Hook, arguments: [u64; 6], rbp: u64, return_address: u64) -> Frame {
     let [rdi, rsi, rdx, rcx, r8, r9] = arguments;
     Frame {
-        xmm: [[0; 2]; 8],
         rdi,
         rsi,
         rdx,

@@ -4,7 +4,8 @@
 //! so that a program which locks its memory does not fill all of them.
 //!
 //! What is shared with the command is shared with a child of fork too. Hooks of a child fall through, so it writes
-//! nothing there; before it may be followed it gets rings of its own (`children`).
+//! nothing there; before it may be followed it gets rings of its own (`children`). Slots that nobody has taken are not
+//! mapped in children that are not followed (`MADV_DONTFORK`, set by the command).
 
 use super::session::calls;
 use crate::memory::sys;
@@ -13,16 +14,22 @@ use core::sync::atomic::Ordering;
 /// A slot for a ring, zeros.
 pub fn slot() -> Option<u64> {
     let pool = &calls().pool;
-    if pool.open == 0 || pool.used.load(Ordering::Relaxed) >= pool.slots {
+    let slots = || pool.slots.load(Ordering::Relaxed);
+    if pool.open.load(Ordering::Relaxed) == 0 || pool.used.load(Ordering::Relaxed) >= slots() {
         return None;
     }
     let slot = pool.used.fetch_add(1, Ordering::Relaxed);
     let at = pool.at + slot * pool.slot;
-    (slot < pool.slots && sys::protect(at, pool.slot, sys::READ_WRITE)).then_some(at)
+    // Asked again: the command may have left since, and what was behind the last slot in use is not ours any more.
+    if slot >= slots() || !sys::protect(at, pool.slot, sys::READ_WRITE) {
+        return None;
+    }
+    // A child of fork, too, comes back into frames that know this ring.
+    sys::give_to_children(at, pool.slot).then_some(at)
 }
 
 /// Whether a ring lies in it.
 pub fn holds(ring: u64) -> bool {
     let pool = &calls().pool;
-    ring.wrapping_sub(pool.at) < pool.slots * pool.slot
+    ring.wrapping_sub(pool.at) < pool.slots.load(Ordering::Relaxed) * pool.slot
 }

@@ -2,7 +2,7 @@
 //! with the probe's arguments as its own.
 
 use super::events::RETURN_WORDS;
-use super::hooked::{Hooked, as_call, wanted};
+use super::hooked::{Hooked, NO_VECTORS, as_call, wanted};
 use super::record::Record;
 use super::values::Proven;
 use super::{counts, events, ring, selection, system_calls};
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         _ => arguments(hook, frame),
     };
     let frame = as_call(hook, arguments, 0, hook.place);
-    let call = Hooked::new(hook, wanted, &frame);
-    let Some((ring, lines)) = selection::at_call(call) else {
+    let call = Hooked::new(hook, wanted, &frame, NO_VECTORS);
+    let Some((ring, lines)) = selection::at_call(call, None) else {
         return;
     };
     if wanted & want::COUNT != 0 {

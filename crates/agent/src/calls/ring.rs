@@ -4,9 +4,10 @@ use super::record::Record;
 use super::session::{self, calls};
 pub use super::thread::thread_pointer;
 use super::thread::{has_block, thread, thread_id};
-use super::{pool, tables};
+use super::{pool, room, tables};
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
+use routine::room::{NO_ROOM, place};
 use wire::PAGE;
 use wire::calls::{
     MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN, kind,
@@ -16,19 +17,23 @@ use wire::calls::{
 #[inline]
 pub fn mine() -> Option<&'static Ring> {
     let thread = thread();
-    let at = place(thread);
-    let known = calls().rings.get(at)?.load(Ordering::Acquire);
-    if known > MOVED {
-        // SAFETY: rings are never unmapped.
-        let ring = unsafe { &*(known as *const Ring) };
-        if ring.thread.load(Ordering::Relaxed) == thread {
-            let fresh = fresh(ring, thread);
-            if fresh.is_some() || is_of(ring, thread) {
-                return fresh;
-            }
+    let known = calls().rings.get(place(thread))?.load(Ordering::Acquire);
+    // SAFETY: rings are never unmapped.
+    let ring = (known > MOVED).then(|| unsafe { &*(known as *const Ring) });
+    mine_from(ring.filter(|ring| ring.thread.load(Ordering::Relaxed) == thread))
+}
+
+/// The same, where one that says it is this thread's was `found`.
+#[inline]
+pub fn mine_from(found: Option<&'static Ring>) -> Option<&'static Ring> {
+    if let Some(ring) = found {
+        let thread = ring.thread.load(Ordering::Relaxed);
+        let fresh = fresh(ring, thread);
+        if fresh.is_some() || is_of(ring, thread) {
+            return fresh;
         }
     }
-    search(thread, at)
+    search()
 }
 
 /// The ring of the thread that runs here, if it has one; nothing is written.
@@ -61,13 +66,6 @@ fn find(thread: u64, first: usize) -> Option<&'static Ring> {
 /// Whether a ring is a thread's, and nobody takes it as a dead one's.
 fn is_of(ring: &Ring, thread: u64) -> bool {
     ring.tid.load(Ordering::Acquire) != TAKEN && ring.thread.load(Ordering::Relaxed) == thread
-}
-
-/// Where a thread's ring is looked for first.
-#[inline]
-fn place(thread: u64) -> usize {
-    // Thread pointers are at least 64 bytes apart, mostly whole stacks.
-    (thread >> 6 ^ thread >> 20) as usize % RINGS
 }
 
 /// Notes when another thread has come to live at the same address.
@@ -116,13 +114,18 @@ fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
         tables::forget_counts(ring);
         ring.session.store(session, Ordering::Relaxed);
     }
+    let [low, span] = room::of(thread);
+    ring.low.store(low, Ordering::Relaxed);
+    ring.span.store(span, Ordering::Relaxed);
     ring.tid.store(tid, Ordering::Release);
     true
 }
 
 #[cold]
 #[inline(never)]
-fn search(thread: u64, first: usize) -> Option<&'static Ring> {
+fn search() -> Option<&'static Ring> {
+    let thread = thread();
+    let first = place(thread);
     let entries = || (first..first + RINGS).map(|at| &calls().rings[at % RINGS]);
     if let Some(ring) = find(thread, first) {
         return fresh(ring, thread);
@@ -225,6 +228,8 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
     unsafe {
         (at as *mut Ring).write(Ring {
             thread: AtomicU64::new(thread),
+            low: AtomicU64::new(NO_ROOM[0]),
+            span: AtomicU64::new(NO_ROOM[1]),
             tid: UNKNOWN.into(),
             session: session.into(),
             records: at + PAGE as u64 + TABLE,

@@ -29,14 +29,15 @@ fn is_within(table: u64, address: u64) -> bool {
 }
 
 /// The ring and the lines of a call that is wanted; `None` if it does not meet its hook's condition, or has no ring.
+/// `found`: that of the thread, if it is known.
 #[inline]
-pub fn at_call(call: Hooked) -> Option<(&'static Ring, u32)> {
+pub fn at_call(call: Hooked, found: Option<&'static Ring>) -> Option<(&'static Ring, u32)> {
     // SAFETY: the command wrote the condition before the hook was told of it.
     let meets = |bits| unsafe { meets(call.hook.asks_call, call, None, 0, bits) };
     if call.wants(want::ASKS) && !meets(0) {
         return None;
     }
-    let ring = ring::mine()?;
+    let ring = ring::mine_from(found)?;
     let (lines, bits) = if call.wants(want::PLACE) {
         places::current(ring)
     } else {

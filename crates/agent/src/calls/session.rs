@@ -6,16 +6,18 @@ use wire::calls::{AREAS, Area, Calls, Pool, RINGS};
 
 /// What the hooks are told; written by the command before `ControlPage::calls` is set.
 #[unsafe(no_mangle)]
-static mut CALLS: Calls = Calls {
+pub static mut CALLS: Calls = Calls {
     rings: [const { AtomicU64::new(0) }; RINGS],
     made: AtomicU64::new(0),
     without_ring: AtomicU64::new(0),
+    stack: [u64::MAX, 0],
+    tells_pointer: 0,
     sweep: AtomicU64::new(0),
     pool: Pool {
         at: 0,
-        slots: 0,
+        slots: AtomicU64::new(0),
         slot: 0,
-        open: 0,
+        open: AtomicU64::new(0),
         used: AtomicU64::new(0),
         asks: 0,
         name: wire::calls::POOL_NAME,
@@ -24,7 +26,6 @@ static mut CALLS: Calls = Calls {
     ring_size: 0,
     most_wait: 0,
     tid_offset: 0,
-    tells_pointer: 0,
     state_offset: 0,
     language: 0,
     facts: [0; wire::calls::FACTS],

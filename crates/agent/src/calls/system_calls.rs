@@ -10,7 +10,7 @@
 //! ring is *lent* for so long, and what it does is not recorded.
 
 use super::finish::{self, Ended};
-use super::hooked::{Hooked, Outcome, as_call, wanted};
+use super::hooked::{Hooked, NO_VECTORS, Outcome, as_call, wanted};
 use super::values::Proven;
 use super::{counts, events, pulse, record, ring, selection, session, ticket};
 use crate::memory::sys;
@@ -64,10 +64,11 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
         hook,
         wanted,
         frame: &shown,
+        vectors: NO_VECTORS,
         stack,
     };
     let selected = if call.wants(want::EVENTS) {
-        selection::at_call(call)
+        selection::at_call(call, None)
     } else {
         None
     };
@@ -163,6 +164,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
             hook,
             wanted: wanted(hook),
             frame: &shown,
+            vectors: NO_VECTORS,
             stack: open.stack,
         },
         ring,

@@ -15,6 +15,7 @@ const KILL: u64 = 62;
 const GETTID: u64 = 186;
 const FUTEX: u64 = 202;
 const MREMAP: u64 = 25;
+const MADVISE: u64 = 28;
 const CLOCK_GETTIME: u64 = 228;
 
 const PROT_READ_WRITE: u64 = 3;
@@ -90,6 +91,13 @@ pub const READ_WRITE: u64 = PROT_READ_WRITE;
 pub fn protect(at: u64, bytes: u64, protection: u64) -> bool {
     // SAFETY: the callers add rights, or take away what they added.
     unsafe { syscall(MPROTECT, at, bytes, protection, 0, 0, 0) == 0 }
+}
+
+/// Has children of fork inherit whole pages of a mapping (`MADV_DOFORK`); whether the kernel let us.
+pub fn give_to_children(at: u64, bytes: u64) -> bool {
+    const DOFORK: u64 = 11;
+    // SAFETY: nothing changes in this process.
+    unsafe { syscall(MADVISE, at, bytes, DOFORK, 0, 0, 0) == 0 }
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC.

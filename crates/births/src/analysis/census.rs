@@ -1,6 +1,7 @@
 //! What one look at one guest found. Strings are shared (`Arc<str>`): a few thousand files,
 //! methods and type names stand behind any number of sites.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,8 +66,40 @@ pub struct Census {
     pub gc_pause: Option<Duration>,
     /// How long the walk over the heap held the guest.
     pub walk_pause: Duration,
-    /// What was lost or refused, in plain sentences.
-    pub losses: Vec<String>,
+    /// What was lost or refused.
+    pub losses: Vec<Loss>,
     /// Objects that nothing refers to any more may be counted as living.
     pub garbage_included: bool,
+}
+
+/// What a census can lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Births for which the agent had no memory.
+    Births,
+    /// Births while the living were counted.
+    BirthsInCount,
+    /// Rows that are not told apart.
+    Rows,
+    /// Sizes of objects, where that of the heap slot stands in their place.
+    Sizes,
+    /// The state at the end: it was counted from outside, or not to its end.
+    Heap,
+}
+
+/// One thing that a census lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What it is.
+    pub what: Lost,
+    /// How many, where that is known.
+    pub count: Option<u64>,
+    /// The same as a plain sentence.
+    pub text: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::census::{Census, Frame, SiteCount, TypeCount};
+use crate::analysis::census::{Census, Frame, Loss, SiteCount, TypeCount};
 
 /// The `pid` of a merged census; no process has it.
 pub const MERGED_PID: i32 = 0;
@@ -41,9 +41,10 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
         losses: censuses
             .iter()
             .flat_map(|c| {
-                c.losses
-                    .iter()
-                    .map(move |loss| format!("PID {}: {loss}", c.pid))
+                c.losses.iter().map(move |loss| Loss {
+                    text: format!("PID {}: {loss}", c.pid),
+                    ..loss.clone()
+                })
             })
             .collect(),
         garbage_included: censuses.iter().any(|c| c.garbage_included),

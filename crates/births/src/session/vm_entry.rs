@@ -229,12 +229,7 @@ impl Session {
             return Stop::one(pid, pid, false);
         };
         poll(tracee)?;
-        Stop::one(pid, pid, true).inspect_err(|error| {
-            if let Error::AtEvent { event, .. } = error {
-                // If that fails it is gone, and whoever waits for it next is told so.
-                let _ = tracee.stand_at(*event);
-            }
-        })
+        Stop::one(pid, pid, true)
     }
 
     fn note(&mut self, stopped: Duration) {
@@ -362,9 +357,6 @@ impl Session {
 fn poll(tracee: &mut Tracee) -> Result<()> {
     match tracee.poll()? {
         None => Ok(()),
-        Some(_) => Err(Error::AtEvent {
-            tid: tracee.pid(),
-            event: 0,
-        }),
+        Some(_) => Err(Error::AtEvent { tid: tracee.pid() }),
     }
 }

@@ -206,13 +206,12 @@ impl Session {
 /// next, and then the step is tried again. Any other error ends the start.
 fn stands_or_fails(
     start: Box<ScriptStart>,
-    mut tracee: Tracee,
+    tracee: Tracee,
     error: Error,
 ) -> std::result::Result<Stage<Session>, (Tracee, Error)> {
-    let Error::AtEvent { event, .. } = error else {
-        return Err((tracee, error));
-    };
-    // If that fails it is gone, and its end comes next.
-    let _ = tracee.stand_at(event);
-    Ok(Stage::Starting(tracee, start))
+    if matches!(error, Error::AtEvent { .. }) {
+        Ok(Stage::Starting(tracee, start))
+    } else {
+        Err((tracee, error))
+    }
 }

@@ -6,10 +6,10 @@
 
 use crate::event::Caller;
 use frames::live::loaded::Modules;
-use frames::live::unwind::Unwinder;
+use frames::live::unwind::{Reads, Unwinder};
 use hooks::Tracing;
 use process::maps::Maps;
-use process::snapshot::Place;
+use process::snapshot::UnwindContext;
 use prototypes::capture::{CALLERS, Op, Source};
 use prototypes::{Captures, Memory as _};
 use std::collections::HashMap;
@@ -93,14 +93,20 @@ impl Callers {
         let Some((modules, unwinder)) = &mut self.files else {
             return Vec::new();
         };
-        let place = Place {
+        let context = UnwindContext {
             // In the call, not behind it: what follows may be another function.
             ip: caller.wrapping_sub(1),
             sp: frame,
             bp: u64::from_le_bytes(rbp),
             thread_area: 0,
         };
-        let (frames, _) = unwinder.walk(modules, place, &Copied(&stack), memory, &[]);
+        let reads = Reads {
+            modules,
+            stack: &Copied(&stack),
+            memory,
+            hosts: &[],
+        };
+        let (frames, _) = unwinder.walk(context, reads);
         let ours = tracing.agent();
         let theirs = frames.iter().filter(|frame| !ours.contains(&frame.lookup));
         let callers = theirs.take(self.most).map(|frame| {

@@ -41,8 +41,6 @@ struct Kept<'a> {
     left: Vec<Guest>,
     counts: Vec<Count>,
     losses: Vec<(i32, Losses)>,
-    /// Something was lost or refused.
-    lost: bool,
 }
 
 /// Hears the guests for a consumer of their events, up to the first that it cannot take.
@@ -77,7 +75,6 @@ impl Observer<Guest> for Hears<'_, '_> {
     fn unwatched(&mut self, _: i32, error: process::Error) {
         let message = Message::NotOpened(error.into());
         self.kept.args.messages.say(message);
-        self.kept.lost = true;
     }
 
     fn over(&mut self, guest: Guest, why: Over) {
@@ -111,7 +108,6 @@ impl<'a> Family<'a> {
                 left: Vec::new(),
                 counts: Vec::new(),
                 losses: Vec::new(),
-                lost: false,
             },
             idle: 0,
         };
@@ -125,7 +121,6 @@ impl<'a> Family<'a> {
                 Err(error) if args.pids.len() == 1 && !starts => return Err(error),
                 Err(error) => {
                     args.messages.say(Message::NotOpened(error));
-                    family.kept.lost = true;
                 }
             }
         }
@@ -159,7 +154,6 @@ impl<'a> Family<'a> {
         for (parent, child) in self.unadopted.look(&guests) {
             let messages = &self.shared.args.messages;
             messages.say(Message::ClonedChild { pid: child, parent });
-            self.kept.lost = true;
             if let Err(error) = self.processes.open(child, &self.shared) {
                 messages.say(Message::NotFollowed { pid: child, error });
             }
@@ -175,14 +169,12 @@ impl Kept<'_> {
             debug::GENERAL,
             format_args!("process {} is over: {:?}", guest.pid(), guest.ended()),
         );
-        self.lost |= guest.has_missed();
         if self.args.counts_in_guest() {
             match guest.counted() {
                 Ok(counts) => self.counts.extend(counts),
                 Err(error) => {
                     let pid = guest.pid();
                     self.args.messages.say(Message::CountsLost { pid, error });
-                    self.lost = true;
                 }
             }
         }
@@ -227,24 +219,17 @@ impl Source for Family<'_> {
         }
     }
 
-    fn leave(&mut self) -> bool {
+    fn leave(&mut self) {
         let mut hears = Hears::new(&mut self.kept, None);
-        let mut left = true;
         for error in self.processes.leave(&mut hears) {
             if !matches!(error, process::Error::Gone(_)) {
                 self.shared.args.messages.say(Message::NotLeft(error));
-                left = false;
             }
         }
-        left
     }
 
     fn counted(&mut self) -> Vec<Count> {
         std::mem::take(&mut self.kept.counts)
-    }
-
-    fn has_missed(&self) -> bool {
-        self.kept.lost
     }
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {

@@ -5,7 +5,7 @@ use crate::event::{CallEdge, Module};
 use crate::select::Selection;
 use hooks::Tracing;
 use hooks::rings::Line;
-use process::functions::{Function, Functions, Place, SYSTEM};
+use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
 use process::linkage;
 use process::maps::Maps;
 use process::symbols::Kind;
@@ -135,7 +135,7 @@ impl Known {
     }
 
     /// Its names, and those of the IFUNCs that have picked it.
-    fn names(&mut self, all: &Functions, function: &Function, of: &Place) -> Arc<[String]> {
+    fn names(&mut self, all: &Functions, function: &Function, of: &ModuleSymbols) -> Arc<[String]> {
         let find = || {
             let mut names = vec![function.name.clone()];
             for named in of.symbols.every() {
@@ -158,7 +158,7 @@ impl Known {
             .clone()
     }
 
-    fn module(&mut self, place: &Place) -> Arc<Module> {
+    fn module(&mut self, place: &ModuleSymbols) -> Arc<Module> {
         let make = || {
             Arc::new(Module {
                 path: place.module.path.to_string_lossy().into_owned(),
@@ -221,7 +221,7 @@ fn slots_of(
     tracing: &Tracing,
     selection: &Selection,
     names: &[String],
-    from: &Place,
+    from: &ModuleSymbols,
     caller: u64,
 ) -> u64 {
     let bits = |named: &dyn Fn(&String) -> bool| {

@@ -24,7 +24,7 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// Whose SQL it is.
+/// The dialect of SQL that a statement is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// MySQL and MariaDB.
@@ -35,7 +35,7 @@ pub enum Dialect {
     Sqlite,
 }
 
-/// What a statement is made of.
+/// A token of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token<'t> {
     /// A literal or a parameter.
@@ -46,7 +46,7 @@ enum Token<'t> {
     Mark(char),
 }
 
-/// The statement without its values.
+/// Returns the statement without its values.
 pub fn normalise(text: &str, dialect: Dialect) -> String {
     let mut tokens = signed(tokens(text, dialect));
     fold(&mut tokens);
@@ -78,7 +78,7 @@ pub fn normalise(text: &str, dialect: Dialect) -> String {
     out
 }
 
-/// Characters with a look ahead.
+/// The characters of a statement, with a look ahead by one.
 struct Text<'t> {
     whole: &'t str,
     left: Peekable<CharIndices<'t>>,

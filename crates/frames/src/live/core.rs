@@ -19,7 +19,8 @@ use object::elf;
 use object::pod;
 use process::elf::{Bytes, Error as ElfError, read_table};
 use process::modules::open_regular;
-use process::snapshot::{Copies, Room, Thread};
+use process::room::Room;
+use process::snapshot::{Copies, Thread};
 use vm::Memory;
 
 use notes::{Mapped, Notes};
@@ -147,7 +148,7 @@ impl Core {
             let segment = self
                 .segments
                 .iter()
-                .find(|segment| segment.range.contains(&thread.place.sp));
+                .find(|segment| segment.range.contains(&thread.context.sp));
             thread.mapping = segment.map_or(0..0, |segment| segment.range.clone());
             thread.main = thread.tid == self.pid;
             if thread.mapping.is_empty() {
@@ -178,19 +179,7 @@ impl Core {
     /// Reads the stacks, with `fibers` also those that are parked. What turns out to be missing is added to
     /// [`lacks`](Core::lacks).
     pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
-        let mut copies = Copies::default();
-        for thread in self
-            .threads
-            .iter()
-            .filter(|thread| !thread.mapping.is_empty())
-        {
-            let from = thread
-                .place
-                .sp
-                .saturating_sub(RED_ZONE)
-                .max(thread.mapping.start);
-            copies.add(from, &self.dumped(from..thread.mapping.end));
-        }
+        let mut copies = self.stacks();
         let vms = scripts::find(modules, &*self);
         let (coroutines, all) = if fibers {
             scripts::coroutines(&vms, &*self)
@@ -240,20 +229,34 @@ impl Core {
             copied: copies.size(),
         };
         let languages = vms.iter().map(|vm| vm.language()).collect();
-        let opened = self.opened.borrow();
-        let mut gone: Vec<String> = self
-            .mapped
-            .iter()
-            .map(|mapped| mapped.path.display().to_string())
-            .collect();
-        gone.dedup();
-        gone.retain(|path| opened.get(Path::new(path)).is_some_and(Option::is_none));
-        drop(opened);
+        let gone = self.gone_files();
         self.lacks.extend(
             gone.into_iter()
                 .map(|path| format!("{path}, which was mapped, is no longer there")),
         );
         (look, languages)
+    }
+
+    /// Returns the stacks of all threads, as far as they are in the core.
+    fn stacks(&self) -> Copies {
+        let mut copies = Copies::default();
+        let threads = self.threads.iter();
+        for thread in threads.filter(|thread| !thread.mapping.is_empty()) {
+            let from = thread.context.sp.saturating_sub(RED_ZONE);
+            let from = from.max(thread.mapping.start);
+            copies.add(from, &self.dumped(from..thread.mapping.end));
+        }
+        copies
+    }
+
+    /// Returns the paths of mapped files that were needed and could not be opened.
+    fn gone_files(&self) -> Vec<String> {
+        let opened = self.opened.borrow();
+        let paths = self.mapped.iter().map(|mapped| mapped.path.display());
+        let mut gone: Vec<String> = paths.map(|path| path.to_string()).collect();
+        gone.dedup();
+        gone.retain(|path| opened.get(Path::new(path)).is_some_and(Option::is_none));
+        gone
     }
 
     /// Returns the mapping that holds an address; empty if there is none.

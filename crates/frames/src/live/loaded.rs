@@ -1,4 +1,4 @@
-//! The ELF files of a process, each read when an address in it is asked for.
+//! The ELF files of a process, each read when an address in it is looked up.
 
 use std::cell::OnceCell;
 use std::ops::Range;

@@ -42,19 +42,12 @@ pub(super) fn merge(
     let runners: Vec<usize> = (0..lines.len())
         .filter(|&at| is_runner(&lines[at]))
         .collect();
-    let counted = runs
-        .iter()
-        .filter(|run| matches!(run.placement, Placement::SameRun | Placement::EndsRun));
-    let counted = counted.count();
+    let is_counted = |run: &&Run| matches!(run.placement, Placement::SameRun | Placement::EndsRun);
+    let counted = runs.iter().filter(is_counted).count();
     // How many runs at the inner end have no native frame, and how many native frames there have no run.
-    let (excess, spare) = if whole {
-        (
-            counted.saturating_sub(runners.len()),
-            runners.len().saturating_sub(counted),
-        )
-    } else {
-        (0, 0)
-    };
+    let difference = |more: usize, fewer: usize| if whole { more.saturating_sub(fewer) } else { 0 };
+    let excess = difference(counted, runners.len());
+    let spare = difference(runners.len(), counted);
 
     let mut unplaced = Vec::new();
     let mut number: usize = 0;
@@ -65,15 +58,12 @@ pub(super) fn merge(
         let line = match run.placement {
             Placement::EndsRunAround(address) => holding(lines, address),
             Placement::NativeFunction(start) => {
-                let found = (from..lines.len())
-                    .take_while(|&at| !is_runner(&lines[at]))
-                    .find(|&at| {
-                        lines[at]
-                            .function
-                            .as_ref()
-                            .is_some_and(|function| function.start == start)
-                    });
-                match found {
+                let is_it = |line: &Line| {
+                    let function = line.function.as_ref();
+                    function.is_some_and(|function| function.start == start)
+                };
+                let mut between = (from..lines.len()).take_while(|&at| !is_runner(&lines[at]));
+                match between.find(|&at| is_it(&lines[at])) {
                     Some(at) => {
                         lines[at].scripts.extend(run.scripts);
                         from = at + 1;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use process::asleep::Asleep;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::snapshot::{Copies, Overlay, Place, Room, Snapshot, Thread, room};
+use process::room::Room;
+use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
 use vm::{Fault, Memory};
 
 use super::loaded::Modules;
@@ -98,7 +99,7 @@ impl Live {
             snapshot = self.stop_and_copy(&coroutines, deadline)?;
         }
         // What was loaded since is in new maps only.
-        let elsewhere = |thread: &Thread| self.modules.number(thread.place.ip).is_none();
+        let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
         if snapshot.threads.iter().any(elsewhere) {
             self.refresh();
         }
@@ -121,7 +122,7 @@ impl Live {
         let mut rooms = Vec::new();
         for thread in &snapshot.threads {
             stacks.push(stack::read(&process, &mut self.unwinder, thread, &objects));
-            rooms.push(room(self.pid, &self.maps, &thread.mapping));
+            rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
         }
         let mapping = |at: u64| around(&self.maps, at);
         for one in &coroutines {
@@ -131,7 +132,7 @@ impl Live {
                 rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
                     Room::default()
                 } else {
-                    room(self.pid, &self.maps, &stack.thread.mapping)
+                    Room::of(self.pid, &self.maps, &stack.thread.mapping)
                 });
                 stacks.push(stack);
             }
@@ -160,11 +161,11 @@ impl Live {
         };
         let mut found = false;
         for thread in &snapshot.threads {
-            let place = (thread.place.sp, thread.place.ip);
+            let sleeps_at = (thread.context.sp, thread.context.ip);
             if snapshot.asleep.contains(&thread.tid)
                 && stack::needs_registers(&process, &mut self.unwinder, thread)
             {
-                self.stopped_at.insert(thread.tid, place);
+                self.stopped_at.insert(thread.tid, sleeps_at);
                 found = true;
             }
         }
@@ -187,8 +188,8 @@ impl Live {
 
     fn stop_and_copy_once(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
         let must_stop = |thread: &Asleep| {
-            let place = (thread.call().sp, thread.call().pc);
-            self.stopped_at.get(&thread.tid()) == Some(&place)
+            let sleeps_at = (thread.call().sp, thread.call().pc);
+            self.stopped_at.get(&thread.tid()) == Some(&sleeps_at)
         };
         let Live { vms, memory, .. } = self;
         Snapshot::take(
@@ -221,7 +222,7 @@ impl Live {
             tid: self.pid,
             name: String::new(),
             main: true,
-            place: Place::default(),
+            context: UnwindContext::default(),
             mapping: 0..0,
         };
         let nothing = Copies::default();

@@ -76,13 +76,13 @@ pub(super) fn wanted_of_parked(
         };
         if let Some(copied) = parked.copied {
             wanted.push(copied.at..copied.at.saturating_add(copied.size()));
-        } else if let Some(place) = parked.place {
+        } else if let Some(context) = parked.context {
             let end = if parked.stack.is_empty() {
-                end(place.sp)
+                end(context.sp)
             } else {
                 parked.stack.end
             };
-            wanted.push(place.sp..end.max(place.sp));
+            wanted.push(context.sp..end.max(context.sp));
         }
     }
     wanted.extend(pages.read_so_far());

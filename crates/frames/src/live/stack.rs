@@ -10,7 +10,7 @@ use vm::{Fault, Memory};
 use super::loaded::{Function, Modules};
 use super::merge::merge;
 use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
-use super::unwind::{End, Native, Unwinder};
+use super::unwind::{End, Native, Reads, Unwinder};
 
 /// One native frame, and the script frames that it runs.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ impl Stack {
     /// Returns how many bytes are in use, from rsp to the stack's outer end.
     pub fn used(&self) -> u64 {
         let end = self.inside().unwrap_or(self.thread.mapping.end);
-        end.saturating_sub(self.thread.place.sp)
+        end.saturating_sub(self.thread.context.sp)
     }
 
     /// Returns the address at which the stack ends, if that is far inside of its mapping: the stack of a goroutine lies
@@ -102,6 +102,18 @@ pub struct Process<'a> {
     pub copies: &'a Copies,
 }
 
+impl<'a> Process<'a> {
+    /// Returns what a walk along `stack` reads; `hosts` are the functions of the VMs' [`Scripts::host`].
+    fn reads(&self, stack: &'a dyn Memory, hosts: &'a [Range<u64>]) -> Reads<'a> {
+        Reads {
+            modules: self.modules,
+            stack,
+            memory: self.memory,
+            hosts,
+        }
+    }
+}
+
 /// Reads one thread's stack. `objects` are the heap slots of each VM, where references are to be counted.
 pub fn read(
     process: &Process,
@@ -136,9 +148,9 @@ pub fn read_parked(
         tid: 0,
         name: String::new(),
         main: false,
-        place: parked.place.unwrap_or_default(),
-        mapping: match &parked.place {
-            Some(place) if parked.stack.is_empty() => mapping(place.sp),
+        context: parked.context.unwrap_or_default(),
+        mapping: match &parked.context {
+            Some(context) if parked.stack.is_empty() => mapping(context.sp),
             // The first greenlet of a thread says that its stack ends where all memory ends.
             _ if parked.stack.end == u64::MAX => {
                 parked.stack.start..mapping(parked.stack.start).end
@@ -146,7 +158,7 @@ pub fn read_parked(
             _ => parked.stack,
         },
     };
-    let mut stack = match (&parked.place, &parked.copied) {
+    let mut stack = match (&parked.context, &parked.copied) {
         (None, _) => Stack::empty(&thread),
         (Some(_), None) => natives(process, unwinder, &thread, process.copies),
         (Some(_), Some(copied)) => spread(process, unwinder, &thread, copied),
@@ -207,14 +219,8 @@ const OUTERMOST: u64 = 128;
 pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> bool {
     let hosts: Vec<Range<u64>> = process.vms.iter().filter_map(|vm| vm.host()).collect();
     let outermost = |native: &Native| thread.mapping.end.saturating_sub(native.sp) <= OUTERMOST;
-    !unwinder.walks_without_rbp(
-        process.modules,
-        thread.place,
-        process.copies,
-        process.memory,
-        &hosts,
-        &outermost,
-    )
+    let reads = process.reads(process.copies, &hosts);
+    !unwinder.walks_without_rbp(thread.context, reads, &outermost)
 }
 
 /// Returns the native frames of a stack.
@@ -226,8 +232,7 @@ fn natives(
 ) -> Stack {
     let hosts = process.vms.iter().filter_map(|vm| vm.host());
     let hosts: Vec<Range<u64>> = hosts.collect();
-    let (natives, end) =
-        unwinder.walk(process.modules, thread.place, stack, process.memory, &hosts);
+    let (natives, end) = unwinder.walk(thread.context, process.reads(stack, &hosts));
     // A fiber's first function has no caller, and its call frame information may not say so.
     let rest = |native: &Native| thread.mapping.end.saturating_sub(native.sp);
     let end = match natives.last() {

@@ -14,7 +14,7 @@ use framehop::{
     ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder as _,
 };
 use object::elf;
-use process::snapshot::Place;
+use process::snapshot::UnwindContext;
 use vm::Memory;
 
 use super::loaded::Modules;
@@ -35,6 +35,19 @@ pub struct Native {
     pub sp: u64,
     /// The canonical frame address: where the frame of the caller begins.
     pub cfa: u64,
+}
+
+/// What a walk along a stack reads.
+#[derive(Clone, Copy)]
+pub struct Reads<'a> {
+    /// The files of the process.
+    pub modules: &'a Modules,
+    /// Return addresses and saved registers.
+    pub stack: &'a dyn Memory,
+    /// Files that can be read only from the process's memory.
+    pub memory: &'a dyn Memory,
+    /// Functions in whose frames code runs that was made at run time.
+    pub hosts: &'a [Range<u64>],
 }
 
 /// How a walk along a stack ended.
@@ -79,21 +92,18 @@ impl Native {
 }
 
 impl Unwinder {
-    /// Returns the frames from `place` outward. `stack` is read for return addresses and saved registers, `memory` for
-    /// files that can be read only from there. Code made at run time is taken for that of the function at one of
-    /// `hosts`.
-    pub fn walk(
-        &mut self,
-        modules: &Modules,
-        place: Place,
-        stack: &dyn Memory,
-        memory: &dyn Memory,
-        hosts: &[Range<u64>],
-    ) -> (Vec<Native>, End) {
-        let mut registers = UnwindRegsX86_64::new(place.ip, place.sp, place.bp);
+    /// Returns the frames from `context` outward. Code made at run time is taken for that of one of the hosts.
+    pub fn walk(&mut self, context: UnwindContext, reads: Reads) -> (Vec<Native>, End) {
+        let Reads {
+            modules,
+            stack,
+            memory,
+            hosts,
+        } = reads;
+        let mut registers = UnwindRegsX86_64::new(context.ip, context.sp, context.bp);
         let mut read = |at: u64| stack.u64(at).map_err(|_| ());
         let mut frames: Vec<Native> = Vec::new();
-        let mut address = FrameAddress::from_instruction_pointer(place.ip);
+        let mut address = FrameAddress::from_instruction_pointer(context.ip);
         loop {
             let mut lookup = address.address_for_lookup();
             self.know(modules, lookup, memory);
@@ -101,7 +111,7 @@ impl Unwinder {
             let hosted = match modules.number(lookup) {
                 Some(_) => None,
                 None => hosts.iter().find_map(|host| {
-                    let found = self.step_out_of(host, modules, registers, stack, memory)?;
+                    let found = self.step_out_of(host, registers, reads)?;
                     Some((middle(host), found))
                 }),
             };
@@ -138,21 +148,19 @@ impl Unwinder {
         }
     }
 
-    /// Returns whether the frames from `place` outward can be found without its rbp, because they are the same, to the
-    /// outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows it.
+    /// Returns whether the frames from `context` outward can be found without its rbp, because they are the same, to
+    /// the outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows
+    /// it.
     pub fn walks_without_rbp(
         &mut self,
-        modules: &Modules,
-        place: Place,
-        stack: &dyn Memory,
-        memory: &dyn Memory,
-        hosts: &[Range<u64>],
+        context: UnwindContext,
+        reads: Reads,
         outermost: &dyn Fn(&Native) -> bool,
     ) -> bool {
         // The first is no valid address; the second could be a frame's.
-        let [first, second] = [1, place.sp.wrapping_add(64)].map(|bp| {
-            let place = Place { bp, ..place };
-            self.walk(modules, place, stack, memory, hosts)
+        let [first, second] = [1, context.sp.wrapping_add(64)].map(|bp| {
+            let context = UnwindContext { bp, ..context };
+            self.walk(context, reads)
         });
         let whole = first.1 == End::Whole || first.0.last().is_some_and(outermost);
         whole && first == second
@@ -164,11 +172,15 @@ impl Unwinder {
     fn step_out_of(
         &mut self,
         host: &Range<u64>,
-        modules: &Modules,
         registers: UnwindRegsX86_64,
-        stack: &dyn Memory,
-        memory: &dyn Memory,
+        reads: Reads,
     ) -> Option<(UnwindRegsX86_64, u64)> {
+        let Reads {
+            modules,
+            stack,
+            memory,
+            ..
+        } = reads;
         let inside = middle(host);
         self.know(modules, inside, memory);
         let mut read = |at: u64| stack.u64(at).map_err(|_| ());

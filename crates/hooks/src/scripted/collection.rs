@@ -4,7 +4,7 @@
 //! The table of exception handling says where the function begins around the place that was found.
 
 use process::elf::Headers;
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::modules::GuestFiles;
 use trampoline::usdt;
@@ -13,7 +13,7 @@ use trampoline::usdt;
 pub fn by_symbol(
     functions: &Functions,
     names: &[&str],
-    of: impl Fn(&Place) -> bool,
+    of: impl Fn(&ModuleSymbols) -> bool,
 ) -> Option<u64> {
     let found = |wanted: &&str| {
         let found = functions.find(true, |name, place| name == *wanted && of(place));
@@ -23,7 +23,7 @@ pub fn by_symbol(
 }
 
 /// The module that exports a name, with the address.
-pub fn exporter<'a>(functions: &'a Functions, name: &str) -> Option<(&'a Place, u64)> {
+pub fn exporter<'a>(functions: &'a Functions, name: &str) -> Option<(&'a ModuleSymbols, u64)> {
     let address = functions.symbol(name)?;
     Some((functions.module_of(address)?, address))
 }
@@ -31,7 +31,7 @@ pub fn exporter<'a>(functions: &'a Functions, name: &str) -> Option<(&'a Place, 
 /// The one function in which one of the places is that `find` finds in code.
 pub fn only(
     memory: &GuestMemory,
-    place: &Place,
+    place: &ModuleSymbols,
     find: impl Fn(&[u8], u64) -> Vec<u64>,
 ) -> Option<u64> {
     let mut functions: Vec<u64> = Vec::new();
@@ -51,7 +51,12 @@ pub fn only(
 }
 
 /// Where the semaphore of a static probe is in the guest.
-pub fn semaphore(memory: &GuestMemory, place: &Place, provider: &str, name: &str) -> Option<u64> {
+pub fn semaphore(
+    memory: &GuestMemory,
+    place: &ModuleSymbols,
+    provider: &str,
+    name: &str,
+) -> Option<u64> {
     let files = GuestFiles::of(memory.pid());
     let (file, _) = files.open_module(&place.module, memory).ok()?;
     let headers = Headers::read(&file).ok()?;

@@ -3,7 +3,7 @@
 use super::collection::{by_symbol, exporter, only, semaphore};
 use super::glob::matches;
 use super::names::{Calling, Entry, Look, Named, Names, Shown};
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::ops::ControlFlow;
@@ -36,7 +36,7 @@ impl Names for Modules {
     ) -> Result<(u64, Calling), String> {
         let (place, _) =
             exporter(functions, "_PyRuntime").ok_or("this Python does not export _PyRuntime")?;
-        let of = |other: &Place| other.module.bias == place.module.bias;
+        let of = |other: &ModuleSymbols| other.module.bias == place.module.bias;
         let by_probe = || {
             let semaphore = semaphore(memory, place, "python", "gc__start")?;
             only(memory, place, |code, at| {

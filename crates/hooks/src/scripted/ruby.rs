@@ -3,7 +3,7 @@
 use super::collection::{by_symbol, exporter, only};
 use super::glob::{matches, may_begin};
 use super::names::{Calling, Entry, Look, Named, Names, Shown};
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::pages::Pages;
 use std::collections::HashSet;
@@ -48,7 +48,7 @@ impl Names for Methods {
         let count = read.ok().and_then(|()| code_references::getter(&code));
         let count = count
             .ok_or("where this Ruby counts its collections could not be read from rb_gc_count")?;
-        let of = |other: &Place| other.module.bias == place.module.bias;
+        let of = |other: &ModuleSymbols| other.module.bias == place.module.bias;
         let symbols = Language::Ruby.description().collectors;
         let found = by_symbol(functions, symbols, of).or_else(|| {
             only(memory, place, |code, at| {

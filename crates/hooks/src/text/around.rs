@@ -3,14 +3,14 @@
 use super::{Text, Texts, go};
 use crate::table::{HookTable, Known, patches};
 use memchr::memmem;
-use process::functions::{Functions, Place};
+use process::functions::{Functions, ModuleSymbols};
 use process::gadgets;
 use process::memory::GuestMemory;
 use std::ops::Range;
 use std::sync::Arc;
+use trampoline::Function;
 use trampoline::probe::{self, ProbePlan, Spot};
 use trampoline::system_call::{self, Site, Unfit};
-use trampoline::{Function, Options};
 use vm::Memory;
 use wire::calls::want;
 
@@ -30,7 +30,7 @@ pub struct Around {
 
 impl Around {
     /// All that are in code that was not decoded.
-    fn unread(place: &Place, at: u64, reason: String) -> Self {
+    fn unread(place: &ModuleSymbols, at: u64, reason: String) -> Self {
         let site = Site {
             at,
             next: at,
@@ -58,7 +58,7 @@ impl Texts {
     pub fn system_calls(
         &mut self,
         functions: &Functions,
-        new: impl Fn(&Place) -> bool,
+        new: impl Fn(&ModuleSymbols) -> bool,
         wanted: impl Fn(&Site) -> bool,
         memory: &GuestMemory,
         hooks: &HookTable,
@@ -91,7 +91,7 @@ impl Texts {
 
     fn of_code(
         &mut self,
-        (place, range): (&Place, Range<u64>),
+        (place, range): (&ModuleSymbols, Range<u64>),
         wanted: &impl Fn(&Site) -> bool,
         functions: &Functions,
         memory: &GuestMemory,
@@ -210,7 +210,7 @@ impl Text {
     /// function to the next.
     fn function_around(
         &self,
-        place: &Place,
+        place: &ModuleSymbols,
         memory: &GuestMemory,
         address: u64,
     ) -> Option<Range<u64>> {
@@ -270,8 +270,7 @@ impl Text {
             size: (function.end - function.start) as usize,
         };
         let mut plan = |at, spot| {
-            let options = Options::default();
-            probe::plan(&code, at, spot, &self.targets, &mut self.pads, options)
+            probe::plan(&code, at, spot, &self.targets, &mut self.pads, self.options)
                 .map_err(|refusal| refusal.to_string())
         };
         let overlaps = |from: u64, to: u64| {

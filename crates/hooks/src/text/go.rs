@@ -9,7 +9,7 @@
 //!
 //! A library that Go has made for C (`-buildmode=c-shared`) has the same runtime, and is told in the same way.
 
-use process::functions::Place;
+use process::functions::ModuleSymbols;
 use process::memory::GuestMemory;
 use vm::Memory;
 
@@ -31,7 +31,7 @@ const MAGIC: &[u8; 14] = b"\xff Go buildinf:";
 const SEARCHED: u64 = 1 << 20;
 
 /// Whether a module was compiled by Go.
-pub fn is_go(place: &Place, memory: &GuestMemory) -> bool {
+pub fn is_go(place: &ModuleSymbols, memory: &GuestMemory) -> bool {
     if SECTIONS.iter().any(|name| place.symbols.has_section(name)) {
         return true;
     }

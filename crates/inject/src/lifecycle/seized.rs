@@ -7,6 +7,7 @@
 use crate::tracee::Tracee;
 use process::error::Result;
 use process::ptrace::{self, Event};
+use process::stop;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -69,22 +70,11 @@ impl Seized {
 
     /// Lets it go: its exec has failed.
     pub fn let_go(self) {
-        if ptrace::interrupt(self.tid).is_err() {
-            return;
-        }
-        loop {
-            match ptrace::poll(self.tid) {
-                Err(_) | Ok((_, Event::Exited(_) | Event::Killed(_))) => return,
-                Ok((_, Event::Nothing)) => std::thread::yield_now(),
-                Ok((_, Event::Signal(signal))) => {
-                    let _ = ptrace::detach(self.tid, signal);
-                    return;
-                }
-                Ok(_) => {
-                    let _ = ptrace::detach(self.tid, 0);
-                    return;
-                }
-            }
+        // An error means that it is gone.
+        let _ = stop::let_go(self.tid);
+        // It may be in the next program already: that is told under the process's own id.
+        if stop::thread_state(self.pid, self.tid).is_none() {
+            let _ = stop::let_go(self.pid);
         }
     }
 }

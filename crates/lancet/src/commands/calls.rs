@@ -4,7 +4,7 @@
 //! the loop that reads until it is over (`run`).
 
 mod args;
-mod missed;
+mod losses;
 mod run;
 
 pub use args::CallsArgs;

@@ -36,6 +36,13 @@ macro_rules! commands {
     };
 }
 
+impl Command {
+    /// Whether processes may stand still for it.
+    pub fn stops_guests(&self) -> bool {
+        matches!(self, Self::Mem(_) | Self::Calls(_) | Self::Stack(_))
+    }
+}
+
 commands! {
     /// Which file:line:Type holds the memory of a running Ruby?
     Mem(mem::MemArgs) => mem::run,

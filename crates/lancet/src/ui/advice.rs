@@ -30,6 +30,8 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::Seccomp { .. } => {
             "run lancet as root on the host, or start the program without that filter"
         }
+        Error::NoRoom { .. } => "raise the group's memory limit",
+        Error::WriteProtected(_) => "start the kernel with proc_mem.force_override=ptrace",
         Error::BrokenRuby { .. } => "update that Ruby",
         _ => return None,
     })

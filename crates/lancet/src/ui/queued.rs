@@ -5,6 +5,9 @@
 //! terminal that is stopped), because guests wait for room. A queue that is full is waited for once, for as long as a
 //! guest may be made to wait. From then on whole lines are dropped and counted, until all that is in the queue was
 //! written.
+//!
+//! A recording cannot lose lines: what is in it refers to what was written before. So whoever records asks for room before each
+//! event ([`calls::Destination`]) and drops the event; what is written is queued whole ([`Kind::Whole`]).
 
 use super::interrupt;
 use std::collections::VecDeque;
@@ -46,6 +49,36 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits for room for so many bytes, as long as it is worth it; [`State::gave_up`] says whether there is none.
+    fn wait_for_room<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        length: usize,
+        most_wait: Duration,
+    ) -> io::Result<MutexGuard<'s, State>> {
+        let full = |state: &State| state.bytes != 0 && state.bytes + length > MOST;
+        let began = Instant::now();
+        while full(&state) && !state.gave_up && began.elapsed() < most_wait && !interrupt::asked() {
+            let (next, _) = self
+                .changed
+                .wait_timeout(state, LOOK)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            failed(&state)?;
+        }
+        state.gave_up = full(&state) || state.gave_up && state.bytes != 0;
+        Ok(state)
+    }
+}
+
+/// What may be dropped where nobody reads in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Lines.
+    Lines,
+    /// Nothing of what is written: the writer asks for room first.
+    Whole,
 }
 
 /// The end that is written to.
@@ -53,6 +86,7 @@ pub struct Queued {
     pending: Vec<u8>,
     /// What was queued last ends within a line.
     within_line: bool,
+    kind: Kind,
     most_wait: Duration,
     shared: Arc<Shared>,
 }
@@ -60,22 +94,25 @@ pub struct Queued {
 /// The other end: what became of it.
 pub struct Written(Arc<Shared>);
 
-/// Writes to `to` from a thread of its own. `name` is for errors; `most_wait` is how long a full queue is waited for.
+/// Writes to `to` from a thread of its own. `most_wait` is how long a full queue is waited for; errors are told by
+/// `explain`.
 pub fn queued(
     to: impl Write + Send + 'static,
-    name: String,
+    kind: Kind,
     most_wait: Duration,
+    explain: impl Fn(&io::Error) -> String + Send + 'static,
 ) -> (Queued, Written) {
     let shared = Arc::new(Shared {
         state: Mutex::default(),
         changed: Condvar::new(),
     });
     let theirs = shared.clone();
-    thread::spawn(move || drain(&theirs, to, &name));
+    thread::spawn(move || drain(&theirs, to, explain));
     let written = Written(shared.clone());
     let queued = Queued {
         pending: Vec::new(),
         within_line: false,
+        kind,
         most_wait,
         shared,
     };
@@ -83,7 +120,7 @@ pub fn queued(
 }
 
 /// The thread that writes.
-fn drain(shared: &Shared, mut to: impl Write, name: &str) {
+fn drain(shared: &Shared, mut to: impl Write, explain: impl Fn(&io::Error) -> String) {
     loop {
         let mut state = shared.lock();
         let chunk = loop {
@@ -113,8 +150,7 @@ fn drain(shared: &Shared, mut to: impl Write, name: &str) {
         let mut state = shared.lock();
         state.bytes -= chunk.len();
         if let Err(error) = done {
-            let text = format!("cannot write to {name}: {error}");
-            state.error = Some((error.kind(), text));
+            state.error = Some((error.kind(), explain(&error)));
             shared.changed.notify_all();
             return;
         }
@@ -139,23 +175,12 @@ impl Queued {
         if chunk.is_empty() {
             return Ok(());
         }
-        let full = |state: &State| state.bytes != 0 && state.bytes + chunk.len() > MOST;
-        let began = Instant::now();
-        while full(&state)
-            && !state.gave_up
-            && began.elapsed() < self.most_wait
-            && !interrupt::asked()
-        {
-            let (next, _) = self
+        if self.kind == Kind::Lines {
+            state = self
                 .shared
-                .changed
-                .wait_timeout(state, LOOK)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = next;
-            failed(&state)?;
+                .wait_for_room(state, chunk.len(), self.most_wait)?;
         }
-        state.gave_up = full(&state) || state.gave_up && state.bytes != 0;
-        if state.gave_up {
+        if state.gave_up && self.kind == Kind::Lines {
             state.dropped += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
             state.torn |= self.within_line;
             return Ok(());
@@ -187,8 +212,37 @@ impl Write for Queued {
     }
 }
 
+impl calls::Destination for Queued {
+    fn has_room(&mut self) -> bool {
+        let state = self.shared.lock();
+        // An error is told by the next write.
+        self.shared
+            .wait_for_room(state, CHUNK, self.most_wait)
+            .is_ok_and(|state| !state.gave_up)
+            || failed(&self.shared.lock()).is_err()
+    }
+
+    fn dropped(&mut self) {
+        self.shared.lock().dropped += 1;
+    }
+}
+
 impl Written {
-    /// Waits until all that was queued is written; after Ctrl-C only as long as it goes on. How many lines were dropped.
+    /// Adds a last text when all else is written, unless nobody reads any more.
+    pub fn end_with(&self, text: Vec<u8>) -> io::Result<()> {
+        let mut state = self.0.lock();
+        if state.bytes != 0 {
+            return Ok(());
+        }
+        state.bytes += text.len();
+        state.chunks.push_back(text);
+        self.0.changed.notify_all();
+        drop(state);
+        self.finish().map(drop)
+    }
+
+    /// Waits until all that was queued is written; after Ctrl-C only as long as it goes on. How many lines, or events, were
+    /// dropped.
     pub fn finish(&self) -> io::Result<u64> {
         let mut state = self.0.lock();
         let mut since = (state.written, Instant::now());
@@ -198,7 +252,9 @@ impl Written {
             }
             if since.1.elapsed() > GRACE {
                 let left = state.chunks.iter().flatten();
-                state.dropped += left.filter(|byte| **byte == b'\n').count() as u64;
+                let lines = left.filter(|byte| **byte == b'\n').count() as u64;
+                // What is left of a recording is no number of lines, and something.
+                state.dropped += lines.max(1);
                 break;
             }
             let (next, _) = self
@@ -218,12 +274,43 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, pipe};
 
+    fn explain(error: &io::Error) -> String {
+        error.to_string()
+    }
+
+    /// Room is refused, and nothing of what was written is dropped.
+    #[test]
+    fn what_must_be_whole_is_asked_room_for() {
+        use calls::Destination;
+        let (mut reader, writer) = pipe().unwrap();
+        let (mut queue, written) = queued(writer, Kind::Whole, Duration::from_millis(50), explain);
+        let chunk = vec![b'x'; 256 << 10];
+        let mut taken = 0;
+        while queue.has_room() {
+            queue.write_all(&chunk).unwrap();
+            queue.flush().unwrap();
+            taken += chunk.len();
+        }
+        assert!(
+            (MOST - CHUNK..=MOST + (1 << 20)).contains(&taken),
+            "{taken}"
+        );
+        queue.dropped();
+        queue.write_all(b"end").unwrap();
+        queue.flush().unwrap();
+        let mut bytes = vec![0; taken + 3];
+        io::Read::read_exact(&mut reader, &mut bytes).unwrap();
+        assert!(bytes.ends_with(b"xend"));
+        assert_eq!(written.finish().unwrap(), 1);
+        assert!(queue.has_room());
+    }
+
     #[test]
     fn what_a_reader_takes_is_whole_and_in_order() {
         let (reader, writer) = pipe().unwrap();
         let read =
             thread::spawn(move || BufReader::new(reader).lines().map_while(Result::ok).count());
-        let (mut queue, written) = queued(writer, "a pipe".into(), Duration::from_secs(60));
+        let (mut queue, written) = queued(writer, Kind::Lines, Duration::from_secs(60), explain);
         for number in 0..100_000 {
             writeln!(queue, "{number}").unwrap();
         }
@@ -237,7 +324,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_reader_that_has_stopped() {
         let (mut reader, writer) = pipe().unwrap();
-        let (mut queue, written) = queued(writer, "a pipe".into(), Duration::from_millis(50));
+        let (mut queue, written) = queued(writer, Kind::Lines, Duration::from_millis(50), explain);
         let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
         let lines = MOST / line.len() * 2;
         let began = Instant::now();
@@ -260,7 +347,7 @@ mod tests {
     fn a_reader_that_is_gone_is_an_error_of_its_kind() {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
-        let (mut queue, written) = queued(writer, "a pipe".into(), Duration::from_secs(1));
+        let (mut queue, written) = queued(writer, Kind::Lines, Duration::from_secs(1), explain);
         queue.write_all(b"a line\n").unwrap();
         let _ = queue.flush();
         let error = written.finish().unwrap_err();

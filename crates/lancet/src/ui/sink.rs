@@ -9,7 +9,7 @@ use std::time::Duration;
 use report::Style;
 
 use super::file::private_file;
-use super::queued::{Written, queued};
+use super::queued::{Kind, Written, queued};
 use super::terminal::Stream;
 
 const STDOUT: &str = "standard output";
@@ -31,21 +31,20 @@ impl Sink {
         otherwise: Stream,
         most_wait: Duration,
     ) -> anyhow::Result<(Box<dyn Write>, Written)> {
-        let (queue, written) = match (file, otherwise) {
-            (Some(path), _) => {
-                let name = path.display().to_string();
-                queued(private_file(path)?, name, most_wait)
-            }
+        let (to, name) = match (file, otherwise) {
+            (Some(path), _) => (private_file(path)?, path.display().to_string()),
             // Not by the standard library's own streams: their lock is held while a write waits.
             (None, Stream::Stdout) => {
                 let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-                queued(to, STDOUT.to_owned(), most_wait)
+                (to, STDOUT.to_owned())
             }
             (None, Stream::Stderr) => {
                 let to = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-                queued(to, STDERR.to_owned(), most_wait)
+                (to, STDERR.to_owned())
             }
         };
+        let explain = move |error: &io::Error| format!("cannot write to {name}: {error}");
+        let (queue, written) = queued(to, Kind::Lines, most_wait, explain);
         Ok((Box::new(queue), written))
     }
 

@@ -11,9 +11,8 @@ use report::text::printable;
 
 /// Writes `lancet: ` and a text as one line to standard error. Use it by the macro `tell!`.
 ///
-/// Where standard error is full or closed there is nobody to be told of that either, and the command goes on: what it has
-/// hooked must be taken out whatever becomes of its messages. Names and paths of guests stand in messages, so what could
-/// act on the terminal is written out.
+/// Where standard error is full or closed the text is lost and the command goes on, because its hooks must be taken out
+/// all the same. Messages hold names and paths of guests, so control characters are escaped.
 pub fn tell(text: fmt::Arguments) {
     let text = text.to_string();
     let line = format!("lancet: {}\n", printable(&text));

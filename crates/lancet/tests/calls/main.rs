@@ -5,6 +5,7 @@
 //! | `nasty` | Rubies whose frames leave the stack in every order but the one they came in |
 //! | `coroutines` | the same for Python, PHP and Perl: greenlet, gevent, fibers, dies and alarms |
 //! | `sleepers` | threads asleep in system calls that end with EINTR when interrupted see none |
+//! | `small` | coroutines and handlers on stacks with hardly any room |
 //! | `served` | a Puma under load, opened and left again and again |
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
@@ -62,6 +63,8 @@ mod everything;
 mod exact;
 mod failed;
 mod family;
+mod given_back;
+mod held;
 mod hostile;
 mod json;
 mod killed;
@@ -79,9 +82,11 @@ mod probes;
 mod programs;
 mod recorded;
 mod refused;
+mod room;
 mod scribbled;
 mod served;
 mod sleepers;
+mod small;
 mod stalled;
 mod started;
 mod system_calls;

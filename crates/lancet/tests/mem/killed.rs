@@ -249,6 +249,9 @@ fn a_command_that_slept_too_long_is_told() {
     let output = watch.interrupt();
     assert_ne!(output.code(), 0, "it could not do what it was asked");
     assert!(output.stderr.contains("by itself"), "{output:?}");
+    let last = crate::support::losses(&output.stdout);
+    assert!(last.contains(&("process".to_owned(), None)), "{output:?}");
+    assert_eq!(output.code(), 4, "{output:?}");
     guest.ends_with("answer 0");
 }
 

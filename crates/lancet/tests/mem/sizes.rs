@@ -47,6 +47,9 @@ fn objects_that_do_not_tell_their_size_are_counted() {
             }
             let said = report.losses.join("\n");
             assert!(said.contains("303 objects"), "{ruby}: {said}");
+            let last = crate::support::losses(&output.stdout);
+            let sizes = ("sizes".to_owned(), Some(303));
+            assert!(last.contains(&sizes), "{ruby}: {last:?}");
         }
         guest.tell("no more");
         guest.ends_with("answer 304 ArgumentError the guest's own");

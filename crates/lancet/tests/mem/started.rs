@@ -121,6 +121,13 @@ fn a_program_that_is_killed_is_reported_as_far_as_possible() {
             assert_eq!(outside, signal == "KILL", "{ruby}, {signal}: {output:?}");
             assert_eq!(output.stdout, "1\n", "{ruby}, {signal}");
         }
+        // The same for a program, and in formats that have no place for it.
+        let code = "Process.kill(:KILL, $$); sleep";
+        let output = started(&ruby, &["--format", "json"], &["-e", code]);
+        let last = crate::support::losses(&output.stderr);
+        assert_eq!(last, [("heap".to_owned(), None)], "{output:?}");
+        let output = started(&ruby, &["--format", "memprof"], &["-e", code]);
+        assert!(output.stderr.contains(" lost: "), "{output:?}");
     }
 }
 

@@ -9,7 +9,8 @@ use crate::support::Guest;
 fn is_answered(output: &std::process::Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
-        Some(0) => assert!(!output.stdout.is_empty(), "{output:?}"),
+        // A look in the middle of an exec may find no outer frames.
+        Some(0 | 4) => assert!(!output.stdout.is_empty(), "{output:?}"),
         Some(1) => assert!(
             said.lines().count() == 1 && said.starts_with("lancet: "),
             "{said}"

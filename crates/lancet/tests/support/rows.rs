@@ -62,6 +62,22 @@ impl Report {
     }
 }
 
+/// What the last record of a JSON output says was lost, and how much of it. Lines of other kinds may follow.
+pub fn losses(text: &str) -> Vec<(String, Option<u64>)> {
+    let records = text.lines().rev();
+    let mut records = records.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let last = records
+        .next()
+        .unwrap_or_else(|| panic!("no record in {text:?}"));
+    assert_eq!(last["record"], "losses", "{text}");
+    let losses = last["losses"].as_array().expect("a list");
+    let what = |loss: &Value| loss["what"].as_str().expect("a word").to_owned();
+    let losses = losses.iter();
+    losses
+        .map(|loss| (what(loss), loss["count"].as_u64()))
+        .collect()
+}
+
 /// Anonymous classes have no name that comes again, also those whose address was used again.
 fn plain(kind: &str) -> String {
     let mut text = String::new();

@@ -78,8 +78,15 @@ fn ten_thousand_processes_in_a_burst() {
         .filter(|line| !line.is_empty())
         .map(|line| serde_json::from_slice(line).unwrap())
         .collect();
+    let (losses, lines) = lines.split_last().unwrap();
     let (end, events) = lines.split_last().unwrap();
     assert_eq!(end["record"], "end");
+    let said = losses["losses"].as_array().unwrap();
+    assert_eq!(said.is_empty(), output.status.code() == Some(0), "{losses}");
+    assert!(
+        said.iter()
+            .all(|loss| loss["what"] == "events" && loss["count"] == end["lost"])
+    );
     let count = |kind: &str, has: &dyn Fn(&Value) -> bool| {
         let of_kind = events.iter().filter(|event| event["event"] == kind);
         of_kind.filter(|event| has(event)).count()
@@ -264,7 +271,12 @@ fn without_events_the_end_of_named_processes_is_told() {
         assert_eq!(output.status.code(), Some(0));
         let told = String::from_utf8(output.stdout).unwrap();
         if json {
-            let event: Value = serde_json::from_str(&told).unwrap();
+            let (event, losses) = told.split_once('\n').unwrap();
+            assert!(
+                losses.starts_with("{\"record\":\"losses\",\"losses\":[]"),
+                "{told}"
+            );
+            let event: Value = serde_json::from_str(event).unwrap();
             assert_eq!(
                 (&event["event"], event["pid"].to_string()),
                 (&"exit".into(), pid)

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use crate::harness::{Checks, Network, checks, may_make_networks, seen, text, verdict};
 use crate::support::tool;
 
-/// Something that goes on until the test ends.
+/// A program that makes work until the test ends.
 struct Load(Child);
 
 impl Load {
@@ -69,8 +69,8 @@ fn how_many(checks: &Checks, id: &str, words: &str) -> u64 {
     number.unwrap_or_else(|| panic!("no number in {says}"))
 }
 
-/// A queue of one, nobody who accepts, and a client that goes on knocking.
-const KNOCKING: &str = "
+/// A server whose queue holds one connection and that accepts none, and a client that goes on connecting.
+const CONNECTING: &str = "
   require 'socket'
   server = Socket.new(:INET, :STREAM)
   server.bind(Addrinfo.tcp('127.0.0.1', 0))
@@ -95,7 +95,7 @@ fn an_accept_queue_that_runs_over() {
         return;
     }
     let network = with_loopback();
-    let load = Load::start(network.command("ruby"), KNOCKING);
+    let load = Load::start(network.command("ruby"), CONNECTING);
     let found = inside(&network);
     drop(load);
     // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).

@@ -10,7 +10,7 @@ use crate::elf::table::{Entry, Kind, Table};
 const DEEPEST: usize = 32;
 
 #[derive(Debug)]
-struct Place {
+struct Span {
     address: u64,
     size: u64,
     table: u8,
@@ -20,7 +20,7 @@ struct Place {
 /// All symbols of up to two tables, one per address.
 #[derive(Debug, Default)]
 pub(super) struct ByAddress {
-    places: Vec<Place>,
+    spans: Vec<Span>,
 }
 
 impl ByAddress {
@@ -36,33 +36,31 @@ impl ByAddress {
                 if name.is_empty() || !extent.contains(&entry.address) {
                     continue;
                 }
-                let place = Place {
+                let span = Span {
                     address: entry.address,
                     size: entry.size,
                     table: number,
                     name: entry.name,
                 };
-                ranked.push((place, rank(&entry, name)));
+                ranked.push((span, rank(&entry, name)));
             }
         }
         ranked.sort_by(|(a, rank_a), (b, rank_b)| (a.address, rank_a).cmp(&(b.address, rank_b)));
-        ranked.dedup_by_key(|(place, _)| place.address);
+        ranked.dedup_by_key(|(span, _)| span.address);
         ByAddress {
-            places: ranked.into_iter().map(|(place, _)| place).collect(),
+            spans: ranked.into_iter().map(|(span, _)| span).collect(),
         }
     }
 
     /// Returns table number, name and distance of the symbol that holds `address`.
     pub(super) fn find(&self, address: u64) -> Option<(u8, u32, u64)> {
-        let before = self
-            .places
-            .partition_point(|place| place.address <= address);
-        let mut candidates = self.places[..before].iter().rev().take(DEEPEST);
-        let holds = |place: &&Place| address - place.address < place.size;
+        let before = self.spans.partition_point(|span| span.address <= address);
+        let mut candidates = self.spans[..before].iter().rev().take(DEEPEST);
+        let holds = |span: &&Span| address - span.address < span.size;
         // A label without a size reaches up to the next symbol.
-        let nearest = self.places[..before].last().filter(|place| place.size == 0);
-        let place = candidates.find(holds).or(nearest)?;
-        Some((place.table, place.name, address - place.address))
+        let nearest = self.spans[..before].last().filter(|span| span.size == 0);
+        let span = candidates.find(holds).or(nearest)?;
+        Some((span.table, span.name, address - span.address))
     }
 }
 

@@ -237,7 +237,7 @@ impl<'t> Reader<'t> {
             self.at += 1;
         }
         let negative = rest.starts_with('-');
-        let mut word = self.word();
+        let word = self.word();
         if NOTHING.contains(&word) && from + word.len() == self.at {
             return Ok(Value::Number(Number::Null));
         }
@@ -254,53 +254,7 @@ impl<'t> Reader<'t> {
         if self.rest().starts_with("µs") {
             self.at += "µs".len();
         }
-        word = &self.text[start..self.at];
-        let wrong = |flaw| Err((from, flaw));
-        if let Some(hex) = word.strip_prefix("0x") {
-            return match i128::from_str_radix(hex, 16) {
-                Ok(number) if number <= u64::MAX.into() => {
-                    let number = if negative { -number } else { number };
-                    Ok(Value::Number(Number::Whole(number)))
-                }
-                _ => wrong(Flaw::Range),
-            };
-        }
-        let digits = word
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(word.len());
-        let (digits, unit) = word.split_at(digits);
-        let scale = match unit {
-            "" => None,
-            "ns" => Some(1.0),
-            "us" | "µs" => Some(1e3),
-            "ms" => Some(1e6),
-            "s" => Some(1e9),
-            _ => return wrong(Flaw::Expected("a unit: ns, us, ms or s")),
-        };
-        if let Some(scale) = scale {
-            return match digits.parse::<f64>() {
-                Ok(number) if !negative && number * scale < 1e18 => {
-                    Ok(Value::Duration((number * scale).round() as u64))
-                }
-                _ => wrong(Flaw::Range),
-            };
-        }
-        if digits.contains('.') {
-            return match digits.parse::<f64>() {
-                Ok(number) => {
-                    let number = if negative { -number } else { number };
-                    Ok(Value::Number(Number::Fraction(number)))
-                }
-                Err(_) => wrong(Flaw::Range),
-            };
-        }
-        match digits.parse::<i128>() {
-            Ok(number) if number <= u64::MAX.into() => {
-                let number = if negative { -number } else { number };
-                Ok(Value::Number(Number::Whole(number)))
-            }
-            _ => wrong(Flaw::Range),
-        }
+        number(&self.text[start..self.at], negative).map_err(|flaw| (from, flaw))
     }
 
     fn text(&mut self) -> Result<Vec<u8>> {
@@ -333,6 +287,45 @@ impl<'t> Reader<'t> {
         }
         self.at = self.text.len() - rest.as_str().len();
         Ok(bytes)
+    }
+}
+
+/// Returns the value of a number or a duration that begins with a digit; its sign was read before.
+fn number(word: &str, negative: bool) -> std::result::Result<Value, Flaw> {
+    let whole = |number: i128| {
+        let number = Some(number).filter(|number| *number <= u64::MAX.into());
+        let number = number.ok_or(Flaw::Range)?;
+        let number = if negative { -number } else { number };
+        Ok(Value::Number(Number::Whole(number)))
+    };
+    if let Some(hex) = word.strip_prefix("0x") {
+        return whole(i128::from_str_radix(hex, 16).map_err(|_| Flaw::Range)?);
+    }
+    let digits = word
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(word.len());
+    let (digits, unit) = word.split_at(digits);
+    let scale = match unit {
+        "" => None,
+        "ns" => Some(1.0),
+        "us" | "µs" => Some(1e3),
+        "ms" => Some(1e6),
+        "s" => Some(1e9),
+        _ => return Err(Flaw::Expected("a unit: ns, us, ms or s")),
+    };
+    if scale.is_none() && !digits.contains('.') {
+        return whole(digits.parse().map_err(|_| Flaw::Range)?);
+    }
+    let number: f64 = digits.parse().map_err(|_| Flaw::Range)?;
+    match scale {
+        Some(scale) if !negative && number * scale < 1e18 => {
+            Ok(Value::Duration((number * scale).round() as u64))
+        }
+        Some(_) => Err(Flaw::Range),
+        None => {
+            let number = if negative { -number } else { number };
+            Ok(Value::Number(Number::Fraction(number)))
+        }
     }
 }
 

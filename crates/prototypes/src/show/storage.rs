@@ -36,7 +36,8 @@ pub(super) fn argument_at(location: Location, registers: &Registers) -> Storage 
     }
 }
 
-/// Where the returned value's bytes are: `rax`, `rdx`, `xmm0`, `xmm1`, the x87 registers, or memory that `rax` points to.
+/// Where the returned value's bytes are: `rax`, `rdx`, `xmm0`, `xmm1`, the x87 registers, or memory that `rax` points
+/// to.
 pub(super) fn returned_at(location: Location, returned: &Returned) -> Storage {
     let half = |half| match half {
         Half::Gp(0) => returned.rax,

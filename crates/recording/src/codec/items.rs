@@ -89,109 +89,118 @@ impl State {
                     command: take.texts()?,
                     began: take.number()?,
                 }),
-                kind::GUEST => {
-                    self.define(0);
-                    Item::Guest(Guest {
-                        pid: take.small()? as i32,
-                        command: take.texts()?,
-                        vm: take.text()?,
-                    })
-                }
-                kind::MODULE => {
-                    self.define(1);
-                    Item::Module(Module {
-                        path: take.text()?,
-                        name: take.text()?,
-                        main: take.byte()? != 0,
-                        bias: take.number()?,
-                    })
-                }
-                kind::FUNCTION => {
-                    let module = take.small()?;
-                    if module >= self.counts[1] {
-                        return Err(Wrong);
-                    }
-                    self.define(2);
-                    Item::Function(Function {
-                        module,
-                        names: take.texts()?,
-                        address: take.number()?,
-                        size: take.number()?,
-                        prototype: take.text()?,
-                    })
-                }
-                kind::CALL_EDGE => {
-                    let (function, from) = (take.small()?, take.number()?);
-                    if function >= self.counts[2] || from > self.counts[1].into() {
-                        return Err(Wrong);
-                    }
-                    self.define(3);
-                    Item::CallEdge(CallEdge {
-                        function,
-                        from: from.checked_sub(1).map(|number| number as u32),
-                        slots: take.number()?,
-                    })
-                }
-                kind::LINE => {
-                    self.define(4);
-                    Item::Line(Line {
-                        path: take.text()?,
-                        line: take.small()?,
-                        name: take.text()?,
-                    })
-                }
-                kind::CALLER => {
-                    self.define(5);
-                    Item::Caller(Caller {
-                        address: take.number()?,
-                        path: take.text()?,
-                        name: take.text()?,
-                        offset: take.number()?,
-                    })
-                }
                 kind::CONTEXT => {
-                    let context = Context {
-                        guest: take.small()?,
-                        tid: take.small()?,
-                        ring: take.small()?,
-                        stack: take.number()?,
-                    };
-                    if context.guest >= self.counts[0] {
-                        return Err(Wrong);
-                    }
-                    self.contexts.push(context);
+                    self.take_context(take)?;
                     continue;
                 }
                 kind::CALL => Item::Event(self.take_call(take, first)?),
                 kind::RETURN => Item::Event(self.take_return(take, first)?),
-                kind::LOSSES => {
-                    let losses = Losses {
-                        guest: take.small()?,
-                        records: take.number()?,
-                        without_ring: take.number()?,
-                    };
-                    if losses.guest >= self.counts[0] {
-                        return Err(Wrong);
-                    }
-                    Item::Losses(losses)
-                }
+                kind::LOSSES => Item::Losses(Losses {
+                    guest: self.take_guest(take)?,
+                    records: take.number()?,
+                    without_ring: take.number()?,
+                }),
                 kind::EVENT => {
-                    let (process, tid, time) = (take.small()?, take.small()?, take.number()?);
-                    let kind = take_kind(take)?;
-                    if process >= self.counts[0] {
-                        return Err(Wrong);
-                    }
                     let at = At {
-                        process,
-                        tid,
-                        time: Duration::from_nanos(time),
+                        process: self.take_guest(take)?,
+                        tid: take.small()?,
+                        time: Duration::from_nanos(take.number()?),
                         ..At::default()
                     };
+                    let kind = take_kind(take)?;
                     Item::Event(Event { at, kind })
                 }
                 kind::END => Item::End,
-                _ => return Err(Wrong),
+                kind => self.take_definition(kind, take)?,
             });
         }
+    }
+
+    /// Reads the number of a guest that was defined.
+    fn take_guest(&self, take: &mut Take) -> Result<u32, Wrong> {
+        let guest = take.small()?;
+        if guest < self.counts[0] {
+            Ok(guest)
+        } else {
+            Err(Wrong)
+        }
+    }
+
+    fn take_context(&mut self, take: &mut Take) -> Result<(), Wrong> {
+        let context = Context {
+            guest: self.take_guest(take)?,
+            tid: take.small()?,
+            ring: take.small()?,
+            stack: take.number()?,
+        };
+        self.contexts.push(context);
+        Ok(())
+    }
+
+    /// Reads an item that later ones name by its number.
+    fn take_definition(&mut self, kind: u8, take: &mut Take) -> Result<Item, Wrong> {
+        Ok(match kind {
+            kind::GUEST => {
+                self.define(0);
+                Item::Guest(Guest {
+                    pid: take.small()? as i32,
+                    command: take.texts()?,
+                    vm: take.text()?,
+                })
+            }
+            kind::MODULE => {
+                self.define(1);
+                Item::Module(Module {
+                    path: take.text()?,
+                    name: take.text()?,
+                    main: take.byte()? != 0,
+                    bias: take.number()?,
+                })
+            }
+            kind::FUNCTION => {
+                let module = take.small()?;
+                if module >= self.counts[1] {
+                    return Err(Wrong);
+                }
+                self.define(2);
+                Item::Function(Function {
+                    module,
+                    names: take.texts()?,
+                    address: take.number()?,
+                    size: take.number()?,
+                    prototype: take.text()?,
+                })
+            }
+            kind::CALL_EDGE => {
+                let (function, from) = (take.small()?, take.number()?);
+                if function >= self.counts[2] || from > self.counts[1].into() {
+                    return Err(Wrong);
+                }
+                self.define(3);
+                Item::CallEdge(CallEdge {
+                    function,
+                    from: from.checked_sub(1).map(|number| number as u32),
+                    slots: take.number()?,
+                })
+            }
+            kind::LINE => {
+                self.define(4);
+                Item::Line(Line {
+                    path: take.text()?,
+                    line: take.small()?,
+                    name: take.text()?,
+                })
+            }
+            kind::CALLER => {
+                self.define(5);
+                Item::Caller(Caller {
+                    address: take.number()?,
+                    path: take.text()?,
+                    name: take.text()?,
+                    offset: take.number()?,
+                })
+            }
+            _ => return Err(Wrong),
+        })
     }
 }

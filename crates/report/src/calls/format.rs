@@ -26,7 +26,9 @@ pub struct Format {
     pub(super) about: &'static str,
     /// Everything else is as with ltrace too: messages, exit code, where lines go.
     pub like_ltrace: bool,
-    /// See [`Events`].
+    /// For programs: the losses of the run are its last record ([`crate::losses`]).
+    pub is_json: bool,
+    /// Makes the writer of events.
     pub events: Events,
     /// Writes what `-c` counted, once, at the end.
     pub counts: fn(&mut dyn Write, &Counted<'_>) -> io::Result<()>,

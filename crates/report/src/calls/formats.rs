@@ -11,6 +11,7 @@ pub static LINES: Format = Format {
     name: "lines",
     about: "A line a call, with the script's line; -c: a table",
     like_ltrace: false,
+    is_json: false,
     events: |layout, signatures, out| Box::new(Lines::new(layout, signatures, out)),
     counts: summary_table::print,
 };
@@ -20,6 +21,7 @@ pub static JSON: Format = Format {
     name: "json",
     about: "One JSON object a line; -c: one a row",
     like_ltrace: false,
+    is_json: true,
     events: |layout, signatures, out| Box::new(Json::new(layout, signatures, out)),
     counts: summary_json::print,
 };
@@ -29,6 +31,7 @@ pub static LTRACE: Format = Format {
     name: "ltrace",
     about: "As ltrace prints it, without the script's line",
     like_ltrace: true,
+    is_json: false,
     events: |layout, signatures, out| Box::new(Lines::new(layout, signatures, out)),
     counts: summary_ltrace::print,
 };

@@ -24,6 +24,8 @@ pub static FORMAT: Format = Format {
     for_people: false,
     most_guests: 1,
     blank_lines: false,
+    says_losses: false,
+    is_json: false,
     holders: |out, look, options| write(out, look.report, options.weight),
     growth: Some(|out, _, growth, options| write_growth(out, growth, options.weight)),
 };

@@ -21,6 +21,10 @@ pub struct Format {
     /// An empty line stands between two reports.
     pub(super) blank_lines: bool,
     pub(super) holders: fn(&mut dyn Write, &Look<'_>, &Options) -> io::Result<()>,
+    /// Losses are said in the report; where they are not, they have to be said elsewhere.
+    pub says_losses: bool,
+    /// It is for programs: the losses of the run are its last record.
+    pub(super) is_json: bool,
     /// `None` where the format cannot say what changed: then who holds is written in its place.
     pub(super) growth: Option<WriteGrowth>,
 }

@@ -17,6 +17,8 @@ pub static FORMAT: Format = Format {
     for_people: false,
     most_guests: usize::MAX,
     blank_lines: false,
+    says_losses: true,
+    is_json: true,
     holders: |out, look, _| write(out, look.census, look.report),
     growth: Some(|out, newer, growth, _| write_growth(out, newer, growth)),
 };
@@ -319,7 +321,7 @@ fn losses(out: &mut dyn io::Write, census: &Census) -> io::Result<()> {
             out,
             &Record::Loss {
                 pid: pid(census),
-                loss,
+                loss: &loss.text,
             },
         )?;
     }

@@ -25,6 +25,8 @@ pub static FORMAT: Format = Format {
     for_people: false,
     most_guests: 1,
     blank_lines: true,
+    says_losses: false,
+    is_json: false,
     holders: |out, look, _| write(out, look.report),
     growth: None,
 };

@@ -73,6 +73,18 @@ impl Reporter {
         Ok(exceeded)
     }
 
+    /// Ends the output: after the last report, with what was lost in the run.
+    ///
+    /// # Errors
+    ///
+    /// Those of the output.
+    pub fn finish(&mut self, losses: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        if self.options.format.is_json {
+            losses(&mut self.out)?;
+        }
+        self.out.flush()
+    }
+
     /// Adds up all guests, now and before. Growth is over the guests that were there both times: a worker that came or
     /// went did not grow or shrink.
     fn merged(&self, censuses: &[Census]) -> Option<(Option<Census>, Census)> {

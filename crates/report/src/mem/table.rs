@@ -25,6 +25,8 @@ pub static FORMAT: Format = Format {
     for_people: true,
     most_guests: 16,
     blank_lines: true,
+    says_losses: true,
+    is_json: false,
     holders: |out, look, options| write(out, look.census, look.report, &options.style),
     growth: Some(|out, newer, growth, options| write_growth(out, newer, growth, &options.style)),
 };
@@ -243,7 +245,7 @@ fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<(
     for loss in &census.losses {
         written(
             out,
-            &format!("lost: {}", printable(loss)),
+            &format!("lost: {}", printable(&loss.text)),
             Tone::Warning,
             style,
         )?;

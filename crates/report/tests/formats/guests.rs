@@ -63,7 +63,11 @@ pub fn shop() -> Census {
         ],
         gc_pause: Some(Duration::from_micros(15_520)),
         walk_pause: Duration::from_micros(1_130),
-        losses: vec!["40 births had no room in their table and are not counted".into()],
+        losses: vec![births::analysis::Loss {
+            what: births::analysis::Lost::Births,
+            count: Some(40),
+            text: "40 births had no room in their table and are not counted".into(),
+        }],
         garbage_included: false,
     }
 }

@@ -1,6 +1,7 @@
 //! `trampoline_call_through`: the guest's call of a hooked function goes through us.
 //!
-//! The stack at each stage; offsets are those of `Frame`, whose first byte is at rbp - 240:
+//! The stack at each stage, where the caller's stack has room; offsets are those of `Frame`, whose first byte is at rbp -
+//! 112:
 //!
 //! ```text
 //!   1 at the entry              2 while `enter` runs          3 while the original runs      4 while `leave` runs
@@ -13,11 +14,15 @@
 //!                               (original)                    original                       original
 //!                               (ticket)                      ticket                         ticket
 //!                               arguments' registers          arguments' registers           arguments' registers
+//!                               xmm7 … xmm0                   xmm7 … xmm0                    xmm7 … xmm0
 //!                               alignment                     alignment                      results' registers
 //!                               xmm15 … xmm8    ◄── rsp       copy of the                    alignment       ◄── rsp
 //!                               return address of ours        stack arguments ◄── rsp        return address of ours
 //!                                                             return address of ours
 //! ```
+//!
+//! Where it has not (`room`), in stages 2 and 4 `enter` and `leave` run on a work stack, where the vector registers are
+//! too; in stage 3 there are, in the place of xmm0 to xmm7, their low halves or nothing. `small` has that code.
 //!
 //! In stage 1 the words below rsp are the stub's and ours: the ABI's red zone belongs to a function that runs, and
 //! the hooked one has not begun. r11 may be used: it is scratch at a call; its value is kept for callers compiled
@@ -27,7 +32,7 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call_through {
-    ($enter:path, $leave:path, $gate:path, $offset:expr) => {
+    ($enter:path, $leave:path, $gate:path, $offset:expr, $rooms:path) => {
         ::core::arch::global_asm!(
             ".pushsection .text.trampoline,\"ax\",@progbits",
             ".balign 64",
@@ -47,15 +52,21 @@ macro_rules! __call_through {
             ".Lcall_through_pushed:",
             "mov rbp, rsp",
             ".Lcall_through_framed:",
-            "lea rsp, [rbp - {frame} - {upper}]",
-            "and rsp, -16",
+            "lea rsp, [rbp - {frame}]",
             // Stage 2.
             "mov [rbp - {frame} + {descriptor}], r11",
             $crate::__arguments!(save),
-            $crate::__upper_vectors!(save),
+            $crate::__room!("call_through"),
+            // rdx: the thread's record, or 0.
+            ".Lcall_through_roomy:",
+            "lea rsp, [rbp - {frame} - {vectors} - {upper}]",
+            "and rsp, -16",
+            $crate::__lower_vectors!(save "rbp - {frame} - {vectors}"),
+            $crate::__upper_vectors!(save "rsp - 16 * 8"),
             "lea rdi, [rbp - {frame}]",
+            "lea rsi, [rbp - {frame} - {vectors}]",
             "call {enter}",
-            $crate::__upper_vectors!(restore),
+            $crate::__upper_vectors!(restore "rsp - 16 * 8"),
             "mov r11, [rbp - {frame} + {descriptor}]",
             // Nothing but the entry is wanted, or not even that.
             "test eax, eax",
@@ -64,28 +75,14 @@ macro_rules! __call_through {
             "jnz .Lcall_through_unwanted",
             "mov rax, [r11 + {original}]",
             "mov [rbp - {frame} + {kept_original}], rax",
-            // Stage 3: the original gets a copy of the stack arguments, from the last on, 16 bytes a turn.
-            "lea rsp, [rbp - {frame}]",
+            // Stage 3.
+            "lea rsp, [rbp - {frame} - {vectors}]",
             "and rsp, -16",
-            "mov ecx, [r11 + {copied}]",
-            "test ecx, ecx",
-            "jz .Lcall_through_copied",
-            "test dword ptr [r11 + {flags}], {exact}",
-            "jnz .Lcall_through_copy",
-            // What is left of the return address's page: 0, if the arguments begin with the next one.
-            "lea eax, [rbp + {above}]",
-            "neg eax",
-            "and eax, {page} - 1",
-            "cmp ecx, eax",
-            "ja .Lcall_through_next_page",
-            ".Lcall_through_copy:",
-            "sub rsp, rcx",
-            ".Lcall_through_turn:",
-            "movups xmm0, [rbp + {above} - 16 + rcx]",
-            "sub rcx, 16",
-            "movups [rsp + rcx], xmm0",
-            "jnz .Lcall_through_turn",
-            ".Lcall_through_copied:",
+            $crate::__copy!("call_through",
+                "movups xmm0, [rbp + {above} - 16 + rcx]",
+                "sub rcx, 16",
+                "movups [rsp + rcx], xmm0"),
+            $crate::__lower_vectors!(restore "rbp - {frame} - {vectors}"),
             $crate::__arguments!(restore),
             "mov r11, [rbp - {frame} + {kept_r11}]",
             "call [rbp - {frame} + {kept_original}]",
@@ -101,40 +98,29 @@ macro_rules! __call_through {
             "jz .Lcall_through_return",
             // Stage 4: everything that the original left, whole, below the frame.
             ".Lcall_through_results:",
-            "lea rsp, [rbp - {frame} - {results}]",
+            "lea rsp, [rbp - {frame} - {vectors} - {results}]",
             "and rsp, -16",
-            $crate::__results!(save),
+            $crate::__all_vectors!(save "rsp"),
+            $crate::__results!(save "rsp"),
             "lea rdi, [rbp - {frame}]",
             "mov rsi, rsp",
+            "lea rdx, [rbp - {frame} - {vectors}]",
             "call {leave}",
-            $crate::__results!(restore),
+            $crate::__all_vectors!(restore "rsp"),
+            $crate::__results!(restore "rsp"),
             ".Lcall_through_return:",
             "leave",
             ".Lcall_through_left:",
             "ret",
             ".Lcall_through_framed_again:",
-            // Stage 3: the copy would reach into the next page. Is that one there? rt_sigprocmask(0x7fffffff, its
-            // last word, NULL, 8) answers EFAULT if not. rcx, r11 and rax are lost to the kernel; r8 is free until it
-            // is restored.
-            ".Lcall_through_next_page:",
-            "mov r8d, ecx",
-            "lea rsi, [rbp + rcx + {above} - 8]",
-            "mov eax, {rt_sigprocmask}",
-            "mov edi, 0x7fffffff",
-            "xor edx, edx",
-            "mov r10d, 8",
-            "syscall",
-            "mov ecx, r8d",
-            "cmp eax, -{efault}",
-            "jne .Lcall_through_copy",
-            // As much as this page has.
-            "lea ecx, [rbp + {above}]",
-            "neg ecx",
-            "and ecx, {page} - 16",
-            "jz .Lcall_through_copied",
-            "jmp .Lcall_through_copy",
+            $crate::__next_page!("call_through"),
+            $crate::__search!("call_through"),
+            $crate::__small!($enter, $leave),
             // From stage 2 back to stage 1: as if we had not been here.
             ".Lcall_through_unwanted:",
+            $crate::__lower_vectors!(restore "rbp - {frame} - {vectors}"),
+            // The vector registers are there already.
+            ".Lcall_through_not_seen:",
             $crate::__arguments!(restore),
             "mov r11, [rbp - {frame} + {descriptor}]",
             "leave",
@@ -180,9 +166,23 @@ macro_rules! __call_through {
             leave = sym $leave,
             gate = sym $gate,
             offset = const $offset,
+            rooms = sym $rooms,
+            threads = const $crate::room::THREADS,
+            moved = const $crate::room::MOVED,
+            thread = const ::core::mem::offset_of!($crate::Room, thread),
+            room_low = const ::core::mem::offset_of!($crate::Room, low),
+            room_span = const ::core::mem::offset_of!($crate::Room, span),
+            stack_low = const ::core::mem::offset_of!($crate::Rooms, stack),
+            stack_span = const ::core::mem::offset_of!($crate::Rooms, stack) + 8,
+            tells_pointer = const ::core::mem::offset_of!($crate::Rooms, tells_pointer),
+            unseen = const ::core::mem::offset_of!($crate::Rooms, unseen),
+            works = const $crate::room::WORK_STACKS,
+            work_size = const $crate::room::WORK_STACK,
+            heads = const $crate::room::HEADS,
             // The frame, from its first byte to the caller's rbp; and what lies above that: rbp and the return address.
             frame = const ::core::mem::offset_of!($crate::Frame, rbp),
             above = const 16,
+            vectors = const ::core::mem::size_of::<$crate::Vectors>(),
             upper = const 8 * 16,
             results = const ::core::mem::size_of::<$crate::Results>(),
             in_rdi = const ::core::mem::offset_of!($crate::Frame, rdi),
@@ -196,6 +196,11 @@ macro_rules! __call_through {
             kept_original = const ::core::mem::offset_of!($crate::Frame, original),
             descriptor = const ::core::mem::offset_of!($crate::Frame, descriptor),
             kept_r11 = const ::core::mem::offset_of!($crate::Frame, r11),
+            // General registers of results, while they are kept by themselves.
+            kept_results = const 9 * 8,
+            // On a work stack: results, vectors.
+            small_area = const ::core::mem::size_of::<$crate::Results>()
+                + ::core::mem::size_of::<$crate::Vectors>(),
             out_rax = const ::core::mem::offset_of!($crate::Results, rax),
             out_rdx = const ::core::mem::offset_of!($crate::Results, rdx),
             out_rcx = const ::core::mem::offset_of!($crate::Results, scratch),
@@ -218,11 +223,15 @@ macro_rules! __call_through {
             entry_only = const $crate::frame::flags::ENTRY_ONLY,
             exact = const $crate::frame::flags::EXACT,
             forks = const $crate::frame::flags::FORKS,
+            wants_floats = const $crate::frame::flags::FLOATS,
+            floats = const 8 * 8,
             // Where the stub puts the caller's r11, below rsp; and where a guard's arguments begin, below that.
             stub_r11 = const 16,
             spill = const 80,
             page = const 4096,
             rt_sigprocmask = const 14,
+            gettid = const 186,
+            sig_setmask = const 2,
             efault = const 14,
             // DWARF's numbers of registers and instructions (rules.rs).
             rsp = const 7,

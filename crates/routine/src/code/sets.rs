@@ -34,42 +34,52 @@ macro_rules! __general {
 #[macro_export]
 macro_rules! __arguments {
     ($way:ident) => {
-        concat!(
-            $crate::__vectors!($way "rbp - {frame}": 0 1 2 3 4 5 6 7),
-            $crate::__general!($way "rbp - {frame}" "in_": rdi rsi rdx rcx r8 r9 rax r10),
-        )
+        $crate::__general!($way "rbp - {frame}" "in_": rdi rsi rdx rcx r8 r9 rax r10)
     };
 }
 
-/// What else `enter` may change: xmm8 to xmm15, at rsp.
+/// xmm0 to xmm7, in `Vectors` at an address.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __lower_vectors {
+    ($way:ident $at:literal) => {
+        $crate::__vectors!($way $at: 0 1 2 3 4 5 6 7)
+    };
+}
+
+/// What else `enter` may change: xmm8 to xmm15; the address is that of xmm0.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __upper_vectors {
-    ($way:ident) => {
-        $crate::__vectors!($way "rsp - 16 * 8": 8 9 10 11 12 13 14 15)
+    ($way:ident $at:literal) => {
+        $crate::__vectors!($way $at: 8 9 10 11 12 13 14 15)
     };
 }
 
-/// The registers when a function has returned, in `Results` at rsp.
+/// All vector registers, at the begin of `Results` or `ProbeFrame`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __all_vectors {
+    ($way:ident $at:literal) => {
+        $crate::__vectors!($way $at: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+}
+
+/// The general registers when a function has returned, in `Results` at an address.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __results {
-    ($way:ident) => {
-        concat!(
-            $crate::__vectors!($way "rsp": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
-            $crate::__general!($way "rsp" "out_": rax rdx rcx rsi rdi r8 r9 r10 r11),
-        )
+    ($way:ident $at:literal) => {
+        $crate::__general!($way $at "out_": rax rdx rcx rsi rdi r8 r9 r10 r11)
     };
 }
 
-/// The registers at a probe, in `ProbeFrame` at rsp; but for rsp, rbp and r11, which are on the stack already.
+/// The general registers at a probe, in `ProbeFrame` at an address; but for rsp, rbp and r11, which are on the stack
+/// already.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __all {
-    ($way:ident) => {
-        concat!(
-            $crate::__vectors!($way "rsp": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
-            $crate::__general!($way "rsp" "at_": rax rcx rdx rbx rsi rdi r8 r9 r10 r12 r13 r14 r15),
-        )
+    ($way:ident $at:literal) => {
+        $crate::__general!($way $at "at_": rax rcx rdx rbx rsi rdi r8 r9 r10 r12 r13 r14 r15)
     };
 }

@@ -9,13 +9,25 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use routine::escape::{Registers, escape, leave_image};
 use routine::frame::{Guard, flags};
+use routine::room::NO_ROOM;
 use trampoline::{
-    Descriptor, Destination, Frame, Options, Patch, Plan, ProbeFrame, Results, Stub, plan,
+    Descriptor, Destination, Frame, Options, Patch, Plan, ProbeFrame, Results, Rooms, Stub,
+    Vectors, plan,
 };
 
 use crate::modules::Module;
 
-routine::routines! { enter = enter, leave = leave, probe = probe, gate = GATE, offset = 0 }
+routine::routines! {
+    enter = enter,
+    leave = leave,
+    probe = probe,
+    gate = GATE,
+    offset = 0,
+    rooms = ROOMS,
+}
+
+/// What the routine knows of stacks.
+static ROOMS: Rooms = Rooms::anywhere();
 
 /// Open.
 pub static GATE: AtomicU32 = AtomicU32::new(1);
@@ -109,10 +121,10 @@ fn spoil() {
     }
 }
 
-unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
+unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors) -> u64 {
     fail_if(IN_ENTER);
     // SAFETY: the routine's frame, and the descriptor that the stub was made with.
-    let (frame, descriptor) = unsafe { (&mut *frame, &*(*frame).descriptor) };
+    let (frame, vectors, descriptor) = unsafe { (&mut *frame, &*vectors, &*(*frame).descriptor) };
     assert_eq!(std::ptr::from_mut(frame) as usize % 16, 0);
     if descriptor.payload == UNWANTED.load(Ordering::Relaxed) {
         spoil();
@@ -128,7 +140,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> u64 {
         ],
         ..Record::default()
     };
-    for (float, xmm) in record.floats.iter_mut().zip(&frame.xmm) {
+    for (float, xmm) in record.floats.iter_mut().zip(vectors) {
         *float = f64::from_bits(xmm[0]);
     }
     if exact {
@@ -181,13 +193,18 @@ unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     spoil();
 }
 
-/// One test at a time, with an empty log.
+/// One test at a time, with an empty log; in `small`, on stacks that have no room.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let guard = TURN.lock().unwrap_or_else(|broken| broken.into_inner());
     NEXT.store(0, Ordering::Relaxed);
     GATE.store(1, Ordering::Relaxed);
     UNWANTED.store(u64::MAX, Ordering::Relaxed);
+    if crate::SMALL {
+        for (bound, none) in ROOMS.stack.iter().zip(NO_ROOM) {
+            bound.store(none, Ordering::Relaxed);
+        }
+    }
     guard
 }
 

@@ -12,3 +12,6 @@ mod panics;
 mod probes;
 mod shapes;
 mod unwinding;
+
+/// See [`guest::turn`].
+const SMALL: bool = false;

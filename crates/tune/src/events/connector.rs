@@ -283,7 +283,7 @@ impl Connector {
                 continue;
             };
             if let Some(cpu) = message.cpu {
-                self.losses.came(cpu, message.number);
+                self.losses.note(cpu, message.number);
             }
             return Ok(Some(message.carries));
         }

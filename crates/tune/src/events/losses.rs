@@ -15,7 +15,7 @@ pub struct Losses {
 impl Losses {
     /// Notes a message of a CPU. Its number is one more than that of the message before, and starts again at 0 behind
     /// the highest.
-    pub(super) fn came(&mut self, cpu: u32, number: u32) {
+    pub(super) fn note(&mut self, cpu: u32, number: u32) {
         self.arrived += 1;
         match self.last.insert(cpu, number) {
             Some(last) => self.missing += u64::from(number.wrapping_sub(last).wrapping_sub(1)),
@@ -59,22 +59,22 @@ mod tests {
     fn gaps_are_counted_per_cpu() {
         let mut losses = Losses::default();
         for (cpu, number) in [(0, 5), (1, 90), (0, 6), (1, 93), (0, 7)] {
-            losses.came(cpu, number);
+            losses.note(cpu, number);
         }
         assert_eq!(losses.missing(), 2);
-        losses.came(0, u32::MAX);
+        losses.note(0, u32::MAX);
         let before = losses.missing();
-        losses.came(0, 0);
+        losses.note(0, 0);
         assert_eq!(losses.missing(), before, "the number starts again");
     }
 
     #[test]
-    fn a_cpu_first_heard_after_a_loss_makes_it_a_lower_bound() {
+    fn a_cpu_first_seen_after_a_loss_makes_it_a_lower_bound() {
         let mut losses = Losses::default();
-        losses.came(0, 1);
+        losses.note(0, 1);
         assert!(!losses.is_lower_bound());
         losses.overrun();
-        losses.came(1, 1);
+        losses.note(1, 1);
         assert!(losses.is_lower_bound());
     }
 }

@@ -1,4 +1,4 @@
-//! Processes that come and go, told by the kernel as it happens.
+//! Processes that come and go, reported by the kernel as it happens.
 //!
 //! ```text
 //!  kernel ──► proc connector (netlink, multicast) ──► Connector::receive ──► Event, Event, …

@@ -1,4 +1,4 @@
-//! Network devices and sockets, asked through the kernel's own interfaces.
+//! Settings of network devices and sockets, read through the kernel's own interfaces.
 //!
 //! | module | interface | for |
 //! |---|---|---|

@@ -23,9 +23,9 @@ use crate::verdict::Outcome;
 pub(super) fn cpus(machine: &Machine) -> Cpus {
     let sockets = machine.borrowed().unwrap_or_default();
     let from_outside = sockets.iter().filter(|socket| socket.napi.is_some());
-    let told: Cpus = from_outside.filter_map(|socket| socket.cpu).collect();
-    if !told.is_empty() {
-        return told;
+    let shown: Cpus = from_outside.filter_map(|socket| socket.cpu).collect();
+    if !shown.is_empty() {
+        return shown;
     }
     let numbers = machine.nics.iter().flat_map(|nic| &nic.interrupts);
     numbers

@@ -2,6 +2,7 @@
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
+use crate::net::sockets::Listener;
 use crate::sample::{Counters, Moved};
 use crate::setting::Setting;
 use crate::tree::Cannot;
@@ -123,10 +124,10 @@ pub(super) const ACCEPT: Rule = Rule {
 
 /// The kernel's default of net.core.somaxconn since 5.4.
 const SOMAXCONN: u32 = 4096;
+const SOMAXCONN_FILE: &str = "/proc/sys/net/core/somaxconn";
 
 fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
-    const FILE: &str = "/proc/sys/net/core/somaxconn";
-    let most: u32 = machine.tree.number(FILE)?;
+    let most: u32 = machine.tree.number(SOMAXCONN_FILE)?;
     let overflows = tcp(machine, &["ListenOverflows"]);
     let over = machine.samples.over();
     let listeners = machine.listeners();
@@ -144,19 +145,47 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         });
         unknown = open.err().or(unknown);
     }
+    let outcome = judged(
+        machine,
+        (most, &own),
+        overflows.map(|moved| (moved, &*over)),
+        unknown.is_some(),
+    );
+    let mut outcome = outcome
+        .saw(SOMAXCONN_FILE, most)
+        .saw("TcpExt ListenOverflows", words(overflows, &over));
+    if let Some(cannot) = unknown {
+        outcome = outcome.saw("listeners", cannot);
+    }
+    Ok(own.iter().take(32).fold(outcome, |outcome, listener| {
+        outcome.saw(
+            format!("sock_diag {}:{}", listener.address, listener.port),
+            format!("{} of {} wait", listener.waiting, listener.most),
+        )
+    }))
+}
+
+/// Judges the queues of the listeners in `own`, where somaxconn is `most`. `overflows` is what the counter of dropped
+/// connections did over which time; `unknown` says that some listeners could not be found.
+fn judged(
+    machine: &Machine,
+    (most, own): (u32, &[&Listener]),
+    overflows: Option<(Moved, &str)>,
+    unknown: bool,
+) -> Outcome {
     // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
     let full = own.iter().find(|listener| listener.waiting > listener.most);
     let cut = own.iter().filter(|listener| listener.most == most).count();
     let raise = |outcome: Outcome| {
         if most < SOMAXCONN {
             outcome
-                .change(Setting::file(FILE), SOMAXCONN)
+                .change(Setting::file(SOMAXCONN_FILE), SOMAXCONN)
                 .then("restart the service: a queue keeps its length until it listens again")
         } else {
             outcome
         }
     };
-    let outcome = if let Some(full) = full {
+    if let Some(full) = full {
         raise(Outcome::bad(format!(
             "port {}: {} {}, and the queue of {} is full",
             full.port,
@@ -164,7 +193,7 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
             if full.waiting == 1 { "waits" } else { "wait" },
             full.most
         )))
-    } else if let Some(Moved::By { more }) = overflows {
+    } else if let Some((Moved::By { more }, over)) = overflows {
         raise(Outcome::bad(format!(
             "{more} connections dropped in {over}: a queue is full"
         )))
@@ -182,9 +211,7 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
         )))
     } else {
         match (own.len(), &machine.guest) {
-            _ if unknown.is_some() => {
-                Outcome::good(format!("somaxconn {most}; who listens is not known"))
-            }
+            _ if unknown => Outcome::good(format!("somaxconn {most}; who listens is not known")),
             (0, Some(guest)) => Outcome::good(format!(
                 "{} listens on no TCP port; somaxconn {most}",
                 guest.comm
@@ -194,19 +221,7 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
                 several(count, "listener")
             )),
         }
-    };
-    let mut outcome = outcome
-        .saw(FILE, most)
-        .saw("TcpExt ListenOverflows", words(overflows, &over));
-    if let Some(cannot) = unknown {
-        outcome = outcome.saw("listeners", cannot);
     }
-    Ok(own.iter().take(32).fold(outcome, |outcome, listener| {
-        outcome.saw(
-            format!("sock_diag {}:{}", listener.address, listener.port),
-            format!("{} of {} wait", listener.waiting, listener.most),
-        )
-    }))
 }
 
 pub(super) const SYN: Rule = Rule {

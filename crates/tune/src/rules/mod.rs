@@ -1,8 +1,7 @@
 //! The rules: one file per family, one line each in the list below.
 //!
-//! A rule is data that explains itself (`--explain`) and a function that looks and answers. Its id is
-//! never given to another rule. `?` on a [`Cannot`](crate::tree::Cannot) inside a check is the answer "cannot tell", with the
-//! reason.
+//! A rule is data that explains itself (`--explain`) and a function that looks and answers. Its id is never given to
+//! another rule. `?` on a [`Cannot`](crate::tree::Cannot) inside a check is the answer "cannot tell", with the reason.
 
 mod arrivals;
 mod backlog;

@@ -57,10 +57,10 @@ fn mitigations(machine: &Machine) -> Result<Outcome, Cannot> {
         )),
     };
     let outcome = outcome.saw("/proc/cmdline", choice.unwrap_or("no mitigations="));
-    let told = states
+    let affected = states
         .into_iter()
         .filter(|(_, state)| !state.starts_with("Not affected"));
-    Ok(told.fold(outcome, |outcome, (name, state)| {
+    Ok(affected.fold(outcome, |outcome, (name, state)| {
         outcome.saw(format!("{BASE}/{name}"), state)
     }))
 }

@@ -30,17 +30,21 @@ impl<M: Memory> Perl<'_, M> {
         mark: u64,
         index: u64,
     ) -> Result<Option<u64>, Error> {
-        let base = self.memory.u64(interpreter.stack_base)?;
-        let top = self.memory.u64(interpreter.stack_sp)?;
-        let count = (top.wrapping_sub(base) / 8).checked_sub(mark);
-        let Some(count) = count.filter(|count| *count < MOST) else {
-            return Err(Error::garbled("mark in the stack", top));
-        };
+        let (base, count) = self.values_above(interpreter, mark)?;
         if index >= count {
             return Ok(None);
         }
         let at = base.wrapping_add((mark + 1 + index) * 8);
         Ok(Some(self.memory.u64(at)?))
+    }
+
+    /// Returns the address of the stack's first value, and how many values lie above a mark.
+    fn values_above(&self, interpreter: &Interpreter, mark: u64) -> Result<(u64, u64), Error> {
+        let base = self.memory.u64(interpreter.stack_base)?;
+        let top = self.memory.u64(interpreter.stack_sp)?;
+        let count = (top.wrapping_sub(base) / 8).checked_sub(mark);
+        let count = count.filter(|count| *count < MOST);
+        Ok((base, count.ok_or(Error::garbled("mark in the stack", top))?))
     }
 
     /// Writes the values above a mark as the items of a list, at most `most` of them and `limit` bytes of each text.
@@ -52,17 +56,12 @@ impl<M: Memory> Perl<'_, M> {
         limit: u64,
         out: &mut dyn Write,
     ) -> Result<u64, Error> {
-        let base = self.memory.u64(interpreter.stack_base)?;
-        let top = self.memory.u64(interpreter.stack_sp)?;
-        let count = (top.wrapping_sub(base) / 8).checked_sub(mark);
-        let Some(count) = count.filter(|count| *count < MOST) else {
-            return Err(Error::garbled("mark in the stack", top));
-        };
-        for place in 0..count.min(most) {
-            if place > 0 {
+        let (base, count) = self.values_above(interpreter, mark)?;
+        for index in 0..count.min(most) {
+            if index > 0 {
                 out.write_str(", ")?;
             }
-            let at = base.wrapping_add((mark + 1 + place) * 8);
+            let at = base.wrapping_add((mark + 1 + index) * 8);
             let sv = self.memory.u64(at)?;
             match self.write_value(sv, limit, out) {
                 Err(Error::Write) => return Err(Error::Write),

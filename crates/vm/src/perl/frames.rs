@@ -35,7 +35,7 @@
 //!
 //! Offsets: `cop.h`, the same in all versions.
 
-use super::interpreter::{Interpreter, Place};
+use super::interpreter::{Interpreter, Point};
 use super::{Error, Perl};
 use crate::{Fault, Memory};
 
@@ -67,8 +67,8 @@ const FORMAT: u8 = 10;
 const EVAL: u8 = 11;
 const DEFER: u8 = 13;
 
-/// `CXp_SUB_RE` of a sub: code in a regular expression; `CXp_SUB_RE_FAKE`: the sub it says it is has been entered once already. `CXp_EVALBLOCK` (5.32:
-/// `CXp_TRYBLOCK`) and `CXp_TRY` of an eval.
+/// `CXp_SUB_RE` of a sub: code in a regular expression; `CXp_SUB_RE_FAKE`: the sub it says it is has been entered once
+/// already. `CXp_EVALBLOCK` (5.32: `CXp_TRYBLOCK`) and `CXp_TRY` of an eval.
 const SUB_RE: u8 = 0x40;
 const SUB_AGAIN: u8 = 0x80;
 const EVAL_BLOCK: u8 = 0x40;
@@ -123,7 +123,7 @@ pub struct Frame {
     /// The kind of code.
     pub kind: Kind,
     /// The point that it has reached: what runs now, or what it called.
-    pub place: Option<Place>,
+    pub point: Option<Point>,
     /// Its `PERL_CONTEXT`; 0 for the program itself. Frames of one call have the same while it lasts.
     pub context: u64,
     /// Whether it is run by a C loop of its own: see the module's documentation.
@@ -188,7 +188,7 @@ struct Cursor {
 pub struct Frames<'p, 'm, M> {
     perl: &'p Perl<'m, M>,
     cursor: Option<Cursor>,
-    place: Option<Place>,
+    point: Option<Point>,
     left: u32,
     /// Whether [`Frame::enters`] is found out for each.
     enters: bool,
@@ -205,7 +205,7 @@ impl<'m, M: Memory> Perl<'m, M> {
                 0 => None,
                 _ => Some(self.cursor(info)?),
             },
-            place: self.here(interpreter)?,
+            point: self.here(interpreter)?,
             left: MOST_CONTEXTS,
             enters: true,
         })
@@ -318,7 +318,7 @@ impl<M: Memory> Frames<'_, '_, M> {
                         self.cursor = None;
                         return Ok(Some(Frame {
                             kind: Kind::Main,
-                            place: self.place,
+                            point: self.point,
                             context: 0,
                             enters: self.enters,
                         }));
@@ -334,7 +334,7 @@ impl<M: Memory> Frames<'_, '_, M> {
             };
             self.cursor = Some(cursor);
             let has_return = matches!(context.kind(), SUB | FORMAT | EVAL);
-            let outside = Place {
+            let outside = Point {
                 cop: context.word(OLD_COP),
                 op: if has_return {
                     context.word(RETURN_OP)
@@ -345,7 +345,7 @@ impl<M: Memory> Frames<'_, '_, M> {
             };
             return Ok(Some(Frame {
                 kind,
-                place: self.place.replace(outside),
+                point: self.point.replace(outside),
                 context: at,
                 enters: self.enters && self.enters(kind, &context, cursor)?,
             }));

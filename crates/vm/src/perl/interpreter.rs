@@ -55,7 +55,7 @@ pub struct Interpreter {
 /// It is two words, cheap to read and to compare. [`Perl::line`] finds the line, [`Perl::file`] the file. The same
 /// words mean the same point until the code is freed, as code of `eval STRING` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Point {
     /// The statement that was begun last, a `struct cop`.
     pub cop: u64,
     /// The operation in it, a `struct op`; 0 where it is not known.
@@ -118,10 +118,10 @@ impl<M: Memory> Perl<'_, M> {
     /// Returns the point that the interpreter has reached; two loads. `None` before the program has begun and after it
     /// has ended.
     #[inline]
-    pub fn here(&self, interpreter: &Interpreter) -> Result<Option<Place>, Fault> {
+    pub fn here(&self, interpreter: &Interpreter) -> Result<Option<Point>, Fault> {
         Ok(match self.memory.u64(interpreter.curcop)? {
             0 => None,
-            cop => Some(Place {
+            cop => Some(Point {
                 cop,
                 op: self.memory.u64(interpreter.op)?,
                 after: false,
@@ -132,15 +132,15 @@ impl<M: Memory> Perl<'_, M> {
     /// Returns the line on which the statement at a point begins: one load. [`line`](Perl::line) returns the line that
     /// Perl itself reports.
     #[inline]
-    pub fn statement_line(&self, place: Place) -> Result<u32, Fault> {
-        self.memory.u32(place.cop.wrapping_add(COP_LINE))
+    pub fn statement_line(&self, point: Point) -> Result<u32, Fault> {
+        self.memory.u32(point.cop.wrapping_add(COP_LINE))
     }
 
     /// Returns the file of a point.
-    pub fn file(&self, place: Place) -> Result<Text, Error> {
-        let file = self.memory.u64(place.cop.wrapping_add(COP_FILE))?;
+    pub fn file(&self, point: Point) -> Result<Text, Error> {
+        let file = self.memory.u64(point.cop.wrapping_add(COP_FILE))?;
         if file == 0 {
-            return Err(Error::garbled("file of a statement", place.cop));
+            return Err(Error::garbled("file of a statement", point.cop));
         }
         if self.facts.has_threads() {
             return Ok(bytes::c_string(self.memory, file, LONGEST_FILE)?);
@@ -161,15 +161,15 @@ impl<M: Memory> Perl<'_, M> {
     /// Returns a word that changes when the statement at a point becomes another: its line, package and file, mixed.
     /// Three loads. It is no proof, but an address would have to be used again for the same three.
     #[inline]
-    pub fn witness(&self, place: Place) -> Result<u64, Fault> {
-        let word = |offset: u64| self.memory.u64(place.cop.wrapping_add(offset));
-        let (line, stash) = (self.statement_line(place)?, word(COP_STASH)?);
+    pub fn witness(&self, point: Point) -> Result<u64, Fault> {
+        let word = |offset: u64| self.memory.u64(point.cop.wrapping_add(offset));
+        let (line, stash) = (self.statement_line(point)?, word(COP_STASH)?);
         Ok(word(COP_FILE)? ^ u64::from(line).rotate_left(21) ^ stash.rotate_left(42))
     }
 
     /// Returns the package that a point was compiled in; `None` if that is gone.
-    pub fn package(&self, interpreter: &Interpreter, place: Place) -> Result<Option<Text>, Error> {
-        let at = self.memory.u64(place.cop.wrapping_add(COP_STASH))?;
+    pub fn package(&self, interpreter: &Interpreter, point: Point) -> Result<Option<Text>, Error> {
+        let at = self.memory.u64(point.cop.wrapping_add(COP_STASH))?;
         let stash = if self.facts.has_threads() {
             let pad = self.memory.u64(interpreter.stashpad)?;
             self.memory.u64(pad.wrapping_add(at.wrapping_mul(8)))?

@@ -7,7 +7,7 @@
 //! | `version` | which Perl is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
-//! | `script` | what is asked of every language: [`reader`](crate::reader) |
+//! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `interpreter` | which interpreter does a thread run, and where does it stand? |
 //! | `ops` | which line is that? |
 //! | `frames` | which Perl code is running, and where does C code lie between? |
@@ -17,7 +17,7 @@
 //! | `call` | what is a C function given, what does it leave? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Perl::interpreter`] once a thread, then
-//! [`Perl::here`] (two loads) and, where the place is new, [`Perl::line`] and [`Perl::file`].
+//! [`Perl::here`] (two loads) and, where the point is new, [`Perl::line`] and [`Perl::file`].
 
 mod call;
 mod error;
@@ -36,7 +36,7 @@ pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
 pub use frames::{Frame, Frames, Kind};
-pub use interpreter::{Interpreter, Place};
+pub use interpreter::{Interpreter, Point};
 pub use layout::Layout;
 pub use stash::{Sub, Xsub};
 pub use value::Value;

@@ -18,7 +18,7 @@
 //! The tree needs no stack to be walked: the last child's `op_sibparent` is its parent
 //! (`op_moresib` is 0 there; `op.h`). Offsets: `struct op`, `op.h`, the same in all versions.
 
-use super::interpreter::Place;
+use super::interpreter::Point;
 use super::{Perl, Text};
 use crate::{Fault, Memory};
 
@@ -86,28 +86,28 @@ impl<M: Memory> Perl<'_, M> {
     /// Returns the line of a point, as `caller`, `warn` and `die` do.
     ///
     /// This walks over the operations of the statement up to the point, most often a handful; a caller in a hot path
-    /// should keep the answer by the [`Place`].
-    pub fn line(&self, place: Place) -> Result<u32, Fault> {
-        self.statement_line(Place {
-            cop: self.closest(place)?.unwrap_or(place.cop),
-            ..place
+    /// should keep the answer by the [`Point`].
+    pub fn line(&self, point: Point) -> Result<u32, Fault> {
+        self.statement_line(Point {
+            cop: self.closest(point)?.unwrap_or(point.cop),
+            ..point
         })
     }
 
     /// Returns file and line of a point.
-    pub fn position(&self, place: Place) -> Result<(Text, u32), super::Error> {
-        Ok((self.file(place)?, self.line(place)?))
+    pub fn position(&self, point: Point) -> Result<(Text, u32), super::Error> {
+        Ok((self.file(point)?, self.line(point)?))
     }
 
     /// Returns the statement that an operation belongs to, as `Perl_closest_cop` does.
-    fn closest(&self, place: Place) -> Result<Option<u64>, Fault> {
+    fn closest(&self, point: Point) -> Result<Option<u64>, Fault> {
         let mut search = Search {
             perl: self,
             left: MOST_OPS,
         };
-        match place.op {
+        match point.op {
             0 => Ok(None),
-            _ => search.closest(place),
+            _ => search.closest(point),
         }
     }
 
@@ -139,16 +139,16 @@ impl<M: Memory> Search<'_, '_, M> {
         self.perl.op(at).map(Some)
     }
 
-    fn closest(&mut self, place: Place) -> Result<Option<u64>, Fault> {
-        let Some(root) = self.op(place.cop)?.and_then(|op| op.sibling()) else {
+    fn closest(&mut self, point: Point) -> Result<Option<u64>, Fault> {
+        let Some(root) = self.op(point.cop)?.and_then(|op| op.sibling()) else {
             return Ok(None);
         };
         let mut at = root;
         while let Some(op) = self.op(at)? {
-            let found = if place.after {
-                op.word(NEXT) == place.op && op.kind() != self.perl.layout.op_scope
+            let found = if point.after {
+                op.word(NEXT) == point.op && op.kind() != self.perl.layout.op_scope
             } else {
-                at == place.op
+                at == point.op
             };
             if found {
                 return self.last_switched_off(root, at);

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use super::{Error, Facts, Interpreter, Perl, Place, Value};
+use super::{Error, Facts, Interpreter, Perl, Point, Value};
 use crate::language::{Definer, Description};
 use crate::reader::{
     Call, FactWords, Found, KEPT, NoText, OwnThread, RawText, ScriptPoint, ScriptReader, State,
@@ -40,12 +40,12 @@ impl<M: Memory> Perl<'_, M> {
     }
 
     #[inline]
-    fn script_point(&self, place: Place) -> Option<ScriptPoint> {
-        let after = if place.after { AFTER } else { 0 };
+    fn script_point(&self, point: Point) -> Option<ScriptPoint> {
+        let after = if point.after { AFTER } else { 0 };
         Some(ScriptPoint {
-            code: place.cop,
-            point: place.op | after,
-            witness: self.witness(place).ok()?,
+            code: point.cop,
+            point: point.op | after,
+            witness: self.witness(point).ok()?,
         })
     }
 
@@ -57,8 +57,8 @@ impl<M: Memory> Perl<'_, M> {
     }
 }
 
-fn place(at: ScriptPoint) -> Place {
-    Place {
+fn point(at: ScriptPoint) -> Point {
+    Point {
         cop: at.code,
         op: at.point & !AFTER,
         after: at.point & AFTER != 0,
@@ -105,20 +105,20 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Perl<'a, M> {
         };
         frames.next();
         while let Some(Ok(frame)) = frames.next()
-            && let Some(place) = frame.place
-            && let Some(point) = self.script_point(place)
+            && let Some(point) = frame.point
+            && let Some(point) = self.script_point(point)
             && each(point, frames.sub_around(&frame).unwrap_or(0))
         {}
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {
-        Perl::line(self, place(at)).ok()
+        Perl::line(self, point(at)).ok()
     }
 
     fn copy_path(&self, at: ScriptPoint, into: &mut [u8]) -> usize {
         let longest = into.len() as u64;
         let mut cut = Cut::new(into);
-        if let Ok(file) = self.file(place(at)) {
+        if let Ok(file) = self.file(point(at)) {
             let _ = self.write_text(file, longest, &mut cut);
         }
         cut.length()

@@ -12,6 +12,7 @@ use core::fmt::Write;
 
 use super::name::{TYPE_BITS, TYPE_CODE, TYPE_FORMAT, TYPE_GLOB, TYPE_HASH, TYPE_LVALUE, UNION};
 use super::{Error, Perl, Text};
+use crate::decimal::Digits;
 use crate::{Memory, bytes};
 
 /// `xpv_cur`, `xiv_iv` and `xnv_nv` in the bodies that have them; `xmg_stash`.
@@ -166,14 +167,14 @@ fn write_number(value: f64, out: &mut dyn Write) -> Result<(), Error> {
     if value.is_infinite() {
         return Ok(out.write_str(if value > 0.0 { "Inf" } else { "-Inf" })?);
     }
-    let mut room = Room::default();
+    let mut room = Digits::default();
     write!(room, "{value:.*e}", DIGITS - 1)?;
     let text = room.text();
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..DIGITS as i32).contains(&exponent) {
         let after = usize::try_from(DIGITS as i32 - 1 - exponent).unwrap_or(0);
-        let mut room = Room::default();
+        let mut room = Digits::default();
         write!(room, "{value:.after$}")?;
         return Ok(out.write_str(trim(room.text()))?);
     }
@@ -192,29 +193,6 @@ fn trim(text: &str) -> &str {
         text.trim_end_matches('0').trim_end_matches('.')
     } else {
         text
-    }
-}
-
-/// Room for a sign, 15 digits, a point, and zeros before them or an exponent.
-#[derive(Default)]
-struct Room {
-    bytes: [u8; 32],
-    len: usize,
-}
-
-impl Room {
-    fn text(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
-}
-
-impl Write for Room {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = self.bytes.get_mut(self.len..self.len + text.len());
-        room.ok_or(core::fmt::Error)?
-            .copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
     }
 }
 

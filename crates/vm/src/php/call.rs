@@ -44,8 +44,8 @@ impl<M: Memory> Php<'_, M> {
         Ok((index < count.into()).then_some(at))
     }
 
-    /// Writes the arguments of a call, at most `most` of them and `limit` bytes of each text; before them the object, if
-    /// it is a method's.
+    /// Writes the arguments of a call, at most `most` of them and `limit` bytes of each text; before them the object,
+    /// if it is a method's.
     pub fn write_arguments(
         &self,
         execute_data: u64,
@@ -62,12 +62,12 @@ impl<M: Memory> Php<'_, M> {
         if begun {
             self.write_value(this, limit, out)?;
         }
-        for place in 0..u64::from(count).min(most) {
+        for index in 0..u64::from(count).min(most) {
             if begun {
                 out.write_str(", ")?;
             }
             begun = true;
-            let zval = execute_data.wrapping_add(ARGUMENTS + place * ZVAL);
+            let zval = execute_data.wrapping_add(ARGUMENTS + index * ZVAL);
             match self.write_value(zval, limit, out) {
                 Err(Error::Write) => return Err(Error::Write),
                 Err(_) => write!(out, "(? at {zval:#x})")?,

@@ -1,8 +1,8 @@
 //! Fibers: `zend_fiber` (`zend_fibers.h`), since PHP 8.1, and where parked ones go on.
 //!
 //! They are found in the store of all objects (`zend_objects_store`, `zend_objects_API.h`). The frames of a suspended
-//! fiber begin at its own `execute_data` and end at its bottom; one that has resumed another is suspended too. While a fiber
-//! runs the main stack is parked, whose frames follow outward of all bottoms.
+//! fiber begin at its own `execute_data` and end at its bottom; one that has resumed another is suspended too. While a
+//! fiber runs the main stack is parked, whose frames follow outward of all bottoms.
 //!
 //! ```text
 //!   zend_fiber ── caller ──▶ context of who resumed it ── caller ──▶ … ──▶ main context, of which there is no object
@@ -132,11 +132,11 @@ impl<M: Memory> Php<'_, M> {
                 pointer..pointer.wrapping_add(word(STACK_SIZE)?)
             }
         };
-        let place = saved.wrapping_add(self.facts.saved());
+        let at = saved.wrapping_add(self.facts.saved());
         Ok(Parked {
-            ip: self.memory.u64(place)?,
-            sp: place.wrapping_add(WORD),
-            bp: self.memory.u64(place.wrapping_sub(WORD))?,
+            ip: self.memory.u64(at)?,
+            sp: at.wrapping_add(WORD),
+            bp: self.memory.u64(at.wrapping_sub(WORD))?,
             stack,
         })
     }

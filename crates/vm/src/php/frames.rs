@@ -71,7 +71,7 @@ const MOST_GENERATORS: u32 = 1 << 12;
 /// A point in a program: a PHP function and an operation in it. Two words, cheap to read and to compare; they mean the
 /// same point until the code is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Point {
     /// Address of a `zend_op_array`.
     pub function: u64,
     /// Address of one of its `zend_op`s; 0 if it has not begun.
@@ -106,7 +106,7 @@ pub struct Frame {
     /// Its `zend_function`; for [`Php::write_function_name`].
     pub function: u64,
     /// The point that it has reached, if it is PHP code.
-    pub place: Option<Place>,
+    pub point: Option<Point>,
     /// Whether a call of `execute_ex` of its own runs it: see the module's documentation.
     pub enters: bool,
     /// Whether it is a generator that waits for the frame before, with `yield from`: nothing runs it.
@@ -142,7 +142,7 @@ impl<'m, M: Memory> Php<'m, M> {
     /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: four loads, and three for each frame
     /// of C in between.
     #[inline]
-    pub fn place(&self, data: u64) -> Result<Option<Place>, Fault> {
+    pub fn point(&self, data: u64) -> Result<Option<Point>, Fault> {
         let mut data = data;
         for _ in 0..MOST_FRAMES {
             if data == 0 {
@@ -150,7 +150,7 @@ impl<'m, M: Memory> Php<'m, M> {
             }
             let function = self.memory.u64(data.wrapping_add(FUNC))?;
             if function != 0 && !self.is_internal(function)? {
-                return Ok(Some(Place {
+                return Ok(Some(Point {
                     function,
                     opline: self.memory.u64(data.wrapping_add(OPLINE))?,
                 }));
@@ -162,8 +162,8 @@ impl<'m, M: Memory> Php<'m, M> {
 
     /// Returns the point that PHP code has reached, whatever C code it called.
     #[inline]
-    pub fn here(&self) -> Result<Option<Place>, Fault> {
-        self.place(self.current()?)
+    pub fn here(&self) -> Result<Option<Point>, Fault> {
+        self.point(self.current()?)
     }
 
     /// Returns the function of a `zend_execute_data`, which may be one of C; 0 where generators wait.
@@ -173,12 +173,12 @@ impl<'m, M: Memory> Php<'m, M> {
     }
 
     /// Returns the line of a point, as `debug_backtrace` does; two loads.
-    pub fn line(&self, place: Place) -> Result<u32, Fault> {
-        let mut opline = place.opline;
+    pub fn line(&self, point: Point) -> Result<u32, Fault> {
+        let mut opline = point.opline;
         if opline == 0 {
             opline = self
                 .memory
-                .u64(place.function.wrapping_add(self.layout.opcodes))?;
+                .u64(point.function.wrapping_add(self.layout.opcodes))?;
         } else if self.memory.u8(opline.wrapping_add(CODE))? == HANDLE_EXCEPTION {
             let executor = self.facts.executor();
             opline = self
@@ -187,7 +187,7 @@ impl<'m, M: Memory> Php<'m, M> {
             if opline == 0 {
                 return self
                     .memory
-                    .u32(place.function.wrapping_add(self.layout.line_end));
+                    .u32(point.function.wrapping_add(self.layout.line_end));
             }
         }
         self.memory.u32(opline.wrapping_add(LINE))
@@ -196,14 +196,14 @@ impl<'m, M: Memory> Php<'m, M> {
     /// Returns a word that changes when the function at a point becomes another: its operations and file, mixed. Two
     /// loads. It is no proof, but an address would have to be used again for both.
     #[inline]
-    pub fn witness(&self, place: Place) -> Result<u64, Fault> {
-        let word = |offset: u64| self.memory.u64(place.function.wrapping_add(offset));
+    pub fn witness(&self, point: Point) -> Result<u64, Fault> {
+        let word = |offset: u64| self.memory.u64(point.function.wrapping_add(offset));
         Ok(word(self.layout.opcodes)? ^ word(self.layout.filename)?.rotate_left(21))
     }
 
     /// Returns the file of a point. The text of an `eval` has one of its own: `/app/x.php(12) : eval()'d code`.
-    pub fn file(&self, place: Place) -> Result<Text, Error> {
-        let file = place.function.wrapping_add(self.layout.filename);
+    pub fn file(&self, point: Point) -> Result<Text, Error> {
+        let file = point.function.wrapping_add(self.layout.filename);
         string(self.memory, self.memory.u64(file)?)
     }
 
@@ -235,10 +235,10 @@ impl<'m, M: Memory> Php<'m, M> {
         } else {
             self.kind_of_file(data)?
         };
-        let place = if internal {
+        let point = if internal {
             None
         } else {
-            Some(Place {
+            Some(Point {
                 function,
                 opline: self.memory.u64(data.wrapping_add(OPLINE))?,
             })
@@ -247,7 +247,7 @@ impl<'m, M: Memory> Php<'m, M> {
             kind,
             data,
             function,
-            place,
+            point,
             enters: !internal && info & TOP != 0,
             waits: false,
         })
@@ -275,7 +275,7 @@ impl<'m, M: Memory> Php<'m, M> {
 
     /// Returns the C function that `frame` calls without a frame, if it does.
     fn frameless(&self, frame: &Frame) -> Result<Option<u64>, Error> {
-        let Some(Place { opline, .. }) = frame.place.filter(|_| self.layout.frameless) else {
+        let Some(Point { opline, .. }) = frame.point.filter(|_| self.layout.frameless) else {
             return Ok(None);
         };
         if opline == 0 {
@@ -347,7 +347,7 @@ impl<M: Memory> Frames<'_, '_, M> {
                         kind: Kind::Internal,
                         data: 0,
                         function: called,
-                        place: None,
+                        point: None,
                         enters: false,
                         waits: false,
                     }

@@ -7,7 +7,7 @@
 //! | `version` | which PHP is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
-//! | `script` | what is asked of every language: [`reader`](crate::reader) |
+//! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `frames` | which code is running, where, and where does C code lie between? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
 //! | `function` | what is a function called, which C function is it? |
@@ -34,7 +34,7 @@ pub use crate::bytes::Text;
 pub use error::Error;
 pub use facts::Facts;
 pub use fiber::Fiber;
-pub use frames::{Frame, Frames, Kind, Place};
+pub use frames::{Frame, Frames, Kind, Point};
 pub use function::{Function, Internal};
 pub use layout::Layout;
 pub use value::Value;

@@ -1,6 +1,6 @@
 //! PHP's implementation of the reader that all languages have: see [`reader`](crate::reader).
 
-use super::{Error, Facts, Php, Place, Value};
+use super::{Error, Facts, Php, Point, Value};
 use crate::language::{Definer, Description};
 use crate::reader::{
     Call, FactWords, Found, NoText, OwnThread, RawText, ScriptPoint, ScriptReader, State, all, few,
@@ -21,8 +21,8 @@ pub(crate) static DESCRIPTION: Description = Description {
     libraries: super::LIBRARIES,
 };
 
-fn place(at: ScriptPoint) -> Place {
-    Place {
+fn point(at: ScriptPoint) -> Point {
+    Point {
         function: at.code,
         opline: at.point,
     }
@@ -30,11 +30,11 @@ fn place(at: ScriptPoint) -> Place {
 
 impl<M: Memory> Php<'_, M> {
     #[inline]
-    fn script_point(&self, place: Place) -> Option<ScriptPoint> {
+    fn script_point(&self, point: Point) -> Option<ScriptPoint> {
         Some(ScriptPoint {
-            code: place.function,
-            point: place.opline,
-            witness: self.witness(place).ok()?,
+            code: point.function,
+            point: point.opline,
+            witness: self.witness(point).ok()?,
         })
     }
 }
@@ -68,19 +68,19 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Php<'a, M> {
             return;
         };
         let frames = self.frames(data).map_while(Result::ok);
-        let places = frames.filter_map(|frame| frame.place).skip(1);
-        let mut points = places.map_while(|place| self.script_point(place));
+        let points = frames.filter_map(|frame| frame.point).skip(1);
+        let mut points = points.map_while(|point| self.script_point(point));
         points.all(|point| each(point, 0));
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {
-        Php::line(self, place(at)).ok()
+        Php::line(self, point(at)).ok()
     }
 
     fn copy_path(&self, at: ScriptPoint, into: &mut [u8]) -> usize {
         let longest = into.len() as u64;
         let mut cut = Cut::new(into);
-        if let Ok(file) = self.file(place(at)) {
+        if let Ok(file) = self.file(point(at)) {
             let _ = self.write_text(file, longest, &mut cut);
         }
         cut.length()

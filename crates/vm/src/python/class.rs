@@ -98,8 +98,8 @@ impl<M: Memory> Python<'_, M> {
             return Err(Error::garbled("tp_mro", mro));
         }
         let size = self.memory.u64(mro.wrapping_add(OB_SIZE))?;
-        for place in 0..size.min(u64::from(MOST_BASES)) {
-            let at = mro.wrapping_add(self.layout.tuple_items + place * 8);
+        for index in 0..size.min(u64::from(MOST_BASES)) {
+            let at = mro.wrapping_add(self.layout.tuple_items + index * 8);
             let found = self.own_attribute(self.memory.u64(at)?, name)?;
             if found.is_some() {
                 return Ok(found);

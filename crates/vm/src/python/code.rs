@@ -3,7 +3,7 @@
 use super::lines;
 use super::object::OB_SIZE;
 use super::string::Text;
-use super::{Error, Place, Python};
+use super::{Error, Point, Python};
 use crate::{Fault, Memory};
 
 /// `ob_sval` in `PyBytesObject`.
@@ -39,19 +39,19 @@ impl<M: Memory> Python<'_, M> {
     ///
     /// The table is read from its start up to the instruction: a hook should keep the line for as long as the code
     /// object lives.
-    pub fn line(&self, place: Place) -> Result<Option<u32>, Error> {
-        let first = self.first_line(place.code)? as i32;
-        if place.lasti < 0 {
+    pub fn line(&self, point: Point) -> Result<Option<u32>, Error> {
+        let first = self.first_line(point.code)? as i32;
+        if point.lasti < 0 {
             return Ok(u32::try_from(first).ok());
         }
-        let at = place.code.wrapping_add(self.layout.code.table);
+        let at = point.code.wrapping_add(self.layout.code.table);
         let table = self.memory.u64(at)?;
         let size = self.memory.u64(table.wrapping_add(OB_SIZE))?;
         if size > LONGEST_TABLE {
             return Err(Error::garbled("line table", table));
         }
         let bytes = lines::Bytes::new(self.memory, table.wrapping_add(BYTES), size);
-        let line = lines::find(self.layout.code.lines, bytes, first, place.lasti)?;
+        let line = lines::find(self.layout.code.lines, bytes, first, point.lasti)?;
         Ok(line.and_then(|line| u32::try_from(line).ok()))
     }
 

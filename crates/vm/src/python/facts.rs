@@ -121,11 +121,11 @@ impl Facts {
             Error::Unknown { .. } => Error::NotRunning,
             other => other,
         })?;
-        let told = Version::of_hex(python.small_int(hex)? as u32)?;
-        if (told.major, told.minor) != (version.major, version.minor) {
+        let stated = Version::of_hex(python.small_int(hex)? as u32)?;
+        if (stated.major, stated.minor) != (version.major, version.minor) {
             return Err(Error::garbled("sys.hexversion of this version", hex));
         }
-        facts.version = told.packed();
+        facts.version = stated.packed();
         facts.specific = python.find_specific()?;
         facts.statics = python.find_statics()?;
         Ok(facts)
@@ -259,11 +259,11 @@ impl<M: Memory> Python<'_, M> {
             return Ok(0);
         };
         let (one, other) = (self.facts.types.code, self.facts.types.function);
-        let place = |class: u64| -> Result<u64, Error> {
+        let entry = |class: u64| -> Result<u64, Error> {
             let number = self.memory.u64(class.wrapping_add(SUBCLASSES))?;
             Ok(number.wrapping_sub(1).min(MOST_STATICS) * statics.size)
         };
-        let (one_at, other_at) = (place(one)?, place(other)?);
+        let (one_at, other_at) = (entry(one)?, entry(other)?);
         let interpreter = self.main_interpreter()?;
         let mut page = [0; 2048];
         for begin in (0..INTERPRETER).step_by(page.len()) {
@@ -293,7 +293,7 @@ impl<M: Memory> Python<'_, M> {
     fn find_specific(&self) -> Result<u64, Error> {
         let tss = self.facts.runtime.wrapping_add(self.layout.runtime.tss);
         let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
-        let (block, place) = (key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK);
+        let (block, index) = (key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK);
         for thread in self.all_threads().take(MOST_TRIED) {
             let thread = thread?;
             for at in (0..PTHREAD).step_by(8) {
@@ -305,7 +305,7 @@ impl<M: Memory> Python<'_, M> {
                 if block == 0 && values.wrapping_sub(thread.id) >= PTHREAD {
                     continue;
                 }
-                let value = values.wrapping_add(place * KEY_DATA + 8);
+                let value = values.wrapping_add(index * KEY_DATA + 8);
                 if self.memory.u64(value) == Ok(thread.address) {
                     return Ok(at);
                 }

@@ -51,7 +51,7 @@ const MOST_HIDDEN: u32 = 64;
 
 /// A point in code, which has one line and may key a cache of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Point {
     /// Address of the code object.
     pub code: u64,
     /// Offset of the instruction in bytes from the first, as `f_lasti` in Python; negative if none has run.
@@ -64,7 +64,7 @@ pub struct Frame {
     /// Its `_PyInterpreterFrame`, before 3.11 its `PyFrameObject`.
     pub address: u64,
     /// The point that it has reached.
-    pub place: Place,
+    pub point: Point,
     /// Whether it is the outermost frame of an activation of `_PyEval_EvalFrameDefault`: the native frame
     /// of that function belongs just outside of it.
     pub entry: bool,
@@ -126,7 +126,7 @@ impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
             let owner = python.owner(address)?;
             let mut frame = Frame {
                 address,
-                place: Place { code: 0, lasti: -1 },
+                point: Point { code: 0, lasti: -1 },
                 entry: owner.entry,
                 native: 0,
             };
@@ -154,8 +154,8 @@ impl<'p, 'a, M: Memory> Frames<'p, 'a, M> {
                     }
                 }
             }
-            if let Some(place) = python.place_of(address, owner)? {
-                frame.place = place;
+            if let Some(point) = python.point_of(address, owner)? {
+                frame.point = point;
                 return Ok(Some(frame));
             }
         }
@@ -187,15 +187,15 @@ impl<M: Memory> Python<'_, M> {
     /// With a [`Memory`] of plain loads it is one load for the frame (two in 3.11 and 3.12) and two for its code and
     /// instruction, and since 3.11 two more for whether it is complete.
     #[inline]
-    pub fn place(&self, state: u64) -> Result<Option<Place>, Error> {
+    pub fn point(&self, state: u64) -> Result<Option<Point>, Error> {
         let mut address = self.innermost(state)?;
         for _ in 0..MOST_HIDDEN {
             if address == 0 {
                 return Ok(None);
             }
             let owner = self.owner(address)?;
-            if let Some(place) = self.place_of(address, owner)? {
-                return Ok(Some(place));
+            if let Some(point) = self.point_of(address, owner)? {
+                return Ok(Some(point));
             }
             address = self
                 .memory
@@ -245,7 +245,7 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns the point that a frame has reached, if the frame is complete.
     #[inline]
-    fn place_of(&self, frame: u64, owner: Owner) -> Result<Option<Place>, Error> {
+    fn point_of(&self, frame: u64, owner: Owner) -> Result<Option<Point>, Error> {
         if owner.owner >= SHIM {
             return Ok(None);
         }
@@ -254,7 +254,7 @@ impl<M: Memory> Python<'_, M> {
         let at = frame.wrapping_add(layout.instruction);
         if let Kind::Objects(unit) = layout.kind {
             let lasti = self.memory.u32(at)? as i32;
-            return Ok(Some(Place {
+            return Ok(Some(Point {
                 code,
                 lasti: lasti.saturating_mul(unit),
             }));
@@ -269,7 +269,7 @@ impl<M: Memory> Python<'_, M> {
                 return Ok(None);
             }
         }
-        Ok(Some(Place {
+        Ok(Some(Point {
             code,
             lasti: lasti_of_32,
         }))

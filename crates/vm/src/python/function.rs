@@ -210,8 +210,8 @@ impl<M: Memory> Python<'_, M> {
     }
 
     fn begins_with_dot(&self, text: super::Text, at: u64) -> Result<bool, Error> {
-        let place = at.wrapping_mul(u64::from(text.width));
-        let byte = self.memory.u8(text.address.wrapping_add(place))?;
+        let offset = at.wrapping_mul(u64::from(text.width));
+        let byte = self.memory.u8(text.address.wrapping_add(offset))?;
         Ok(byte == b'.')
     }
 

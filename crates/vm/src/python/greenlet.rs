@@ -41,7 +41,8 @@ const TOP: u64 = 48;
 /// `f_frame` in `PyFrameObject`, since 3.11.
 const INTERPRETER_FRAME: u64 = 24;
 
-/// `frame_obj` in `_PyInterpreterFrame`, since 3.12. `_f_frame_data` is the last word of a `PyFrameObject`, which has grown.
+/// `frame_obj` in `_PyInterpreterFrame`, since 3.12. `_f_frame_data` is the last word of a `PyFrameObject`, which has
+/// grown.
 const FRAME_OBJECT: u64 = 48;
 
 /// An object of class `greenlet`.

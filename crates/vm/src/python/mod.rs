@@ -7,7 +7,7 @@
 //! | `version` | which Python is this? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
-//! | `script` | what is asked of every language: [`reader`](crate::reader) |
+//! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `thread` | which threads are there, and which is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
 //! | `code`, `lines` | which file, line and function is that? |
@@ -48,7 +48,7 @@ mod version;
 pub use dict::Entries;
 pub use error::Error;
 pub use facts::Facts;
-pub use frames::{Frame, Frames, Place};
+pub use frames::{Frame, Frames, Point};
 pub use function::{Convention, Function};
 pub use generator::{Flavour, Generator};
 pub use greenlet::Greenlet;

@@ -112,8 +112,8 @@ impl<M: Memory> Python<'_, M> {
         if int.digits > 2 {
             return Err(Error::garbled("small int", object));
         }
-        for place in (0..int.digits).rev() {
-            let digit = self.memory.u32(int.at.wrapping_add(place * 4))?;
+        for index in (0..int.digits).rev() {
+            let digit = self.memory.u32(int.at.wrapping_add(index * 4))?;
             value = value << DIGIT_BITS | i64::from(digit & ((1 << DIGIT_BITS) - 1));
         }
         Ok(if int.negative { -value } else { value })

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use super::{Convention, Error, Facts, Place, Python, Text};
+use super::{Convention, Error, Facts, Point, Python, Text};
 use crate::language::{Definer, Description};
 use crate::reader::{
     Call, FactWords, Found, NoText, OwnThread, RawText, ScriptPoint, ScriptReader, State, all, few,
@@ -37,11 +37,11 @@ const fn convention(word: Word) -> Option<Convention> {
 
 impl<M: Memory> Python<'_, M> {
     #[inline]
-    fn script_point(&self, place: Place) -> Option<ScriptPoint> {
+    fn script_point(&self, point: Point) -> Option<ScriptPoint> {
         Some(ScriptPoint {
-            code: place.code,
-            point: place.lasti as u32 as u64,
-            witness: self.witness(place.code).ok()?,
+            code: point.code,
+            point: point.lasti as u32 as u64,
+            witness: self.witness(point.code).ok()?,
         })
     }
 
@@ -74,7 +74,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
     #[inline]
     fn nearest(&self, thread: OwnThread) -> Option<ScriptPoint> {
         let state = self.thread_state(thread.pointer).ok()??;
-        self.script_point(self.place(state).ok()??)
+        self.script_point(self.point(state).ok()??)
     }
 
     fn outward(&self, thread: OwnThread, each: &mut impl FnMut(ScriptPoint, u64) -> bool) {
@@ -82,7 +82,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
             return;
         };
         let frames = self.frames(state).skip(1).map_while(Result::ok);
-        let mut points = frames.map_while(|frame| self.script_point(frame.place));
+        let mut points = frames.map_while(|frame| self.script_point(frame.point));
         points.all(|point| each(point, 0));
     }
 
@@ -100,11 +100,11 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
     }
 
     fn line(&self, at: ScriptPoint) -> Option<u32> {
-        let place = Place {
+        let point = Point {
             code: at.code,
             lasti: at.point as i32,
         };
-        Python::line(self, place).ok()?
+        Python::line(self, point).ok()?
     }
 
     fn copy_path(&self, at: ScriptPoint, into: &mut [u8]) -> usize {

@@ -4,11 +4,12 @@
 //! What inherits from a builtin type is shown as that, because that is what C code sees in it. What has
 //! no text known here is `<module.Class at 0x…>`.
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
 
 use super::object::{Builtin, DIGIT_BITS, Int, OB_SIZE};
 use super::string::Text;
 use super::{Convention, Error, Python};
+use crate::decimal::{Digits, MOST_DIGITS, write_integer};
 pub use crate::limits::Limits;
 use crate::{Memory, Scalar};
 
@@ -17,12 +18,6 @@ const BYTES: u64 = 32;
 const FLOAT: u64 = 16;
 const LIST_ITEMS: u64 = 24;
 const BYTEARRAY_START: u64 = 40;
-
-/// Ints of more digits (of 30 bits) are written by their size.
-const MOST_DIGITS: usize = 40;
-/// Groups of nine decimal digits that `MOST_DIGITS` make.
-const GROUPS: usize = 41;
-const GROUP: u64 = 1_000_000_000;
 
 /// Set in the number of arguments of a fast call: `PY_VECTORCALL_ARGUMENTS_OFFSET`.
 const ARGUMENTS_OFFSET: u64 = 1 << 63;
@@ -185,15 +180,15 @@ impl<M: Memory> Python<'_, M> {
             return Ok(());
         }
         let keywords = self.tuple_size(names)?;
-        for place in 0..keywords.min(limits.arguments) {
-            if count + place > 0 {
+        for index in 0..keywords.min(limits.arguments) {
+            if count + index > 0 {
                 out.write_str(", ")?;
             }
-            let at = names.wrapping_add(self.layout.tuple_items + place * 8);
+            let at = names.wrapping_add(self.layout.tuple_items + index * 8);
             let name = self.text(self.memory.u64(at)?)?;
             self.write_text(name, limits.text, out)?;
             out.write_char('=')?;
-            let value = items.wrapping_add((count + place).wrapping_mul(8));
+            let value = items.wrapping_add((count + index).wrapping_mul(8));
             self.write_item(self.memory.u64(value)?, limits, out)?;
         }
         Ok(())
@@ -215,9 +210,9 @@ impl<M: Memory> Python<'_, M> {
         out: &mut dyn Write,
     ) -> Result<(), Error> {
         let limit = usize::try_from(limits.items).unwrap_or(usize::MAX);
-        for (place, entry) in self.entries(dict)?.take(limit).enumerate() {
+        for (index, entry) in self.entries(dict)?.take(limit).enumerate() {
             let (key, value) = entry?;
-            if before > 0 || place > 0 {
+            if before > 0 || index > 0 {
                 out.write_str(", ")?;
             }
             self.write_text(self.text(key)?, limits.text, out)?;
@@ -250,11 +245,11 @@ impl<M: Memory> Python<'_, M> {
         limits: &Limits,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        for place in 0..count.min(most) {
-            if place > 0 {
+        for index in 0..count.min(most) {
+            if index > 0 {
                 out.write_str(", ")?;
             }
-            let item = self.memory.u64(items.wrapping_add(place * 8))?;
+            let item = self.memory.u64(items.wrapping_add(index * 8))?;
             self.write_item(item, limits, out)?;
         }
         if count > most {
@@ -270,9 +265,9 @@ impl<M: Memory> Python<'_, M> {
         };
         out.write_char('{')?;
         let limit = usize::try_from(limits.items).unwrap_or(usize::MAX);
-        for (place, entry) in self.entries(dict)?.take(limit).enumerate() {
+        for (index, entry) in self.entries(dict)?.take(limit).enumerate() {
             let (key, value) = entry?;
-            if place > 0 {
+            if index > 0 {
                 out.write_str(", ")?;
             }
             self.write_item(key, &inner, out)?;
@@ -301,31 +296,14 @@ impl<M: Memory> Python<'_, M> {
             let sign = if int.negative { "-" } else { "" };
             return Ok(write!(out, "<int {sign}2**{bits} or less>")?);
         };
-        for (place, digit) in digits.iter_mut().enumerate() {
-            let at = int.at.wrapping_add(place as u64 * 4);
+        for (index, digit) in digits.iter_mut().enumerate() {
+            let at = int.at.wrapping_add(index as u64 * 4);
             *digit = self.memory.u32(at)? & ((1 << DIGIT_BITS) - 1);
-        }
-        let mut groups = [0; GROUPS];
-        let mut count = 0;
-        while digits.iter().any(|&digit| digit != 0) && count < GROUPS {
-            let mut rest = 0;
-            for digit in digits.iter_mut().rev() {
-                let value = rest << DIGIT_BITS | u64::from(*digit);
-                *digit = (value / GROUP) as u32;
-                rest = value % GROUP;
-            }
-            groups[count] = rest as u32;
-            count += 1;
         }
         if int.negative {
             out.write_char('-')?;
         }
-        let mut groups = groups[..count].iter().rev();
-        write!(out, "{}", groups.next().unwrap_or(&0))?;
-        for group in groups {
-            write!(out, "{group:09}")?;
-        }
-        Ok(())
+        Ok(write_integer(digits, DIGIT_BITS, out)?)
     }
 }
 
@@ -348,28 +326,6 @@ fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> {
         None => ('+', exponent),
     };
     Ok(write!(out, "{mantissa}e{sign}{exponent:0>2}")?)
-}
-
-/// Room for the shortest digits of any number: 17, a point, a sign, an exponent.
-#[derive(Default)]
-struct Digits {
-    bytes: [u8; 32],
-    len: usize,
-}
-
-impl Digits {
-    fn text(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
-}
-
-impl Write for Digits {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.get_mut(self.len..self.len + text.len());
-        room.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
-    }
 }
 
 /// Writes a text as `str.__repr__` and `bytes.__repr__` do, which prefer single quotes. Combining characters are

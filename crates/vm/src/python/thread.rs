@@ -122,7 +122,7 @@ impl<M: Memory> Python<'_, M> {
         for thread in self.all_threads() {
             let thread = thread?;
             if thread.id == id {
-                if self.place(thread.address)?.is_some() {
+                if self.point(thread.address)?.is_some() {
                     return Ok(Some(thread.address));
                 }
                 found = found.or(Some(thread.address));

@@ -7,10 +7,10 @@
 //!                                                                            ▲ stack_pointer
 //! ```
 //!
-//! `coroutine_transfer` (`coroutine/amd64/Context.S`) puts the registers there. No header tells where `saved_ec` and `context`
-//! lie, so both are looked for: an execution context names its fiber (`fiber_ptr`, right before `thread_ptr`), in which
-//! it lies itself; and of a stack's four words the second is the first and the last together, because it grows down
-//! (`fiber_pool_stack_alloca`).
+//! `coroutine_transfer` (`coroutine/amd64/Context.S`) puts the registers there. No header tells where `saved_ec` and
+//! `context` lie, so both are looked for: an execution context names its fiber (`fiber_ptr`, right before
+//! `thread_ptr`), in which it lies itself; and of a stack's four words the second is the first and the last together,
+//! because it grows down (`fiber_pool_stack_alloca`).
 //!
 //! A fiber that has not begun, or has ended, has no VM stack.
 
@@ -172,8 +172,8 @@ impl<M: Memory> Ruby<'_, M> {
     /// Finds the offset of `context` in every fiber, by one that has a stack of its own; `None` if this one has none.
     pub fn context_of(&self, fiber: &Fiber) -> Option<Context> {
         let begin = fiber.ec.wrapping_sub(fiber.address).min(FURTHEST_EC);
-        let places = (begin..begin + FURTHEST_CONTEXT).step_by(8);
-        let mut contexts = places.map(|pointer| {
+        let points = (begin..begin + FURTHEST_CONTEXT).step_by(8);
+        let mut contexts = points.map(|pointer| {
             let argument = self.memory.u64(fiber.address.wrapping_add(pointer + 8));
             let size = if argument == Ok(fiber.address) {
                 WITH_ARGUMENT

@@ -1,4 +1,4 @@
-//! The object heap, page by page, when the VM can no longer be asked.
+//! The object heap, page by page, read without calling the VM.
 //!
 //! ```text
 //!   page body, aligned                                   struct heap_page, elsewhere

@@ -7,7 +7,7 @@
 //! | `version` | which Ruby is this, what is known to be wrong with it? |
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
-//! | `script` | what is asked of every language: [`reader`](crate::reader) |
+//! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
 //! | `frames` | which Ruby code is running? |
 //! | `iseq`, `succinct` | which file, line and method is that? |
 //! | `object` | what kind of object is this, would `ObjectSpace` show it? |

@@ -5,11 +5,12 @@
 //! is an object with 32-bit digits (`BDIGIT`), the lowest first, up to six in its slot (`struct RBignum`,
 //! `internal/bignum.h`; 2.7 `internal.h`).
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
 
 use super::object::USER_SHIFT;
 use super::{Error, Ruby};
 use crate::Memory;
+use crate::decimal::{Digits, MOST_DIGITS, write_integer};
 
 /// `float_value` in `struct RFloat`.
 const FLOAT: u64 = 16;
@@ -21,12 +22,6 @@ const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
 /// `as.ary`, or `as.heap.len` and `as.heap.digits`.
 const LEN: u64 = 16;
 const DIGITS: u64 = 24;
-
-/// Integers of more digits (of 32 bits) are written by their size.
-const MOST_DIGITS: usize = 40;
-/// Groups of nine decimal digits that these make, at most.
-const GROUPS: usize = 43;
-const GROUP: u64 = 1_000_000_000;
 
 /// `DBL_DIG`.
 const FLOAT_DIGITS: i32 = 15;
@@ -62,28 +57,11 @@ impl<M: Memory> Ruby<'_, M> {
             let bits = len.saturating_mul(32);
             return Ok(write!(out, "#<Integer {sign}2**{bits} or less>")?);
         };
-        for (place, digit) in digits.iter_mut().enumerate() {
-            *digit = self.memory.u32(at.wrapping_add(place as u64 * 4))?;
-        }
-        let mut groups = [0; GROUPS];
-        let mut count = 0;
-        while digits.iter().any(|&digit| digit != 0) && count < GROUPS {
-            let mut rest = 0;
-            for digit in digits.iter_mut().rev() {
-                let value = rest << 32 | u64::from(*digit);
-                *digit = (value / GROUP) as u32;
-                rest = value % GROUP;
-            }
-            groups[count] = rest;
-            count += 1;
+        for (index, digit) in digits.iter_mut().enumerate() {
+            *digit = self.memory.u32(at.wrapping_add(index as u64 * 4))?;
         }
         out.write_str(sign)?;
-        let mut groups = groups[..count].iter().rev();
-        write!(out, "{}", groups.next().unwrap_or(&0))?;
-        for group in groups {
-            write!(out, "{group:09}")?;
-        }
-        Ok(())
+        Ok(write_integer(digits, 32, out)?)
     }
 }
 
@@ -101,7 +79,7 @@ pub(super) fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> 
     if value == 0.0 {
         return Ok(out.write_str("0.0")?);
     }
-    let mut text = Scratch::default();
+    let mut text = Digits::default();
     write!(text, "{:e}", value.abs())?;
     let (mantissa, exponent) = text.text().split_once('e').unwrap_or(("0", "0"));
     let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -110,11 +88,11 @@ pub(super) fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> 
     let (point, count) = (exponent + 1, (first.len() + rest.len()) as i32);
     let digits = || first.chars().chain(rest.chars());
     if point > 0 && (point < count || point <= FLOAT_DIGITS) {
-        for place in 0..point.max(count) {
-            if place == point {
+        for index in 0..point.max(count) {
+            if index == point {
                 out.write_char('.')?;
             }
-            out.write_char(digits().nth(place as usize).unwrap_or('0'))?;
+            out.write_char(digits().nth(index as usize).unwrap_or('0'))?;
         }
         if point >= count {
             out.write_str(".0")?;
@@ -133,26 +111,4 @@ pub(super) fn write_float(value: f64, out: &mut dyn Write) -> Result<(), Error> 
         write!(out, "{first}.{rest}e{sign}{:02}", exponent.abs())?;
     }
     Ok(())
-}
-
-/// Room for the shortest digits of any number: 17, a point, a sign, an exponent.
-#[derive(Default)]
-struct Scratch {
-    bytes: [u8; 32],
-    len: usize,
-}
-
-impl Scratch {
-    fn text(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
-}
-
-impl Write for Scratch {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.get_mut(self.len..self.len + text.len());
-        room.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
-    }
 }

@@ -136,8 +136,8 @@ impl<M: Memory> Ruby<'_, M> {
             }
             Arguments::Registers { count, at_hand } => {
                 let shown = at_hand.min(limits.arguments);
-                for (place, &argument) in (0..shown).zip(&registers[1..]) {
-                    if place > 0 {
+                for (index, &argument) in (0..shown).zip(&registers[1..]) {
+                    if index > 0 {
                         out.write_str(", ")?;
                     }
                     self.write_item(argument, limits, out)?;
@@ -160,11 +160,11 @@ impl<M: Memory> Ruby<'_, M> {
         limits: &Limits,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
-        for place in 0..count.min(most) {
-            if place > 0 {
+        for index in 0..count.min(most) {
+            if index > 0 {
                 out.write_str(", ")?;
             }
-            let value = self.memory.u64(address.wrapping_add(place * 8))?;
+            let value = self.memory.u64(address.wrapping_add(index * 8))?;
             self.write_item(value, limits, out)?;
         }
         write_rest(count > most, most, out)
@@ -179,9 +179,9 @@ impl<M: Memory> Ruby<'_, M> {
         let spaced = self.facts.version() >= Version::new(3, 4, 0);
         out.write_char('{')?;
         let limit = usize::try_from(limits.items).unwrap_or(usize::MAX);
-        for (place, pair) in pairs.take(limit).enumerate() {
+        for (index, pair) in pairs.take(limit).enumerate() {
             let (key, value) = pair?;
-            if place > 0 {
+            if index > 0 {
                 out.write_str(", ")?;
             }
             match self.symbol_name(key) {

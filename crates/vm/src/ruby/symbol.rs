@@ -83,7 +83,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     fn entry_in(&self, ids: u64, serial: u32) -> Result<Option<u64>, Error> {
-        let (array, place) = (u64::from(serial) / UNIT, u64::from(serial) % UNIT * WORDS);
+        let (array, index) = (u64::from(serial) / UNIT, u64::from(serial) % UNIT * WORDS);
         let arrays = self.elements(ids)?;
         if array >= arrays.len {
             return Ok(None);
@@ -93,10 +93,10 @@ impl<M: Memory> Ruby<'_, M> {
             return Ok(None);
         }
         let entries = self.elements(array)?;
-        if place >= entries.len {
+        if index >= entries.len {
             return Ok(None);
         }
-        let name = self.memory.u64(entries.address.wrapping_add(place * 8))?;
+        let name = self.memory.u64(entries.address.wrapping_add(index * 8))?;
         Ok((self.type_of(name)? == Type::String).then_some(name))
     }
 

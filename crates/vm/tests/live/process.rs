@@ -97,9 +97,9 @@ impl Script {
     /// Waits until it reads its next line, so that nothing moves any more. `READY` was printed before.
     pub fn settle(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let place = format!("/proc/{}/syscall", self.pid());
+        let point = format!("/proc/{}/syscall", self.pid());
         // `read` is call 0, and its first argument is the file 0.
-        while !std::fs::read_to_string(&place)
+        while !std::fs::read_to_string(&point)
             .expect("a process")
             .starts_with("0 0x0 ")
         {

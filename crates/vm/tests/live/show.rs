@@ -31,9 +31,9 @@ fn values_are_shown_as_inspect_shows_them() {
             let parts: Vec<&str> = line.split('\t').collect();
             let mut found = String::new();
             let expected = match parts[..] {
-                ["value", place, expected] => {
+                ["value", point, expected] => {
                     values += 1;
-                    let value = guest.memory.u64(hex(place) + ELEMENT).expect("an element");
+                    let value = guest.memory.u64(hex(point) + ELEMENT).expect("an element");
                     ruby.write_value(value, &limits, &mut found)
                         .unwrap_or_else(|why| panic!("ruby {version}: {line}: {why}"));
                     expected
@@ -92,7 +92,7 @@ fn damage_is_survived() {
     each_version(include_str!("show.rb"), |version, guest| {
         guest.resume();
         let still = Still::new(&guest.memory);
-        let places: Vec<u64> = guest
+        let points: Vec<u64> = guest
             .lines
             .iter()
             .filter_map(|line| Some(hex(line.strip_prefix("value\t")?.split('\t').next()?)))
@@ -115,8 +115,8 @@ fn damage_is_survived() {
             ] {
                 count(ruby.function(name).is_ok());
             }
-            for &place in &places {
-                let value = still.u64(place + ELEMENT).expect("an element");
+            for &point in &points {
+                let value = still.u64(point + ELEMENT).expect("an element");
                 let mut out = String::new();
                 count(
                     ruby.write_value(value, &Limits::default(), &mut out)

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vm::Memory;
-use vm::python::{Convention, Facts, Layout, Limits, Place, Python, Text, Version};
+use vm::python::{Convention, Facts, Layout, Limits, Point, Python, Text, Version};
 
 use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
@@ -67,13 +67,13 @@ fn ask_everything<M: Memory>(
 fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
     let out = &mut Short(1 << 12);
     let limits = Limits::default();
-    let _ = python.place(at);
+    let _ = python.point(at);
     for frame in python.frames(at).take(100).flatten() {
-        let _ = python.line(frame.place);
-        let _ = python.file(frame.place.code);
+        let _ = python.line(frame.point);
+        let _ = python.file(frame.point.code);
     }
     for lasti in [-1, 0, 2, 1 << 20, i32::MAX] {
-        let _ = python.line(Place { code: at, lasti });
+        let _ = python.line(Point { code: at, lasti });
     }
     for text in [python.file(at), python.function_name(at), python.text(at)]
         .into_iter()

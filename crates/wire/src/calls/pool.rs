@@ -14,12 +14,13 @@ use core::sync::atomic::AtomicU64;
 pub struct Pool {
     /// Address in the guest; 0 = there was never one. It stays mapped, shared or not, because rings are never unmapped.
     pub at: u64,
-    /// Number of slots.
-    pub slots: u64,
+    /// Number of slots. All of them are mapped while the pool is shared; when a session leaves, the slots that were never
+    /// taken are unmapped and this becomes the number of the others.
+    pub slots: AtomicU64,
     /// Bytes of one slot.
     pub slot: u64,
     /// 1 = the pool is shared with the command now, and slots may be taken.
-    pub open: u64,
+    pub open: AtomicU64,
     /// Slots that are in use.
     pub used: AtomicU64,
     /// 1 = the kernel may be asked whether a thread lives, because no seccomp filter forbids the system call.

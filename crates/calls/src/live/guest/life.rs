@@ -47,8 +47,6 @@ pub(super) struct Life {
     losses: Option<Losses>,
     /// We stay its tracer to its end.
     keep: bool,
-    /// Something of it was not seen.
-    missed: bool,
     /// It lives, and cannot be heard any more.
     unheard: bool,
     /// Children that it told of.
@@ -105,7 +103,6 @@ impl Guest {
                 from,
                 to: now(),
             });
-            self.life.missed = true;
         }
     }
 
@@ -175,7 +172,6 @@ impl Guest {
                     let (pid, parent, error) = (number, self.pid(), Error::NoSuchProcess(number));
                     self.messages
                         .say(Message::ChildNotFollowed { pid, parent, error });
-                    self.life.missed = true;
                 }
                 Says::Fork { child, .. } => {
                     self.life.met.insert(child);
@@ -222,7 +218,10 @@ impl Guest {
                 );
             }
             // It has ended meanwhile, or the notice was forged: nothing is done to whoever was named.
-            Ok(false) => self.life.missed = true,
+            Ok(false) => {
+                let (pid, tid) = (self.pid(), notice.tid);
+                self.messages.say(Message::ExecNotFollowed { pid, tid });
+            }
             Err(error) => self.report_error(error),
         }
     }
@@ -242,7 +241,6 @@ impl Guest {
             let pid = self.pid();
             self.messages
                 .say(Message::RecordsLost { pid, threads: took });
-            self.life.missed = true;
         }
         let end = match (self.life.leaves, self.life.says, self.tracing.is_replaced()) {
             (true, ..) => End::Replaced,
@@ -278,26 +276,17 @@ impl Guest {
         self.report_error(error);
     }
 
-    /// Says what did not work; where its main thread stood at something, that is seen to next.
+    /// Says what did not work.
     fn report_error(&mut self, error: Error) {
-        if let (Error::AtEvent { event, .. }, Some(tracee)) = (&error, &mut self.tracee) {
-            let _ = tracee.stand_at(*event);
-        }
         if !matches!(error, Error::Gone(_)) {
             let pid = self.pid();
             self.messages.say(Message::Failed { pid, error });
-            self.life.missed = true;
         }
     }
 
     /// How it has ended.
     pub fn ended(&self) -> Option<End> {
         self.life.end
-    }
-
-    /// Whether something of it was not seen, beside what its rings have lost.
-    pub fn has_missed(&self) -> bool {
-        self.life.missed
     }
 
     fn count(&mut self) -> Result<Vec<Count>, Error> {

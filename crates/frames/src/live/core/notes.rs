@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
-use process::snapshot::{Place, Thread};
+use process::snapshot::{Thread, UnwindContext};
 
 /// Offsets in `struct elf_prstatus` and in the registers in it (`struct user_regs_struct`).
 const THREAD: usize = 32;
@@ -81,7 +81,7 @@ fn thread(status: &[u8]) -> Option<Thread> {
         tid: word32(status, THREAD)?.cast_signed(),
         name: String::new(),
         main: false,
-        place: Place {
+        context: UnwindContext {
             ip: word(status, RIP)?,
             sp: word(status, RSP)?,
             bp: word(status, RBP)?,

@@ -45,7 +45,7 @@ impl Vm {
     /// Returns the interpreter that runs on this native stack. One without threads runs on the first thread only.
     fn interpreter<M: Memory>(&self, perl: &Perl<'_, M>, thread: &Thread) -> Option<Interpreter> {
         if self.facts.has_threads() || thread.main {
-            perl.interpreter(thread.place.thread_area).ok()?
+            perl.interpreter(thread.context.thread_area).ok()?
         } else {
             None
         }
@@ -99,7 +99,7 @@ impl Scripts for Vm {
 }
 
 fn script<M: Memory>(perl: &Perl<'_, M>, frame: Frame) -> Script {
-    let position = frame.place.map(|place| perl.position(place));
+    let position = frame.point.map(|point| perl.position(point));
     let (path, line) = match position {
         Some(Ok((file, line))) => (text(|out| perl.write_text(file, LONGEST, out)), line),
         _ => ("?".to_owned(), 0),

@@ -178,10 +178,10 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
             _ if enters && !waits(at + 1) => Placement::EndsRun,
             _ => Placement::SameRun,
         };
-        let (path, line) = match frame.place {
-            Some(place) => (
-                text(|out| php.write_text(php.file(place)?, LONGEST, out)),
-                php.line(place).unwrap_or(0),
+        let (path, line) = match frame.point {
+            Some(point) => (
+                text(|out| php.write_text(php.file(point)?, LONGEST, out)),
+                php.line(point).unwrap_or(0),
             ),
             None => (String::new(), 0),
         };

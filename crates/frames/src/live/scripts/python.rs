@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use process::snapshot::{Copies, Place, Thread};
+use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
@@ -51,7 +51,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
 /// Returns the `PyThreadState` that runs on this native stack. The thread's own data usually lead to it; otherwise it
 /// is searched for.
 fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
-    let area = thread.place.thread_area;
+    let area = thread.context.thread_area;
     match python.thread_state(area) {
         Ok(Some(state)) => Some(state),
         _ => python.find_thread(area).ok()?,
@@ -113,10 +113,10 @@ impl Scripts for Vm {
             from: start..start.saturating_add(greenlet.saved).min(end),
             at: greenlet.copy,
         };
-        let place = self.resumed.and_then(|resumed| {
+        let context = self.resumed.and_then(|resumed| {
             let slot = start.wrapping_add(resumed.bp_at);
             let slot = copied.find(slot).map_or(slot, |(lies, _)| lies);
-            Some(Place {
+            Some(UnwindContext {
                 ip: resumed.ip,
                 sp: start,
                 bp: memory.u64(slot).ok()?,
@@ -124,7 +124,7 @@ impl Scripts for Vm {
             })
         });
         Some(Parked {
-            place,
+            context,
             stack: start..end,
             copied: Some(copied),
         })
@@ -206,10 +206,10 @@ fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
 }
 
 fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {
-    let code = frame.place.code;
+    let code = frame.point.code;
     Script {
         path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
-        line: python.line(frame.place).ok().flatten().unwrap_or(0),
+        line: python.line(frame.point).ok().flatten().unwrap_or(0),
         name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
         placement: match frame {
             Frame { entry: false, .. } => Placement::SameRun,

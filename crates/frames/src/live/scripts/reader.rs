@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use process::pages::Pages;
-use process::snapshot::{Copies, Place, Thread};
+use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::Memory;
 
 /// The longest path or name that is read, in bytes; longer ones are cut.
@@ -62,7 +62,7 @@ pub struct Coroutine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parked {
     /// The registers with which its native code goes on; `None` if only its script frames are known.
-    pub place: Option<Place>,
+    pub context: Option<UnwindContext>,
     /// Its native stack, from the lowest address to the outer end; empty if that is a thread's.
     pub stack: Range<u64>,
     /// The part of its stack that is kept in the heap while another stack uses its addresses.
@@ -72,7 +72,7 @@ pub struct Parked {
 impl From<vm::Parked> for Parked {
     fn from(parked: vm::Parked) -> Parked {
         Parked {
-            place: Some(Place {
+            context: Some(UnwindContext {
                 ip: parked.ip,
                 sp: parked.sp,
                 bp: parked.bp,

@@ -74,7 +74,7 @@ impl Vm {
             .collect();
         // The record of the thread that made this one may be there too. The inner frames show whose context it is,
         // because the functions of the VM pass it on.
-        let from = thread.place.sp & !7;
+        let from = thread.context.sp & !7;
         let inner = copied
             .slice(from..thread.mapping.end.min(from + INNER))
             .unwrap_or_default();
@@ -93,7 +93,7 @@ impl Vm {
 /// Returns the different words at the outer end of a stack that could be pointers.
 fn outer_words(thread: &Thread, copied: &Copies) -> BTreeSet<u64> {
     let end = thread.mapping.end;
-    let from = end.saturating_sub(SEARCHED).max(thread.place.sp & !7);
+    let from = end.saturating_sub(SEARCHED).max(thread.context.sp & !7);
     let bytes = copied.slice(from..end).unwrap_or_default();
     let words = bytes
         .as_chunks::<8>()

@@ -1,18 +1,19 @@
 //! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
 
-use super::CallsArgs;
-use super::missed::Missed;
+use super::{CallsArgs, losses};
 use crate::agent::AGENT;
 use crate::failure;
+use crate::losses::Losses;
 use crate::ui::advice::next_step;
 use crate::ui::file::private_file;
 use crate::ui::interrupt;
-use crate::ui::queued::Written;
+use crate::ui::queued::{Kind, Written, queued};
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
 use calls::consumer::{Consumer, End};
 use calls::debug::{self, Debug};
 use calls::filter::RecordFilter;
+use calls::recorder::not_recorded;
 use calls::summary::Rows;
 use calls::{
     Error, Family, Flow, Message, Messages, Options, Recorder, Replay, Signatures, Source,
@@ -20,8 +21,10 @@ use calls::{
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::calls::Summary;
+use std::cell::RefCell;
 use std::io::Write;
-use std::time::Instant;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -42,10 +45,17 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             written.display()
         );
     }
-    let options = args.options(Messages::to(print));
+    let losses = Rc::new(RefCell::new(Losses::default()));
+    let heard = losses.clone();
+    let options = args.options(Messages::to(move |message| {
+        print(message);
+        if let Some(loss) = losses::of_message(message) {
+            heard.borrow_mut().note(loss);
+        }
+    }));
     let signatures = Signatures::read(&args.prototypes, options.ltrace).map_err(explain)?;
     let starts = !args.program.is_empty() && file.is_none();
-    let (mut consumer, written) = consumer(&args, &options, &signatures, starts)?;
+    let (mut consumer, ends) = consumer(&args, &options, &signatures, starts)?;
     let mut source: Box<dyn Source> = match file {
         Some(path) => Box::new(Replay::open(path, &options, &signatures).map_err(explain)?),
         None if args.pids.is_empty() && !starts => {
@@ -57,24 +67,32 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         }
     };
     let watched = failure::catch(|| watch(&args, starts, &mut *source, &mut *consumer));
-    let mut missed = Missed::default();
-    missed.note(!source.leave());
+    source.leave();
     let interrupted = watched?;
     if file.is_none() {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
     }
-    missed.note(source.has_missed());
-    let losses = source.losses();
-    for (pid, losses) in &losses {
-        missed.in_process(*pid, losses);
-    }
+    let lost = source.losses();
+    losses::say_rings(&mut losses.borrow_mut(), &lost);
     consumer.finish(End {
         counted: source.counted(),
-        losses,
+        losses: lost,
     })?;
-    if let Some(written) = written {
-        missed.in_output(written.finish()?);
+    if let (Some(recorded), Some(path)) = (ends.recorded, &args.record) {
+        let dropped = recorded
+            .finish()
+            .map_err(|error| not_recorded(path, &error))?;
+        losses::say_recording(&mut losses.borrow_mut(), dropped);
+    }
+    if let Some(written) = ends.written {
+        let mut losses = losses.borrow_mut();
+        losses::say_output(&mut losses, written.finish()?);
+        if args.format().is_json {
+            let mut last = Vec::new();
+            losses.write(&mut last)?;
+            written.end_with(last)?;
+        }
     }
     let code = match (starts, interrupted) {
         (false, _) => 0,
@@ -82,18 +100,25 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         (true, false) => await_end(interrupt::asked, || source.code()),
     };
     // With --ltrace whatever the program ended with.
-    Ok(missed.exit_code(if options.ltrace { 0 } else { code }))
+    let losses = losses.borrow();
+    Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
+}
+
+/// What becomes of our output, and of the recording.
+struct Ends {
+    written: Option<Written>,
+    recorded: Option<Written>,
 }
 
 /// Who takes the events: a format, the recorder, or both; before them, of a recording, the filter by condition. Beside
-/// it, where a guest would have to wait for who reads our output: what becomes of that.
+/// it, if anything is shown: what becomes of our output.
 fn consumer<'a>(
     args: &'a CallsArgs,
     options: &'a Options,
     signatures: &'a Signatures,
     starts: bool,
-) -> anyhow::Result<(Box<dyn Consumer + 'a>, Option<Written>)> {
-    let mut written = None;
+) -> anyhow::Result<(Box<dyn Consumer + 'a>, Ends)> {
+    let (mut written, mut recorded) = (None, None);
     let shown: Option<Box<dyn Consumer>> = if args.shows() {
         let stream = if starts || options.ltrace {
             // Standard output is the program's.
@@ -101,14 +126,13 @@ fn consumer<'a>(
         } else {
             Stream::Stdout
         };
-        let file = args.output.as_deref();
-        let mut out = if args.recording().is_some() {
-            Output::open(file, stream)?.out
-        } else {
-            let (out, end) = Output::queued(file, stream, options.most_wait)?;
-            written = Some(end);
-            out
+        // No guest waits for a recording to be shown.
+        let most_wait = match args.recording() {
+            Some(_) => Duration::MAX,
+            None => options.most_wait,
         };
+        let (mut out, end) = Output::queued(args.output.as_deref(), stream, most_wait)?;
+        written = Some(end);
         for error in signatures.wrong() {
             // Where and how ltrace says it.
             let prototypes::Error {
@@ -131,14 +155,16 @@ fn consumer<'a>(
     let consumer: Box<dyn Consumer> = match (&args.record, shown) {
         (Some(path), shown) => {
             let file = private_file(path)?;
+            // The recorder names the file.
+            let explain = |error: &std::io::Error| error.to_string();
+            let (file, end) = queued(file, Kind::Whole, options.most_wait, explain);
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-            Box::new(Recorder::create(
-                path,
-                file,
-                words.collect(),
-                signatures,
-                shown,
-            )?)
+            let recorder =
+                Recorder::create(path, Box::new(file), words.collect(), signatures, shown)?;
+            // A file that cannot be written is refused before any process is opened.
+            end.finish().map_err(|error| not_recorded(path, &error))?;
+            recorded = Some(end);
+            Box::new(recorder)
         }
         (None, Some(shown)) => shown,
         (None, None) => unreachable!("what is not recorded is shown"),
@@ -148,7 +174,7 @@ fn consumer<'a>(
         Some(_) => RecordFilter::before(consumer, options, signatures),
         None => consumer,
     };
-    Ok((consumer, written))
+    Ok((consumer, Ends { written, recorded }))
 }
 
 /// Prints a message, with the next step where one is known.

@@ -14,4 +14,4 @@ mod run;
 
 pub use args::MemArgs;
 pub use output::reporter;
-pub use run::run;
+pub use run::{finish, run};

@@ -5,9 +5,10 @@ use std::time::Instant;
 use report::mem::Reporter;
 
 use super::{MemArgs, live, reporter};
-use crate::exit::{EXCEEDED, LOST};
+use crate::exit::EXCEEDED;
 use crate::failure;
 use crate::guests::Guests;
+use crate::losses::Losses;
 use crate::started;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -36,12 +37,21 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
             report(&args, &mut guests, &mut reporter)
         }
     });
-    let lost = guests.leave();
-    Ok(match (watched?, lost) {
-        (true, _) => EXCEEDED,
-        (_, true) => LOST,
-        _ => 0,
-    })
+    let losses = guests.leave();
+    let exceeded = watched?;
+    if !on_screen {
+        finish(&args, &mut reporter, &losses)?;
+    }
+    Ok(losses.exit_code(if exceeded { EXCEEDED } else { 0 }))
+}
+
+/// Ends the report, and says what it has no place for.
+pub fn finish(args: &MemArgs, reporter: &mut Reporter, losses: &Losses) -> anyhow::Result<()> {
+    if !args.format().says_losses {
+        losses.say_counted();
+    }
+    reporter.finish(|out| losses.write(out))?;
+    Ok(())
 }
 
 /// Shows the screen until it is time to leave.

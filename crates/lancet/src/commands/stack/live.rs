@@ -6,13 +6,17 @@ use std::path::Path;
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
 use frames::live::open::{Live, Look};
+use frames::live::stack::Stack;
+use frames::live::unwind::End;
 use process::guest::{self, Status};
 use report::figures::plural;
+use report::losses::{Loss, What};
 use report::stack::gc::{self, Collections};
 use report::stack::{Subject, listing};
 
 use super::{StackArgs, measure, sample};
-use crate::exit::{EXCEEDED, LOST};
+use crate::exit::EXCEEDED;
+use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -24,14 +28,18 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     if let Some(interval) = args.interval() {
         return sample::run(args, interval, &mut sink);
     }
-    let (mut larger, mut lost) = (0, false);
+    let (mut larger, mut losses) = (0, Losses::default());
     for &pid in &args.pids {
         let (live, look) = match open(pid, wants_fibers(args)) {
             Ok(opened) => opened,
             Err(error) if args.pids.len() == 1 => return Err(error),
             Err(error) => {
-                tell!("{error:#}");
-                lost = true;
+                losses.say(Loss::new(
+                    Some(pid),
+                    What::Process,
+                    None,
+                    format!("{error:#}"),
+                ));
                 continue;
             }
         };
@@ -51,25 +59,24 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
             .transpose()?;
         larger += show(&mut sink, &subject, args, timed.as_ref())?;
         if !look.all {
-            tell!("{}", some_missed(pid));
-            lost = true;
+            losses.say(some_missed(pid));
         }
+        note_cut(&mut losses, pid, &look);
     }
-    verdict(args, larger, lost)
+    verdict(&mut sink, args, larger, &losses)
 }
 
 /// Shows the stacks in core files. A single file that cannot be read is an error; of several, those that can be read
 /// are shown.
 pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
-    let (mut larger, mut lost) = (0, false);
+    let (mut larger, mut losses) = (0, Losses::default());
     for path in &args.files {
         let mut core = match Core::open(path) {
             Ok(core) => core,
             Err(error) if args.files.len() == 1 => return Err(error.into()),
             Err(error) => {
-                tell!("{error}");
-                lost = true;
+                losses.say(Loss::new(None, What::Files, None, error.to_string()));
                 continue;
             }
         };
@@ -87,19 +94,20 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
         };
         larger += show(&mut sink, &subject, args, None)?;
         for lack in core.lacks() {
-            tell!("{}: {lack}", path.display());
-            lost = true;
+            let text = format!("{}: {lack}", path.display());
+            losses.say(Loss::new(Some(core.pid()), What::Process, None, text));
         }
         for gone in without_file(&modules, &core, &look) {
-            tell!(
+            let text = format!(
                 "{}: {} is not there, or is another file than then: its functions have no names, and what called them is a guess; put it back, or look where the core was written",
                 path.display(),
                 gone.display()
             );
-            lost = true;
+            losses.say(Loss::new(Some(core.pid()), What::Files, None, text));
         }
+        note_cut(&mut losses, core.pid(), &look);
     }
-    verdict(args, larger, lost)
+    verdict(&mut sink, args, larger, &losses)
 }
 
 /// Returns the files that frames of the core lie in and that cannot be read now.
@@ -145,7 +153,24 @@ fn show(
         .count() as u64)
 }
 
-fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
+/// Notes stacks whose outer frames could not be found. Each listing says so where it ends.
+fn note_cut(losses: &mut Losses, pid: i32, look: &Look) {
+    let cut = |stack: &&Stack| !stack.lines.is_empty() && stack.end != End::Whole;
+    let count = look.stacks.iter().filter(cut).count() as u64;
+    if count != 0 {
+        let text = format!(
+            "process {pid}: the outer frames of {count} {} could not be found",
+            plural(count, "stack", "stacks")
+        );
+        losses.note(Loss::new(Some(pid), What::Frames, Some(count), text));
+    }
+}
+
+fn verdict(sink: &mut Sink, args: &StackArgs, larger: u64, losses: &Losses) -> anyhow::Result<u8> {
+    if args.json {
+        losses.write(&mut sink.out)?;
+        sink.out.flush()?;
+    }
     if let Some(max) = args.max
         && larger > 0
     {
@@ -155,14 +180,15 @@ fn verdict(args: &StackArgs, larger: u64, lost: bool) -> anyhow::Result<u8> {
         );
         return Ok(EXCEEDED);
     }
-    Ok(if lost { LOST } else { 0 })
+    Ok(losses.exit_code(0))
 }
 
-/// Returns the warning for a process whose list of parked stacks was not read to its end.
-pub fn some_missed(pid: i32) -> String {
-    format!(
+/// Returns the loss of a process whose list of parked stacks was not read to its end.
+pub fn some_missed(pid: i32) -> Loss {
+    let text = format!(
         "process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
-    )
+    );
+    Loss::new(Some(pid), What::Stacks, None, text)
 }
 
 /// Whether parked stacks are wanted: a collector scans them too.

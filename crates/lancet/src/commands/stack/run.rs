@@ -1,10 +1,12 @@
 //! Decides from the targets what is meant: running processes, core files, or files to be ranked.
 
 use frames::live::core::Core;
+use report::losses::{Loss, What};
 use report::stack::ranking::{json, table};
 
 use super::{StackArgs, files, live};
-use crate::exit::{EXCEEDED, LOST};
+use crate::exit::EXCEEDED;
+use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
@@ -33,10 +35,15 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     } else {
         table::write(&mut sink.out, &ranking)?;
     }
-    sink.out.flush()?;
+    let mut losses = Losses::default();
     for (what, why) in &ranking.refused {
-        tell!("{}: {why}", what.display());
+        let text = format!("{}: {why}", what.display());
+        losses.say(Loss::new(None, What::Files, None, text));
     }
+    if args.json {
+        losses.write(&mut sink.out)?;
+    }
+    sink.out.flush()?;
     if let Some(max) = args.max
         && ranking.larger > 0
     {
@@ -44,5 +51,5 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         tell!("{} {frames} larger than {max} bytes", ranking.larger);
         return Ok(EXCEEDED);
     }
-    Ok(if ranking.refused.is_empty() { 0 } else { LOST })
+    Ok(losses.exit_code(0))
 }

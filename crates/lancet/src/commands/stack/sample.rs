@@ -5,11 +5,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use report::figures::{grouped, pause, plural};
+use report::losses::{Loss, What};
 use report::stack::folded::{Stacks, collapsed};
 
 use super::StackArgs;
 use super::live::{attach, plain, some_missed};
-use crate::exit::LOST;
+use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 
@@ -22,8 +23,10 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
         .map(|&pid| Ok((pid, attach(pid)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut stacks = Stacks::default();
-    let (started, mut looks, mut stood, mut lost) = (Instant::now(), 0u64, Duration::ZERO, false);
+    let (started, mut looks, mut stood) = (Instant::now(), 0u64, Duration::ZERO);
+    let mut losses = Losses::default();
     let mut missed = BTreeSet::new();
+    let mut late = 0;
     let over = |started: Instant| {
         args.look_for
             .is_some_and(|length| started.elapsed() >= length)
@@ -43,12 +46,15 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
                 true
             }
             Err(error) => {
-                tell!("process {pid}: {:#}", plain(error));
-                lost = true;
+                let text = format!("process {pid}: {:#}", plain(error));
+                losses.say(Loss::new(Some(*pid), What::Process, None, text));
                 false
             }
         });
-        sleep(due.saturating_duration_since(Instant::now()));
+        let now = Instant::now();
+        sleep(due.saturating_duration_since(now));
+        // Looks that should have begun while this one was made.
+        late += (now.saturating_duration_since(due).as_nanos() / interval.as_nanos().max(1)) as u64;
     }
     let title = format!(
         "{} {} in {:.1} s",
@@ -61,8 +67,15 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     sink.out.flush()?;
     tell!("{title}; stood still for {} in all", pause(stood));
     for pid in &missed {
-        tell!("{}", some_missed(*pid));
+        losses.say(some_missed(*pid));
     }
-    let lost = lost || !missed.is_empty();
-    Ok(if lost { LOST } else { 0 })
+    if late > looks {
+        let text = format!(
+            "{} {} did not take place: each took longer than --every says; ask for fewer",
+            grouped(late),
+            plural(late, "look", "looks")
+        );
+        losses.say(Loss::new(None, What::Looks, Some(late), text));
+    }
+    Ok(losses.exit_code(0))
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use report::losses::{Loss, What};
 use report::tune::changes;
 use tune::apply::{self, ApplyError, Wish};
 use tune::journal::{JournalError, Journals};
@@ -17,7 +18,7 @@ use tune::verdict::Change;
 
 use super::TuneArgs;
 use super::run::{audit, explained, find};
-use crate::exit::LOST;
+use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -162,7 +163,12 @@ pub fn undo(args: &TuneArgs) -> anyhow::Result<u8> {
     let left = left.count();
     changes::undone(&mut sink.out, &results, left, &path)?;
     sink.out.flush()?;
-    Ok(if left == 0 { 0 } else { LOST })
+    let mut losses = Losses::default();
+    if left != 0 {
+        let text = format!("{left} settings were not taken back");
+        losses.note(Loss::new(None, What::Settings, Some(left as u64), text));
+    }
+    Ok(losses.exit_code(0))
 }
 
 fn open(args: &TuneArgs) -> anyhow::Result<Journals> {

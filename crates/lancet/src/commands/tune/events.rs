@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use report::losses::{Loss, What};
 use report::tune::events::{json, text};
 use tune::events::{Connector, Event, Exits, Followed};
 
 use super::TuneArgs;
-use crate::exit::LOST;
+use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -57,14 +58,19 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
     for event in connector.receive(Duration::ZERO)?.events {
         writer.write(&mut sink, &event)?;
     }
-    let losses = connector.losses();
+    let lost = connector.losses();
+    let text = text::summary(writer.written, lost);
+    tell!("{text}");
+    let mut losses = Losses::default();
+    if lost.missing() > 0 || lost.overruns() > 0 {
+        losses.note(Loss::new(None, What::Events, Some(lost.missing()), text));
+    }
     if args.json {
-        json::summary(&mut sink.out, writer.written, losses)?;
+        json::summary(&mut sink.out, writer.written, lost)?;
+        losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
-    tell!("{}", text::summary(writer.written, losses));
-    let lost = losses.missing() > 0 || losses.overruns() > 0;
-    Ok(if lost { LOST } else { 0 })
+    Ok(losses.exit_code(0))
 }
 
 /// Without the connector, all that can be learnt is that a process ended.
@@ -82,6 +88,10 @@ fn ends(
                 text::end(&mut sink.out, pid)?;
             }
         }
+        sink.out.flush()?;
+    }
+    if args.json {
+        Losses::default().write(&mut sink.out)?;
         sink.out.flush()?;
     }
     Ok(0)

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use report::losses::{Loss, What};
 use report::tune::{explain, json, table};
 use tune::events::Exits;
 use tune::machine::Machine;
@@ -11,6 +12,7 @@ use tune::tree::Cannot;
 
 use super::{TuneArgs, change, events};
 use crate::exit::EXCEEDED;
+use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -47,8 +49,21 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
         Some(rule) => explain::write(&mut sink.out, &machine, rule, &findings[0], &sink.style)?,
         None => write_table(&mut sink, &args, &machine, &findings)?,
     }
+    let mut losses = Losses::default();
+    note_unread(&mut losses, &findings);
+    if args.json {
+        losses.write(&mut sink.out)?;
+    }
     sink.out.flush()?;
-    Ok(verdict(&args, &findings))
+    Ok(losses.exit_code(verdict(&args, &findings)))
+}
+
+/// Notes checks that could not be made because something could not be read. The audit says so in their lines.
+fn note_unread(losses: &mut Losses, findings: &[Finding]) {
+    for finding in findings.iter().filter(|finding| finding.outcome.unread) {
+        let text = format!("{}: {}", finding.id, finding.outcome.says);
+        losses.note(Loss::new(None, What::Files, None, text));
+    }
 }
 
 fn write_table(
@@ -108,7 +123,7 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
     let mut sink = Sink::open(None, Stream::Stdout)?;
     let mut guest = Exits::of(&args.pids).map_err(explained)?;
     let mut before: Option<Vec<Finding>> = None;
-    let mut code = 0;
+    let (mut code, mut losses) = (0, Losses::default());
     while !interrupt::asked() && args.watch_for.is_none_or(|limit| begin.elapsed() < limit) {
         // Each look in a thread of its own: it may go into the guest's network and not come back.
         let looked = std::thread::scope(|scope| scope.spawn(|| audit(args, rules)).join());
@@ -122,6 +137,7 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
         }
         let (machine, findings) = looked?;
         code = code.max(verdict(args, &findings));
+        note_unread(&mut losses, &findings);
         let out = &mut sink.out;
         match &before {
             None if args.json => json::write(out, &machine, &findings)?,
@@ -132,5 +148,9 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
         sink.out.flush()?;
         before = Some(findings);
     }
-    Ok(code)
+    if args.json {
+        losses.write(&mut sink.out)?;
+        sink.out.flush()?;
+    }
+    Ok(losses.exit_code(code))
 }

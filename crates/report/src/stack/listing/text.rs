@@ -21,7 +21,7 @@ use frames::live::repeats::{Stretch, stretches};
 use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
-use process::snapshot::Room;
+use process::room::Room;
 
 use super::used;
 use crate::figures::{grouped, pause, plural, size};

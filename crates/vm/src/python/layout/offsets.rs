@@ -102,12 +102,12 @@ pub(in crate::python) fn read(
     if word(0)? != COOKIE {
         return Err(Error::garbled("_Py_DebugOffsets", runtime));
     }
-    let told = Version::of_hex(word(1)? as u32)?;
-    if (told.major, told.minor) != layout.version {
+    let stated = Version::of_hex(word(1)? as u32)?;
+    if (stated.major, stated.minor) != layout.version {
         return Err(Error::garbled("_Py_DebugOffsets of this version", runtime));
     }
     if word(2)? != 0 {
-        return Err(Unsupported::FreeThreaded(told).into());
+        return Err(Unsupported::FreeThreaded(stated).into());
     }
     let offset = |number: u64| match word(number)? {
         offset if offset < LARGEST => Ok(offset),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use vm::perl::{Frame, Interpreter, Kind, Perl, Place, Text};
+use vm::perl::{Frame, Interpreter, Kind, Perl, Point, Text};
 
 use super::guest::{Guest, each_version};
 use crate::process::ProcessMemory;
@@ -35,11 +35,11 @@ impl View<'_> {
     }
 
     /// `package file line`, as the first three of `caller`.
-    pub fn place(&self, place: Place) -> String {
-        let (file, line) = self.perl.position(place).expect("a position");
+    pub fn point(&self, point: Point) -> String {
+        let (file, line) = self.perl.position(point).expect("a position");
         let package = self
             .perl
-            .package(&self.interpreter, place)
+            .package(&self.interpreter, point)
             .expect("a package");
         let package = package.map(|name| self.text(name)).unwrap_or_default();
         format!("{package}\t{}\t{line}", self.text(file))
@@ -65,8 +65,8 @@ impl View<'_> {
             .zip(&frames[1..])
             .filter(|(frame, _)| is_in_caller(frame.kind))
             .map(|(frame, outside)| {
-                let place = outside.place.expect("a place");
-                format!("frame\t{}\t{}", self.place(place), self.name(frame.kind))
+                let point = outside.point.expect("a point");
+                format!("frame\t{}\t{}", self.point(point), self.name(frame.kind))
             })
             .collect()
     }
@@ -107,7 +107,7 @@ fn frames_are_those_of_caller_and_loops_those_of_gdb() {
             assert_eq!(view.caller(), told, "{version}: {label}");
 
             let frames = view.frames();
-            let here = frames[0].place.expect("a place");
+            let here = frames[0].point.expect("a point");
             assert_eq!(Ok(Some(here)), view.perl.here(&view.interpreter));
             let line: u32 = say("here\t").parse().expect("a line");
             assert_eq!(view.perl.line(here), Ok(line), "{version}: {label}");

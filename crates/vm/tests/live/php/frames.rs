@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use vm::php::{Frame, Kind, Php, Place, Text};
+use vm::php::{Frame, Kind, Php, Point, Text};
 
 use super::guest::each_version;
 use crate::process::ProcessMemory;
@@ -13,10 +13,10 @@ fn text(php: &Php<'_, ProcessMemory>, text: Text) -> String {
     out
 }
 
-fn position(php: &Php<'_, ProcessMemory>, place: Option<Place>) -> String {
-    place.map_or("\t".to_owned(), |place| {
-        let file = php.file(place).expect("a file");
-        format!("{}\t{}", text(php, file), php.line(place).expect("a line"))
+fn position(php: &Php<'_, ProcessMemory>, point: Option<Point>) -> String {
+    point.map_or("\t".to_owned(), |point| {
+        let file = php.file(point).expect("a file");
+        format!("{}\t{}", text(php, file), php.line(point).expect("a line"))
     })
 }
 
@@ -62,8 +62,8 @@ fn frames_are_those_of_debug_backtrace() {
                 (name(&php, &frames[0]).as_str(), frames[0].kind),
                 ("fgets", Kind::Internal)
             );
-            let here = php.here().expect("readable").expect("a place");
-            assert_eq!(frames[1].place, Some(here), "{version}: {label}");
+            let here = php.here().expect("readable").expect("a point");
+            assert_eq!(frames[1].point, Some(here), "{version}: {label}");
             assert_eq!(
                 php.line(here).map(|line| line.to_string()),
                 Ok(say("here\t").to_owned())
@@ -74,8 +74,8 @@ fn frames_are_those_of_debug_backtrace() {
                 .zip(frames[2..].iter().map(Some).chain([None]))
                 .filter(|(frame, _)| frame.kind != Kind::FiberBottom)
                 .map(|(frame, outside)| {
-                    let place = outside.and_then(|outside| outside.place);
-                    format!("frame\t{}\t{}", name(&php, frame), position(&php, place))
+                    let point = outside.and_then(|outside| outside.point);
+                    format!("frame\t{}\t{}", name(&php, frame), position(&php, point))
                 })
                 .collect();
             if frames.last().map(|frame| frame.kind) == Some(Kind::Main) {

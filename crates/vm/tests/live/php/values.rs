@@ -24,15 +24,15 @@ fn functions_are_found_by_name() {
             ("mysqli_stmt::execute", "/mysqli.so"),
         ] {
             let found = php.internal(name).expect(name);
-            let place = maps.lines().find(|line| {
+            let point = maps.lines().find(|line| {
                 let (range, _) = line.split_once(' ').expect("a range");
                 let (from, to) = range.split_once('-').expect("a range");
                 (hex(from)..hex(to)).contains(&found.handler)
             });
-            let place = place.unwrap_or_else(|| panic!("{version}: {name} is nowhere"));
+            let point = point.unwrap_or_else(|| panic!("{version}: {name} is nowhere"));
             assert!(
-                place.contains(file) && place.contains(" r-xp "),
-                "{version}: {name}: {place}"
+                point.contains(file) && point.contains(" r-xp "),
+                "{version}: {name}: {point}"
             );
             let mut written = String::new();
             php.write_function_name(found.function, &mut written)

@@ -11,13 +11,13 @@ use crate::process::ProcessMemory;
 
 pub fn line_of(python: &Python<'_, ProcessMemory>, frame: &Frame) -> String {
     let mut line = String::new();
-    let file = python.file(frame.place.code).expect("a file");
+    let file = python.file(frame.point.code).expect("a file");
     python
         .write_text(file, u64::MAX, &mut line)
         .expect("its text");
-    let number = python.line(frame.place).expect("a line");
+    let number = python.line(frame.point).expect("a line");
     line += &format!("\t{}\t", number.map_or("None".into(), |n| n.to_string()));
-    let name = python.function_name(frame.place.code).expect("a name");
+    let name = python.function_name(frame.point.code).expect("a name");
     python
         .write_text(name, u64::MAX, &mut line)
         .expect("its text");
@@ -92,10 +92,10 @@ fn activations_are_possible(frames: &[Frame]) -> bool {
 #[test]
 fn frames_are_those_of_getframe() {
     each_version(include_str!("frames.py"), |version, guest| {
-        let (mut places, mut frames) = (0, 0);
+        let (mut points, mut frames) = (0, 0);
         while guest.lines != ["END"] {
             frames += compare(version, guest);
-            places += 1;
+            points += 1;
             let python = guest.python();
             for thread in python.all_threads() {
                 let thread = thread.expect("a thread");
@@ -106,8 +106,8 @@ fn frames_are_those_of_getframe() {
                 // One that computes may go on between the two looks: again, then.
                 let agree = || {
                     let first = python.frames(thread.address).next();
-                    let place = first.transpose().ok().flatten().map(|frame| frame.place);
-                    python.place(thread.address) == Ok(place)
+                    let point = first.transpose().ok().flatten().map(|frame| frame.point);
+                    python.point(thread.address) == Ok(point)
                 };
                 if thread.id == main_thread(guest) {
                     assert!((0..1000).any(|_| agree()), "{version}");
@@ -115,10 +115,10 @@ fn frames_are_those_of_getframe() {
             }
             guest.resume();
         }
-        println!("python {version}: {frames} frames at {places} places");
+        println!("python {version}: {frames} frames at {points} points");
         assert!(
-            places >= 25 && frames > 1200,
-            "{version}: {places}, {frames}"
+            points >= 25 && frames > 1200,
+            "{version}: {points}, {frames}"
         );
     });
 }
@@ -157,7 +157,7 @@ fn the_hot_path_is_a_handful_of_loads() {
             .expect("a thread")
             .expect("its state");
         let for_thread = memory.1.replace(0);
-        python.place(state).expect("a frame").expect("a frame");
+        python.point(state).expect("a frame").expect("a frame");
         let for_place = memory.1.get();
         println!(
             "python {version}: {for_thread} loads to the thread state, {for_place} to code and instruction"

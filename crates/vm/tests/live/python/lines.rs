@@ -1,6 +1,6 @@
 //! Lines, files and names of compiled code against CPython's own `PyCode_Addr2Line`.
 
-use vm::python::{Place, Python, Text};
+use vm::python::{Point, Python, Text};
 
 use super::guest::each_version;
 use crate::process::ProcessMemory;
@@ -43,7 +43,7 @@ fn lines_are_those_of_addr2line() {
                     // The first and the last instruction of a run on one line: each table is read anew.
                     for lasti in [begin, end - 2] {
                         instructions += 1;
-                        let found = python.line(Place { code, lasti }).expect(line);
+                        let found = python.line(Point { code, lasti }).expect(line);
                         let found = found.map_or("-1".to_owned(), |line| line.to_string());
                         without += u32::from(found == "-1");
                         assert_eq!(found, expected, "python {version}: {lasti} of {line}");
@@ -53,7 +53,7 @@ fn lines_are_those_of_addr2line() {
             }
         }
         println!(
-            "python {version}: {codes} functions, {instructions} places, {without} without a line"
+            "python {version}: {codes} functions, {instructions} points, {without} without a line"
         );
         assert!(codes > 1500 && instructions > 40_000, "python {version}");
         assert!(

@@ -101,10 +101,10 @@ fn damage_is_survived() {
             let mut count = |good: bool| *if good { &mut answers } else { &mut errors } += 1;
             for thread in python.all_threads().take(10) {
                 let Ok(thread) = thread else { continue };
-                count(python.place(thread.address).is_ok());
+                count(python.point(thread.address).is_ok());
                 for frame in python.frames(thread.address).take(100).flatten() {
-                    count(python.line(frame.place).is_ok());
-                    count(python.file(frame.place.code).is_ok());
+                    count(python.line(frame.point).is_ok());
+                    count(python.file(frame.point.code).is_ok());
                 }
             }
             for name in ["time.sleep", "deque.append", "len"] {

@@ -44,9 +44,9 @@ fn the_innermost_interpreter_is_found() {
             .filter(|thread| thread.id == id)
             .collect();
         let found = python.find_thread(id).expect("a walk").expect("a thread");
-        let place = python.place(found).expect("a frame").expect("a frame");
+        let point = python.point(found).expect("a frame").expect("a frame");
         let mut name = String::new();
-        let text = python.function_name(place.code).expect("a name");
+        let text = python.function_name(point.code).expect("a name");
         python
             .write_text(text, u64::MAX, &mut name)
             .expect("its text");
@@ -61,7 +61,7 @@ fn the_innermost_interpreter_is_found() {
             assert_eq!(state, found, "python {version}: {states:x?}");
         } else {
             assert_eq!(python.thread_at(state).map(|t| t.interpreter), Ok(main));
-            assert!(python.place(state).is_ok_and(|place| place.is_some()));
+            assert!(python.point(state).is_ok_and(|point| point.is_some()));
         }
         println!("python {version}: {lines:?}");
     });
@@ -96,8 +96,8 @@ ready()
         let state = python.thread_state(id).expect("a thread").expect("a state");
         assert_eq!(python.find_thread(id), Ok(Some(state)), "python {version}");
         assert_eq!(python.all_threads().count(), 1, "python {version}");
-        let place = python.place(state).expect("a frame").expect("a frame");
-        let line = python.line(place).expect("a line");
+        let point = python.point(state).expect("a frame").expect("a frame");
+        let line = python.line(point).expect("a line");
         println!("python {version}: the child is at line {line:?}");
         assert!(matches!(line, Some(9..=11)), "python {version}: {line:?}");
     });

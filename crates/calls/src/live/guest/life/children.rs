@@ -49,7 +49,6 @@ impl Guest {
                     let (pid, parent) = (child, self.pid());
                     self.messages
                         .say(Message::ChildWithoutRings { pid, parent });
-                    self.life.missed = true;
                 }
             }
         }
@@ -63,7 +62,6 @@ impl Guest {
                 if tracing.was_late().unwrap_or(false) {
                     let parent = self.pid();
                     self.messages.say(Message::ChildOpenedLate { pid, parent });
-                    self.life.missed = true;
                 }
                 let mut child = Guest::new(tracing, args);
                 child.clock = self.clock;
@@ -75,7 +73,6 @@ impl Guest {
                 let parent = self.pid();
                 self.messages
                     .say(Message::ChildNotFollowed { pid, parent, error });
-                self.life.missed = true;
                 None
             }
         }

@@ -121,7 +121,6 @@ impl Watched for Guest {
         {
             self.report_error(error);
         }
-        self.life.missed |= self.names.were_refused();
         any |= self.read(&mut |event| turn.tell(event));
         if self.gone && self.tracee.is_none() {
             self.is_gone(&mut |event| turn.tell(event));

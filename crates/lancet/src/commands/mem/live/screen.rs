@@ -51,7 +51,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        let text = format!("lost: {}{more}", printable(loss));
+        let text = format!("lost: {}{more}", printable(&loss.text));
         frame.render_widget(
             Paragraph::new(text).style(painted(state, Color::Yellow)),
             lost,

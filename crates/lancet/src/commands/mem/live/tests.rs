@@ -175,9 +175,14 @@ fn several_processes_are_merged_and_chosen() {
     let mut state = State::new(View::default(), false);
     state.update(vec![guest(7, 1), guest(8, 1)]);
     let mut lost = guest(8, 2);
+    let loss = |text: &str| births::analysis::Loss {
+        what: births::analysis::Lost::Births,
+        count: None,
+        text: text.into(),
+    };
     lost.losses = vec![
-        "3 births had no room".into(),
-        "a frame was not readable".into(),
+        loss("3 births had no room"),
+        loss("a frame was not readable"),
     ];
     state.update(vec![guest(7, 2), lost]);
     insta::assert_snapshot!(screen(&state, 100, 12).backend(), @r#"

@@ -1,0 +1,84 @@
+//! Against a thread in a restartable sequence: `fixtures/c/restartable.c`.
+
+use super::{Changed, move_out};
+use inject::remote_call::{Gadgets, RemoteThread, in_restartable_sequence};
+use process::guest;
+use process::ptrace;
+use process::stop::{Stop, Ties};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts it; the addresses that it prints. `None` where this machine has no compiler or no restartable sequences.
+fn start() -> Option<(Program, u64, u64)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/c/restartable.c");
+    let binary = std::env::temp_dir().join(format!("lancet-restartable-{}", std::process::id()));
+    let built = Command::new("gcc")
+        .args(["-O2", "-pthread", "-o"])
+        .args([&binary, &source])
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: gcc cannot build it (glibc before 2.35?)");
+        return None;
+    }
+    let child = Command::new(&binary)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut program = Program(child.expect("it starts"));
+    let mut line = String::new();
+    let stdout = program.0.stdout.as_mut().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    let _ = std::fs::remove_file(&binary);
+    let mut addresses = line.split_whitespace().map_while(|word| {
+        let word = word.strip_prefix("0x")?;
+        u64::from_str_radix(word, 16).ok()
+    });
+    let (Some(first), Some(second)) = (addresses.next(), addresses.next()) else {
+        println!("SKIPPED: this kernel has no restartable sequences");
+        return None;
+    };
+    Some((program, first, second))
+}
+
+#[test]
+fn no_thread_is_moved_out_of_a_restartable_sequence() {
+    let Some((program, first, second)) = start() else {
+        return;
+    };
+    let pid = program.0.id() as i32;
+    let (_, memory, maps) = guest::reach_ours(pid).expect("it can be opened");
+    let gadgets = Gadgets::find(pid, &memory, &maps).expect("it has a libc");
+    let moves = [(second, first)];
+    let change = Changed {
+        at: first,
+        length: 5,
+        moves: &moves,
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        assert!(Instant::now() < deadline, "it never stands in its sequence");
+        let stop = Stop::all(pid, Ties::None).expect("it stops");
+        let mut remote = RemoteThread::new(pid, &memory, gadgets, &maps).expect("it has room");
+        let tids: Vec<i32> = stop.threads().collect();
+        let worker = tids.iter().find(|tid| **tid != pid).expect("two threads");
+        let pc = ptrace::registers(*worker).expect("it stands").rip;
+        if pc != second || !in_restartable_sequence(*worker, &memory, pc) {
+            continue;
+        }
+        let blocked = move_out(&mut remote, &tids, &memory, &[change]).expect("looked at");
+        assert_eq!(blocked, Some(0));
+        assert_eq!(ptrace::registers(*worker).expect("it stands").rip, second);
+        return;
+    }
+}

@@ -1,0 +1,120 @@
+//! Signals that come while a thread makes remote calls.
+
+use super::{Gadgets, RemoteThread};
+use process::guest::reach_ours;
+use process::stop::{Stop, thread_state};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Answers each line with the same one, and each of these signals with its name.
+const ECHO: &str =
+    "$| = 1; for my $name (qw(SEGV BUS ILL FPE TRAP)) { $SIG{$name} = sub { print \"$name\\n\" } }
+    print \"ready\\n\"; while (my $line = <STDIN>) { print $line }";
+
+struct Echo {
+    child: Child,
+    to: ChildStdin,
+    from: Lines<BufReader<ChildStdout>>,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let mut child = Command::new("perl")
+            .args(["-e", ECHO])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("perl");
+        let to = child.stdin.take().expect("piped");
+        let from = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut echo = Echo { child, to, from };
+        assert_eq!(echo.hear(), "ready");
+        echo
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    fn hear(&mut self) -> String {
+        self.from.next().expect("a line").expect("text")
+    }
+
+    fn send(&self, signal: i32) {
+        // SAFETY: our own child, which we have not waited for.
+        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
+    }
+
+    /// Stops it, sends it a signal, has it make a system call, and sends it another signal before it goes on.
+    fn works_under(&self, signal: i32, then: Option<i32>) {
+        let pid = self.pid();
+        let (_, memory, maps) = reach_ours(pid).expect("it can be opened");
+        let gadgets = Gadgets::find(pid, &memory, &maps).expect("it has a libc");
+        let stop = Stop::one(pid, pid, false).expect("it stops");
+        let mut remote = RemoteThread::new(pid, &memory, gadgets, &maps).expect("it has room");
+        self.send(signal);
+        for _ in 0..3 {
+            let answer = remote.syscall("getpid", libc::SYS_getpid, [0; 6]);
+            assert_eq!(answer.expect("answered"), pid as u64);
+        }
+        then.inspect(|then| self.send(*then));
+        remote.give_back().expect("it is given back");
+        drop(stop);
+    }
+
+    fn answers(&mut self) {
+        self.to.write_all(b"hello\n").expect("written");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while thread_state(self.pid(), self.pid()) == Some('T') {
+            assert!(Instant::now() < deadline, "it is stopped");
+            std::thread::yield_now();
+        }
+        assert_eq!(self.hear(), "hello");
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_stop_signal_is_not_delivered_after_the_signal_that_ends_it() {
+    let mut echo = Echo::start();
+    for _ in 0..20 {
+        echo.works_under(libc::SIGSTOP, Some(libc::SIGCONT));
+    }
+    echo.answers();
+}
+
+#[test]
+fn a_stop_signal_that_nothing_follows_stops_it() {
+    let mut echo = Echo::start();
+    echo.works_under(libc::SIGSTOP, None);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while thread_state(echo.pid(), echo.pid()) != Some('T') {
+        assert!(Instant::now() < deadline, "it is not stopped");
+        std::thread::yield_now();
+    }
+    echo.send(libc::SIGCONT);
+    echo.answers();
+}
+
+#[test]
+fn a_signal_that_somebody_sent_is_no_fault_of_the_call() {
+    let mut echo = Echo::start();
+    for (signal, name) in [
+        (libc::SIGSEGV, "SEGV"),
+        (libc::SIGBUS, "BUS"),
+        (libc::SIGILL, "ILL"),
+        (libc::SIGFPE, "FPE"),
+        (libc::SIGTRAP, "TRAP"),
+    ] {
+        echo.works_under(signal, None);
+        assert_eq!(echo.hear(), name);
+    }
+    echo.answers();
+}

@@ -1,0 +1,107 @@
+//! Events that a stop meets, children at their making, and threads that do not stop.
+
+use super::{Happening, Tracee};
+use crate::lifecycle::Seized;
+use process::error::Error;
+use process::stop::Stop;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+/// Returns when the kernel has something to tell of a traced thread, and leaves it to be told.
+fn until_told(tid: i32) {
+    // SAFETY: the structure is integers, for which zero is valid, and lives through the call.
+    let told = unsafe {
+        let mut told: libc::siginfo_t = std::mem::zeroed();
+        let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
+        libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, what)
+    };
+    assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn launched(script: &str, follow: bool) -> Tracee {
+    let command = ["sh", "-c", script].map(OsString::from);
+    Tracee::launch(&command, follow, None).expect("started")
+}
+
+#[test]
+fn an_event_that_a_stop_meets_is_told_to_the_tracer() {
+    let mut tracee = launched("exit 3", false);
+    until_told(tracee.pid());
+    for _ in 0..2 {
+        let stop = Stop::one(tracee.pid(), tracee.pid(), true);
+        assert!(matches!(stop, Err(Error::AtEvent { .. })), "{stop:?}");
+    }
+    assert_eq!(tracee.poll().expect("polled"), Some(Happening::Exec));
+    tracee.go_on(false).expect("goes on");
+    assert_eq!(tracee.wait().expect("waited"), Happening::Ending);
+    tracee.go_on(false).expect("goes on");
+    assert_eq!(tracee.wait().expect("waited"), Happening::Ended(3));
+}
+
+#[test]
+fn a_child_of_a_process_that_is_let_go_at_its_fork_goes_too() {
+    let mut tracee = launched("(exit 5); exit $?", true);
+    assert_eq!(tracee.wait().expect("waited"), Happening::Exec);
+    tracee.go_on(false).expect("goes on");
+    until_told(tracee.pid());
+    tracee.let_go().expect("let go");
+    assert_eq!(tracee.wait().expect("waited"), Happening::Ended(5));
+}
+
+/// A child of ours that waits in vfork, where no stop reaches it, for a child of its own that sleeps; the ids of both.
+fn waits_in_vfork() -> (i32, i32) {
+    extern "C" fn sleep(_: *mut libc::c_void) -> i32 {
+        loop {
+            // SAFETY: it is async-signal-safe and touches no memory.
+            unsafe { libc::pause() };
+        }
+    }
+    let mut stack = vec![0u8; 64 * 1024];
+    let top = stack.as_mut_ptr_range().end;
+    // SAFETY: the child makes only async-signal-safe calls, and the grandchild sleeps on a stack that lives in it.
+    let parent = unsafe {
+        match libc::fork() {
+            0 => {
+                let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+                libc::clone(sleep, top.cast(), flags, std::ptr::null_mut());
+                libc::pause();
+                libc::_exit(0)
+            }
+            parent => parent,
+        }
+    };
+    let list = format!("/proc/{parent}/task/{parent}/children");
+    loop {
+        let children = std::fs::read_to_string(&list).expect("the kernel lists children");
+        if let Ok(child) = children.trim().parse() {
+            return (parent, child);
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn whoever_does_not_stop_is_let_go_later() {
+    let (parent, child) = waits_in_vfork();
+    let seized = Seized::seize(parent, parent).expect("seized");
+    let began = Instant::now();
+    seized.let_go();
+    assert!(began.elapsed() < Duration::from_secs(20));
+    // SAFETY: children of ours, which nobody has waited for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let traced = || {
+        let status = std::fs::read_to_string(format!("/proc/{parent}/status")).expect("it lives");
+        !status.contains("TracerPid:\t0\n")
+    };
+    while traced() {
+        assert!(Instant::now() < deadline, "it is traced still");
+        process::stop::poll_stragglers();
+        std::thread::yield_now();
+    }
+    // SAFETY: as above.
+    unsafe {
+        libc::kill(parent, libc::SIGKILL);
+        libc::waitpid(parent, std::ptr::null_mut(), 0);
+    }
+}

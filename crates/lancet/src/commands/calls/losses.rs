@@ -1,0 +1,140 @@
+//! What `lancet calls` can lose, in the words of all commands ([`report::losses`]).
+
+use calls::{Lost, Message};
+use report::losses::{Loss, What};
+
+use crate::losses::Losses;
+
+/// The loss that a message is about, if it is about one. The message itself has been printed.
+pub fn of_message(message: &Message) -> Option<Loss> {
+    let (what, pid) = match message.lost()? {
+        Lost::Process(pid) => (What::Process, pid),
+        Lost::Leaving(pid) => (What::Leaving, pid),
+        Lost::Records(pid) => (What::Records, Some(pid)),
+        Lost::Counts(pid) => (What::Counts, Some(pid)),
+        Lost::Gap(pid) => (What::Gap, Some(pid)),
+        Lost::Hooks => (What::Hooks, None),
+        Lost::Recording => (What::Recording, None),
+    };
+    Some(Loss::new(pid, what, None, message.to_string()))
+}
+
+/// Says what the rings of each process have lost.
+pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)]) {
+    for (pid, lost) in of {
+        if lost.sum() == 0 {
+            continue;
+        }
+        let beginning = format!("process {pid}: lost: ");
+        tell!(
+            "{beginning}{} records that found no room in time, {} calls of threads without a ring, {} counts",
+            lost.records,
+            lost.without_ring,
+            lost.uncounted
+        );
+        for (what, count, words) in [
+            (
+                What::Records,
+                lost.records,
+                "records that found no room in time",
+            ),
+            (
+                What::Threads,
+                lost.without_ring,
+                "calls of threads without a ring",
+            ),
+            (What::Counts, lost.uncounted, "counts"),
+        ] {
+            if count != 0 {
+                losses.note(loss(
+                    *pid,
+                    what,
+                    count,
+                    format!("{beginning}{count} {words}"),
+                ));
+            }
+        }
+        if lost.lines != 0 {
+            let text = format!(
+                "{beginning}{} script lines that are more than lancet keeps of one process: calls from there are told without a line",
+                lost.lines
+            );
+            losses.say(loss(*pid, What::Lines, lost.lines, text));
+        }
+        if lost.panics != 0 {
+            let text = format!(
+                "process {pid}: lancet's own code in it failed and was switched off: what it called after that is missing; please report this"
+            );
+            losses.say(loss(*pid, What::Agent, lost.panics, text));
+        }
+    }
+}
+
+/// Says how many lines nobody has read in time.
+pub fn say_output(losses: &mut Losses, lines: u64) {
+    if lines != 0 {
+        let text = format!("lost: {lines} lines of output that nobody has read in time");
+        losses.say(Loss::new(None, What::Output, Some(lines), text));
+    }
+}
+
+/// Says how many events are not in the recording.
+pub fn say_recording(losses: &mut Losses, events: u64) {
+    if events != 0 {
+        let text = format!(
+            "lost: {events} events are not in the recording: its file took them too slowly"
+        );
+        losses.say(Loss::new(None, What::Recording, Some(events), text));
+    }
+}
+
+fn loss(pid: i32, what: What, count: u64, text: String) -> Loss {
+    Loss::new(Some(pid), what, Some(count), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_loss_of_rings_is_one() {
+        let lost = calls::Losses {
+            records: 1,
+            without_ring: 2,
+            uncounted: 3,
+            lines: 4,
+            panics: 5,
+        };
+        let mut losses = Losses::default();
+        say_rings(&mut losses, &[(7, lost), (8, calls::Losses::default())]);
+        say_output(&mut losses, 6);
+        say_output(&mut losses, 0);
+        let kinds: Vec<_> = losses
+            .all()
+            .iter()
+            .map(|loss| (loss.what, loss.count))
+            .collect();
+        let expected = [
+            (What::Records, 1),
+            (What::Threads, 2),
+            (What::Counts, 3),
+            (What::Lines, 4),
+            (What::Agent, 5),
+            (What::Output, 6),
+        ];
+        assert_eq!(kinds, expected.map(|(what, count)| (what, Some(count))));
+        assert_eq!(losses.exit_code(0), crate::exit::LOST);
+    }
+
+    #[test]
+    fn a_gap_is_a_loss() {
+        let gap = Message::Silent {
+            pid: 7,
+            from: Default::default(),
+            to: std::time::Duration::from_secs(7),
+        };
+        let loss = of_message(&gap).expect("a loss");
+        assert_eq!((loss.what, loss.pid), (What::Gap, Some(7)));
+        assert_eq!(of_message(&Message::Ended { pid: 7 }), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! What was lost or refused in a run, in the same words for every command: the last record of each `--json` output.
+//!
+//! ```text
+//! {"record":"losses","losses":[{"pid":4242,"what":"records","count":7,"text":"…"}],"more":0}
+//! ```
+//!
+//! The page `docs/losses.md` lists the words. An empty list says that nothing was lost, and that the output is whole.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::json::line;
+
+/// What can be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// A process, or what happened in it from some moment on.
+    Process,
+    /// A process could not be left as it was found.
+    Leaving,
+    /// Records that found no room in a ring buffer in time.
+    Records,
+    /// Calls of threads that got no ring buffer.
+    Threads,
+    /// Counted calls.
+    Counts,
+    /// Script lines of calls.
+    Lines,
+    /// What happened while lancet stood still.
+    Gap,
+    /// Calls of functions that can never be hooked.
+    Hooks,
+    /// Calls behind a fault of lancet's own code in the process.
+    Agent,
+    /// Lines of output that nobody has read in time.
+    Output,
+    /// What a recording would have held.
+    Recording,
+    /// Births.
+    Births,
+    /// Rows that are not told apart.
+    Rows,
+    /// Sizes that are those of heap slots alone.
+    Sizes,
+    /// The end of a program that was counted from outside, or not to its end.
+    Heap,
+    /// Stacks that were not seen.
+    Stacks,
+    /// Frames beyond the last that could be found.
+    Frames,
+    /// Looks that did not take place.
+    Looks,
+    /// Events of processes.
+    Events,
+    /// Files or settings that could not be read.
+    Files,
+    /// Settings that were not taken back.
+    Settings,
+}
+
+/// One loss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// The process it is of; `None`: of none, or of all.
+    pub pid: Option<i32>,
+    /// What was lost.
+    pub what: What,
+    /// How much of it, where that is known.
+    pub count: Option<u64>,
+    /// The same in words.
+    pub text: String,
+}
+
+impl What {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::Process,
+        Self::Leaving,
+        Self::Records,
+        Self::Threads,
+        Self::Counts,
+        Self::Lines,
+        Self::Gap,
+        Self::Hooks,
+        Self::Agent,
+        Self::Output,
+        Self::Recording,
+        Self::Births,
+        Self::Rows,
+        Self::Sizes,
+        Self::Heap,
+        Self::Stacks,
+        Self::Frames,
+        Self::Looks,
+        Self::Events,
+        Self::Files,
+        Self::Settings,
+    ];
+}
+
+impl Loss {
+    /// One loss.
+    pub fn new(pid: Option<i32>, what: What, count: Option<u64>, text: impl Into<String>) -> Self {
+        Loss {
+            pid,
+            what,
+            count,
+            text: text.into(),
+        }
+    }
+
+    /// Whether it is of what a count of `mem` found, and said by its report.
+    pub fn is_counted(&self) -> bool {
+        matches!(
+            self.what,
+            What::Births | What::Rows | What::Sizes | What::Heap
+        )
+    }
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    record: &'static str,
+    losses: &'a [Loss],
+    more: u64,
+}
+
+/// Writes the losses of a run; `more` were not kept one by one.
+///
+/// # Errors
+///
+/// Those of the output.
+pub fn write(out: &mut dyn Write, losses: &[Loss], more: u64) -> io::Result<()> {
+    let record = Record {
+        record: "losses",
+        losses,
+        more,
+    };
+    line(out, &record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_on_the_page() {
+        let page = include_str!("../../../docs/losses.md");
+        for what in What::ALL {
+            let word = serde_json::to_string(&what).unwrap();
+            let row = format!("| `{}` |", word.trim_matches('"'));
+            assert!(page.contains(&row), "{row}");
+        }
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        // Four are fields.
+        assert_eq!(rows.count(), What::ALL.len() + 4);
+    }
+
+    #[test]
+    fn a_record() {
+        let loss = Loss::new(Some(7), What::Gap, None, "a\u{202e}b");
+        let mut out = Vec::new();
+        write(&mut out, &[loss], 2).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"record\":\"losses\",\"losses\":[{\"pid\":7,\"what\":\"gap\",\"count\":null,\"text\":\"a\\u202eb\"}],\"more\":2}\n"
+        );
+    }
+}
