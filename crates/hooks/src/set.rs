@@ -3,7 +3,7 @@
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
 use crate::change::Change;
-use crate::left::{count_us, put_back};
+use crate::left::count_us;
 use crate::patcher::{IN_THE_WAY, Patcher};
 use crate::policy;
 use crate::standstill::Writes;
@@ -145,18 +145,7 @@ impl Patcher {
             self.table.mark(made.known.hook.place, true);
         }
         if let Err(error) = write_patches(memory, &prepared) {
-            // None of them stays: those that are written are put back, as at the end of a session.
-            let hooks = prepared.iter().map(|made| Hook {
-                // Its users are not counted yet.
-                semaphore: 0,
-                ..made.known.hook
-            });
-            let hooks: Vec<Hook> = hooks.collect();
-            put_back(edit.stop, edit.remote, memory, &hooks)?;
-            for hook in &hooks {
-                self.table.mark(hook.place, false);
-                self.table.set_want(memory, hook.place, 0)?;
-            }
+            self.take_back(edit, prepared.iter().map(|made| made.known.hook))?;
             return Err(error);
         }
         process::fault::point("setting");

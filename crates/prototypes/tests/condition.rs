@@ -118,11 +118,8 @@ proptest! {
     ) {
         let mask = u64::MAX >> (64 - bits);
         let word = number as u64 & mask;
-        let value = if signed {
-            i128::from((word << (64 - bits)) as i64 >> (64 - bits))
-        } else {
-            i128::from(word)
-        };
+        let as_signed = (word << (64 - bits)) as i64 >> (64 - bits);
+        let value = if signed { i128::from(as_signed) } else { i128::from(word) };
         let mut call = Call::new();
         call.registers.gp[1] = word | rubbish & !mask;
         let expected = match relation {
