@@ -50,6 +50,7 @@ deps-test: deps
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
 		python3-greenlet python3-gevent
 # Headers that the bundled prototypes are held against.
+	@.ci/apt libunwind-14-dev
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
 	@.ci/apt python3 python3-venv python3-greenlet
@@ -99,6 +100,8 @@ matrix: roots
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
 	@.ci/apt valgrind dejagnu g++ curl xz-utils ca-certificates
+# Programs of which everything is hooked.
+	@.ci/apt nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src

@@ -102,6 +102,7 @@ impl Session {
     fn open_for(pid: i32, image: &Image, options: Options, collections: bool) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
+        hooks::lift_others(&status, &memory, ruby.gadgets, &maps, image)?;
         let found = Resident::find(&memory, &maps, image);
         if let Some(resident) = &found {
             resident.check_free(&memory)?;

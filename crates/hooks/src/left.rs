@@ -6,17 +6,19 @@ use crate::pool;
 use crate::standstill::Standstill;
 use crate::table::{is_left_in_code, patches, write_want};
 use crate::threads;
-use crate::wanted::{FIND_FDE, Timing};
+use crate::wanted::{Timing, is_asked};
+use inject::Image;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
-use process::error::Result;
+use process::error::{Error, Result};
 use process::guest::Status;
+use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use routine::{Frame, room};
 use std::mem::offset_of;
-use wire::ControlPage;
 use wire::calls::Hook;
+use wire::{ControlPage, State};
 
 /// Lifts the hooks that a session that was killed has left in a process, and takes out the memory that it shared for
 /// rings. The hook on the unwinder stays where frames of ours are still on some stack.
@@ -30,7 +32,7 @@ pub fn lift(
     let left = left
         .into_iter()
         .filter(|(_, hook)| is_left_in_code(memory, hook));
-    let unwinder = |hook: &Hook| hook.routine == resident.header.routines[FIND_FDE];
+    let unwinder = |hook: &Hook| is_asked(resident, hook.routine);
     let (last, first): (Vec<_>, Vec<_>) = left.partition(|(_, hook)| unwinder(hook));
     if first.is_empty() && last.is_empty() {
         return Ok(());
@@ -61,6 +63,39 @@ pub fn lift(
     let ours = [agent, pool::range(memory, resident)?];
     if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {
         lift(&last)?;
+    }
+    Ok(())
+}
+
+/// The same for agents of other builds of lancet, whose layouts are ours.
+///
+/// # Errors
+/// [`Error::Occupied`], if one of them is in use, or one of another version was: its hooks are laid out as only that version
+/// knows.
+pub fn lift_others(
+    status: &Status,
+    memory: &GuestMemory,
+    gadgets: Gadgets,
+    maps: &Maps,
+    image: &Image,
+) -> Result<()> {
+    for resident in Resident::others(memory, maps, image) {
+        if resident.state(memory)? == State::Quiet {
+            continue;
+        }
+        let version = resident.header.version;
+        if version != wire::VERSION {
+            return Err(Error::Occupied {
+                pid: status.pid,
+                owner: format!(
+                    " of another version (layout {version}; if that was killed, open and leave the process with it once)"
+                ),
+            });
+        }
+        resident.check_free(memory)?;
+        lift(status, memory, gadgets, &resident)?;
+        let quiet = State::Quiet as u32;
+        resident.write_control_page(memory, offset_of!(ControlPage, state), quiet)?;
     }
     Ok(())
 }

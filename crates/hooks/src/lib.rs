@@ -66,7 +66,7 @@ mod tracing;
 mod vforks;
 mod wanted;
 
-pub use left::lift as lift_left;
+pub use left::{lift as lift_left, lift_others};
 pub use notices::{Notice, Says};
 pub use script_start::{Progress, ScriptStart};
 pub use state::Script;

@@ -143,7 +143,8 @@ impl Tracing {
                         child: self.child(value as u32),
                         number: value as i32,
                     },
-                    notice::SCRIPT => Says::Script,
+                    // A script begins once; looking for its functions takes long.
+                    notice::SCRIPT if self.scripts.awaits_script => Says::Script,
                     notice::PICKED => Says::Picked {
                         place: slot.place.load(Ordering::Relaxed),
                         target: value,
@@ -154,6 +155,11 @@ impl Tracing {
         }
         said.sort_by_key(|notice| notice.number.wrapping_sub(news) as i32);
         Ok(said)
+    }
+
+    /// The next [`Tracing::notices`] looks at the slots again, though nothing was posted since: some were not handled.
+    pub fn put_off_notices(&mut self) {
+        self.news = self.news.wrapping_sub(1);
     }
 
     /// Frees the slot of a notice, and so lets the thread go on.

@@ -51,6 +51,7 @@ impl Tracing {
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &maps)?;
+        crate::left::lift_others(&status, &memory, gadgets, &maps, image)?;
         let found = Resident::find(&memory, &maps, image);
         if let Some(resident) = &found {
             resident.check_free(&memory)?;

@@ -1,14 +1,17 @@
-//! Hooks that we set for ourselves, whatever the user asked for: on the unwinder's `_Unwind_Find_FDE`, so that
+//! Hooks that we set for ourselves, whatever the user asked for: on what unwinders ask (`routine::unwind`), so that
 //! exceptions pass through frames of our routine; on the function that the loader calls at each change, to learn of new
 //! libraries; and on the functions by which a process ends, forks or becomes another program ([`OWN`]).
 
 use crate::table::stands_whole;
+use crate::text::MOST_CODE;
 use crate::tracing::{Arrives, Tracing};
 use crate::wanted::{FIND_FDE, Refused, Wanted};
+use memchr::memmem;
 use process::error::{Error, Result};
-use process::functions::{Function, Functions};
+use process::functions::{Function, Functions, ModuleSymbols};
 use process::linkmap;
 use process::maps::Maps;
+use process::memory::GuestMemory;
 use routine::unwind;
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -85,15 +88,17 @@ impl Tracing {
         }
         let pid = self.pid();
         let mut wanted = Vec::new();
-        for function in self
-            .target
-            .functions
-            .find(true, |name, _| name == unwind::FIND_FDE)
-        {
-            wanted.push(Wanted {
-                routine: FIND_FDE,
+        for (number, asked) in unwind::ASKED.into_iter().enumerate() {
+            if asked != unwind::FIND_FDE
+                && !has_own_unwinder(&self.target.functions, asked, &self.target.memory)
+            {
+                continue;
+            }
+            let found = self.target.functions.find(true, |name, _| name == asked);
+            wanted.extend(found.into_iter().map(|function| Wanted {
+                routine: FIND_FDE + number,
                 ..Wanted::own(function, 0)
-            });
+            }));
         }
         if self.loader == 0
             && let Some(function) = self.loader_function()
@@ -106,8 +111,7 @@ impl Tracing {
             .collect();
         wanted.extend(self.said());
         wanted.extend(self.scripts.definers(&self.target));
-        let unwinder = self.target.resident.header.routines[FIND_FDE];
-        let known = self.patcher.table.own_functions(unwinder);
+        let known = self.patcher.table.own_functions(&self.target.resident);
         wanted.retain(|wanted| !known.contains(&wanted.function.address));
         if wanted.is_empty() {
             return Ok(());
@@ -272,6 +276,39 @@ fn loader(address: u64, module: Arc<str>) -> Function {
         size: 0,
         picks: false,
     }
+}
+
+/// Whether a module has an unwinder linked into it that asks the loader by `asked`. One that uses libgcc's imports its
+/// functions.
+fn has_own_unwinder(functions: &Functions, asked: &str, memory: &GuestMemory) -> bool {
+    const OTHERS: [&str; 4] = [
+        "_Unwind_Resume",
+        "_Unwind_RaiseException",
+        "_Unwind_Backtrace",
+        "_Unwind_GetIP",
+    ];
+    let mut modules = functions.modules().iter();
+    modules.any(|place| {
+        let symbols = &place.symbols;
+        // In a static program they stand beside each other, under their names or under none.
+        let beside = || {
+            symbols.symbol(asked).is_some() && symbols.symbol("_Unwind_RaiseException").is_some()
+        };
+        (symbols.imports(asked) || beside())
+            && symbols.symbol(unwind::FIND_FDE).is_none()
+            && !OTHERS.iter().any(|name| symbols.imports(name))
+            && (asked != unwind::ITERATE || looks_for_rules(place, memory))
+    })
+}
+
+/// Whether the code of a module names `PT_GNU_EH_FRAME`, which an unwinder looks for in the headers that `dl_iterate_phdr` shows.
+/// Others, who list libraries by it, do not.
+fn looks_for_rules(place: &ModuleSymbols, memory: &GuestMemory) -> bool {
+    let kind = libc::PT_GNU_EH_FRAME.to_le_bytes();
+    place.module.code().any(|range| {
+        let mut code = vec![0; range.end.saturating_sub(range.start).min(MOST_CODE) as usize];
+        memory.read_bytes(range.start, &mut code).is_ok() && memmem::find(&code, &kind).is_some()
+    })
 }
 
 /// Whether the process has loaded greenlet, which copies parts of a thread's stack to the heap and others in their

@@ -25,7 +25,7 @@ pub fn may_be(
     ours: &[Range<u64>],
     stacks: &[u64],
 ) -> bool {
-    let [routine, end, _] = resident.header.routines;
+    let [routine, end, ..] = resident.header.routines;
     let routine = routine..end;
     let Ok(maps) = Maps::read(memory.pid()) else {
         return false;

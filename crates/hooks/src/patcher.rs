@@ -9,7 +9,7 @@ use crate::standstill::Writes;
 use crate::table::{HookTable, Known, is_left_in_code, write_want};
 use crate::target::Target;
 use crate::text::Texts;
-use crate::wanted::{FIND_FDE, Refused, Wanted};
+use crate::wanted::{Refused, Wanted, is_asked};
 use process::error::Result;
 use process::guest;
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ impl Patcher {
     }
 
     /// Notes the hooks that were made at an earlier attach, silences them, and lifts those that a command that was
-    /// killed has left set. The unwinder's stays: frames of ours may be parked.
+    /// killed has left set. The unwinders' stay: frames of ours may be parked.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
         let (mut left, mut loud) = (Vec::new(), Vec::new());
         for (at, mut hook) in self.areas.hooks(&target.memory)? {
@@ -77,7 +77,7 @@ impl Patcher {
                 hook.want = 0;
                 loud.push(at);
             }
-            if set && hook.routine != target.resident.header.routines[FIND_FDE] {
+            if set && !is_asked(&target.resident, hook.routine) {
                 left.push(hook.place);
             }
             self.table.insert_earlier(Known {

@@ -6,6 +6,8 @@
 //! ([`Known::set`]); what the code itself says is asked by [`stands_whole`] and [`is_left_in_code`], where somebody
 //! else may have changed it.
 
+use crate::wanted::is_asked;
+use inject::resident::Resident;
 use process::error::Result;
 use process::functions::Function;
 use process::memory::GuestMemory;
@@ -135,10 +137,12 @@ impl HookTable {
     }
 
     /// Addresses of the functions that are hooked for ourselves in this session: those with a bit of [`want::OWN`], and
-    /// those that lead to `routine`, which is the unwinder's.
-    pub fn own_functions(&self, routine: u64) -> HashSet<u64> {
+    /// those that unwinders ask.
+    pub fn own_functions(&self, resident: &Resident) -> HashSet<u64> {
         self.set_ones()
-            .filter(|known| known.hook.routine == routine || known.hook.want & want::OWN != 0)
+            .filter(|known| {
+                is_asked(resident, known.hook.routine) || known.hook.want & want::OWN != 0
+            })
             .filter_map(|known| Some(known.function.as_ref()?.address))
             .collect()
     }

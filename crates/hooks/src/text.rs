@@ -24,7 +24,7 @@ use vm::Memory;
 use wire::calls::want;
 
 /// The bytes of code that are kept decoded at a time, in all. The largest libraries known have 200 MB.
-const MOST_CODE: u64 = 1 << 29;
+pub(crate) const MOST_CODE: u64 = 1 << 29;
 
 /// Why a function is refused whose code is not what the maps of its process have said.
 const CHANGED: &str = "its code changed while we looked at it";
@@ -49,12 +49,12 @@ pub struct Texts {
     around: HashMap<u64, ProbePlan>,
 }
 
-/// Decoded code by the address where it begins.
+/// Decoded code by where it begins and ends: modules of a process that means harm may overlap.
 #[derive(Debug, Default)]
 struct Decoded {
     /// What the process allows; `None` = not asked yet.
     options: Option<Options>,
-    by_start: HashMap<u64, Text>,
+    by_range: HashMap<(u64, u64), Text>,
     /// Bytes of code of all of them.
     kept: u64,
 }
@@ -65,6 +65,8 @@ struct Text {
     code: Vec<u8>,
     /// The addresses at which functions begin, by symbols and picks of IFUNCs, sorted.
     starts: Vec<u64>,
+    /// These, and those that only unwinding rules tell of, parts of functions among them.
+    begins: Vec<u64>,
     targets: Targets,
     pads: Pads,
     stacks: Stacks,
@@ -93,8 +95,8 @@ impl Texts {
             .code()
             .find(|range| range.contains(&function.address))
             .ok_or("it does not lie in code")?;
-        // The unwinder's hook serves C, also in a program of Go that C is linked into.
-        if wanted.routine != crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
+        // The unwinders' hooks serve C, also in a program of Go that C is linked into.
+        if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
         let text = self.decoded.text(place, memory, hooks, functions, range)?;
@@ -120,11 +122,11 @@ impl Texts {
         let found = if wanted.want & want::SCRIPTED != 0 {
             Stack::Reads(0)
         } else {
-            text.stacks.of(&text.code, text.at, range, &text.starts)
+            text.stacks.of(&text.code, text.at, range, &text.begins)
         };
         let copied = match found {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
-            Stack::Unproven => COPIED,
+            Stack::Unproven(bytes) => bytes.next_multiple_of(16).clamp(COPIED, MOST_COPIED),
             Stack::All => UNBOUNDED,
             // What is known by its name is hooked in another way.
             Stack::OwnReturn
@@ -171,7 +173,7 @@ impl Decoded {
         range: Range<u64>,
     ) -> Result<&mut Text, String> {
         let room = MOST_CODE - self.kept;
-        match self.by_start.entry(range.start) {
+        match self.by_range.entry((range.start, range.end)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
                 let size = within(&range, room)?;
@@ -267,6 +269,7 @@ impl Text {
             at: start,
             code,
             starts,
+            begins,
             targets,
             pads,
             stacks: Stacks::default(),

@@ -10,7 +10,7 @@ use crate::rings::Rings;
 use crate::scripts::ScriptReaders;
 use crate::system_calls::SystemCalls;
 use crate::target::Target;
-use crate::wanted::{FIND_FDE, Refused, Timing, Wanted};
+use crate::wanted::{Refused, Timing, Wanted, is_asked};
 use inject::heartbeat::{self, Heartbeat};
 use process::error::{Error, Result};
 use process::functions::{Function, Functions};
@@ -158,12 +158,14 @@ impl Tracing {
         self.open = false;
         let target = &self.target;
         target.close_gate()?;
-        let unwinder = target.resident.header.routines[FIND_FDE];
         let (last, first): (Vec<_>, Vec<_>) = self
             .patcher
             .table
             .set_ones()
-            .map(|known| (known.hook.place, known.hook.routine == unwinder))
+            .map(|known| {
+                let unwinder = is_asked(&target.resident, known.hook.routine);
+                (known.hook.place, unwinder)
+            })
             .partition(|(_, is_unwinder)| *is_unwinder);
         let places = |hooks: Vec<(u64, bool)>| -> Vec<u64> {
             hooks.into_iter().map(|(place, _)| place).collect()

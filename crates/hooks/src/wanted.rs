@@ -1,5 +1,6 @@
 //! What the user of this crate asks for ([`Options`], [`Wanted`]) and gets back ([`Refused`], [`Timing`]).
 
+use inject::resident::Resident;
 use process::control_group;
 use process::error::{Error, Result};
 use process::functions::Function;
@@ -139,8 +140,13 @@ impl Wanted {
 pub const CALL_THROUGH: usize = 0;
 /// [`Wanted::routine`] of a probe.
 pub const PROBE: usize = 1;
-/// [`Wanted::routine`] of `_Unwind_Find_FDE`, the unwinder's search for the rules of an address.
+/// [`Wanted::routine`] of the first function of [`routine::unwind::ASKED`]; those of the others follow.
 pub(crate) const FIND_FDE: usize = 2;
+
+/// Whether a hook leads to one of the routines that answer unwinders.
+pub(crate) fn is_asked(resident: &Resident, routine: u64) -> bool {
+    resident.header.routines[FIND_FDE..].contains(&routine)
+}
 
 /// A function that is not hooked, and why.
 #[derive(Clone, Debug)]

@@ -35,7 +35,7 @@ pub struct Image {
     enter: u64,
     calls: u64,
     open_calls: u64,
-    routines: [u64; 3],
+    routines: [u64; wire::ROUTINES],
     works: u64,
     build: u64,
 }
@@ -95,6 +95,8 @@ impl Image {
                 symbol("trampoline_call_through")?,
                 symbol("trampoline_probe")?,
                 symbol("trampoline_find_fde")?,
+                symbol("trampoline_find_object")?,
+                symbol("trampoline_iterate_objects")?,
             ],
             works: symbol("trampoline_works")?,
             build: wire::calls::fingerprint(file),

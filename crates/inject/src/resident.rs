@@ -45,7 +45,7 @@ impl Resident {
                 enter: 0,
                 calls: 0,
                 open_calls: 0,
-                routines: [0; 3],
+                routines: [0; wire::ROUTINES],
                 works: 0,
             },
         }
@@ -53,6 +53,22 @@ impl Resident {
 
     /// Looks for an agent of this build.
     pub fn find(memory: &GuestMemory, maps: &Maps, image: &Image) -> Option<Self> {
+        let found = Self::all(memory, maps).find(|resident| image.is_mine(&resident.header))?;
+        // Where its parts are follows from the file: what the process may have written there is not used.
+        let header = image.header(found.base, found.header.whole != 0);
+        Some(Resident { header, ..found })
+    }
+
+    /// Looks for agents of other builds and versions. Of another version only the first words of the header and of the
+    /// control page may be used, which are the same in all.
+    pub fn others(memory: &GuestMemory, maps: &Maps, image: &Image) -> Vec<Self> {
+        Self::all(memory, maps)
+            .filter(|resident| resident.header.whole != 0 && !image.is_mine(&resident.header))
+            .take(MOST_OTHERS)
+            .collect()
+    }
+
+    fn all<'m>(memory: &'m GuestMemory, maps: &'m Maps) -> impl Iterator<Item = Self> + 'm {
         maps.iter()
             .filter(|mapping| {
                 let p = mapping.permissions;
@@ -61,13 +77,9 @@ impl Resident {
             // The kernel may have joined it to a read-only neighbour below.
             .flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE))
             .take(MOST_PAGES)
-            .find_map(|base| {
+            .filter_map(|base| {
                 let header: Header = memory.record(base).ok()?;
-                // Where its parts are follows from the file: what the process may have written there is not used.
-                image.is_mine(&header).then(|| Resident {
-                    base,
-                    header: image.header(base, header.whole != 0),
-                })
+                (header.magic == wire::MAGIC).then_some(Resident { base, header })
             })
     }
 
@@ -207,6 +219,9 @@ impl Resident {
         self.write_control_page(memory, offset_of!(ControlPage, state), State::Open as u32)
     }
 }
+
+/// Builds of lancet that a process is lived in by; a process can write headers itself.
+const MOST_OTHERS: usize = 16;
 
 /// Pages looked at for a header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
 /// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed

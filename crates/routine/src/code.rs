@@ -11,6 +11,7 @@
 //! | `rules` | its unwinding rules |
 //! | `probe` | points in mid-function |
 //! | `find_fde` | the answer to `_Unwind_Find_FDE` |
+//! | `find_object` | the answers to `_dl_find_object` and `dl_iterate_phdr` |
 //! | `ask` | whether the caller's stack has room for `enter`, `leave` and `probe` |
 //! | `small` | their way over a work stack, where it has not |
 //! | `sets` | the sets of registers that are saved and restored |
@@ -56,12 +57,13 @@
 mod ask;
 mod call_through;
 mod find_fde;
+mod find_object;
 mod probe;
 mod rules;
 mod sets;
 mod small;
 
-/// Defines `trampoline_call_through`, `trampoline_probe` and `trampoline_find_fde` in the calling image, once.
+/// Defines the routines, `trampoline_call_through` and those after it, in the calling image, once.
 ///
 /// ```text
 /// routine::routines! {
@@ -86,6 +88,7 @@ macro_rules! routines {
         $crate::__probe!($probe, $gate, $offset, $rooms);
         $crate::__works!();
         $crate::__find_fde!();
+        $crate::__find_object!();
 
         unsafe extern "C" {
             /// The routine of call-through and entry-only hooks: stubs jump here, nobody calls it.
@@ -94,6 +97,10 @@ macro_rules! routines {
             pub fn trampoline_probe();
             /// Takes the place of `_Unwind_Find_FDE`: stubs jump here.
             pub fn trampoline_find_fde();
+            /// Takes the place of `_dl_find_object`.
+            pub fn trampoline_find_object();
+            /// Takes the place of `dl_iterate_phdr`.
+            pub fn trampoline_iterate_objects();
             /// The unwinding rules of `trampoline_call_through`, in the form of `.eh_frame`.
             pub static trampoline_fde: [u8; 4];
         }

@@ -17,10 +17,28 @@
 //!
 //! The rules stand in `code/rules.rs`, beside the routine, which says why they are no `.cfi` directives.
 //!
-//! A program that has libgcc's unwinder linked into it (`-static-libgcc`) has its `_Unwind_Find_FDE` as a local
-//! symbol: if it was not stripped it can be hooked in the same way. LLVM's libunwind and nongnu libunwind ask the
-//! loader themselves and end at our frame.
+//! # Unwinders within a library
+//!
+//! A library that was linked with `-static-libgcc`, or with LLVM's libunwind, has an unwinder of its own, whose
+//! functions have no names once it is stripped. They all ask the loader where rules are, so our code is shown as one
+//! more object of the loader's, with an `.eh_frame_hdr` of one entry (`code/find_object.rs`):
+//!
+//! ```text
+//!   int _dl_find_object(void *pc, struct dl_find_object *result)       glibc 2.35 and later; libgcc since 12
+//!   int dl_iterate_phdr(int (*f)(struct dl_phdr_info *, size_t, void *), void *data)      all others
+//! ```
+//!
+//! The first answers for a pc within the routine, and no one else calls it. The second calls `f` for our object after
+//! all others; `f` is told the size of the structure's first four members, so that the counts of loaded and unloaded
+//! objects in the rest, by which unwinders know when to forget what they have cached, are not asked of us. Programs
+//! also list their libraries by it and would see ours, so it is hooked only where a module has an unwinder of its own.
+//!
+//! nongnu libunwind ends at our frame.
 
+/// Functions that an unwinder asks where the rules of an address are, with the routine that answers in the place of each.
+pub const ASKED: [&str; 3] = [FIND_FDE, "_dl_find_object", ITERATE];
+/// Shows a caller all loaded objects.
+pub const ITERATE: &str = "dl_iterate_phdr";
 /// The function to hook.
 pub const FIND_FDE: &str = "_Unwind_Find_FDE";
 /// The library that exports it.

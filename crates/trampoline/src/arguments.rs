@@ -31,16 +31,31 @@ use iced_x86::{
 };
 
 /// What a function does with its stack arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
     /// It reads at most so many bytes.
     Reads(u32),
-    /// It ends by a jump to a function that could not be followed, which may read some.
-    Unproven,
+    /// It reads so many, and ends by a jump to a function that could not be followed, which may read more.
+    Unproven(u32),
     /// It takes their address, and may read any number.
     All,
     /// It reads or changes its own return address.
     OwnReturn,
+}
+
+impl Stack {
+    /// What a function does that does both.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Stack::OwnReturn, _) | (_, Stack::OwnReturn) => Stack::OwnReturn,
+            (Stack::All, _) | (_, Stack::All) => Stack::All,
+            (Stack::Reads(one), Stack::Reads(other)) => Stack::Reads(one.max(other)),
+            (
+                Stack::Reads(one) | Stack::Unproven(one),
+                Stack::Reads(other) | Stack::Unproven(other),
+            ) => Stack::Unproven(one.max(other)),
+        }
+    }
 }
 
 /// Instructions followed outside of a function that jumps there with a frame of its own: its cold part, and what stands behind
@@ -115,7 +130,7 @@ impl Stacks {
             }
             let entry = self.followed.entry(function.start);
             let (own, tails) = entry.or_insert_with(|| follow(code, at, function, starts));
-            most = most.max(*own);
+            most = most.and(*own);
             if most == Stack::OwnReturn {
                 return most;
             }
@@ -152,7 +167,7 @@ fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack,
         while let Some((ip, known)) = walk.pending.pop() {
             walk.block(ip, known, &mut steps, most_steps);
             if steps > most_steps {
-                walk.most = walk.most.max(Stack::All);
+                walk.most = walk.most.and(Stack::All);
                 return (walk.most, Vec::new());
             }
             if walk.most == Stack::OwnReturn {
@@ -204,7 +219,7 @@ impl Walk<'_> {
             }
             *steps += 1;
             let Some(bytes) = self.bytes(ip).filter(|bytes| !bytes.is_empty()) else {
-                self.most = self.most.max(Stack::Unproven);
+                self.most = self.most.and(Stack::Unproven(0));
                 return;
             };
             let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
@@ -226,10 +241,10 @@ impl Walk<'_> {
                         && instruction.memory_index() == Register::None;
                     match known.get(Register::RSP.number()) {
                         // On the entry's stack: a tail call.
-                        Some(0) if through_memory => self.most = self.most.max(Stack::Unproven),
+                        Some(0) if through_memory => self.most = self.most.and(Stack::Unproven(0)),
                         at => {
                             if at == Some(0) {
-                                self.most = self.most.max(Stack::Unproven);
+                                self.most = self.most.and(Stack::Unproven(0));
                             }
                             self.tables.push((ip, moved));
                         }
@@ -255,7 +270,10 @@ impl Walk<'_> {
             called: false,
             ..known
         };
-        if stack == Known::at_entry() && !self.own.contains(&to) {
+        // It is a call only where a function begins: what seems to follow a call may be another function's code, which jumps back
+        // into that.
+        let begins = !known.called || self.starts.binary_search(&to).is_ok();
+        if stack == Known::at_entry() && begins && !self.own.contains(&to) {
             self.tails.push(to)
         } else {
             self.pending.push((to, known))
@@ -295,13 +313,13 @@ impl Walk<'_> {
             // rsp and rbp are set right by it when a frame is taken down.
             let own = matches!(instruction.op0_register(), Register::RSP);
             if !(own && instruction.mnemonic() == Mnemonic::Lea) {
-                self.most = self.most.max(Stack::All);
+                self.most = self.most.and(Stack::All);
             }
             return;
         }
         let size = instruction.memory_size().size().max(8) as i64;
         let bytes = u32::try_from(place - 8 + size).unwrap_or(u32::MAX);
-        self.most = self.most.max(Stack::Reads(bytes.next_multiple_of(8)));
+        self.most = self.most.and(Stack::Reads(bytes.next_multiple_of(8)));
     }
 
     /// What is known behind an instruction.

@@ -28,6 +28,7 @@ const SHARED: Treatment =
 const ENDS: Treatment = EntryOnly("it does not return");
 const UNWINDS: Treatment = EntryOnly("it walks over the stack from its own frame upwards");
 const CALLER: Treatment = EntryOnly("its answer depends on which library calls it");
+const ASKED: Treatment = Never("the agent answers there for its own frames");
 const LOADER: Treatment =
     Never("the loader enters it with values in registers that calls do not keep");
 const REGISTERS: Treatment = Never("it is entered by other rules than those of calls");
@@ -111,11 +112,10 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__pthread_unwind", ENDS),
     ("__pthread_unwind_next", ENDS),
     ("__libc_start_main", ENDS),
-    // Unwinding. The agent has a hook of its own on the first.
-    (
-        "_Unwind_Find_FDE",
-        Never("the agent answers there for its own frames"),
-    ),
+    // Unwinding. The agent has hooks of its own on the first three.
+    ("_Unwind_Find_FDE", ASKED),
+    ("_dl_find_object", ASKED),
+    ("dl_iterate_phdr", ASKED),
     ("_Unwind_*", UNWINDS),
     ("__cxa_*", UNWINDS),
     ("__gxx_personality_v0", UNWINDS),
@@ -129,7 +129,6 @@ const TABLE: &[(&str, Treatment)] = &[
     ("dlvsym", CALLER),
     ("dladdr", CALLER),
     ("dladdr1", CALLER),
-    ("dl_iterate_phdr", CALLER),
     ("__libc_dlopen_mode", CALLER),
     ("__libc_dlsym", CALLER),
     (
@@ -161,13 +160,19 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__x86_indirect_thunk*", REGISTERS),
     ("__x86_return_thunk", REGISTERS),
     ("__llvm_retpoline*", REGISTERS),
+    // V8's, made by its own compiler: it knows frames by what stands in them.
+    ("Builtins_*", REGISTERS),
 ];
 
-/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` gives the unlikely blocks a symbol, and
-/// calls them a function.
+/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` and LLVM's BOLT give the unlikely blocks
+/// a symbol (BOLT also those that are run sometimes, `.warm`), and call them a function.
 fn is_part(symbol: &str) -> bool {
     let name = symbol.split('@').next().unwrap_or(symbol);
-    name.ends_with(".cold") || name.contains(".cold.")
+    let mut kinds = [".cold", ".warm"].into_iter();
+    kinds.any(|kind| {
+        let behind = name.split(kind).skip(1);
+        { behind }.any(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
 /// How a function of this name may be hooked. A version (`@GLIBC_2.2.5`) counts for nothing.
@@ -208,6 +213,9 @@ mod tests {
             "mcount",
             "rb_raise.cold",
             "parse.cold.12",
+            "parse.cold.localalias",
+            "parse.llvm.123.warm",
+            "Builtins_LdaZeroHandler",
         ] {
             assert!(matches!(treatment(name), Never(_)), "{name}");
         }
@@ -218,6 +226,7 @@ mod tests {
             "setjmper",
             "rb_yield",
             "cold",
+            "lib.colder",
             "parse.part.0",
             "qsort",
             "",

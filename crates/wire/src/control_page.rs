@@ -4,6 +4,9 @@ use crate::notices::{NOTICES, Notice};
 use crate::ruby::Functions;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+/// Routines of an agent that stubs jump to.
+pub const ROUTINES: usize = 5;
+
 /// The first page of the agent's mapping, read-only for the guest; only the command writes and reads it.
 ///
 /// A later command finds the agent by this header, at the start of one of the guest's anonymous read-only mappings.
@@ -34,8 +37,9 @@ pub struct Header {
     pub calls: u64,
     /// Address of the function that prepares the agent for what `calls` configures: `extern "C" fn(u64) -> u64`.
     pub open_calls: u64,
-    /// Addresses of the code that stubs jump to: call-through, probe, and the replacement of `_Unwind_Find_FDE`.
-    pub routines: [u64; 3],
+    /// Addresses of the code that stubs jump to: call-through, probe, and the replacements of `_Unwind_Find_FDE`, `_dl_find_object`
+    /// and `dl_iterate_phdr`.
+    pub routines: [u64; ROUTINES],
     /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
     pub works: u64,
 }

@@ -40,13 +40,13 @@ pub mod notices;
 pub mod ruby;
 pub mod slots;
 
-pub use control_page::{Config, ControlPage, Farewell, Header, Reply, Request, State};
+pub use control_page::{Config, ControlPage, Farewell, Header, ROUTINES, Reply, Request, State};
 pub use ledger::{Collection, Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
 pub use slots::SlotPath;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";

@@ -1,8 +1,12 @@
 //! `kill -9` of lancet at random instants while hooks fire: the guest goes on, at its pace, and the next attach works.
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Guest, LIMIT, Random, Snapshot, Watch, mem, rubies, run, say, soak};
+use crate::support::{
+    Guest, LIMIT, Random, Snapshot, TempDir, Watch, mem, refused, rubies, run, say, soak, tool,
+};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// A guest that lost its reader is on its way again after so long, whatever it waited for.
@@ -80,4 +84,49 @@ fn the_next_attach_lifts_what_was_left() {
         guest.tell("");
         guest.ends_with("answer right");
     }
+}
+
+/// A lancet of another build, whose agent is another file: the one of this build with another byte in the header's padding.
+fn another_build(folder: &TempDir) -> PathBuf {
+    let agent = std::fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
+    let mut bytes = std::fs::read(tool()).expect("lancet");
+    let mut heads = (0..bytes.len()).filter(|at| bytes[*at] == 0x7f);
+    let at = heads.find(|at| bytes[*at..].starts_with(&agent));
+    let at = at.expect("lancet embeds its agent");
+    // e_ident[15], which means nothing (ELF gABI chapter 4).
+    bytes[at + 15] = 1;
+    let path = folder.join("lancet");
+    std::fs::write(&path, bytes).expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("its mode");
+    path
+}
+
+/// What another build has hooked is lifted if it was killed, and while it lives the process is its.
+#[test]
+fn another_build_is_known() {
+    let folder = TempDir::new("build");
+    let other = another_build(&folder);
+    let mut guest = Guest::start("cat", Command::new("cat"));
+    guest.tell("ready");
+    guest.expect("ready");
+    let before = Snapshot::take(guest.pid);
+    let mut command = Command::new(other);
+    command.args(["calls", "-x", "write", "-x", "read"]);
+    command.args(["-o", "/dev/null", "-p", &guest.pid.to_string()]);
+    let watch = hooked(command);
+    let owner = watch.pid();
+    let asked = ["-c", "-x", "malloc", "--for", "10ms", "-o", "/dev/null"];
+    let line = format!(
+        "lancet: process {} is already opened by another lancet (process {owner}): wait until it leaves, or end it",
+        guest.pid
+    );
+    refused(calls(guest.pid, &asked), &line);
+    watch.kill();
+    let output = run(&mut calls(guest.pid, &asked), LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    text_holds(&before, guest.pid, "another build", &output);
+    guest.tell("line");
+    guest.expect("line");
+    guest.ends_with_nothing("it goes on");
 }

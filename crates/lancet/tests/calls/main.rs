@@ -11,6 +11,7 @@
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
 //! | `everything` | all of a program at once: 60,000 functions, functions that look for themselves, Go refused |
+//! | `programs` | everything of real programs at once, while they work |
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
@@ -29,9 +30,11 @@
 //! | `json` | `--json` and docs/calls-json.md |
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `hostile` | guests that mean harm, a full standard error, files of others: nothing outside changes |
+//! | `scribbled` | guests that write over control page, rings, hooks, their own heap and files while root looks: nothing outside changes |
 //! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
+//! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
 //! | `names` | functions by the name of the script's language, values of it |
@@ -76,9 +79,11 @@ mod nasty;
 mod panics;
 mod presets;
 mod probes;
+mod programs;
 mod recorded;
 mod refused;
 mod room;
+mod scribbled;
 mod served;
 mod sleepers;
 mod small;
@@ -86,6 +91,7 @@ mod stalled;
 mod started;
 mod system_calls;
 mod through;
+mod unwinders;
 mod unwound;
 mod values;
 mod watch;

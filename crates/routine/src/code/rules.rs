@@ -68,6 +68,17 @@ macro_rules! __rules {
             ".Lrules_end:\n",
             // No entry follows.
             ".long 0\n",
+            // Where they are, in the form of `.eh_frame_hdr` (LSB core 5.0, 10.6.2): version; how the address of the rules, the
+            // number of entries and the table are written (pcrel | sdata4, udata4, datarel | sdata4).
+            ".balign 4\n",
+            ".globl trampoline_eh_frame_hdr\n",
+            ".hidden trampoline_eh_frame_hdr\n",
+            "trampoline_eh_frame_hdr:\n",
+            ".byte 1, 0x1b, 3, 0x3b\n",
+            ".long .Lrules_common - .\n",
+            ".long 1\n",
+            ".long trampoline_call_through - trampoline_eh_frame_hdr\n",
+            ".long trampoline_fde - trampoline_eh_frame_hdr\n",
             ".popsection\n",
         )
     };

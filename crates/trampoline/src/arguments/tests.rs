@@ -47,7 +47,7 @@ fn a_branch_and_a_tail_call_are_followed() {
         Stack::Reads(24)
     );
     // jmp [rip+0]
-    assert_eq!(of(&[0xff, 0x25, 0, 0, 0, 0]), Stack::Unproven);
+    assert_eq!(of(&[0xff, 0x25, 0, 0, 0, 0]), Stack::Unproven(0));
 }
 
 #[test]
@@ -93,4 +93,30 @@ fn code_behind_a_jump_by_table_is_followed() {
         0xc3,
     ];
     assert_eq!(of(&code), Stack::Reads(8));
+}
+
+#[test]
+fn a_jump_behind_a_call_into_another_function_is_no_tail_call() {
+    // jmp +1; int3; pop rbx; ret: as if `pop` were the first instruction of a function.
+    let tail = [0xeb, 0x01, 0xcc, 0x5b, 0xc3];
+    let of = |code: &[u8], own: u64, starts: &[u64]| {
+        Stacks::default().of(code, 0x1000, 0x1000..0x1000 + own, starts)
+    };
+    assert_eq!(of(&tail, 2, &[]), Stack::OwnReturn);
+    // The same behind push rbx; call +0; pop rbx. What stands there has its own stack, which is not known: the call may be one that
+    // does not return, and the code behind it another function's.
+    let mut behind = alloc::vec![0x53, 0xe8, 0, 0, 0, 0, 0x5b];
+    behind.extend(tail);
+    assert_eq!(of(&behind, 9, &[]), Stack::Reads(0));
+    // But where a function begins it is one.
+    assert_eq!(of(&behind, 9, &[0x100a]), Stack::OwnReturn);
+}
+
+#[test]
+fn what_is_read_counts_beside_a_jump_that_is_not_followed() {
+    // mov rax,[rsp+0x80]; jmp [rip+0], as HotSpot's nmethod::new_nmethod: more than is copied where nothing is known.
+    let code = [
+        0x48, 0x8b, 0x84, 0x24, 0x80, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0,
+    ];
+    assert_eq!(of(&code), Stack::Unproven(128));
 }

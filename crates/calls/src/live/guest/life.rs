@@ -20,6 +20,10 @@ use process::stop::Ties;
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
+/// How long the notices of one process are handled before others have their turn, and before the end of the session is looked
+/// at. The process can post them without end.
+const ATTENTION: Duration = Duration::from_millis(50);
+
 /// What all guests of one run have in common.
 pub struct Shared<'a> {
     /// What was asked for.
@@ -130,7 +134,12 @@ impl Guest {
     fn handle_notices(&mut self, shared: &Shared, turn: &mut Turn<Self>) -> Result<bool, Error> {
         let (args, signatures) = (shared.args, shared.signatures);
         let notices = self.tracing.notices()?;
+        let (since, mut is_read) = (Instant::now(), false);
         for notice in &notices {
+            if since.elapsed() > ATTENTION {
+                self.tracing.put_off_notices();
+                break;
+            }
             let ours = notice.pid == self.pid();
             say(
                 args,
@@ -143,10 +152,13 @@ impl Guest {
             match notice.says {
                 Says::Ends(code) => {
                     self.life.says = Some(code);
-                    self.read_all(&mut |event| turn.tell(event));
+                    // Whoever has posted waits, so one reading serves all of them.
+                    if !std::mem::replace(&mut is_read, true) {
+                        self.read_all(&mut |event| turn.tell(event));
+                    }
                 }
                 Says::Exec => {
-                    if ours {
+                    if ours && !std::mem::replace(&mut is_read, true) {
                         self.read_all(&mut |event| turn.tell(event));
                     }
                     self.exec(notice, ours, args, turn.execs);
