@@ -45,10 +45,11 @@ impl Guests {
                 Err(error) => guests.losses.process(error),
             }
         }
-        guests.refresh();
+        // Asked before anybody looks again: a process that was opened and is gone by then is a loss, and said as one.
         if guests.is_empty() {
             anyhow::bail!("none of the processes could be opened");
         }
+        guests.refresh();
         Ok(guests)
     }
 
