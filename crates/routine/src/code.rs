@@ -18,7 +18,7 @@
 //!
 //! ```text
 //!   caller ─call─► function: jmp stub ─► stub: r11 → descriptor ─► trampoline_call_through
-//!                                                                   gate closed, QUIET ─► jmp original
+//!                                                                   gate closed        ─► jmp original
 //!                                                                   GUARDED, not met   ─► jmp original
 //!                                                                   enter = 0          ─► jmp original
 //!                                                                   call original  ◄── the return address of ours

@@ -78,13 +78,8 @@ pub struct Guard {
 
 /// Bits of [`Descriptor::flags`].
 pub mod flags {
-    /// Straight to the original: not even the registers are saved.
-    pub const QUIET: u32 = 1;
     /// `enter` is called, `leave` is not: the original is jumped to and finds the stack as its caller left it.
     pub const ENTRY_ONLY: u32 = 2;
-    /// [`Descriptor::copied`](super::Descriptor) comes from the prototype, so all of it is there to read. Without
-    /// it, and where the copy would reach into another page, the routine asks the kernel first.
-    pub const EXACT: u32 = 4;
     /// `leave` is called though the gate is closed by then: the function may return in a child, whose gate a fork
     /// wipes.
     pub const FORKS: u32 = 8;

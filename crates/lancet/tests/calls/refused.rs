@@ -1,7 +1,7 @@
 //! What cannot be opened, and what ends in the middle: one line that says what, why and what to do, the guest untouched or left
 //! as it was.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -9,8 +9,8 @@ use nix::unistd::Pid;
 
 use crate::machine::program;
 use crate::support::{
-    Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, copy_for_all, installed, is_root, lancet,
-    program_of_32_bits, refused, run, skip, until,
+    Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, copy_for_all, installed, is_root,
+    program_of_32_bits, refused, refused_to_itself, run, skip, until,
 };
 use crate::watch::{calls, hooked, left, text_holds};
 
@@ -239,27 +239,7 @@ fn a_process_that_ends_at_any_instant() {
 
 #[test]
 fn lancet_itself() {
-    let tool = lancet().get_program().to_string_lossy().into_owned();
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "exec \"$0\" calls -x write -p $$", &tool]);
-    let mut child = shell
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a shell");
-    let pid = child.id();
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut said)
-        .expect("text");
-    assert_eq!(child.wait().expect("its end").code(), Some(1), "{said}");
-    assert_eq!(
-        said,
-        format!("lancet: process {pid} cannot be opened: it is lancet itself\n")
-    );
+    refused_to_itself("calls -x write");
 }
 
 /// A thread may have a stricter filter than its process: hooks run in it too, and it would be killed for what they call.

@@ -1,6 +1,5 @@
 //! What cannot be opened: exit code 1, one line that says what, why and what to do, guest untouched.
 
-use std::io::Read;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -8,8 +7,8 @@ use nix::unistd::Pid;
 
 use crate::support::{
     Guest, Interpreter, Killed, LIMIT, Snapshot, TempDir, Watch, as_nobody, assert_shown, born,
-    copy_for_all, fixtures, installed, is_root, lancet, mem, program_of_32_bits, refused, rubies,
-    run, skip, until,
+    copy_for_all, fixtures, installed, is_root, lancet, mem, program_of_32_bits, refused,
+    refused_to_itself, rubies, run, skip, until,
 };
 
 /// A Ruby that sleeps, in its state.
@@ -177,28 +176,7 @@ fn a_program_of_32_bits() {
 
 #[test]
 fn lancet_itself() {
-    // Its own id is known to the shell that becomes it.
-    let tool = lancet().get_program().to_string_lossy().into_owned();
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "exec \"$0\" mem --for 1ms -p $$", &tool]);
-    let mut child = shell
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a shell");
-    let pid = child.id();
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut said)
-        .expect("text");
-    assert_eq!(child.wait().expect("its end").code(), Some(1), "{said}");
-    assert_eq!(
-        said,
-        format!("lancet: process {pid} cannot be opened: it is lancet itself\n")
-    );
+    refused_to_itself("mem --for 1ms");
 }
 
 #[test]

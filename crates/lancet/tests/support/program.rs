@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{LIMIT, join};
+use super::{LIMIT, join, lancet};
 
 /// How a program ended and what it wrote.
 #[derive(Debug)]
@@ -85,4 +85,27 @@ pub fn refused(mut command: Command, line: &str) {
     assert_eq!(output.code(), 1, "{command:?}: {output:?}");
     assert_eq!(output.stdout, "", "{command:?}");
     assert_eq!(output.stderr, format!("{line}\n"), "{command:?}");
+}
+
+/// A command that is to open its own process is refused. `arguments`, up to `-p`, are parted by spaces. The shell that becomes
+/// lancet knows its process id.
+#[track_caller]
+pub fn refused_to_itself(arguments: &str) {
+    let tool = lancet().get_program().to_string_lossy().into_owned();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec \"$0\" {arguments} -p $$"), &tool]);
+    let mut child = shell
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let pid = child.id();
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().expect("a pipe");
+    stderr.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("its end").code(), Some(1), "{said}");
+    assert_eq!(
+        said,
+        format!("lancet: process {pid} cannot be opened: it is lancet itself\n")
+    );
 }

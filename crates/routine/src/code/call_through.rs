@@ -44,7 +44,7 @@ macro_rules! __call_through {
             // Stage 1. A closed gate: as if we were not here.
             "cmp dword ptr [rip + {gate} + {offset}], 0",
             "je .Lcall_through_original",
-            "test dword ptr [r11 + {flags}], {quiet_or_guarded}",
+            "test dword ptr [r11 + {flags}], {guarded}",
             "jnz .Lcall_through_guard",
             // An ordinary C frame, so that those who walk by frame pointers pass too.
             ".Lcall_through_wanted:",
@@ -131,11 +131,8 @@ macro_rules! __call_through {
             "mov [rsp - 8], r11",
             "mov r11, [rsp - {stub_r11}]",
             "jmp [rsp - 8]",
-            // Stage 1: quiet; or guarded, and one of six arguments decides, which are kept below rsp for so long, by
-            // their numbers.
+            // Stage 1: one of six arguments decides, which are kept below rsp for so long, by their numbers.
             ".Lcall_through_guard:",
-            "test dword ptr [r11 + {flags}], {quiet}",
-            "jnz .Lcall_through_original",
             "mov [rsp - {spill} + 8 * 0], rdi",
             "mov [rsp - {spill} + 8 * 1], rsi",
             "mov [rsp - {spill} + 8 * 2], rdx",
@@ -218,10 +215,8 @@ macro_rules! __call_through {
             register = const ::core::mem::offset_of!($crate::Descriptor, guard.register),
             left = const ::core::mem::offset_of!($crate::Descriptor, guard.left),
             outside = const ::core::mem::offset_of!($crate::Descriptor, guard.outside),
-            quiet = const $crate::frame::flags::QUIET,
-            quiet_or_guarded = const $crate::frame::flags::QUIET | $crate::frame::flags::GUARDED,
+            guarded = const $crate::frame::flags::GUARDED,
             entry_only = const $crate::frame::flags::ENTRY_ONLY,
-            exact = const $crate::frame::flags::EXACT,
             forks = const $crate::frame::flags::FORKS,
             wants_floats = const $crate::frame::flags::FLOATS,
             floats = const 8 * 8,

@@ -31,8 +31,6 @@ macro_rules! __probe {
             "pushfq",
             "cmp dword ptr [rip + {gate} + {offset}], 0",
             "je .Lprobe_done",
-            "test dword ptr [r11 + {wants}], {quiet}",
-            "jnz .Lprobe_done",
             // The ABI wants it clear at a call; the function may have set it.
             "cld",
             "push rbp",
@@ -89,8 +87,6 @@ macro_rules! __probe {
             probe = sym $probe,
             gate = sym $gate,
             offset = const $offset,
-            wants = const ::core::mem::offset_of!($crate::Descriptor, flags),
-            quiet = const $crate::frame::flags::QUIET,
             rooms = sym $rooms,
             threads = const $crate::room::THREADS,
             moved = const $crate::room::MOVED,

@@ -105,8 +105,6 @@ macro_rules! __copy {
             "mov ecx, [r11 + {copied}]\n",
             "test ecx, ecx\n",
             "jz .L", $p, "_copied\n",
-            "test dword ptr [r11 + {flags}], {exact}\n",
-            "jnz .L", $p, "_copy\n",
             // What is left of the return address's page: 0, if the arguments begin with the next one.
             "lea eax, [rbp + {above}]\n",
             "neg eax\n",

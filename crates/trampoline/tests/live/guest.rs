@@ -4,11 +4,11 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use routine::escape::{Registers, escape, leave_image};
-use routine::frame::{Guard, flags};
+use routine::frame::Guard;
 use routine::room::NO_ROOM;
 use trampoline::{
     Descriptor, Destination, Frame, Options, Patch, Plan, ProbeFrame, Results, Rooms, Stub,
@@ -33,6 +33,8 @@ static ROOMS: Rooms = Rooms::anywhere();
 pub static GATE: AtomicU32 = AtomicU32::new(1);
 /// Calls with this payload are not wanted: `enter` answers 0.
 pub static UNWANTED: AtomicU64 = AtomicU64::new(u64::MAX);
+/// `enter` reads two stack arguments: every function that is hooked has them.
+pub static READS_STACK: AtomicBool = AtomicBool::new(false);
 
 /// Where the next call fails, as by a panic: [`IN_ENTER`], [`IN_LEAVE`], [`IN_PROBE`]; 0 = nowhere.
 pub static FAILS: AtomicU32 = AtomicU32::new(0);
@@ -130,7 +132,6 @@ unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors) -> u64 {
         spoil();
         return 0;
     }
-    let exact = descriptor.flags & flags::EXACT != 0;
     let stack = Frame::stack_arguments(frame);
     let mut record = Record {
         payload: descriptor.payload,
@@ -143,8 +144,8 @@ unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors) -> u64 {
     for (float, xmm) in record.floats.iter_mut().zip(vectors) {
         *float = f64::from_bits(xmm[0]);
     }
-    if exact {
-        // SAFETY: the test says that the function has stack arguments.
+    if READS_STACK.load(Ordering::Relaxed) {
+        // SAFETY: the test says that they are there.
         record.stack = unsafe { [stack.read(), stack.add(1).read()] };
     }
     note(record);
