@@ -87,6 +87,8 @@ pub struct Session {
     collected: u64,
     /// A request has not been answered in time: the next entry into its VM takes the surest way.
     insisting: bool,
+    /// How long the next request is waited for: less when the last one was in vain.
+    patience: Duration,
     open: bool,
     /// Nothing comes of it any more.
     over: bool,
@@ -138,6 +140,7 @@ impl Session {
             timing: Timing::default(),
             collected: 0,
             insisting: false,
+            patience: vm_entry::PATIENCE,
             open: false,
             over: false,
         }
@@ -192,6 +195,7 @@ impl Session {
             timing: Timing::default(),
             collected: 0,
             insisting: false,
+            patience: vm_entry::PATIENCE,
             open: true,
             over: false,
         })

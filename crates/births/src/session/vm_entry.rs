@@ -43,7 +43,9 @@ const FIRST_AGAIN: Duration = Duration::from_millis(100);
 const SOON_AGAIN: Duration = Duration::from_millis(10);
 const LAST_AGAIN: Duration = Duration::from_millis(400);
 /// How long a guest may keep its lock from us.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The same when it has already kept it so long in vain: whoever leaves a guest that does not answer is not to wait again.
+const LATER_PATIENCE: Duration = Duration::from_secs(1);
 /// More stack than lies between a system call and the VM's note of it.
 const LARGEST_REGION: u64 = 64 * 1024;
 /// Return addresses into libc that a wrapper of a system call leaves, with some left over from before.
@@ -318,10 +320,11 @@ impl Session {
             if let Some(why) = self.farewell()? {
                 return Err(Error::Left { pid, why });
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > self.patience {
+                let waited = std::mem::replace(&mut self.patience, LATER_PATIENCE);
                 return Err(Error::NoAnswer {
                     pid,
-                    waited_ms: PATIENCE.as_millis() as u64,
+                    waited_ms: waited.as_millis() as u64,
                     reason: "no thread of it reached a point where the VM runs jobs (a C extension that keeps the VM's lock?)".into(),
                 });
             }
@@ -340,6 +343,7 @@ impl Session {
             }
             sleep(LOOK);
         }
+        self.patience = PATIENCE;
         self.timing.answered = started.elapsed();
         let reply = self
             .resident
