@@ -27,9 +27,9 @@ pub enum Error {
     /// A file with prototypes that was named cannot be read.
     #[error("cannot read prototypes from {path}: {error}")]
     Prototypes {
-        /// The file.
+        /// The file, as it was named.
         path: PathBuf,
-        /// Why.
+        /// What the system, or the reader of the file, says.
         error: io::Error,
     },
     /// A file with prototypes that was found cannot be read.
@@ -41,9 +41,9 @@ pub enum Error {
     /// A recording cannot be opened.
     #[error("cannot read {path}: {error}")]
     Recording {
-        /// The file.
+        /// The file, as it was named.
         path: PathBuf,
-        /// Why.
+        /// What the system, or the reader of the file, says.
         error: recording::Error,
     },
     /// A consumer could not write.

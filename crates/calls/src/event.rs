@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// An event of a process, which is named by its id.
 pub type Event = recording::Event<i32, Call>;
-/// What happened.
+/// What an [`Event`] tells: an opening, a call, its return, a signal, a fork, an end.
 pub type EventKind = recording::EventKind<Call>;
-/// Where and when.
+/// The process, thread, stack and time of an [`Event`].
 pub type At = recording::At<i32>;
 /// A call.
 pub type Call = recording::Call<Arc<CallEdge>, Arc<Line>, Arc<Caller>>;

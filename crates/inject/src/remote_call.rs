@@ -113,11 +113,8 @@ impl<'a> RemoteThread<'a> {
 
         let state = saved_state.len() as u64;
         let refused = |reason| Error::NothingToBorrow { pid, reason };
-        let room = room::find(tid, &saved, state, memory, maps).ok_or_else(|| {
-            refused(format!(
-                "thread {tid} stands on a stack whose bounds are not known"
-            ))
-        })?;
+        let room =
+            room::find(tid, &saved, state, memory, maps).ok_or_else(|| unknown_stack(pid, tid))?;
         let at = Positions::below(room.below, state);
         if at.lowest() < room.low {
             return Err(refused(format!(
@@ -179,13 +176,7 @@ impl<'a> RemoteThread<'a> {
         done: impl Fn() -> bool,
     ) -> Result<()> {
         if !self.room.own {
-            return Err(Error::NothingToBorrow {
-                pid: self.pid,
-                reason: format!(
-                    "thread {} stands on a stack whose bounds are not known",
-                    self.tid
-                ),
-            });
+            return Err(unknown_stack(self.pid, self.tid));
         }
         self.depart(address, 0, [argument, 0, 0, 0, 0, 0])?;
         let mut signal = 0;
@@ -466,6 +457,14 @@ impl RemoteThread<'_> {
         }
         let zeros = vec![0; (self.room.below - self.room.low) as usize];
         self.memory.write(self.room.low, &zeros)
+    }
+}
+
+/// The refusal of a thread that stands where no room is known to be its own.
+fn unknown_stack(pid: i32, tid: i32) -> Error {
+    Error::NothingToBorrow {
+        pid,
+        reason: format!("thread {tid} stands on a stack whose bounds are not known"),
     }
 }
 

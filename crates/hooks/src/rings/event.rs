@@ -13,11 +13,11 @@ pub struct RingEvent {
     pub ring: u32,
     /// When the record was written: the time-stamp counter.
     pub ticks: u64,
-    /// What happened.
+    /// What the record says, decoded.
     pub kind: RingEventKind,
 }
 
-/// What happened. See [`RingEvent`].
+/// The content of a [`RingEvent`], by the kind of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingEventKind {
     /// A function was called.

@@ -13,7 +13,7 @@ use process::functions::ModuleSymbols;
 use process::memory::GuestMemory;
 use vm::Memory;
 
-/// Why.
+/// The reason for which functions of Go are not hooked, as the user is told it.
 pub const REFUSED: &str = "it is compiled by Go, whose runtime ends the program when it meets a return address or an instruction \
                            that it does not know";
 
