@@ -252,6 +252,7 @@ impl Attached {
                     let source = Source {
                         pid,
                         command: session.command(),
+                        root: guest::working_directory(pid),
                         ruby: &session.ruby().version().to_string(),
                         seconds: since.elapsed().as_secs_f64(),
                         intervals: self.intervals.of_guest(since, now),

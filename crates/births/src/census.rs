@@ -14,6 +14,8 @@ pub struct Source<'a> {
     pub pid: i32,
     /// Its command line.
     pub command: &'a str,
+    /// The directory that it works in.
+    pub root: String,
     /// Its Ruby's version.
     pub ruby: &'a str,
     /// How long it has been watched.
@@ -109,6 +111,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     Census {
         pid: source.pid,
         command: source.command.to_owned(),
+        root: source.root,
         ruby: source.ruby.to_owned(),
         seconds: source.seconds,
         sites: sites.collect(),

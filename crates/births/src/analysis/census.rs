@@ -61,6 +61,9 @@ pub struct Census {
     pub pid: i32,
     /// Its command line.
     pub command: String,
+    /// The directory that it works in, which people leave out when they name its files; empty if it is not known, or if
+    /// several guests that were merged work in several.
+    pub root: String,
     /// Its Ruby version.
     pub ruby: String,
     /// How long we had been watching.

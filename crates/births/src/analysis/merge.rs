@@ -29,6 +29,11 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             },
             joined(censuses, |c| &c.command)
         ),
+        root: if censuses.iter().all(|c| c.root == first.root) {
+            first.root.clone()
+        } else {
+            String::new()
+        },
         ruby: joined(censuses, |c| &c.ruby),
         seconds: censuses
             .iter()

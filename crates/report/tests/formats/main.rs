@@ -2,7 +2,7 @@
 
 mod guests;
 
-use births::analysis::{By, Growth, Order, Report, View};
+use births::analysis::{By, Fold, Growth, Order, Report, View};
 use report::Style;
 use report::mem::folded::Weight;
 use report::mem::{folded, json, memprof, table};
@@ -33,7 +33,7 @@ fn table_by_line() {
        live     born     dead     bytes  file:line:Type
     150,001  300,001  150,000   5.7 MiB  app.rb:12:String
          12       12        0   9.0 MiB  app.rb:12:Array
-         12      900      888   2.8 KiB  /var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+         12      900      888   2.8 KiB  rack/…/utils.rb:88:Hash
           5        5        0     200 B  (vm):String
      22,525   40,001   40,000   2.0 MiB  … and 4 more rows (22,525 objects, 2.0 MiB)
     172,555  340,919  190,888  16.7 MiB  total
@@ -78,6 +78,48 @@ fn a_leak_is_said_first_and_stands_first() {
     {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
     {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
     "#);
+}
+
+/// Rows of a library are one row of its gem, but the one that leaks is named with its line.
+#[test]
+fn a_library_is_one_row_unless_it_leaks() {
+    let mut census = leaking();
+    let rack = "/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb";
+    for (line, site) in [(7, 1), (8, 0), (9, 2)] {
+        let frame = births::analysis::Frame {
+            path: rack.into(),
+            line,
+            method: "parse".into(),
+        };
+        let site = births::analysis::SiteCount {
+            frames: vec![std::sync::Arc::new(frame)],
+            ..census.sites[site].clone()
+        };
+        census.sites.push(site);
+    }
+    let names = |app: &str| -> Vec<String> {
+        let view = View {
+            order: Order::Growth,
+            fold: Fold::Libraries { app: app.into() },
+            top: Some(6),
+            ..View::default()
+        };
+        let rows = Report::new(&census, &view).rows;
+        let rows = rows.iter().filter(|row| !row.before);
+        rows.map(|row| report::mem::label(row, "")).collect()
+    };
+    assert_eq!(
+        names(""),
+        [
+            "rack/…/utils.rb:7:Hash",
+            "app.rb:25:Hash",
+            "rack-2.2.4",
+            "app.rb:9:String",
+            "app.rb:40:Array"
+        ]
+    );
+    assert!(names("rack").contains(&"rack/…/utils.rb:8:String".into()));
+    assert!(names("rack").contains(&"app".into()));
 }
 
 #[test]
@@ -197,7 +239,7 @@ fn table_of_growth() {
       +live    +bytes     born  live now  file:line:Type
     +50,000  +1.9 MiB  100,000   150,001  app.rb:12:String
           0  +4.5 MiB        0        12  app.rb:12:Array
-         -2    -480 B      300        12  /var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+         -2    -480 B      300        12  rack/…/utils.rb:88:Hash
        -100  -5.6 KiB   10,000            … and 2 more rows (-100 objects, -5.6 KiB)
     +49,898  +6.4 MiB  110,300            total
 
@@ -317,7 +359,7 @@ fn every_json_field_is_documented() {
             ..View::default()
         };
         let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
-        let mut lines = text(|out| json::write(out, &shop(), &report(view)));
+        let mut lines = text(|out| json::write(out, &shop(), &report(view.clone())));
         lines += &text(|out| json::write_growth(out, &shop(), &growth));
         lines += &text(|out| json::write(out, &leaking(), &Report::new(&leaking(), &view)));
         for line in lines.lines() {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use births::analysis::{By, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
+use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::mem::folded::Weight;
 use report::mem::{FORMATS, Format, folded, table};
@@ -62,6 +62,15 @@ pub struct MemArgs {
     /// What makes a row
     #[arg(long, value_name = "WHAT", default_value = "line", help_heading = ROWS)]
     by: Grouping,
+
+    /// One row for each line of a library too, which otherwise are added up by gem
+    #[arg(short, long, help_heading = ROWS)]
+    all: bool,
+
+    /// Files whose path has TEXT in it are the application's, all others are of libraries [default: by where gems and Ruby
+    /// are installed]
+    #[arg(long, value_name = "TEXT", conflicts_with = "all", help_heading = ROWS)]
+    app: Option<String>,
 
     /// Keep the call path of each birth, at most DEPTH frames (1 to 64), and write them folded
     /// for flame graphs
@@ -224,6 +233,13 @@ impl MemArgs {
                 (None, Grouping::File) => By::File,
                 (None, Grouping::Gem) => By::Gem,
                 (None, Grouping::Type) => By::Type,
+            },
+            fold: if for_people && !self.all {
+                Fold::Libraries {
+                    app: self.app.clone().unwrap_or_default(),
+                }
+            } else {
+                Fold::Nothing
             },
             internal: self.internal,
             order: match self.sort {

@@ -32,16 +32,14 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let mut guests = Guests::open(&args, on_screen)?;
     let watched = failure::catch(|| {
         if on_screen {
-            show(&args, &mut guests).map(|()| false)
+            show(&args, &mut guests, &mut reporter)
         } else {
             report(&args, &mut guests, &mut reporter)
         }
     });
     let losses = guests.leave();
     let exceeded = watched?;
-    if !on_screen {
-        finish(&args, &mut reporter, &losses)?;
-    }
+    finish(&args, &mut reporter, &losses)?;
     Ok(losses.exit_code(if exceeded { EXCEEDED } else { 0 }))
 }
 
@@ -54,16 +52,20 @@ pub fn finish(args: &MemArgs, reporter: &mut Reporter, losses: &Losses) -> anyho
     Ok(())
 }
 
-/// Shows the screen until it is time to leave.
-fn show(args: &MemArgs, guests: &mut Guests) -> anyhow::Result<()> {
+/// Shows the screen until it is time to leave, and then writes the last look as a report: the screen is gone. Returns
+/// whether a limit was exceeded.
+fn show(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyhow::Result<bool> {
     let started = Instant::now();
     let every = args.interval().unwrap_or_default();
-    live::run(args.view(), every, || {
+    let last = live::run(args.view(), every, || {
         guests.refresh();
         let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
         Ok((!over).then(|| guests.census()))
-    })
-    .map(drop)
+    })?;
+    if last.is_empty() {
+        return Ok(false);
+    }
+    Ok(reporter.report(last)?)
 }
 
 /// Reports until it is time to leave; whether a limit was exceeded.

@@ -40,6 +40,7 @@ fn defaults() {
         View {
             top: Some(40),
             order: Order::Growth,
+            fold: Fold::Libraries { app: String::new() },
             ..View::default()
         }
     );
@@ -59,6 +60,7 @@ fn everything_at_once() {
     assert!(!args.gc());
     let view = View {
         by: By::Gem,
+        fold: Fold::Nothing,
         internal: true,
         order: Order::Bytes,
         min: 5,
@@ -175,6 +177,9 @@ fn help() {
     What to show:
           --by <WHAT>       What makes a row [default: line] [possible values: line, method, file, gem,
                             type]
+      -a, --all             One row for each line of a library too, which otherwise are added up by gem
+          --app <TEXT>      Files whose path has TEXT in it are the application's, all others are of
+                            libraries [default: by where gems and Ruby are installed]
           --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 64), and write
                             them folded for flame graphs
           --sort <FIGURE>   What comes first: the steadiest growth, or the largest figure [default:

@@ -57,6 +57,7 @@ fn guest(pid: i32, second: u64) -> Census {
     Census {
         pid,
         command: "puma: worker".into(),
+        root: String::new(),
         ruby: "3.1.2".into(),
         seconds: second as f64,
         sites: vec![SiteCount {
