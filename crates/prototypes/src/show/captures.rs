@@ -45,6 +45,20 @@ impl Captures {
         }
     }
 
+    /// Adds a capture of which the bytes are in words, the last one padded, as in a ring; as [`Captures::add`] does.
+    pub fn add_words(&mut self, at: u64, words: &[u64], length: usize) {
+        if length == 0 || at.checked_add(length as u64).is_none() {
+            return;
+        }
+        let begins = self.bytes.len();
+        self.captures.push((at, begins as u32));
+        self.bytes.reserve(words.len() * 8);
+        for word in words {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        self.bytes.truncate(begins + length);
+    }
+
     /// Adds others, which hide those before.
     pub fn lay(&mut self, others: &Self) {
         for (at, bytes) in others.iter() {
@@ -134,6 +148,25 @@ impl Memory for Captures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_the_bytes_that_they_hold() {
+        let (mut words, mut bytes) = (Captures::new(), Captures::new());
+        let text = b"eight and three";
+        let (two, _) = text.split_at(11);
+        words.add_words(
+            5,
+            &[
+                u64::from_le_bytes(*b"eight an"),
+                u64::from_le_bytes(*b"d three\0"),
+            ],
+            11,
+        );
+        bytes.add(5, two);
+        words.add_words(u64::MAX, &[1], 1);
+        words.add_words(9, &[], 0);
+        assert_eq!(words, bytes);
+    }
 
     #[test]
     fn what_lies_at_an_address_and_came_behind_it_is_taken_out() {

@@ -157,10 +157,9 @@ impl<'w> Writer<'w> {
             Some(Lens::Enum(_) | Lens::Flags(_)) => self.plain(value, Base::Default),
             Some(Lens::Vm(word)) => {
                 let number = self.word(value)?;
-                let decoded = self.show.decode.and_then(|decode| decode(*word, number));
-                let described = decoded.or_else(|| self.described(What(word.number()), number));
-                match described {
+                match self.show.decode.and_then(|decode| decode(*word, number)) {
                     Some(text) => self.push(&text),
+                    None if self.described(What(word.number()), number) => {}
                     None if word.is_opaque() => self.push("…"),
                     None if number == 0 => self.push("nil"),
                     None => number::integer(number, 8, false, Base::Hex, self.out),
@@ -170,22 +169,36 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Returns the text that the hook handed on for a word.
-    fn described(&self, what: What, word: u64) -> Option<String> {
+    /// Writes the text that the hook handed on for a word; false if there is none.
+    fn described(&mut self, what: What, word: u64) -> bool {
         let at = describe::address(what, word);
         let mut length = [0; describe::HEAD];
-        self.memory.read(at, &mut length).then_some(())?;
-        let length = u32::from_le_bytes(length) as usize;
-        let mut text = vec![0; length.min(describe::LONGEST)];
-        let read = self.memory.read(at + describe::HEAD as u64, &mut text);
-        let text = read.then(|| String::from_utf8_lossy(&text).into_owned())?;
+        if !self.memory.read(at, &mut length) {
+            return false;
+        }
+        let length = (u32::from_le_bytes(length) as usize).min(describe::LONGEST);
+        let at = at + describe::HEAD as u64;
+        let piece = self.memory.piece(at).and_then(|piece| piece.get(..length));
+        if let Some(text) =
+            piece.filter(|text| text.iter().all(|byte| (b' '..=b'~').contains(byte)))
+        {
+            self.out.extend_from_slice(text);
+            return true;
+        }
+        let mut text = vec![0; length];
+        if !self.memory.read(at, &mut text) {
+            return false;
+        }
         // A class may have any name, and the text goes to a terminal.
-        let shown = text.chars().flat_map(|character| {
-            let escaped = character.is_control().then(|| character.escape_default());
-            let plain = escaped.is_none().then_some(character);
-            escaped.into_iter().flatten().chain(plain)
-        });
-        Some(shown.collect())
+        for character in String::from_utf8_lossy(&text).chars() {
+            if character.is_control() {
+                self.out
+                    .extend(character.escape_default().map(|part| part as u8));
+            } else {
+                self.push(character.encode_utf8(&mut [0; 4]));
+            }
+        }
+        true
     }
 
     pub(super) fn plain(&mut self, value: &Value, base: Base) -> Result {
