@@ -1,14 +1,15 @@
 //! What is the same for all calls of a function, worked out once: where its values lie, and which of them are plain
 //! words in a register, which are written without looking at their type again.
 
+use std::sync::Arc;
+
 use capture::{Registers, Returned};
 
 use super::number::{self, Base};
 use super::storage::{Storage, argument_at, returned_at};
-use super::string::text_behind;
 use crate::digits::hex;
 use crate::location::{Location, Locations};
-use crate::types::{Kind, Lens, Prototype, Type};
+use crate::types::{Array, Expr, Kind, Lens, Prototype, Type};
 
 /// A prototype made ready to show many calls; see the module's documentation.
 #[derive(Clone, Debug)]
@@ -49,6 +50,13 @@ impl Prepared {
     pub const fn locations(&self) -> &Locations {
         &self.locations
     }
+}
+
+/// Returns what `string(char *)` means: a NUL-terminated string, as in C. `to` is the type of its characters.
+pub(super) fn text_behind(to: &Type) -> Type {
+    let (element, length) = (to.clone(), Expr::Zero(None));
+    let array = Type::new(Kind::Array(Arc::new(Array { element, length })));
+    array.pointer().through(Lens::String)
 }
 
 /// An argument or the returned value.

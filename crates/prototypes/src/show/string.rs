@@ -1,19 +1,11 @@
 //! Text and sets of bits.
 
-use std::sync::Arc;
-
 use super::number::Base;
+use super::prepared::text_behind;
 use super::storage::Storage;
 use super::text;
 use super::value::{Result, Unknown, Value, Writer};
-use crate::types::{Array, Expr, Kind, Lens, Type};
-
-/// Returns what `string(char *)` means: a NUL-terminated string, as in C. `to` is the type of its characters.
-pub(super) fn text_behind(to: &Type) -> Type {
-    let (element, length) = (to.clone(), Expr::Zero(None));
-    let array = Type::new(Kind::Array(Arc::new(Array { element, length })));
-    array.pointer().through(Lens::String)
-}
+use crate::types::{Array, Kind};
 
 impl Writer<'_> {
     /// Writes the first characters of narrow text that was copied in one piece; false if it was not, and then nothing is
