@@ -19,6 +19,7 @@
 //! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
+//! | [`window`] | which part of a recording is looked at |
 //!
 //! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
 //! [`Messages`].
@@ -42,6 +43,7 @@ pub mod signatures;
 pub mod source;
 pub mod stacks;
 pub mod summary;
+pub mod window;
 
 pub use consumer::Consumer;
 pub use error::Error;
@@ -52,7 +54,7 @@ pub use live::Family;
 pub use message::{Lost, Message, Messages};
 pub use options::Options;
 pub use process::functions::Function;
-pub use recorder::{Destination, Recorder};
+pub use recorder::{Destination, Recorder, Recording};
 pub use replay::Replay;
 pub use signatures::Signatures;
 pub use source::{Flow, Source};
