@@ -1,5 +1,6 @@
 //! What each format looks like. The expected text stands in the test, for people to read.
 
+mod calls;
 mod guests;
 
 use births::analysis::{By, Fold, Growth, Order, Report, View};
