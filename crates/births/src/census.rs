@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::analysis::{Alive, Census, Frame, Loss, Lost, SiteCount, TypeCount};
 use crate::intervals::OfGuest;
@@ -116,6 +117,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         seconds: source.seconds,
         sites: sites.collect(),
         before: before.collect(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: HashMap::new(),
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,

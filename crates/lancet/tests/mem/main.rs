@@ -11,6 +11,7 @@
 //! | `family` | forked workers, followed or left alone |
 //! | `reuse` | eval, anonymous classes: the right lines, and the agent's memory stays bounded |
 //! | `sizes` | objects whose own size function raises |
+//! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
@@ -29,6 +30,7 @@
 
 mod attach;
 mod blocked;
+mod budget;
 mod cycles;
 mod elsewhere;
 mod family;

@@ -309,6 +309,15 @@ fn hidden(out: &mut dyn io::Write, objects: &str, bytes: &str, style: &Style) ->
     written(out, &text, Tone::Dim, style)
 }
 
+/// Returns for how much of the time looks have held the process; `None` if there was but one.
+pub fn share(census: &Census) -> Option<String> {
+    if census.looks < 2 || census.seconds <= 0.0 {
+        return None;
+    }
+    let percent = census.paused.as_secs_f64() / census.seconds * 100.0;
+    Some(format!("paused for {percent:.1} % of the time"))
+}
+
 fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<()> {
     let walk = pause(census.walk_pause);
     let cost = match census.gc_pause {
@@ -319,6 +328,15 @@ fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<(
         None => format!("paused: {walk} for the count, no GC before it"),
     };
     written(out, &cost, Tone::Dim, style)?;
+    if let Some(share) = share(census) {
+        let looks = u64::from(census.looks);
+        let text = format!(
+            "all {} {}: {share}",
+            grouped(looks),
+            plural(looks, "look", "looks")
+        );
+        written(out, &text, Tone::Dim, style)?;
+    }
     if census.garbage_included {
         written(
             out,

@@ -74,7 +74,7 @@ fn a_leak_is_said_first_and_stands_first() {
     ");
     let json = text(|out| json::write(out, &leaking(), &report));
     insta::assert_snapshot!(json.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
-    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
     {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), nothing of it died"}
     {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
     {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
@@ -270,7 +270,7 @@ fn json_of_a_look() {
     };
     let lines = text(|out| json::write(out, &shop(), &report(view)));
     insta::assert_snapshot!(lines, @r#"
-    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
     {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":300001,"live":150001,"dead":150000,"bytes":6000040}
     {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"Array","born":12,"live":12,"dead":0,"bytes":9437184}
     {"record":"total","pid":4242,"born":340919,"live":172555,"dead":190888,"bytes":17534568,"rest":{"rows":6,"born":40906,"live":22542,"dead":40888,"bytes":2097344},"before":{"live":22524,"bytes":2094224},"hidden":{"born":70,"live":9060,"dead":10,"bytes":4002400}}
@@ -327,7 +327,7 @@ fn json_of_growth() {
     let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
     let lines = text(|out| json::write_growth(out, &shop(), &growth));
     insta::assert_snapshot!(lines, @r#"
-    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":10.04,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":10.04,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
     {"record":"growth","pid":4242,"path":"app.rb","line":12,"type":"String","before":false,"born":100000,"live":50000,"bytes":2000000,"now_live":150001,"now_bytes":6000040}
     {"record":"growth_total","pid":4242,"born":110300,"live":49898,"bytes":6712336,"rest":{"rows":4,"born":10300,"live":-102,"bytes":4712336},"hidden":{"born":20,"live":20,"bytes":800}}
     {"record":"loss","pid":4242,"loss":"40 births had no room in their table and are not counted"}
@@ -391,7 +391,7 @@ fn json_of_several_guests_has_no_pid() {
     );
     let lines = text(|out| json::write(out, &merged, &report));
     insta::assert_snapshot!(lines.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
-    {"record":"guest","schema":1,"pid":null,"command":"2 processes: ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"guest","schema":1,"pid":null,"command":"2 processes: ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
     {"record":"row","pid":null,"path":"app.rb","line":12,"type":"String","born":600002,"live":300002,"dead":300000,"bytes":12000080}
     "#);
 }

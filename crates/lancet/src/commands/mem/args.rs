@@ -59,6 +59,12 @@ pub struct MemArgs {
     #[arg(long, overrides_with = "gc", help_heading = TIME)]
     no_gc: bool,
 
+    /// Looks that can wait hold the process for at most so many percent of the time: those of --every and --live come later
+    /// where they take long
+    #[arg(long, value_name = "PERCENT", default_value = "5", help_heading = TIME)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    budget: u32,
+
     /// What makes a row
     #[arg(long, value_name = "WHAT", default_value = "line", help_heading = ROWS)]
     by: Grouping,
@@ -206,6 +212,7 @@ impl MemArgs {
             interval: self.first_interval(),
             // Where garbage counts as living there is no verdict.
             looks: self.gc() && self.seeks_leaks(),
+            budget: self.budget,
         }
     }
 

@@ -57,10 +57,13 @@ pub fn finish(args: &MemArgs, reporter: &mut Reporter, losses: &Losses) -> anyho
 fn show(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyhow::Result<bool> {
     let started = Instant::now();
     let every = args.interval().unwrap_or_default();
-    let last = live::run(args.view(), every, || {
+    let last = live::run(args.view(), || {
         guests.refresh();
         let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
-        Ok((!over).then(|| guests.census()))
+        Ok((!over).then(|| {
+            let found = guests.census();
+            (found, guests.until_next(every))
+        }))
     })?;
     if last.is_empty() {
         return Ok(false);
@@ -76,7 +79,8 @@ fn report(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyho
         reporter.start(guests.census());
     }
     loop {
-        let due = args.interval().map(|interval| Instant::now() + interval);
+        let wait = args.interval().map(|every| guests.until_next(every));
+        let due = wait.map(|wait| Instant::now() + wait);
         let end = args.watch_for.map(|length| started + length);
         let until = match (due, end) {
             (Some(due), Some(end)) => Some(due.min(end)),
@@ -88,7 +92,8 @@ fn report(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyho
         if !censuses.is_empty() {
             exceeded |= reporter.report(censuses)?;
         }
-        if over {
+        // A look takes its time: it may have been the last one.
+        if over || is_over(args, started) {
             return Ok(exceeded);
         }
     }

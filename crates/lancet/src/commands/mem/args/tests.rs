@@ -173,6 +173,9 @@ fn help() {
           --gc                Collect garbage before each count; its pause is printed (the default)
           --no-gc             Collect no garbage first: no long pause, but what is garbage already
                               counts as living
+          --budget <PERCENT>  Looks that can wait hold the process for at most so many percent of the
+                              time: those of --every and --live come later where they take long
+                              [default: 5]
 
     What to show:
           --by <WHAT>       What makes a row [default: line] [possible values: line, method, file, gem,

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::figures::{change, grouped, pause, plural, size, size_change, span};
 use report::mem::sentences;
-use report::mem::table::{subject, title};
+use report::mem::table::{share, subject, title};
 use report::text::printable;
 
 use super::state::{LiveRow, Sort, State};
@@ -99,9 +99,10 @@ fn summary(state: &State) -> Line<'static> {
     let (total, grown) = (state.total, state.grown);
     let cost = state.guest().map_or_else(String::new, |census| {
         let walk = pause(census.walk_pause);
+        let looks = share(census).map_or_else(String::new, |share| format!("; {share}"));
         match census.gc_pause {
-            Some(gc) => format!("paused {} GC, {walk} count", pause(gc)),
-            None => format!("paused {walk} count, no GC"),
+            Some(gc) => format!("paused {} GC, {walk} count{looks}", pause(gc)),
+            None => format!("paused {walk} count, no GC{looks}"),
         }
     });
     let objects = plural(total.live, "object", "objects");

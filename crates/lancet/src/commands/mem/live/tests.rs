@@ -64,6 +64,8 @@ fn guest(pid: i32, second: u64) -> Census {
         gc_pause: Some(Duration::from_micros(15_520)),
         walk_pause: Duration::from_micros(1_130),
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: false,
@@ -252,9 +254,9 @@ fn run_with(keys: &[Option<char>], last_second: u64) -> (Vec<Census>, u64) {
     };
     let next = || {
         second += 1;
-        Ok((second <= last_second).then(|| vec![guest(7, second)]))
+        Ok((second <= last_second).then(|| (vec![guest(7, second)], Duration::ZERO)))
     };
-    let last = watch(&mut terminal, View::default(), Duration::ZERO, events, next).unwrap();
+    let last = watch(&mut terminal, View::default(), events, next).unwrap();
     (last, second)
 }
 
@@ -283,13 +285,6 @@ fn a_pause_leaves_the_guest_alone() {
 fn the_error_of_a_look_comes_out() {
     let mut terminal = Terminal::new(TestBackend::new(80, 10)).unwrap();
     let next = || anyhow::bail!("the process is gone");
-    let error = watch(
-        &mut terminal,
-        View::default(),
-        Duration::ZERO,
-        |_| Ok(None),
-        next,
-    )
-    .unwrap_err();
+    let error = watch(&mut terminal, View::default(), |_| Ok(None), next).unwrap_err();
     assert_eq!(error.to_string(), "the process is gone");
 }

@@ -74,6 +74,8 @@ fn guest(pid: i32, second: u64) -> Census {
         gc_pause: None,
         walk_pause: Duration::from_millis(1),
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: true,
