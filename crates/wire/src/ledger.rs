@@ -39,6 +39,11 @@ impl Segments {
     }
 }
 
+/// Most frames of a call path, without the one that says that there are more ([`CUT`]).
+pub const DEEPEST: usize = 512;
+/// The method of the outermost frame of a call path that had more frames than were kept; its path is empty.
+pub const CUT: &str = "(more frames, cut by --stacks)";
+
 /// Sites in one piece.
 pub const SITES: u64 = 4096;
 const _: () = assert!(SITES * PIECES as u64 <= MOST_SITES);

@@ -1,7 +1,7 @@
 //! A birth: booked at its line, on the thread that makes the object.
 
 use super::agent::{Agent, NEWBORNS, Newborn};
-use super::books::{DEEPEST, Desk, Key};
+use super::books::{CUT_HERE, DEEPEST, Desk, Key};
 use super::names::{Imemo, Type, class_key, trace_arg};
 use crate::guard;
 use crate::memory::store::mix;
@@ -160,12 +160,18 @@ extern "C" fn add_new_key(argument: u64) -> u64 {
         // The Ractor's object is born before its thread: there is still time to be gone by then.
         agent.farewell = Some(Farewell::Ractor);
     }
-    let depth = (agent.config.depth.max(1) as usize).min(DEEPEST);
+    let depth = (agent.config.depth.max(1) as usize).min(DEEPEST - 1);
     let mut count = 0;
     if let Some(frames) = agent.names.frames(new.ec, new.cfp) {
-        for frame in frames.take(depth).map_while(Result::ok) {
+        // One more tells whether the path is cut.
+        let most = if depth > 1 { depth + 1 } else { depth };
+        for frame in frames.take(most).map_while(Result::ok) {
             if let Some(place) = agent.frames.get_mut(count) {
-                *place = (frame.iseq, frame.pc);
+                *place = if count == depth {
+                    CUT_HERE
+                } else {
+                    (frame.iseq, frame.pc)
+                };
                 count += 1;
             }
         }

@@ -28,8 +28,11 @@ use owners::{Link, Owner};
 pub use records::site_at;
 use wire::{Entry, Frame, Kind, Ledger, Site};
 
-/// Most frames of a call path.
-pub const DEEPEST: usize = 512;
+/// Most frames of a call path, with the one that says that there are more.
+pub const DEEPEST: usize = wire::ledger::DEEPEST + 1;
+
+/// In a path the frame that says that there are more; no code has this address.
+pub const CUT_HERE: (u64, u64) = (0, 0);
 
 /// See the module's text.
 pub struct Books {
@@ -189,7 +192,7 @@ impl Books {
         self.by_key.insert(number, hash_of)?;
         self.publish(desk.ledger);
         self.link(key.class, kind, number, age)?;
-        for (code, _) in frames {
+        for (code, _) in frames.iter().filter(|frame| **frame != CUT_HERE) {
             self.link(*code, 0, number, age)?;
         }
         Some(site)

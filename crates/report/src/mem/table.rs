@@ -294,6 +294,9 @@ fn callers(key: &Key, root: &str) -> Vec<String> {
         return Vec::new();
     };
     let call = |frame: &Arc<Frame>| {
+        if frame.path.is_empty() {
+            return printable(&frame.method).into_owned();
+        }
         format!(
             "{}:{} {}",
             printable(&short(&frame.path, root)),

@@ -78,10 +78,10 @@ pub struct MemArgs {
     #[arg(long, value_name = "TEXT", conflicts_with = "all", help_heading = ROWS)]
     app: Option<String>,
 
-    /// Keep the call path of each birth, at most DEPTH frames (1 to 64), and write them folded
+    /// Keep the call path of each birth, at most DEPTH frames (1 to 512), and write them folded
     /// for flame graphs
     #[arg(long, value_name = "DEPTH", conflicts_with = "by", help_heading = ROWS)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]
     pub stacks: Option<u32>,
 
     /// What comes first: the steadiest growth, or the largest figure [default: growth; live for a program that is

@@ -124,7 +124,7 @@ fn refusals_say_what_is_wrong() {
         "-p 1 --every 1ms",
         "-p 1 --live --every 2s",
         "-p 1 --stacks 3 --by gem",
-        "-p 1 --stacks 65",
+        "-p 1 --stacks 513",
         "-p 1 --format xml",
         "--live -- ruby app.rb",
         "ruby app.rb",
@@ -183,7 +183,7 @@ fn help() {
       -a, --all             One row for each line of a library too, which otherwise are added up by gem
           --app <TEXT>      Files whose path has TEXT in it are the application's, all others are of
                             libraries [default: by where gems and Ruby are installed]
-          --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 64), and write
+          --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 512), and write
                             them folded for flame graphs
           --sort <FIGURE>   What comes first: the steadiest growth, or the largest figure [default:
                             growth; live for a program that is started without --every] [possible
