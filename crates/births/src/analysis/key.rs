@@ -119,11 +119,16 @@ impl Key {
             Self::File { path } => Self::File {
                 path: path_of(path),
             },
-            Self::Stack { frames, kind } => Self::Line {
-                path: frames.first().map(|frame| short(&frame.path).into()),
-                line: frames.first().map_or(0, |frame| frame.line),
-                kind: kind.clone(),
-            },
+            Self::Stack { frames, kind } => {
+                // As without call paths, what the VM has written in Ruby is no place.
+                let own = |frame: &&Arc<Frame>| !frame.path.starts_with("<internal:");
+                let place = frames.iter().find(own).or(frames.first());
+                Self::Line {
+                    path: place.map(|frame| short(&frame.path).into()),
+                    line: place.map_or(0, |frame| frame.line),
+                    kind: kind.clone(),
+                }
+            }
             other => other.clone(),
         }
     }

@@ -260,3 +260,28 @@ fn deep_call_paths_are_kept_and_a_cut_is_marked() {
         assert_eq!(cut.map(Vec::len), Some(514), "{ruby}");
     }
 }
+
+/// What is born in a method that the VM has written in Ruby itself (`Time.now`, `clone`) counts at the line that calls it.
+#[test]
+fn the_vms_own_methods_are_no_place() {
+    for ruby in rubies("the VM's own methods") {
+        let options = ["--no-gc", "--format", "memprof"];
+        let output = started(&ruby, &options, &[&script("live/internal.rb")]);
+        assert_eq!(output.code(), 0, "{ruby}: {output:?}");
+        let count = |place: &str, wanted: &str| -> u64 {
+            let found = rows(&output, place);
+            let of_kind = found.iter().filter(|(_, kind)| kind == wanted);
+            of_kind.map(|(count, _)| count).sum()
+        };
+        assert_eq!(count("internal.rb:6:", "Time"), 100, "{ruby}: {output:?}");
+        // The literals; and their copies, by a method of the VM's.
+        for place in ["internal.rb:11:", "internal.rb:12:"] {
+            assert_eq!(count(place, "String"), 50, "{ruby}: {output:?}");
+        }
+        assert!(
+            !output.stderr.contains("<internal:"),
+            "{ruby}: {}",
+            output.stderr
+        );
+    }
+}
