@@ -7,7 +7,7 @@ use std::time::Duration;
 use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::mem::folded::Weight;
-use report::mem::{FORMATS, Format, folded, table};
+use report::mem::{FORMATS, Format, folded, json, table};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
@@ -106,6 +106,10 @@ pub struct MemArgs {
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
     format: Option<&'static Format>,
 
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
+    json: bool,
+
     /// Which figure a folded stack carries
     #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = OUTPUT)]
     weight: Figure,
@@ -118,7 +122,7 @@ pub struct MemArgs {
     /// A screen that is refreshed each second; where standard output is no terminal, as
     /// --every 1s
     #[arg(long, help_heading = OUTPUT)]
-    #[arg(conflicts_with_all = ["every", "format", "output", "stacks", "program"])]
+    #[arg(conflicts_with_all = ["every", "format", "json", "output", "stacks", "program"])]
     pub live: bool,
 
     /// Exit with 3 when a row holds more than N living objects (with --every: grew by more than N)
@@ -218,10 +222,12 @@ impl MemArgs {
 
     /// Returns the format of the answer.
     pub fn format(&self) -> &'static Format {
-        self.format.unwrap_or(match self.stacks {
-            Some(_) => &folded::FORMAT,
-            None => &table::FORMAT,
-        })
+        match (self.format, self.stacks) {
+            (Some(format), _) => format,
+            (None, _) if self.json => &json::FORMAT,
+            (None, Some(_)) => &folded::FORMAT,
+            (None, None) => &table::FORMAT,
+        }
     }
 
     /// Returns the time between two looks, or `None` for one look at the end.

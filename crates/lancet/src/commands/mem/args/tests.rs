@@ -48,6 +48,15 @@ fn defaults() {
 }
 
 #[test]
+fn json_is_short_for_its_format() {
+    assert_eq!(mem("-p 1 --json --for 1s").unwrap().format().name(), "json");
+    assert_eq!(
+        refusal("-p 1 --json --format table"),
+        "error: the argument '--json' cannot be used with '--format <FORMAT>'"
+    );
+}
+
+#[test]
 fn everything_at_once() {
     let args = mem(
         "-p 1 -p 2 --children --for 2m --every 500ms --no-gc --by gem --sort bytes --min 5 --top 3 \
@@ -198,6 +207,7 @@ fn help() {
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
                              table, memprof, json, folded]
+          --json             The same as --format json
           --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
                              born, bytes]
       -o, --output <FILE>    Write to FILE, readable by you alone (mode 0600), instead of standard
