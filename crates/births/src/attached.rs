@@ -153,11 +153,11 @@ impl Attached {
     }
 
     /// Notices who has ended and, with [`Options::follow`], who has come; begins a new interval if one is due, with
-    /// [`Options::looks`] after a look at the end of the one before.
-    pub fn poll(&mut self) {
+    /// [`Options::looks`] after a look at the end of the one before. Not if one that was asked for comes at once (`counting`).
+    pub fn poll(&mut self, counting: bool) {
         self.processes.poll(&self.shared, &mut self.heard);
         let now = Instant::now();
-        if self.intervals.is_due(now) && self.may_look(now) {
+        if !counting && self.intervals.is_due(now) && self.may_look(now) {
             self.look_aside();
         }
         if self.intervals.pass(now) {

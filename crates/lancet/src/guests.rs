@@ -50,7 +50,7 @@ impl Guests {
         if guests.is_empty() {
             anyhow::bail!("none of the processes could be opened");
         }
-        guests.refresh();
+        guests.refresh(false);
         Ok(guests)
     }
 
@@ -85,9 +85,9 @@ impl Guests {
         }
     }
 
-    /// Notices who has ended and, with `--children`, who has come.
-    pub fn refresh(&mut self) {
-        self.attached.poll();
+    /// Notices who has ended and, with `--children`, who has come; `counting` if a census comes next.
+    pub fn refresh(&mut self, counting: bool) {
+        self.attached.poll(counting);
         self.say_notices();
     }
 
@@ -107,7 +107,7 @@ impl Guests {
                 return;
             }
             sleep(left.min(LOOK));
-            self.refresh();
+            self.refresh(until.is_some_and(|until| Instant::now() >= until));
         }
     }
 

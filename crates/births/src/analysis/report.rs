@@ -95,6 +95,9 @@ impl Report {
     }
 }
 
+/// What the types of objects from before we came are called together.
+const ALL_TYPES: &str = "objects of all types";
+
 /// A row's key, and whether it counts objects from before we came.
 pub(crate) type Identity = (Key, bool);
 
@@ -120,7 +123,8 @@ pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>,
     (groups, hidden)
 }
 
-/// Adds the rows of libraries up to rows of gems, if the view says so. A row that leaks stays as it is.
+/// Adds the rows of libraries up to rows of gems, and those of objects from before we came to one, if the view says so. A row
+/// that leaks stays as it is.
 pub(crate) fn folded(
     groups: HashMap<Identity, Counts>,
     view: &View,
@@ -131,8 +135,14 @@ pub(crate) fn folded(
     };
     let mut folded: HashMap<Identity, Counts> = HashMap::new();
     for ((key, before), counts) in groups {
-        let gem = key.folded(app).filter(|_| !leaks(verdict, &key));
-        *folded.entry((gem.unwrap_or(key), before)).or_default() += counts;
+        let sum = if before {
+            Some(Key::Type {
+                kind: ALL_TYPES.into(),
+            })
+        } else {
+            key.folded(app).filter(|_| !leaks(verdict, &key))
+        };
+        *folded.entry((sum.unwrap_or(key), before)).or_default() += counts;
     }
     folded
 }

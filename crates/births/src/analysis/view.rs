@@ -48,7 +48,7 @@ pub enum Order {
     Born,
 }
 
-/// Which rows of lines are added up to rows of gems.
+/// Which rows are added up: those of lines to rows of gems, and those of objects from before we came to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fold {
     /// None.

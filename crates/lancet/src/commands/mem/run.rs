@@ -58,7 +58,7 @@ fn show(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyhow:
     let started = Instant::now();
     let every = args.interval().unwrap_or_default();
     let last = live::run(args.view(), || {
-        guests.refresh();
+        guests.refresh(true);
         let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
         Ok((!over).then(|| {
             let found = guests.census();
