@@ -105,7 +105,7 @@ pub struct Ledger {
     pub slots: u64,
     /// Objects that a compaction of the heap has moved; their sites were moved with them.
     pub moved: u64,
-    /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots::number`]). Written by
+    /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots`]). Written by
     /// the command, read by the agent at each birth.
     pub epoch: u64,
     /// For each epoch the interval of the report that it belongs to, less than [`INTERVALS`]. Written by the command

@@ -137,8 +137,8 @@ const OUTPUT: &str = "How to write it";
 
 const EXAMPLES: &str = "\
 Examples:
-  lancet mem -p 4242 --for 30s          who holds what was made in the next 30 seconds
-  lancet mem -p 4242 --every 10s        what grows: the first row is the suspect
+  lancet mem -p 4242 --for 30s          which line leaks, and who holds what was made meanwhile
+  lancet mem -p 4242 --every 10s        the same again and again, and what grew since
   lancet mem -p 4242 --children --live  a server and its workers, on a screen
   lancet mem --stacks 32 -o mem.folded -- ruby app.rb
 
