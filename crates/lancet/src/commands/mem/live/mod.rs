@@ -13,10 +13,13 @@ mod screen;
 mod state;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use births::analysis::{Census, View};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Terminal;
 use ratatui::backend::Backend;
 use ratatui::crossterm::event::{self, Event};
@@ -36,7 +39,9 @@ pub fn run(
     let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
     let _restore = Restore;
     let events = |wait: Duration| {
-        if event::poll(wait)? {
+        await_input(wait)?;
+        // Also what the window's change of size has left.
+        if event::poll(Duration::ZERO)? {
             event::read().map(Some)
         } else {
             Ok(None)
@@ -47,6 +52,28 @@ pub fn run(
 
 /// How long a key is waited for at a time while the user pauses.
 const PAUSED: Duration = Duration::from_secs(1);
+
+/// Waits for input, or a signal, for at most so long. An error if the terminal is gone (its window was closed, the
+/// connection was cut): crossterm reads the end of such a terminal again and again, and would never come back.
+fn await_input(wait: Duration) -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut terminal = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    match poll(
+        &mut terminal,
+        PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX),
+    ) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    match terminal[0].revents() {
+        Some(events) if events.intersects(gone) => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the terminal is gone",
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Gives the terminal back on every way out.
 struct Restore;
