@@ -15,7 +15,7 @@ use process::stop::thread_ids;
 use process::wait::{Wait, Waits};
 use vm::Memory;
 
-use super::scripts::{Script, Turn, VmThread};
+use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::State;
 
@@ -68,40 +68,47 @@ impl Sleepers {
             (call.sp, call.pc) == (thread.context.sp, thread.context.ip)
         });
         let mut known = process.vms.iter();
-        let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies));
+        let through = sleeper.map(|_| through(process, stack)).unwrap_or_default();
+        let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
         State {
             wait: sleeper.map(|(_, wait)| wait.clone()),
-            through: sleeper.and_then(|_| through(process, stack)),
+            through: through.function,
             vm,
             slept_on: sleeper.is_some_and(|(asleep, _)| asleep.sleeps_on()),
         }
     }
 }
 
-/// Returns the outermost function of the libraries that stand between a system call and the VM or the program.
-fn through(process: &Process, stack: &Stack) -> Option<String> {
+/// Returns the functions by which the thread of a stack sleeps.
+fn through(process: &Process, stack: &Stack) -> Through {
     let vm = |module: usize| {
         let mut runners = process.vms.iter().flat_map(|vm| vm.runner());
         runners.any(|code| process.modules.number(code.start) == Some(module))
     };
-    let mut found = None;
-    for line in &stack.lines {
-        let Some(number) = line.module.filter(|number| !vm(*number)) else {
-            break;
-        };
-        let name = process.modules.get(number)?.name();
+    let is_between = |number: usize| {
+        let name = process
+            .modules
+            .get(number)
+            .map_or("", |loaded| loaded.name());
         let is_libc = C_LIBRARIES.iter().any(|library| name.starts_with(library));
-        if !is_libc && !name.starts_with("lib") {
+        !vm(number) && (is_libc || name.starts_with("lib"))
+    };
+    let mut found = Through::default();
+    for line in &stack.lines {
+        let function = line.function.as_ref();
+        let function = function.and_then(|function| function.name.clone());
+        if !line.module.is_some_and(is_between) {
+            found.caller = function;
             break;
         }
-        let function = line
-            .function
-            .as_ref()
-            .and_then(|function| function.name.clone());
-        found = function.or(found);
+        found.function = function.or(found.function);
     }
     // Where every thread begins.
-    found.filter(|name| name != "start_thread" && name != "__libc_start_main")
+    let begins = ["start_thread", "__libc_start_main"];
+    found
+        .function
+        .take_if(|name| begins.contains(&name.as_str()));
+    found
 }
 
 fn vm(stack: &Stack) -> Option<&VmThread> {

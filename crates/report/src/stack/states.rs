@@ -20,6 +20,8 @@ const LOCKS: &[&str] = &[
     "pthread_cond_",
     "sem_wait",
     "sem_clockwait",
+    "__new_sem_",
+    "do_futex_wait",
     "__lll_",
     "__futex",
 ];
