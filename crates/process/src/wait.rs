@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use vm::Memory;
 
-use crate::asleep::Asleep;
-use crate::interrupted::slept;
+use crate::interrupted::{InCall, slept};
 use sockets::Sockets;
 
 /// Descriptors of one wait that are looked up, at most.
@@ -134,9 +133,8 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Returns what a sleeping thread waits for.
-    pub fn wait(&mut self, thread: &Asleep) -> Wait {
-        let call = thread.call();
+    /// Returns what a thread that sleeps in a system call waits for.
+    pub fn wait(&mut self, tid: i32, call: &InCall) -> Wait {
         let known = CALLS.iter().find(|(number, ..)| *number == call.number);
         let [first, second, third, ..] = call.arguments;
         let descriptors = match known.map_or(On::Nothing, |known| known.2) {
@@ -152,7 +150,7 @@ impl<'a> Waits<'a> {
             number: call.number,
             on: told.map(|&fd| self.descriptor(fd)).collect(),
             more: descriptors.len().saturating_sub(TOLD),
-            asleep: slept(self.pid, thread.tid()).map(|(time, _)| time),
+            asleep: slept(self.pid, tid).map(|(time, _)| time),
         }
     }
 
@@ -229,6 +227,7 @@ impl<'a> Waits<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asleep::Asleep;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
@@ -259,7 +258,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(asleep) = Asleep::of(pid, tid) {
-                let wait = Waits::of(pid, &Own).wait(&asleep);
+                let wait = Waits::of(pid, &Own).wait(tid, asleep.call());
                 if wait.call == Some(call) && wait.asleep >= Some(Duration::from_millis(20)) {
                     return wait;
                 }

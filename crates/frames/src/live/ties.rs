@@ -8,10 +8,11 @@
 //! if each of them slept from before its stack was copied until the VM's account of it had been read: then none of
 //! them can have changed what it holds or wants meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use process::asleep::Asleep;
-use process::stop::thread_ids;
+use process::interrupted::InCall;
+use process::stop::{thread_ids, thread_state};
 use process::wait::{Wait, Waits};
 use vm::Memory;
 
@@ -41,21 +42,44 @@ pub enum Until {
     Turn,
 }
 
-/// The threads that slept before the process was stopped.
+/// A thread that slept before the process was stopped.
+#[derive(Debug)]
+struct Sleeper {
+    call: InCall,
+    wait: Wait,
+    /// What shows whether it has slept since; `None` where the kernel or its C library does not.
+    asleep: Option<Asleep>,
+}
+
+/// The threads that did not run before the process was stopped.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
-    by_tid: HashMap<i32, (Asleep, Wait)>,
+    by_tid: HashMap<i32, Sleeper>,
+    stopped: HashSet<i32>,
 }
 
 impl Sleepers {
     pub(super) fn of(pid: i32, memory: &dyn Memory) -> Sleepers {
         let mut waits = Waits::of(pid, memory);
-        let threads = thread_ids(pid).unwrap_or_default().into_iter();
-        let asleep = threads.filter_map(|tid| Asleep::of(pid, tid));
-        let by_tid = asleep
-            .map(|asleep| (asleep.tid(), (asleep.clone(), waits.wait(&asleep))))
-            .collect();
-        Sleepers { by_tid }
+        let mut found = Sleepers::default();
+        for tid in thread_ids(pid).unwrap_or_default() {
+            let letter = thread_state(pid, tid);
+            if matches!(letter, Some('T' | 't')) {
+                found.stopped.insert(tid);
+            }
+            if !matches!(letter, Some('S' | 'D')) {
+                continue;
+            }
+            let asleep = Asleep::of(pid, tid);
+            let call = asleep.as_ref().map(|asleep| *asleep.call());
+            let Some(call) = call.or_else(|| InCall::of(pid, tid)) else {
+                continue;
+            };
+            let wait = waits.wait(tid, &call);
+            let sleeper = Sleeper { call, wait, asleep };
+            found.by_tid.insert(tid, sleeper);
+        }
+        found
     }
 }
 
@@ -63,18 +87,20 @@ impl Sleepers {
     /// Returns what the thread of a stack does.
     pub(super) fn state(&self, process: &Process, stack: &Stack) -> State {
         let thread = &stack.thread;
-        let sleeper = self.by_tid.get(&thread.tid).filter(|(asleep, _)| {
-            let call = asleep.call();
-            (call.sp, call.pc) == (thread.context.sp, thread.context.ip)
+        let sleeper = self.by_tid.get(&thread.tid).filter(|sleeper| {
+            (sleeper.call.sp, sleeper.call.pc) == (thread.context.sp, thread.context.ip)
         });
         let mut known = process.vms.iter();
         let through = sleeper.map(|_| through(process, stack)).unwrap_or_default();
         let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
         State {
-            wait: sleeper.map(|(_, wait)| wait.clone()),
+            wait: sleeper.map(|sleeper| sleeper.wait.clone()),
+            stopped: self.stopped.contains(&thread.tid),
             through: through.function,
             vm,
-            slept_on: sleeper.is_some_and(|(asleep, _)| asleep.sleeps_on()),
+            slept_on: sleeper
+                .and_then(|sleeper| sleeper.asleep.as_ref())
+                .is_some_and(Asleep::sleeps_on),
         }
     }
 }

@@ -264,3 +264,18 @@ fn python_waits_for_locks_peers_and_its_own() {
         });
     }
 }
+
+#[test]
+fn a_process_that_is_stopped_does_not_run() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "echo ready; while :; do :; done"]);
+    let guest = Guest::ready(&mut command);
+    guest.signal(nix::sys::signal::Signal::SIGSTOP);
+    guest.settle('T');
+    let said = text(&stack(&["-p", &guest.pid.to_string()]));
+    assert!(said.contains(": 1 thread, 0 running"), "{said}");
+    assert!(
+        said.contains(": stopped by a signal or a debugger"),
+        "{said}"
+    );
+}

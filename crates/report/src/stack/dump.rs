@@ -134,7 +134,7 @@ fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
         stack
             .state
             .as_ref()
-            .is_some_and(|state| state.wait.is_none())
+            .is_some_and(|state| state.wait.is_none() && !state.stopped)
     };
     let running = threads().filter(runs).count() as u64;
     writeln!(

@@ -55,6 +55,13 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
             Until::Ended => format!("for the end of {thread}"),
         });
     }
+    if state.stopped {
+        return Some(Words {
+            verb: "stopped",
+            rest: "by a signal or a debugger".to_owned(),
+            for_another: false,
+        });
+    }
     let vm = state.vm.as_ref();
     let Some(wait) = &state.wait else {
         let rest = match vm.map_or(Turn::Unknown, |vm| vm.turn) {
@@ -174,7 +181,8 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
         json!({ "tid": stacks[other].thread.tid, "until": until })
     });
     json!({
-        "running": wait.is_none(),
+        "running": wait.is_none() && !state.stopped,
+        "stopped": state.stopped,
         "call": wait.and_then(|wait| wait.call),
         "on": wait.map(|wait| &wait.on),
         "on_more": wait.map(|wait| wait.more),
