@@ -112,6 +112,8 @@ pub struct Wait {
     pub on: Vec<String>,
     /// How many more there are.
     pub more: usize,
+    /// Whether the call ends by itself after a time; known of `futex` and `ppoll`, by which locks wait.
+    pub timed: bool,
     /// How long it has slept; `None` if the kernel does not say.
     pub asleep: Option<Duration>,
 }
@@ -150,6 +152,11 @@ impl<'a> Waits<'a> {
             number: call.number,
             on: told.map(|&fd| self.descriptor(fd)).collect(),
             more: descriptors.len().saturating_sub(TOLD),
+            timed: match call.number {
+                libc::SYS_futex => call.arguments[3] != 0,
+                libc::SYS_ppoll => call.arguments[2] != 0,
+                _ => false,
+            },
             asleep: slept(self.pid, tid).map(|(time, _)| time),
         }
     }

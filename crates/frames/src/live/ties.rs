@@ -4,7 +4,7 @@
 //! descriptors (`process::wait`). The VM says who has its lock, who waits for which mutex and who holds it. The native
 //! frames say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server.
 //!
-//! A thread that waits for another that waits for it in turn, directly or by others, waits for ever. That is said only
+//! A thread that waits for another that waits for it in turn, directly or by others, does not go on by itself. That is said only
 //! if each of them slept from before its stack was copied until the VM's account of it had been read: then none of
 //! them can have changed what it holds or wants meanwhile.
 
@@ -158,8 +158,8 @@ pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     Some((Until::Ended, other(&|vm| vm.joined_by.contains(&own.id))?))
 }
 
-/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them will ever
-/// go on. Threads are given by their numbers among the stacks.
+/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them goes on
+/// unless something interrupts it (Ruby's `Timeout`, `Thread#raise`). Threads are given by their numbers among the stacks.
 pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
     let slept_on = |at: usize| {
         stacks[at]
@@ -167,9 +167,15 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
             .as_ref()
             .is_some_and(|state| state.slept_on)
     };
+    let is_timed = |at: usize| {
+        let state = stacks[at].state.as_ref();
+        state.is_some_and(|state| state.wait.as_ref().is_some_and(|wait| wait.timed))
+    };
     let next: Vec<Option<usize>> = (0..stacks.len())
         .map(|at| match waits_for(stacks, at)? {
             (Until::Turn, _) => None,
+            // `join` with a limit ends by itself.
+            (Until::Ended, _) if is_timed(at) => None,
             (_, other) => (slept_on(at) && slept_on(other)).then_some(other),
         })
         .collect();

@@ -101,7 +101,8 @@ fn every_way_to_wait_is_told() {
         );
         let deadlock: Vec<&str> = said.lines().skip(2).take(3).collect();
         assert_eq!(
-            deadlock[0], "deadlock: these 2 threads wait for each other and will never go on",
+            deadlock[0],
+            "deadlock: these 2 threads wait for each other, and none goes on unless it is interrupted",
             "{ruby}: {said}"
         );
         let told = records(
