@@ -30,7 +30,7 @@ RIVALS = [
     ("rbspy snapshot", "ruby", RBSPY, [RBSPY, "snapshot", "--pid"]),
     ("py-spy dump --native", "python", PY_SPY, [PY_SPY, "dump", "--native", "--pid"]),
 ]
-OURS = ("lancet", None, LANCET, [LANCET, "stack", "-p"])
+OURS = ("lancet", None, LANCET, [LANCET, "stack", "--native", "--bytes", "-p"])
 
 
 class Deep(Process):

@@ -84,12 +84,19 @@ fn named(image: &Image, symbols: Option<&Symbols>, covered: &Covered) -> Vec<Ran
         .collect();
     starts.sort_by_key(|&(start, size)| (start, std::cmp::Reverse(size)));
     starts.dedup_by_key(|(start, _)| *start);
+    // A symbol of assembly has no size (`_fini` of crti.o), and behind its section there may be data in the same segment.
+    let edges = image.edges();
+    let section_end = |at: u64| {
+        let after = edges.partition_point(|edge| *edge <= at);
+        edges.get(after).copied().unwrap_or(u64::MAX)
+    };
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for (at, &(start, size)) in starts.iter().enumerate() {
         let room = starts
             .get(at + 1)
             .map_or(u64::MAX, |next| next.0)
-            .min(covered.next(start));
+            .min(covered.next(start))
+            .min(section_end(start));
         let rest = image.rest(start).map_or(0, |rest| rest.len() as u64);
         let end = match size {
             0 => room.min(start.saturating_add(rest)),

@@ -29,6 +29,7 @@ pub struct Image {
     headers: Headers,
     sections: Vec<Section>,
     pieces: Vec<Piece>,
+    code: Vec<Range<u64>>,
 }
 
 /// A range of bytes with the address of the first.
@@ -38,6 +39,44 @@ pub struct At<'a> {
     pub address: u64,
     /// Its bytes in the file.
     pub bytes: &'a [u8],
+}
+
+impl Piece {
+    fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// Returns where the code is, by rising address: as far as it is loaded, and without overlaps.
+fn code(pieces: &[Piece], sections: &[Section]) -> Vec<Range<u64>> {
+    let loaded = pieces
+        .iter()
+        .filter(|piece| piece.executable)
+        .map(Piece::range);
+    let loaded: Vec<Range<u64>> = loaded.collect();
+    let of_sections = sections
+        .iter()
+        .filter(|section| section.executable && section.address != 0)
+        .map(|section| section.address..section.address.saturating_add(section.size));
+    let mut code: Vec<Range<u64>> = of_sections
+        .flat_map(|section| {
+            let within =
+                |piece: &Range<u64>| section.start.max(piece.start)..section.end.min(piece.end);
+            loaded.iter().map(within).collect::<Vec<_>>()
+        })
+        .filter(|range| !range.is_empty())
+        .collect();
+    if code.is_empty() {
+        code = loaded;
+    }
+    code.sort_by_key(|range| range.start);
+    let mut end = 0;
+    code.retain_mut(|range| {
+        range.start = range.start.max(end);
+        end = end.max(range.end);
+        !range.is_empty()
+    });
+    code
 }
 
 impl Image {
@@ -75,7 +114,9 @@ impl Image {
             return Err(Error::NoCode(path.to_owned()));
         }
         let sections = headers.sections(&file);
+        let code = code(&pieces, &sections);
         Ok(Image {
+            code,
             path: path.to_owned(),
             file,
             headers,
@@ -99,12 +140,15 @@ impl Image {
         &self.headers
     }
 
-    /// Returns its executable segments.
+    /// Returns its code: the sections of code, or in a file without sections the executable segments, in which there
+    /// may be data too (`ld -z noseparate-code`).
     pub fn code(&self) -> impl Iterator<Item = At<'_>> {
-        let code = self.pieces.iter().filter(|piece| piece.executable);
-        code.map(|piece| At {
-            address: piece.start,
-            bytes: &piece.bytes,
+        self.code.iter().filter_map(|range| {
+            let bytes = self.code_of(range)?;
+            Some(At {
+                address: range.start,
+                bytes,
+            })
         })
     }
 

@@ -10,7 +10,7 @@
 //! | `stack` | both together, with bytes |
 //! | `repeats` | which rows of a stack come again and again? |
 //! | `state` | what does a thread do: the kernel's account, the VM's, and that of its native frames |
-//! | `ties` | the three put together: which thread waits for which, and who waits for ever? |
+//! | `ties` | the three put together: which thread waits for which, and who waits in a circle? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!

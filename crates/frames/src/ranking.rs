@@ -23,7 +23,7 @@ pub struct Ranking {
     pub scans: Vec<Scan>,
     /// The wanted rows, the biggest first: the number of the scan, and the frame.
     pub rows: Vec<(usize, Frame)>,
-    /// The number of frames in the files that are not among the rows.
+    /// The number of frames that are wanted and not among the rows.
     pub more: usize,
     /// The number of frames larger than [`Wanted::max`], among the rows or not.
     pub larger: u64,
@@ -36,12 +36,13 @@ impl Ranking {
     pub fn new(scans: Vec<Scan>, refused: Vec<(PathBuf, String)>, wanted: Wanted) -> Ranking {
         let larger = |frame: &&Frame| wanted.max.is_some_and(|max| frame.bytes > max);
         let all = || scans.iter().flat_map(Scan::frames);
-        let (larger, count) = (all().filter(larger).count() as u64, all().count());
+        let larger = all().filter(larger).count() as u64;
+        let is_wanted = |frame: &&Frame| !wanted.differing || differs(frame);
+        let count = all().filter(is_wanted).count();
         let mut rows: Vec<(usize, Frame)> = Vec::new();
         for (number, scan) in scans.iter().enumerate() {
             // Each scan is in order: no more than its first can come into the rows.
-            let frames = scan.frames().iter();
-            let frames = frames.filter(|frame| !wanted.differing || differs(frame));
+            let frames = scan.frames().iter().filter(is_wanted);
             let frames = frames.take(wanted.rows);
             rows.extend(frames.map(|frame| (number, frame.clone())));
         }

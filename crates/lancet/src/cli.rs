@@ -6,6 +6,7 @@
 
 pub mod duration;
 pub mod format;
+pub mod guess;
 
 use clap::Parser;
 
@@ -15,7 +16,7 @@ use crate::commands::Command;
 ///
 /// The process computes on as before, whatever happens to lancet.
 #[derive(Debug, Parser)]
-#[command(name = "lancet", version, disable_help_subcommand = true)]
+#[command(name = "lancet", version)]
 pub struct Cli {
     #[command(subcommand)]
     #[allow(missing_docs)] // A doc comment would be shown in the help.

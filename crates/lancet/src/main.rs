@@ -16,14 +16,19 @@ mod losses;
 mod started;
 mod ui;
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
     failure::note_panics();
     let done = failure::catch(|| {
-        let command = cli::Cli::parse().command;
+        let command = match cli::Cli::try_parse() {
+            Ok(cli) => cli.command,
+            Err(error) => return Ok(wrong_usage(&error)),
+        };
         if command.stops_guests() {
             process::job_control::heed();
         }
@@ -39,7 +44,47 @@ fn main() -> ExitCode {
         Err(error) if ui::sink::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tell!("{error:#}");
+            if let Some(meant) = cli::guess::meant(&words()) {
+                tell!("{meant}");
+            }
             ExitCode::from(exit::FAILED)
         }
     }
+}
+
+/// Says what was wrong with the command line, and in place of the usage what was probably meant, where that is known.
+/// Help and version are answers that come this way too; the version is lancet's, behind whichever command it is asked.
+fn wrong_usage(error: &clap::Error) -> u8 {
+    let words = words();
+    if let [_, option] = words.as_slice()
+        && matches!(option.as_str(), "-V" | "--version")
+    {
+        let version = cli::Cli::command().render_version();
+        // Where it cannot be written there is nobody to be told.
+        let _ = std::io::stdout().write_all(version.as_bytes());
+        return 0;
+    }
+    let is_answer = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    match cli::guess::meant(&words).filter(|_| !is_answer) {
+        Some(meant) => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let first = first.strip_prefix("error: ").unwrap_or(first);
+            tell!("{}", first.trim_end_matches(':'));
+            tell!("{meant}");
+        }
+        None => drop(error.print()),
+    }
+    error.exit_code() as u8
+}
+
+/// The command line behind the name of the program.
+fn words() -> Vec<String> {
+    let words = std::env::args_os().skip(1);
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }

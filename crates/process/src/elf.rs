@@ -157,6 +157,8 @@ pub struct Section {
     pub size: u64,
     /// Number of the section that it refers to, as a symbol table does to its strings.
     pub link: u32,
+    /// Whether it holds code (`SHF_EXECINSTR`).
+    pub executable: bool,
 }
 
 /// What the headers of an ELF object say.
@@ -330,6 +332,7 @@ fn section(entry: &elf::SectionHeader64<LE>) -> Section {
         offset: entry.sh_offset.get(LE),
         size: entry.sh_size.get(LE),
         link: entry.sh_link.get(LE),
+        executable: entry.sh_flags.get(LE).contains(elf::SHF_EXECINSTR),
     }
 }
 

@@ -172,8 +172,6 @@ pub enum Error {
 /// kernel does not allow us to trace process 42".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// The reason was not looked for.
-    Unknown,
     /// It belongs to another user, and we lack CAP_SYS_PTRACE.
     OtherUser {
         /// Its real user.
@@ -183,8 +181,12 @@ pub enum Denial {
     },
     /// The security module Yama forbids it: the value of `kernel.yama.ptrace_scope`, 1 to 3.
     PtraceScope(u8),
-    /// We are root and lack CAP_SYS_PTRACE, or a security module forbids it.
+    /// We are root and lack CAP_SYS_PTRACE.
     NoCapability,
+    /// We are root, but of another user namespace than the process (user_namespaces(7)).
+    OtherNamespace,
+    /// We are root and have CAP_SYS_PTRACE where the process lives: a security module forbids it.
+    SecurityModule,
     /// The kernel keeps its memory from its own user: it changed its user, or its program file is not readable for us.
     NotDumpable,
 }
@@ -192,7 +194,6 @@ pub enum Denial {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self {
-            Denial::Unknown => return Ok(()),
             Denial::OtherUser { owner, us } => {
                 return write!(
                     f,
@@ -207,8 +208,12 @@ impl fmt::Display for Denial {
                 };
                 return write!(f, ": kernel.yama.ptrace_scope is {scope}, so {who}");
             }
-            Denial::NoCapability => {
-                "we are root without CAP_SYS_PTRACE (a container?), or a security module forbids it"
+            Denial::NoCapability => "we are root without CAP_SYS_PTRACE (a container?)",
+            Denial::OtherNamespace => {
+                "we are root of another user namespace than it lives in, without rights there"
+            }
+            Denial::SecurityModule => {
+                "we are root with CAP_SYS_PTRACE, so a security module forbids it (/sys/kernel/security/lsm lists them)"
             }
             Denial::NotDumpable => {
                 "it is not dumpable (it changed its user, or its program file is not readable for us)"

@@ -276,9 +276,36 @@ fn reason_for(status: &Status) -> Denial {
         ("1", 1..) => Denial::PtraceScope(1),
         ("2", 1..) => Denial::PtraceScope(2),
         ("3", _) => Denial::PtraceScope(3),
-        (_, 0) => Denial::NoCapability,
+        (_, 0) => reason_for_root(status.pid),
         _ => Denial::NotDumpable,
     }
+}
+
+/// What stands in root's way: `__ptrace_may_access` (kernel/ptrace.c) asks for CAP_SYS_PTRACE in the user namespace of
+/// the process, then the security modules.
+fn reason_for_root(pid: i32) -> Denial {
+    const SYS_PTRACE: u64 = 1 << 19;
+    let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let capabilities = own
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
+    if capabilities.is_some_and(|capabilities| capabilities & SYS_PTRACE == 0) {
+        return Denial::NoCapability;
+    }
+    // Reading the link of a process needs the right that we lack; then the owner of its files tells less.
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user"));
+    match (namespace("self"), namespace(&pid.to_string())) {
+        (Ok(own), Ok(its)) if own == its => Denial::SecurityModule,
+        (Ok(_), Err(_)) if in_first_namespace() => Denial::SecurityModule,
+        _ => Denial::OtherNamespace,
+    }
+}
+
+/// Returns whether we live in the first user namespace, which maps every id to itself (user_namespaces(7)).
+fn in_first_namespace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn read_proc(pid: i32, file: &str) -> Result<String> {

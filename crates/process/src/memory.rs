@@ -7,7 +7,8 @@
 //! pages that the process itself may not write (`proc_mem_foll_force`, fs/proc/base.c), so such a write is made in a stop;
 //! or with `=never`: then nobody does ([`Error::WriteProtected`]).
 
-use crate::error::{Denial, Error, Result};
+use crate::error::{Error, Result};
+use crate::guest::why_not_allowed;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,10 +29,7 @@ impl GuestMemory {
             .open(format!("/proc/{pid}/mem"))
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Error::NoSuchProcess(pid),
-                io::ErrorKind::PermissionDenied => Error::NotAllowed {
-                    pid,
-                    reason: Denial::Unknown,
-                },
+                io::ErrorKind::PermissionDenied => why_not_allowed(pid),
                 _ => Error::system(format!("/proc/{pid}/mem"), error),
             })?;
         Ok(GuestMemory { pid, file })

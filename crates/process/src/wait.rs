@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use vm::Memory;
 
-use crate::asleep::Asleep;
-use crate::interrupted::slept;
+use crate::interrupted::{InCall, slept};
 use sockets::Sockets;
 
 /// Descriptors of one wait that are looked up, at most.
@@ -113,6 +112,8 @@ pub struct Wait {
     pub on: Vec<String>,
     /// How many more there are.
     pub more: usize,
+    /// Whether the call ends by itself after a time; known of `futex` and `ppoll`, by which locks wait.
+    pub timed: bool,
     /// How long it has slept; `None` if the kernel does not say.
     pub asleep: Option<Duration>,
 }
@@ -134,9 +135,8 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Returns what a sleeping thread waits for.
-    pub fn wait(&mut self, thread: &Asleep) -> Wait {
-        let call = thread.call();
+    /// Returns what a thread that sleeps in a system call waits for.
+    pub fn wait(&mut self, tid: i32, call: &InCall) -> Wait {
         let known = CALLS.iter().find(|(number, ..)| *number == call.number);
         let [first, second, third, ..] = call.arguments;
         let descriptors = match known.map_or(On::Nothing, |known| known.2) {
@@ -152,7 +152,12 @@ impl<'a> Waits<'a> {
             number: call.number,
             on: told.map(|&fd| self.descriptor(fd)).collect(),
             more: descriptors.len().saturating_sub(TOLD),
-            asleep: slept(self.pid, thread.tid()).map(|(time, _)| time),
+            timed: match call.number {
+                libc::SYS_futex => call.arguments[3] != 0,
+                libc::SYS_ppoll => call.arguments[2] != 0,
+                _ => false,
+            },
+            asleep: slept(self.pid, tid).map(|(time, _)| time),
         }
     }
 
@@ -229,6 +234,7 @@ impl<'a> Waits<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asleep::Asleep;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
@@ -259,7 +265,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(asleep) = Asleep::of(pid, tid) {
-                let wait = Waits::of(pid, &Own).wait(&asleep);
+                let wait = Waits::of(pid, &Own).wait(tid, asleep.call());
                 if wait.call == Some(call) && wait.asleep >= Some(Duration::from_millis(20)) {
                     return wait;
                 }

@@ -19,7 +19,8 @@ use process::pages::Pages;
 use vm::Memory;
 
 pub use reader::{
-    Copied, Coroutine, Objects, Parked, Placement, ScanCost, Script, Scripts, Turn, VmThread,
+    Copied, Coroutine, Objects, Parked, Placement, ScanCost, Script, Scripts, Through, Turn,
+    VmThread,
 };
 
 use super::loaded::Modules;

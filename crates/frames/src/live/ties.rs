@@ -4,18 +4,19 @@
 //! descriptors (`process::wait`). The VM says who has its lock, who waits for which mutex and who holds it. The native
 //! frames say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server.
 //!
-//! A thread that waits for another that waits for it in turn, directly or by others, waits for ever. That is said only
+//! A thread that waits for another that waits for it in turn, directly or by others, does not go on by itself. That is said only
 //! if each of them slept from before its stack was copied until the VM's account of it had been read: then none of
 //! them can have changed what it holds or wants meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use process::asleep::Asleep;
-use process::stop::thread_ids;
+use process::interrupted::InCall;
+use process::stop::{thread_ids, thread_state};
 use process::wait::{Wait, Waits};
 use vm::Memory;
 
-use super::scripts::{Script, Turn, VmThread};
+use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::State;
 
@@ -41,21 +42,44 @@ pub enum Until {
     Turn,
 }
 
-/// The threads that slept before the process was stopped.
+/// A thread that slept before the process was stopped.
+#[derive(Debug)]
+struct Sleeper {
+    call: InCall,
+    wait: Wait,
+    /// What shows whether it has slept since; `None` where the kernel or its C library does not.
+    asleep: Option<Asleep>,
+}
+
+/// The threads that did not run before the process was stopped.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
-    by_tid: HashMap<i32, (Asleep, Wait)>,
+    by_tid: HashMap<i32, Sleeper>,
+    stopped: HashSet<i32>,
 }
 
 impl Sleepers {
     pub(super) fn of(pid: i32, memory: &dyn Memory) -> Sleepers {
         let mut waits = Waits::of(pid, memory);
-        let threads = thread_ids(pid).unwrap_or_default().into_iter();
-        let asleep = threads.filter_map(|tid| Asleep::of(pid, tid));
-        let by_tid = asleep
-            .map(|asleep| (asleep.tid(), (asleep.clone(), waits.wait(&asleep))))
-            .collect();
-        Sleepers { by_tid }
+        let mut found = Sleepers::default();
+        for tid in thread_ids(pid).unwrap_or_default() {
+            let letter = thread_state(pid, tid);
+            if matches!(letter, Some('T' | 't')) {
+                found.stopped.insert(tid);
+            }
+            if !matches!(letter, Some('S' | 'D')) {
+                continue;
+            }
+            let asleep = Asleep::of(pid, tid);
+            let call = asleep.as_ref().map(|asleep| *asleep.call());
+            let Some(call) = call.or_else(|| InCall::of(pid, tid)) else {
+                continue;
+            };
+            let wait = waits.wait(tid, &call);
+            let sleeper = Sleeper { call, wait, asleep };
+            found.by_tid.insert(tid, sleeper);
+        }
+        found
     }
 }
 
@@ -63,45 +87,54 @@ impl Sleepers {
     /// Returns what the thread of a stack does.
     pub(super) fn state(&self, process: &Process, stack: &Stack) -> State {
         let thread = &stack.thread;
-        let sleeper = self.by_tid.get(&thread.tid).filter(|(asleep, _)| {
-            let call = asleep.call();
-            (call.sp, call.pc) == (thread.context.sp, thread.context.ip)
+        let sleeper = self.by_tid.get(&thread.tid).filter(|sleeper| {
+            (sleeper.call.sp, sleeper.call.pc) == (thread.context.sp, thread.context.ip)
         });
         let mut known = process.vms.iter();
-        let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies));
+        let through = sleeper.map(|_| through(process, stack)).unwrap_or_default();
+        let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
         State {
-            wait: sleeper.map(|(_, wait)| wait.clone()),
-            through: sleeper.and_then(|_| through(process, stack)),
+            wait: sleeper.map(|sleeper| sleeper.wait.clone()),
+            stopped: self.stopped.contains(&thread.tid),
+            through: through.function,
             vm,
-            slept_on: sleeper.is_some_and(|(asleep, _)| asleep.sleeps_on()),
+            slept_on: sleeper
+                .and_then(|sleeper| sleeper.asleep.as_ref())
+                .is_some_and(Asleep::sleeps_on),
         }
     }
 }
 
-/// Returns the outermost function of the libraries that stand between a system call and the VM or the program.
-fn through(process: &Process, stack: &Stack) -> Option<String> {
+/// Returns the functions by which the thread of a stack sleeps.
+fn through(process: &Process, stack: &Stack) -> Through {
     let vm = |module: usize| {
         let mut runners = process.vms.iter().flat_map(|vm| vm.runner());
         runners.any(|code| process.modules.number(code.start) == Some(module))
     };
-    let mut found = None;
-    for line in &stack.lines {
-        let Some(number) = line.module.filter(|number| !vm(*number)) else {
-            break;
-        };
-        let name = process.modules.get(number)?.name();
+    let is_between = |number: usize| {
+        let name = process
+            .modules
+            .get(number)
+            .map_or("", |loaded| loaded.name());
         let is_libc = C_LIBRARIES.iter().any(|library| name.starts_with(library));
-        if !is_libc && !name.starts_with("lib") {
+        !vm(number) && (is_libc || name.starts_with("lib"))
+    };
+    let mut found = Through::default();
+    for line in &stack.lines {
+        let function = line.function.as_ref();
+        let function = function.and_then(|function| function.name.clone());
+        if !line.module.is_some_and(is_between) {
+            found.caller = function;
             break;
         }
-        let function = line
-            .function
-            .as_ref()
-            .and_then(|function| function.name.clone());
-        found = function.or(found);
+        found.function = function.or(found.function);
     }
     // Where every thread begins.
-    found.filter(|name| name != "start_thread" && name != "__libc_start_main")
+    let begins = ["start_thread", "__libc_start_main"];
+    found
+        .function
+        .take_if(|name| begins.contains(&name.as_str()));
+    found
 }
 
 fn vm(stack: &Stack) -> Option<&VmThread> {
@@ -125,8 +158,8 @@ pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     Some((Until::Ended, other(&|vm| vm.joined_by.contains(&own.id))?))
 }
 
-/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them will ever
-/// go on. Threads are given by their numbers among the stacks.
+/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them goes on
+/// unless something interrupts it (Ruby's `Timeout`, `Thread#raise`). Threads are given by their numbers among the stacks.
 pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
     let slept_on = |at: usize| {
         stacks[at]
@@ -134,9 +167,15 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
             .as_ref()
             .is_some_and(|state| state.slept_on)
     };
+    let is_timed = |at: usize| {
+        let state = stacks[at].state.as_ref();
+        state.is_some_and(|state| state.wait.as_ref().is_some_and(|wait| wait.timed))
+    };
     let next: Vec<Option<usize>> = (0..stacks.len())
         .map(|at| match waits_for(stacks, at)? {
             (Until::Turn, _) => None,
+            // `join` with a limit ends by itself.
+            (Until::Ended, _) if is_timed(at) => None,
             (_, other) => (slept_on(at) && slept_on(other)).then_some(other),
         })
         .collect();

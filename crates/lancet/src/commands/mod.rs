@@ -48,14 +48,12 @@ commands! {
     Mem(mem::MemArgs) => mem::run,
     /// Which line calls this C function, with what, and how long does it take?
     Calls(calls::CallsArgs) => calls::run,
-    /// What is on the stack, and how many bytes is each frame?
+    /// What does each thread do, and how many bytes is each frame on its stack?
     Stack(stack::StackArgs) => stack::run,
     /// Is this machine set up for this process?
     Tune(tune::TuneArgs) => tune::run,
-    /// Print the man page of lancet or of one of its commands
-    #[command(hide = true)]
+    /// Print the man page of lancet or of one of its commands: lancet man mem | man -l -
     Man(man::ManArgs) => |args| man::run(args, Cli::command()),
     /// Print the completions for a shell
-    #[command(hide = true)]
     Completions(completions::CompletionsArgs) => |args| completions::run(args, Cli::command()),
 }

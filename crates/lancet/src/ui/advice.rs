@@ -19,9 +19,13 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::NotAllowed { reason, .. } => match reason {
             Denial::PtraceScope(_) => "run lancet as root, or set kernel.yama.ptrace_scope to 0",
             Denial::NoCapability => "give the container CAP_SYS_PTRACE, or run lancet on the host",
-            Denial::OtherUser { .. } | Denial::NotDumpable | Denial::Unknown => {
-                "run lancet as that user or as root"
+            Denial::OtherNamespace => {
+                "run lancet on the host, or in that namespace (nsenter -U -t PID)"
             }
+            Denial::SecurityModule => {
+                "look for its refusal (dmesg, ausearch -m avc), and let lancet trace"
+            }
+            Denial::OtherUser { .. } | Denial::NotDumpable => "run lancet as that user or as root",
         },
         Error::WouldNotStop { .. } => "try again when that call has ended",
         Error::Occupied { .. } => "wait until it leaves, or end it",

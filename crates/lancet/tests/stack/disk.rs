@@ -114,12 +114,38 @@ fn a_process_that_is_not_there() {
     }
 }
 
+/// `_fini` has a symbol without a size and no call frame information, and where code and data share a segment what follows
+/// it is data. Here that reads as functions that take 28 KiB each.
+#[test]
+fn a_function_ends_where_its_section_ends() {
+    let source = "
+        #define EIGHT(...) __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__
+        const unsigned char data[] = { EIGHT(EIGHT(EIGHT(0x48, 0x81, 0xec, 0x00, 0x70, 0x00, 0x00, 0xc3,))) };
+        void use(char *);
+        void f(void) { char b[500]; use(b); }
+    ";
+    let library = compile_with("section", source, &["-Wl,-z,noseparate-code"]);
+    let said = text(&stack(&["--top", "2", &library]));
+    assert!(
+        said.contains(" f: b, char [500]") && !said.contains("_fini"),
+        "{said}"
+    );
+    let said = text(&stack(&["--check", "--top", "1", &library]));
+    // What is left out is counted among those that differ, and here none does.
+    assert!(!said.contains(" more"), "{said}");
+}
+
 fn compile(name: &str, source: &str) -> String {
+    compile_with(name, source, &[])
+}
+
+fn compile_with(name: &str, source: &str, options: &[&str]) -> String {
     let folder = folder(name);
     let (text, library) = (folder.join("source.c"), folder.join("library.so"));
     std::fs::write(&text, source).expect("written");
     let built = std::process::Command::new("gcc")
         .args(["-shared", "-fPIC", "-g", "-O1"])
+        .args(options)
         .arg(&text)
         .arg("-o")
         .arg(&library)

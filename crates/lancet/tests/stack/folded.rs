@@ -126,6 +126,8 @@ fn what_does_not_go_together_is_refused() {
     for args in [
         &["--format", "svg", "/bin/true"][..],
         &["--every", "1s", "/bin/true"],
+        // It would look for ever.
+        &["--format", "svg", "-p", "1"],
         &["--check", "-p", "1"],
         &["--max", "1", "--for", "1s", "-p", "1"],
     ] {

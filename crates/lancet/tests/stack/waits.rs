@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::languages::PYTHON;
 use super::output::{records, stack, text};
 use crate::support::{Guest, Interpreter, LIMIT, rubies};
 
@@ -100,7 +101,8 @@ fn every_way_to_wait_is_told() {
         );
         let deadlock: Vec<&str> = said.lines().skip(2).take(3).collect();
         assert_eq!(
-            deadlock[0], "deadlock: these 2 threads wait for each other and will never go on",
+            deadlock[0],
+            "deadlock: these 2 threads wait for each other, and none goes on unless it is interrupted",
             "{ruby}: {said}"
         );
         let told = records(
@@ -226,4 +228,55 @@ fn no_frame_is_missing_under_a_function_of_c() {
             "{ruby}: {seen} looks, {complete} within value"
         ));
     }
+}
+
+/// Returns the states of the threads whose innermost frame is that function, without times and ids.
+fn states_in(said: &str, function: &str) -> Vec<String> {
+    let lines: Vec<&str> = said.lines().collect();
+    let pairs = lines.windows(2);
+    let is_it = |pair: &&[&str]| {
+        pair[0].starts_with("thread") && pair[1].ends_with(&format!(" in {function}"))
+    };
+    let state = |pair: &[&str]| timeless(pair[0].split_once(": ").map_or("", |(_, state)| state));
+    pairs.filter(is_it).map(state).collect()
+}
+
+#[test]
+fn python_waits_for_locks_peers_and_its_own() {
+    for python in PYTHON.interpreters() {
+        let script = crate::support::fixtures().join("python/waits/locks.py");
+        let start = |arguments: &[&str]| {
+            let mut command = python.command();
+            Guest::ready(command.arg(&script).args(arguments))
+        };
+        let guest = start(&[]);
+        let said = until(&guest, &[], |said| {
+            let reads = states_in(said, "reads");
+            states_in(said, "wants") == ["asleep in acquire of a lock"]
+                && reads.len() == 1
+                && reads[0].contains("tcp to 127.0.0.1:")
+                && states_in(said, "sleeps").len() == 1
+        });
+        assert!(!said.contains("deadlock"), "{python}: {said}");
+        assert!(guest.ends_well());
+        let guest = start(&["busy"]);
+        until(&guest, &[], |said| {
+            states_in(said, "spins").contains(&"waits for the VM lock".to_owned())
+        });
+    }
+}
+
+#[test]
+fn a_process_that_is_stopped_does_not_run() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "echo ready; while :; do :; done"]);
+    let guest = Guest::ready(&mut command);
+    guest.signal(nix::sys::signal::Signal::SIGSTOP);
+    guest.settle('T');
+    let said = text(&stack(&["-p", &guest.pid.to_string()]));
+    assert!(said.contains(": 1 thread, 0 running"), "{said}");
+    assert!(
+        said.contains(": stopped by a signal or a debugger"),
+        "{said}"
+    );
 }

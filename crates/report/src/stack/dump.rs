@@ -3,7 +3,7 @@
 //! ```text
 //! ruby app.rb (PID 4242), Ruby 3.1.2: 3 threads, 1 running; stood still for 38 µs
 //!
-//! deadlock: these 2 threads wait for each other and will never go on
+//! deadlock: these 2 threads wait for each other, and none goes on unless it is interrupted
 //!     thread 4250 writer (app.rb:12) waits for a mutex that thread 4251 reader (app.rb:20) holds
 //!     thread 4251 reader (app.rb:20) waits for a mutex that thread 4250 writer (app.rb:12) holds
 //!
@@ -134,7 +134,7 @@ fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
         stack
             .state
             .as_ref()
-            .is_some_and(|state| state.wait.is_none())
+            .is_some_and(|state| state.wait.is_none() && !state.stopped)
     };
     let running = threads().filter(runs).count() as u64;
     writeln!(
@@ -151,9 +151,9 @@ fn stuck(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Result<(
     for circle in deadlocks(stacks) {
         writeln!(out)?;
         let text = match circle.len() {
-            1 => "deadlock: this thread waits for itself and will never go on".to_owned(),
+            1 => "deadlock: this thread waits for itself, and does not go on unless it is interrupted".to_owned(),
             count => {
-                format!("deadlock: these {count} threads wait for each other and will never go on")
+                format!("deadlock: these {count} threads wait for each other, and none goes on unless it is interrupted")
             }
         };
         writeln!(out, "{}", layout.style.painted(&text, RED))?;

@@ -20,6 +20,8 @@ const LOCKS: &[&str] = &[
     "pthread_cond_",
     "sem_wait",
     "sem_clockwait",
+    "__new_sem_",
+    "do_futex_wait",
     "__lll_",
     "__futex",
 ];
@@ -51,6 +53,13 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
             Until::Unlocked => format!("for a mutex that {thread} holds"),
             Until::Turn => format!("for the VM lock, which {thread} has"),
             Until::Ended => format!("for the end of {thread}"),
+        });
+    }
+    if state.stopped {
+        return Some(Words {
+            verb: "stopped",
+            rest: "by a signal or a debugger".to_owned(),
+            for_another: false,
         });
     }
     let vm = state.vm.as_ref();
@@ -172,7 +181,8 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
         json!({ "tid": stacks[other].thread.tid, "until": until })
     });
     json!({
-        "running": wait.is_none(),
+        "running": wait.is_none() && !state.stopped,
+        "stopped": state.stopped,
         "call": wait.and_then(|wait| wait.call),
         "on": wait.map(|wait| &wait.on),
         "on_more": wait.map(|wait| wait.more),

@@ -1,4 +1,4 @@
-//! The audit for people: a table, the worst first, or a line for each verdict that changed.
+//! The audit for people: a table, the worst first, on a terminal last, where the eye is; or a line for each verdict that changed.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub struct Options<'a> {
     pub style: Style,
 }
 
-/// Writes everything, the worst first.
+/// Writes everything, the worst first; on a terminal last, next to the prompt.
 ///
 /// # Errors
 ///
@@ -43,7 +43,11 @@ pub fn write(
     let room = style
         .width
         .map(|width| width.saturating_sub(widest + 15).max(24));
-    for verdict in Verdict::ALL {
+    let mut verdicts = Verdict::ALL;
+    if style.width.is_some() {
+        verdicts.reverse();
+    }
+    for verdict in verdicts {
         let group: Vec<&Finding> = findings
             .iter()
             .filter(|finding| finding.outcome.verdict == verdict)

@@ -231,16 +231,34 @@ pub(super) const SYN: Rule = Rule {
     reads: "net.ipv4.tcp_max_syn_backlog, tcp_syncookies; TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies, twice; \
             the kernel's log for the port",
     why: "Half-open connections wait here. When it is full the kernel answers with cookies, which carry fewer TCP \
-          options, or drops. Growing counters mean a flood or a queue too short for the traffic.",
-    source: "ip-sysctl.rst; net/ipv4/tcp_input.c",
-    dated: "stands in 2026",
-    change: "sysctl net.ipv4.tcp_max_syn_backlog, doubled; net.ipv4.tcp_syncookies=1",
+          options, or drops. Growing counters mean a flood or a queue too short for the traffic. With cookies on, which is \
+          the default, a listener's queue is as long as its backlog, the argument of listen() cut to somaxconn, and \
+          tcp_max_syn_backlog is not looked at.",
+    source: "ip-sysctl.rst; tcp_conn_request in net/ipv4/tcp_input.c, inet_csk_reqsk_queue_is_full in \
+             include/net/inet_connection_sock.h (4.4 to 6.18); measured: 17 of a backlog of 16, whatever tcp_max_syn_backlog says",
+    dated: "stands in 2026; since 4.4 (2016) the queue is the listener's backlog",
+    change: "with cookies: a longer backlog in the service, sysctl net.core.somaxconn; without: \
+             net.ipv4.tcp_max_syn_backlog, doubled; net.ipv4.tcp_syncookies=1",
     undo: WRITE_BACK,
     risk: Risk::Low,
     reboot: false,
     counts: true,
     check: syn,
 };
+
+/// The queue is cut to somaxconn; a longer argument of listen() than that needs both.
+fn longer_backlog(machine: &Machine, outcome: Outcome) -> Outcome {
+    const RESTART: &str =
+        "give listen() a longer backlog in the service's own settings, and restart it";
+    match machine.tree.number::<u32>(SOMAXCONN_FILE) {
+        Ok(most) if most < SOMAXCONN => outcome
+            .saw(SOMAXCONN_FILE, most)
+            .change(Setting::file(SOMAXCONN_FILE), SOMAXCONN)
+            .then(RESTART),
+        Ok(most) => outcome.saw(SOMAXCONN_FILE, most).then(RESTART),
+        Err(cannot) => outcome.saw(SOMAXCONN_FILE, cannot),
+    }
+}
 
 fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
     const COOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
@@ -251,16 +269,23 @@ fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
     let full = tcp(machine, &["TCPReqQFullDrop", "TCPReqQFullDoCookies"]);
     let over = machine.samples.over();
     let outcome = match (full, &cookies) {
-        (Some(Moved::By { more }), _) => {
-            let outcome = Outcome::bad(format!("full {more} times in {over}"));
+        (Some(Moved::By { more }), Ok(0)) => {
+            let outcome = Outcome::bad(format!("full {more} times in {over}, without SYN cookies"))
+                .change(Setting::file(COOKIES), 1);
             doubled(machine, outcome, "net.ipv4.tcp_max_syn_backlog", 65_536)
         }
-        (_, Ok(0)) => Outcome::consider("no SYN cookies: a flood shuts the port")
-            .change(Setting::file(COOKIES), 1),
+        (Some(Moved::By { more }), _) => {
+            let says = format!("full {more} times in {over}: as long as the listener's backlog");
+            longer_backlog(machine, Outcome::bad(says))
+        }
+        (_, Ok(0)) => Outcome::consider(format!(
+            "no SYN cookies: a flood of {backlog} half-open connections shuts the port"
+        ))
+        .change(Setting::file(COOKIES), 1),
         (Some(Moved::Unwatched { total }), _) => Outcome::cannot_tell(format!(
             "full {total} times since boot; one look does not show when"
         )),
-        _ => Outcome::good(format!("room for {backlog}, never full while looked at")),
+        _ => Outcome::good("never full while looked at; as long as each listener's backlog"),
     };
     let cookies = cookies.map_or_else(|cannot| cannot.to_string(), |value| value.to_string());
     let outcome = outcome

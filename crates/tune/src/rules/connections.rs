@@ -11,11 +11,12 @@ pub(super) const PORTS: Rule = Rule {
     id: "T23",
     title: "local ports",
     of_2009: false,
-    reads: "net.ipv4.ip_local_port_range; tw in /proc/net/sockstat; where that is high, TIME_WAIT sockets per \
+    reads: "net.ipv4.ip_local_port_range, ip_local_reserved_ports; tw in /proc/net/sockstat; where that is high, TIME_WAIT sockets per \
             destination by sock_diag; net.ipv4.tcp_tw_recycle",
     why: "A client has one port per connection to one destination, and keeps it a minute after closing (TIME_WAIT). \
           connect() looks at every other port first: past half of the range it goes over all of those, each time, before \
-          it finds one. tcp_tw_recycle, once advised for this, breaks clients behind NAT.",
+          it finds one. Ports in ip_local_reserved_ports are not given out. A wider range may take the port of a service \
+          that is down for a moment; so it is proposed only where nobody listens in what it adds. tcp_tw_recycle, once advised for this, breaks clients behind NAT.",
     source: "ip-sysctl.rst; deepops#354 (tw_recycle); half of the range: net/ipv4/inet_hashtables.c since 4.2 (commit \
              07f4c90062f8), measured by examples/bounds.rs: 15 µs up to 45% in use, 2,600 µs from 50%",
     dated: "stands today; tcp_tw_recycle is harmful and gone since 4.12 (2017)",
@@ -27,8 +28,41 @@ pub(super) const PORTS: Rule = Rule {
     check: ports,
 };
 
+const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// The range that is proposed: below it are the ports that services are given by name, above it those of the kernel's own
+/// default, which ends at 60999 to leave some for NAT.
+const WIDE: (u32, u32) = (10_240, 60_999);
+
+/// Returns how many ports of a list like `8080,9000-9010` (ip-sysctl.rst) are in a range.
+fn within(list: &str, range: std::ops::RangeInclusive<u32>) -> usize {
+    let count = |piece: &str| {
+        let (from, to) = piece.split_once('-').unwrap_or((piece, piece));
+        let from = from.trim().parse::<u32>().ok()?.max(*range.start());
+        let to = to.trim().parse::<u32>().ok()?.min(*range.end());
+        Some((to + 1).saturating_sub(from) as usize)
+    };
+    list.split(',').filter_map(count).sum()
+}
+
+/// Adds the change to a wider range, if nobody listens in what that adds.
+fn widened(machine: &Machine, outcome: Outcome, first: u32, last: u32) -> Outcome {
+    let added = WIDE.0..first.max(WIDE.0);
+    let taken = machine.listeners().map(|all| {
+        let ports = all.iter().map(|one| u32::from(one.port));
+        ports.filter(|port| added.contains(port)).count()
+    });
+    match taken {
+        Ok(0) if !added.is_empty() => {
+            let range = format!("{} {}", WIDE.0, last.max(WIDE.1));
+            outcome.change(Setting::file(RANGE), range)
+        }
+        Ok(count) if count > 0 => outcome.saw("listeners below the range", count),
+        _ => outcome,
+    }
+}
+
 fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
-    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
     const RECYCLE: &str = "/proc/sys/net/ipv4/tcp_tw_recycle";
     const SOCKSTAT: &str = "/proc/net/sockstat";
     if machine.tree.word(RECYCLE).is_ok_and(|value| value != "0") {
@@ -46,7 +80,10 @@ fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
     if last < first || last > 65_535 {
         return Err(Cannot::odd(RANGE, &text));
     }
-    let room = (last - first + 1) as usize;
+    const RESERVED: &str = "/proc/sys/net/ipv4/ip_local_reserved_ports";
+    let reserved = machine.tree.word(RESERVED).unwrap_or_default();
+    let kept = within(&reserved, first..=last);
+    let room = ((last - first + 1) as usize).saturating_sub(kept);
     let stat = machine.tree.read(SOCKSTAT)?;
     let waiting: usize = stat
         .lines()
@@ -60,6 +97,7 @@ fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
     let seen = |outcome: Outcome| {
         outcome
             .saw(RANGE, format!("{first} {last}, {room} ports"))
+            .saw(RESERVED, format!("{kept} of them kept back"))
             .saw(format!("{SOCKSTAT} tw"), waiting)
     };
     let bound = room / 2;
@@ -77,13 +115,13 @@ fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
     Ok(seen(match busiest_time_wait()? {
         Some((address, port, count)) if count > bound => {
             let used = format!("{count} of {room} ports to {address}:{port} are in TIME_WAIT");
-            if count > room / 10 * 9 {
+            let outcome = if count > room / 10 * 9 {
                 Outcome::bad(format!("{used}: soon none is left"))
             } else {
                 Outcome::consider(format!("{used}: each connect() searches for one"))
-            }
-            .change(Setting::file(RANGE), "10240 60999")
-            .change(Setting::sysctl("net.ipv4.tcp_tw_reuse"), 1)
+            };
+            widened(machine, outcome, first, last)
+                .change(Setting::sysctl("net.ipv4.tcp_tw_reuse"), 1)
         }
         _ => Outcome::good(format!("{waiting} in TIME_WAIT, to many destinations")),
     }))
@@ -94,11 +132,13 @@ pub(super) const BUFFERS: Rule = Rule {
     title: "TCP buffers",
     of_2009: false,
     reads: "net.ipv4.tcp_rmem, tcp_wmem",
-    why: "The third number bounds how much one connection may have under way: bandwidth times delay. 6 MiB, the default, \
-          fills 1 Gbit/s over 50 ms. More helps fast and far transfers; it also lets a queue grow that \
-          must be collapsed, which stalls the socket.",
-    source: "ip-sysctl.rst; tuned throughput-performance (16 MiB); Cloudflare 2015 (4 MiB, because of tcp_collapse)",
-    dated: "2015; stands today, by goal",
+    why: "The third number bounds how much one connection may have under way: bandwidth times delay. 6 MiB fill 1 Gbit/s \
+          over 50 ms. The default is 6 MiB for receiving up to 6.15, 32 MiB since 6.16, and 4 MiB for sending, less where \
+          memory is small. More helps fast and far transfers; it also lets a queue grow that must be collapsed, which \
+          stalls the socket.",
+    source: "ip-sysctl.rst; tcp_init in net/ipv4/tcp.c (6.1 to 6.18; commit 572be9bf9d0d \"tcp: increase tcp_rmem[2] to 32 \
+             MB\"); tuned throughput-performance (16 MiB); Cloudflare 2015 (4 MiB, because of tcp_collapse)",
+    dated: "2015; stands today, by goal; since 6.16 (2025) for sending alone",
     change: "throughput goal: sysctl net.ipv4.tcp_rmem, tcp_wmem with a maximum of 16 MiB",
     undo: WRITE_BACK,
     risk: Risk::Medium,
@@ -144,16 +184,49 @@ fn buffers(machine: &Machine) -> Result<Outcome, Cannot> {
         .fold(outcome, |outcome, (path, text)| outcome.saw(path, text)))
 }
 
+pub(super) const IDLE_RESTART: Rule = Rule {
+    id: "T43",
+    title: "slow start after idle",
+    of_2009: false,
+    reads: "net.ipv4.tcp_slow_start_after_idle",
+    why: "A connection that was idle for a retransmission timeout, some 200 ms, begins with ten packets again. Connections that \
+          are kept for the next request (keep-alive, a pool to a database) are idle all the time, so each large answer over \
+          them takes as many round trips as over a new one. On a path that others fill meanwhile it is a courtesy.",
+    source: "ip-sysctl.rst; RFC 2861; tcp_cwnd_restart in net/ipv4/tcp_output.c (4.4 to 6.18)",
+    dated: "stands in 2026",
+    change: "with a goal: sysctl net.ipv4.tcp_slow_start_after_idle=0",
+    undo: WRITE_BACK,
+    risk: Risk::Medium,
+    reboot: false,
+    counts: false,
+    check: idle_restart,
+};
+
+fn idle_restart(machine: &Machine) -> Result<Outcome, Cannot> {
+    const FILE: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
+    let value: u32 = machine.tree.number(FILE)?;
+    let outcome = match (value, machine.goal) {
+        (0, _) => Outcome::good("off: a kept connection keeps its speed"),
+        (_, None) => Outcome::good("on, the default"),
+        (_, Some(_)) => Outcome::consider("on: a kept connection begins slowly after each pause")
+            .change(Setting::file(FILE), 0),
+    };
+    Ok(outcome.saw(FILE, value))
+}
+
 pub(super) const CONNTRACK: Rule = Rule {
     id: "T25",
     title: "connection tracking",
     of_2009: false,
-    reads: "net.netfilter.nf_conntrack_count, nf_conntrack_max; the kernel's log for `table full`",
-    why: "When the table is full, packets of new connections are dropped, and only the kernel's log says so.",
-    source: "Documentation/networking/nf_conntrack-sysctl.rst; the bound of 75%: node_exporter's node-mixin, \
+    reads: "net.netfilter.nf_conntrack_count, nf_conntrack_max, nf_conntrack_buckets; the kernel's log for `table full`",
+    why: "When the table is full, packets of new connections are dropped, and only the kernel's log says so. Each packet \
+          walks the chain of one bucket, so a longer table wants as many more buckets: the kernel's default is one for each \
+          entry since 5.15, for each four before.",
+    source: "Documentation/networking/nf_conntrack-sysctl.rst, nf_conntrack_init_start in net/netfilter/nf_conntrack_core.c (4.8 \
+             to 6.18); the bound of 75%: node_exporter's node-mixin, \
              NodeHighNumberConntrackEntriesUsed",
     dated: "stands in 2026",
-    change: "sysctl net.netfilter.nf_conntrack_max, doubled",
+    change: "sysctl net.netfilter.nf_conntrack_buckets and nf_conntrack_max, both doubled",
     undo: WRITE_BACK,
     risk: Risk::Low,
     reboot: false,
@@ -174,15 +247,27 @@ fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
         }
         Err(other) => return Err(other),
     };
+    const BUCKETS: &str = "/proc/sys/net/netfilter/nf_conntrack_buckets";
     let max: u64 = machine.tree.number(MAX)?;
+    let buckets = machine.tree.number::<u64>(BUCKETS);
+    let chains = buckets
+        .clone()
+        .map_or_else(|cannot| cannot.to_string(), |count| count.to_string());
     let outcome = match max {
         0 => Outcome::good(format!("{count} connections, no bound")),
-        max if count.saturating_mul(4) > max.saturating_mul(3) => Outcome::consider(format!(
-            "{count} of {max}: new connections are dropped when it is full"
-        ))
-        .change(Setting::file(MAX), max.saturating_mul(2)),
+        max if count.saturating_mul(4) > max.saturating_mul(3) => {
+            let outcome = Outcome::consider(format!(
+                "{count} of {max}: new connections are dropped when it is full"
+            ));
+            // Before the table: for a moment the chains are shorter than before, never longer.
+            let outcome = match buckets {
+                Ok(buckets) => outcome.change(Setting::file(BUCKETS), buckets.saturating_mul(2)),
+                Err(_) => outcome,
+            };
+            outcome.change(Setting::file(MAX), max.saturating_mul(2))
+        }
         max => Outcome::good(format!("{count} of {max}")),
     };
-    let outcome = outcome.saw(COUNT, count).saw(MAX, max);
+    let outcome = outcome.saw(COUNT, count).saw(MAX, max).saw(BUCKETS, chains);
     Ok(machine.logged(outcome, &["table full, dropping packet"]))
 }

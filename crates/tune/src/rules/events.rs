@@ -2,6 +2,7 @@
 
 use super::rule::{NOTHING, Risk, Rule};
 use crate::events::Listening;
+use crate::guest::Guest;
 use crate::kconfig::Built;
 use crate::machine::Machine;
 use crate::tree::Cannot;
@@ -131,9 +132,35 @@ fn waits(line: &str) -> Option<(&'static str, Option<u64>)> {
 }
 
 /// Descriptors that select can wait for: FD_SETSIZE.
-const SELECT_CAN: usize = 1024;
+pub(super) const SELECT_CAN: usize = 1024;
 /// From this many descriptors on one poll costs about what a short request does (examples/bounds.rs).
 const MANY: u64 = 1000;
+
+/// Returns the calls by which threads of a process wait for descriptors now, each with how many, and why that is not
+/// known of some thread.
+fn waiting(machine: &Machine, guest: &Guest) -> (Vec<(&'static str, Option<u64>)>, Option<Cannot>) {
+    let (mut waiting, mut unknown) = (Vec::new(), None);
+    for thread in &guest.threads {
+        match machine
+            .tree
+            .read(&guest.file(&format!("task/{thread}/syscall")))
+        {
+            Ok(line) => waiting.extend(waits(&line)),
+            // A thread that ended meanwhile waits for nothing.
+            Err(cannot) if cannot.is_missing() => {}
+            Err(cannot) => unknown = Some(cannot),
+        }
+    }
+    waiting.sort_unstable();
+    (waiting, unknown)
+}
+
+/// Returns whether a thread of a process waits in select now, and its language does not make the sets as large as
+/// necessary, as Ruby does.
+pub(super) fn uses_select(machine: &Machine, guest: &Guest) -> bool {
+    let (waiting, _) = waiting(machine, guest);
+    waiting.iter().any(|(name, _)| name.contains("select")) && !guest.is_ruby(&machine.tree)
+}
 
 fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
     let Some(guest) = &machine.guest else {
@@ -146,22 +173,10 @@ fn epoll(machine: &Machine) -> Result<Outcome, Cannot> {
     };
     let tree = &machine.tree;
     let open = guest.descriptors(tree)?;
-    let mut waiting = Vec::new();
-    let mut unknown = None;
-    for thread in &guest.threads {
-        match tree.read(&guest.file(&format!("task/{thread}/syscall"))) {
-            Ok(line) => waiting.extend(waits(&line)),
-            // A thread that ended meanwhile waits for nothing.
-            Err(cannot) if cannot.is_missing() => {}
-            Err(cannot) => unknown = Some(cannot),
-        }
-    }
-    waiting.sort_unstable();
-    let selects = waiting.iter().any(|(name, _)| name.contains("select"));
+    let (waiting, unknown) = waiting(machine, guest);
     let most = waiting.iter().filter_map(|(_, count)| *count).max();
     let all = several(open.count, "descriptor");
-    // Ruby makes its sets as large as necessary.
-    let outcome = if selects && open.count > SELECT_CAN && !guest.is_ruby(tree) {
+    let outcome = if open.count > SELECT_CAN && uses_select(machine, guest) {
         Outcome::bad(format!(
             "waits in select and has {all}; FD_SET can name {SELECT_CAN}"
         ))

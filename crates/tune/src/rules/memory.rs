@@ -82,16 +82,60 @@ fn thp(machine: &Machine) -> Result<Outcome, Cannot> {
         .saw(guest.file("status THP_enabled"), own))
 }
 
+pub(super) const DEFRAG: Rule = Rule {
+    id: "T42",
+    title: "huge pages at any price",
+    of_2009: false,
+    reads: "/sys/kernel/mm/transparent_hugepage/enabled, defrag",
+    why: "With defrag `always` a page fault stops to move other pages until a huge one is free, milliseconds at a time, in \
+          every program for which huge pages are enabled. `madvise`, the default, does so only for programs that ask.",
+    source: "Documentation/admin-guide/mm/transhuge.rst (4.11 to 6.18)",
+    dated: "stands in 2026; the default has been madvise since 4.6 (2016)",
+    change: "echo madvise > defrag",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: defrag,
+};
+
+fn defrag(machine: &Machine) -> Result<Outcome, Cannot> {
+    const BASE: &str = "/sys/kernel/mm/transparent_hugepage";
+    let (enabled, defrag) = (format!("{BASE}/enabled"), format!("{BASE}/defrag"));
+    let tree = &machine.tree;
+    let text = match tree.read(&defrag) {
+        Ok(text) => text,
+        Err(missing) if missing.is_missing() && tree.exists("/sys/kernel/mm") => {
+            return Ok(
+                Outcome::not_applicable("the kernel has no huge pages").saw(&defrag, "not there")
+            );
+        }
+        Err(other) => return Err(other),
+    };
+    let used = tree.read(&enabled)?;
+    let outcome = match (chosen(&text), chosen(&used)) {
+        (_, "never") => Outcome::good("huge pages are off"),
+        ("always", _) => Outcome::consider("always: a page fault waits until a huge page is made")
+            .change(Setting::file(&defrag), "madvise"),
+        (value, _) => Outcome::good(value),
+    };
+    Ok(outcome.saw(&defrag, text).saw(&enabled, used))
+}
+
 pub(super) const SWAP: Rule = Rule {
     id: "T27",
     title: "swappiness and zswap",
     of_2009: false,
     reads: "/proc/swaps, vm.swappiness, /sys/module/zswap/parameters/enabled",
-    why: "How readily anonymous memory goes to swap in favour of the page cache. A heap that a collector walks whole \
-          comes back page by page. Without swap it means nothing.",
-    source: "Documentation/admin-guide/sysctl/vm.rst; tuned throughput-performance (10), virtual-guest (30)",
-    dated: "stands in 2026. Gregg's 0 of 2017 is labelled \"best before 2018\" by its author",
-    change: "sysctl vm.swappiness=10 (in virtual machines 30)",
+    why: "How readily anonymous memory goes to swap in favour of the page cache: the cost of reading a page from swap \
+          against that of reading it from its file, 100 if both are alike. A heap that a collector walks whole comes back \
+          from a disk page by page. From zram or zswap, which are memory, it comes back sooner than a file does: there more \
+          than 100 is right, and little wastes them. Without swap it means nothing.",
+    source: "Documentation/admin-guide/sysctl/vm.rst, swappiness (5.8 to 6.18: 0 to 200); tuned throughput-performance (10), \
+             virtual-guest (30)",
+    dated: "stands in 2026 for swap on disks; for zram and zswap the other way round since 5.8 (2020). Gregg's 0 of 2017 is \
+            labelled \"best before 2018\" by its author",
+    change: "swap on disks: sysctl vm.swappiness=60, with a goal 10; on zram or zswap: 150",
     undo: WRITE_BACK,
     risk: Risk::Low,
     reboot: false,
@@ -103,11 +147,12 @@ fn swap(machine: &Machine) -> Result<Outcome, Cannot> {
     const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
     const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
     let text = machine.tree.read("/proc/swaps")?;
-    let swaps = text
+    let devices: Vec<&str> = text
         .lines()
         .skip(1)
-        .filter(|line| !line.trim().is_empty())
-        .count();
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let swaps = devices.len();
     if swaps == 0 {
         return Ok(Outcome::not_applicable("no swap").saw("/proc/swaps", "none"));
     }
@@ -116,19 +161,25 @@ fn swap(machine: &Machine) -> Result<Outcome, Cannot> {
         .tree
         .word(ZSWAP)
         .unwrap_or_else(|cannot| cannot.to_string());
+    let in_memory = zswap == "Y" || devices.iter().all(|name| name.starts_with("/dev/zram"));
     let outcome = match (value, machine.goal) {
-        (61.., _) => Outcome::consider(format!("{value}: above the default of 60")),
+        (0..=59, _) if in_memory => Outcome::consider(format!(
+            "{value}, and swap is compressed memory, cheaper than reading files again"
+        ))
+        .change(Setting::file(SWAPPINESS), 150),
+        (value, _) if in_memory => {
+            Outcome::good(format!("swappiness {value}, swap is compressed memory"))
+        }
+        (61.., None) => Outcome::consider(format!("{value}: above the default of 60"))
+            .change(Setting::file(SWAPPINESS), 60),
         (31.., Some(_)) => {
             Outcome::consider(format!("{value}; tuned's profiles have 10, in guests 30"))
+                .change(Setting::file(SWAPPINESS), 10)
         }
         _ => Outcome::good(format!("swappiness {value}")),
     };
-    let outcome = match outcome.verdict {
-        Verdict::Consider => outcome.change(Setting::file(SWAPPINESS), 10),
-        _ => outcome,
-    };
     Ok(outcome
-        .saw("/proc/swaps", format!("{swaps} in use"))
+        .saw("/proc/swaps", devices.join(", "))
         .saw(SWAPPINESS, value)
         .saw(ZSWAP, zswap))
 }

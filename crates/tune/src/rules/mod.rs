@@ -9,6 +9,7 @@ mod connections;
 mod devices;
 mod dma;
 mod events;
+mod group;
 mod memory;
 mod moderation;
 mod offload;
@@ -70,6 +71,12 @@ pub const RULES: &[&Rule] = &[
     &sysctls::DEAD,
     &profiling::DEBUGGING,
     &provider::ALLOWANCES,
+    &group::CPU,
+    &group::MEMORY,
+    &group::TASKS,
+    &group::PRESSURE,
+    &memory::DEFRAG,
+    &connections::IDLE_RESTART,
 ];
 
 impl Rule {

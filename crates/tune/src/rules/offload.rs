@@ -88,7 +88,8 @@ pub(super) const RECEIVE: Rule = Rule {
     of_2009: false,
     reads: "ioctl ETHTOOL_GFEATURES per device; net.ipv4.ip_forward",
     why: "GRO hands up merged segments so that the stack is walked once for many. LRO merges so that the original \
-          packets cannot be restored: on a machine that forwards it breaks connections.",
+          packets cannot be restored: on a machine that forwards it breaks connections. A veth is handed merged packets; with GRO \
+          it polls, which costs latency, so there it is only proposed with a goal.",
     source: "Documentation/networking/segmentation-offloads.rst; ip-sysctl.rst (ip_forward turns LRO off)",
     dated: "GRO since 2.6.29 (2009); stands today",
     change: "ethtool -K DEVICE gro on; where packets are forwarded lro off",
@@ -114,13 +115,25 @@ fn receive(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         };
         Outcome::bad("LRO is on, and this machine forwards packets").change(setting, "off")
     } else if gro.is_some_and(|gro| !gro.active && !gro.fixed) {
-        // A device of software gets merged packets from its peer already.
-        let outcome = if nic.is_hardware() {
-            Outcome::bad("GRO is off: every segment walks the stack by itself")
-        } else {
-            Outcome::consider("GRO is off on this device of software")
-        };
-        turn_on(outcome, nic, GRO)
+        // A veth or tap gets merged packets from its peer already. With GRO a veth polls (veth_set_features in
+        // drivers/net/veth.c, 5.15 to 6.18): each packet then takes a softirq more.
+        match (nic.is_hardware(), machine.goal) {
+            (true, _) => turn_on(
+                Outcome::bad("GRO is off: every segment walks the stack by itself"),
+                nic,
+                GRO,
+            ),
+            (false, None) => {
+                Outcome::good("GRO off, as devices of software begin: nothing is to be merged")
+            }
+            (false, Some(_)) => turn_on(
+                Outcome::consider(
+                    "GRO is off: it pays where packets come in unmerged, and costs a softirq each",
+                ),
+                nic,
+                GRO,
+            ),
+        }
     } else {
         Outcome::good("GRO on")
     };

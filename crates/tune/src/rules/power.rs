@@ -89,8 +89,8 @@ pub(super) const IDLE: Rule = Rule {
     reads: "/sys/devices/system/cpu/cpuidle/current_driver; cpu0/cpuidle/state*/latency, disable; /dev/cpu_dma_latency (root)",
     why: "Waking from a deep state takes 100 µs and more. Holding /dev/cpu_dma_latency open with 0 in it keeps the CPUs \
           out of it; closing it is the undo. In virtual machines haltpoll polls before it halts.",
-    source: "Documentation/admin-guide/pm/cpuidle.rst, Documentation/power/pm_qos_interface.rst; the bound of 3 µs: \
-             tuned latency-performance (force_latency=cstate.id_no_zero:1|3)",
+    source: "Documentation/admin-guide/pm/cpuidle.rst, Documentation/power/pm_qos_interface.rst; the bound: what C1 takes, else 3 µs, as \
+             tuned latency-performance has it (force_latency=cstate.id_no_zero:1|3)",
     dated: "stands in 2026, for the latency goal alone",
     change: "latency goal: a service that holds /dev/cpu_dma_latency open",
     undo: "close the file: end that service",
@@ -120,10 +120,12 @@ fn idle(machine: &Machine) -> Result<Outcome, Cannot> {
     let most = held.as_ref().copied().unwrap_or(u64::MAX);
     let entered = states.iter().filter_map(latency);
     let deepest = entered.filter(|micros| *micros <= most).max();
+    // C1 is the first state that takes time to leave; staying above it means polling.
+    let first = states.iter().filter_map(latency).find(|micros| *micros > 0);
     let outcome = match (driver.as_str(), deepest, machine.goal) {
         ("none", ..) => Outcome::not_applicable("no sleep states are managed here"),
         ("haltpoll", ..) => Outcome::good("haltpoll, made for virtual machines"),
-        (_, Some(micros), Some(Goal::Latency)) if micros > SOON => {
+        (_, Some(micros), Some(Goal::Latency)) if micros > first.unwrap_or(SOON) => {
             Outcome::consider(format!("waking from the deepest state takes {micros} µs"))
         }
         (_, Some(micros), _) => Outcome::good(format!(
@@ -148,7 +150,7 @@ fn idle(machine: &Machine) -> Result<Outcome, Cannot> {
 const LATENCY: &str = "/dev/cpu_dma_latency";
 /// Microseconds: no sleep state takes longer to leave (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 const UNBOUNDED: u64 = 2_000_000_000;
-/// Microseconds to wake up that tuned's profile for latency still allows.
+/// Microseconds to wake up that tuned's profile for latency still allows where C1 does not say what it takes.
 const SOON: u64 = 3;
 
 /// Returns the number of microseconds to which a program holds the CPUs: the device gives 32 bits (kernel/power/qos.c).

@@ -1,5 +1,6 @@
 //! The guest itself: its descriptors and its allocator.
 
+use super::events::{SELECT_CAN, uses_select};
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::guest::Allocator;
 use crate::machine::Machine;
@@ -12,8 +13,10 @@ pub(super) const DESCRIPTORS: Rule = Rule {
     title: "descriptor limit",
     of_2009: false,
     reads: "with -p /proc/PID/limits and fd; otherwise /proc/sys/fs/file-nr",
-    why: "At the limit accept() fails with EMFILE, and most servers then spin or drop connections.",
-    source: "getrlimit(2), accept(2); the bounds of 70 and 90%: node_exporter's node-mixin, NodeFileDescriptorLimit",
+    why: "At the limit accept() fails with EMFILE, and most servers then spin or drop connections. A program that waits in \
+          select(2) must not be given more than 1,024: FD_SET writes behind its set for a descriptor above that (T13). \
+          For such a program nothing is proposed.",
+    source: "getrlimit(2), accept(2), select(2); the bounds of 70 and 90%: node_exporter's node-mixin, NodeFileDescriptorLimit",
     dated: "stands in 2026",
     change: "prlimit --pid PID --nofile=HARD: now; LimitNOFILE= in the unit for good",
     undo: WRITE_BACK,
@@ -32,19 +35,25 @@ fn descriptors(machine: &Machine) -> Result<Outcome, Cannot> {
     let open = guest.descriptors(tree)?;
     let count = open.count as u64;
     let over = |percent: u64| count.saturating_mul(100) > soft.saturating_mul(percent);
-    let says = format!("{count} open of {soft}");
+    let selects = over(70) && uses_select(machine, guest);
+    let says = if selects {
+        format!("{count} open of {soft}, and it waits in select, which breaks above {SELECT_CAN}")
+    } else {
+        format!("{count} open of {soft}")
+    };
     let outcome = match (over(90), over(70)) {
         (true, _) => Outcome::bad(says),
         (false, true) => Outcome::consider(says),
         (false, false) => Outcome::good(says),
     };
-    let outcome = if over(70) && hard > soft {
+    let wanted = hard.min(soft.saturating_mul(4));
+    let outcome = if over(70) && hard > soft && !(selects && wanted > SELECT_CAN as u64) {
         outcome.change(
             Setting::Descriptors {
                 pid: guest.pid,
                 started: guest.started,
             },
-            hard.min(soft.saturating_mul(4)),
+            wanted,
         )
     } else {
         outcome

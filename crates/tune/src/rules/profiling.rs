@@ -1,9 +1,8 @@
 //! Whether this machine can be looked into: profilers, tracers, core dumps.
 
-use super::rule::{Risk, Rule, WRITE_BACK};
+use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::kconfig::Built;
 use crate::machine::Machine;
-use crate::setting::Setting;
 use crate::tree::Cannot;
 use crate::verdict::Outcome;
 
@@ -13,12 +12,14 @@ pub(super) const OPROFILE: Rule = Rule {
     of_2009: true,
     reads: "CONFIG_OPROFILE, CONFIG_PERF_EVENTS, /proc/sys/kernel/perf_event_paranoid",
     why: "oprofile's driver is gone; perf does its work, on the same counters. perf_event_paranoid says who may: 2 is \
-          one's own processes, above 2 nobody but root (a distribution's patch).",
-    source: "driver removed in 5.12; Documentation/admin-guide/sysctl/kernel.rst",
+          one's own processes, above 2 nobody but root (a distribution's patch, because of holes in perf_event_open). Lowering it \
+          lets every user of the machine reach that call, so nothing is proposed: let one program profile instead.",
+    source: "driver removed in 5.12; Documentation/admin-guide/sysctl/kernel.rst, Documentation/admin-guide/perf-security.rst \
+             (5.8 to 6.18)",
     dated: "2009; obsolete since perf (2.6.31), gone since 5.12 (2021)",
-    change: "above 2: sysctl kernel.perf_event_paranoid=2",
-    undo: WRITE_BACK,
-    risk: Risk::Low,
+    change: "above 2: profile as root, or give perf alone the right: setcap cap_perfmon,cap_sys_ptrace=ep, since 5.8",
+    undo: NOTHING,
+    risk: Risk::High,
     reboot: false,
     counts: false,
     check: oprofile,
@@ -32,7 +33,6 @@ fn oprofile(machine: &Machine) -> Result<Outcome, Cannot> {
     let outcome = match (&paranoid, &driver) {
         (Ok(3..), _) => {
             Outcome::consider("perf has taken oprofile's place, and only root may use it here")
-                .change(Setting::file(PARANOID), 2)
         }
         (Ok(_), Ok((Built::In | Built::Module, _))) => {
             Outcome::obsolete("oprofile is still built; perf does its work")

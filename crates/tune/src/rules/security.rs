@@ -10,8 +10,8 @@ pub(super) const MITIGATIONS: Rule = Rule {
     title: "CPU mitigations",
     of_2009: false,
     reads: "/sys/devices/system/cpu/vulnerabilities/*, mitigations= in /proc/cmdline",
-    why: "They make each entry into the kernel dearer, so a program that makes many system calls pays most: look with \
-          lancet syscalls first. Turning them off opens every process to every other.",
+    why: "They make each entry into the kernel dearer, so a program that makes many system calls pays most: count them \
+          with `lancet calls -S -c -p PID` first. Turning them off opens every process to every other.",
     source: "Documentation/admin-guide/hw-vuln/",
     dated: "2018 and later; stands today",
     change: "none from here: it is a decision about security, and takes a reboot",

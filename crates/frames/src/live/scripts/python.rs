@@ -12,7 +12,8 @@ use vm::{Language, Memory};
 
 use super::greenlet::{self, Resumed};
 use super::reader::{
-    Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text,
+    Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, Through, Turn, VmThread,
+    pages_of, text,
 };
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -21,6 +22,13 @@ use process::pages::Pages;
 const MARK: &str = Language::Python.description().mark;
 /// The function that runs frames (`Python/ceval.c`).
 const RUNNER: &str = "_PyEval_EvalFrameDefault";
+
+/// What waits for the GIL, and nothing else in Python: `take_gil`, on a condition variable (`Python/ceval_gil.h`, since 3.12
+/// `ceval_gil.c`; 3.9 to 3.14).
+const GIL: &[&str] = &["pthread_cond_", "__pthread_cond_"];
+/// What waits for a lock of `threading`: up to 3.12 the first (`Python/thread_pthread.h`), since 3.13 the second
+/// (`Python/parking_lot.c`). Both are exported.
+const LOCK: &[&str] = &["PyThread_acquire_lock_timed", "_PySemaphore_Wait"];
 
 const GREENLET: &str = "greenlet";
 /// The longest row of coroutines that wait for each other that is followed.
@@ -85,6 +93,32 @@ impl Scripts for Vm {
                 .map(|frame| script(&python, frame))
                 .collect(),
         )
+    }
+
+    fn thread(
+        &self,
+        memory: &dyn Memory,
+        thread: &Thread,
+        _copied: &Copies,
+        through: &Through,
+    ) -> Option<VmThread> {
+        let python = Python::new(&memory, self.facts).ok()?;
+        let id = state(&python, thread)?;
+        let function = through.function.as_deref().unwrap_or_default();
+        let waits_for_gil = GIL.iter().any(|name| function.starts_with(name));
+        let caller = through.caller.as_deref().unwrap_or_default();
+        Some(VmThread {
+            id,
+            turn: if waits_for_gil {
+                Turn::Waits
+            } else {
+                Turn::Unknown
+            },
+            function: LOCK
+                .contains(&caller)
+                .then(|| "acquire of a lock".to_owned()),
+            ..VmThread::default()
+        })
     }
 
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {

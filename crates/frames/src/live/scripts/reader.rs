@@ -75,6 +75,15 @@ pub enum Turn {
     Unknown,
 }
 
+/// The functions by which a thread sleeps, as far as they have names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Through {
+    /// The outermost of the libraries that stand between the system call and the VM or program: `getaddrinfo`.
+    pub function: Option<String>,
+    /// The function of the VM or program that called it.
+    pub caller: Option<String>,
+}
+
 /// What a VM knows of one of its threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VmThread {
@@ -166,8 +175,15 @@ pub trait Scripts {
     /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 
-    /// Returns what the VM knows of the thread that owns this native stack; `None` if it is none of the VM's.
-    fn thread(&self, _memory: &dyn Memory, _thread: &Thread, _copied: &Copies) -> Option<VmThread> {
+    /// Returns what the VM knows of the thread that owns this native stack; `None` if it is none of the VM's. `through`
+    /// says by which functions it sleeps.
+    fn thread(
+        &self,
+        _memory: &dyn Memory,
+        _thread: &Thread,
+        _copied: &Copies,
+        _through: &Through,
+    ) -> Option<VmThread> {
         None
     }
 

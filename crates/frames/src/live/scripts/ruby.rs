@@ -9,7 +9,8 @@ use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
 use vm::{Language, Memory};
 
 use super::reader::{
-    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, Turn, VmThread, text,
+    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, Through, Turn,
+    VmThread, text,
 };
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -127,7 +128,13 @@ impl Scripts for Vm {
         scripts(&ruby, context)
     }
 
-    fn thread(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<VmThread> {
+    fn thread(
+        &self,
+        memory: &dyn Memory,
+        thread: &Thread,
+        copied: &Copies,
+        _through: &Through,
+    ) -> Option<VmThread> {
         let context = self.context(memory, thread, copied)?;
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         let id = ruby.thread_of(context).ok()?;

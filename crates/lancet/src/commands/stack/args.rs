@@ -22,6 +22,7 @@ const TABLE_ROWS: usize = 20;
 /// Options of `lancet stack`.
 #[derive(Args, Clone, Debug)]
 #[command(
+    group = ArgGroup::new("when").multiple(true).args(["every", "look_for"]),
     group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process"]),
     override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] CORE...\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
                       lancet stack [OPTIONS] --process PID",
@@ -71,7 +72,7 @@ pub struct StackArgs {
 
     /// How folded stacks are written
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
-    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
+    #[arg(conflicts_with_all = ["files", "gems", "process", "json"], requires = "when")]
     pub format: Option<&'static Format>,
 
     /// Write to FILE, mode 0600, instead of standard output
@@ -112,9 +113,8 @@ pub struct StackArgs {
 impl StackArgs {
     /// Returns the time between two looks; `None` for one look.
     pub fn interval(&self) -> Option<Duration> {
-        let asked = self.look_for.is_some() || self.format.is_some();
         self.every
-            .or(asked.then_some(INTERVAL))
+            .or(self.look_for.is_some().then_some(INTERVAL))
             .map(|interval| interval.max(SHORTEST))
     }
 

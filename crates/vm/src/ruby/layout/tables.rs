@@ -20,7 +20,7 @@ pub(super) static ALL: &[Layout] = &[RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUB
 const RUBY_2_7: Layout = Layout {
     version: (2, 7),
     thread_region: 152,
-    thread_name: 520,
+    thread_name: 360,
     thread_joins: 264,
     lock: Some(Lock {
         owner: 8,

@@ -1,0 +1,163 @@
+//! What was probably meant by a command line that could not be understood, or that named a file or program that is not
+//! there.
+//!
+//! It is asked only when lancet is about to fail, so it may guess; it changes nothing about what is done.
+
+use std::env;
+use std::path::Path;
+
+/// Commands that open a process.
+const OPENERS: [&str; 4] = ["mem", "calls", "stack", "tune"];
+/// All that may stand first.
+const COMMANDS: [&str; 7] = [
+    "mem",
+    "calls",
+    "stack",
+    "tune",
+    "man",
+    "completions",
+    "help",
+];
+
+/// Returns what was probably meant, in one line. `args` are the words behind the name of the program.
+pub fn meant(args: &[String]) -> Option<String> {
+    let (first, rest) = args.split_first()?;
+    if let Some(pid) = pid_of(args) {
+        return Some(format!(
+            "say what about process {pid}: `lancet stack -p {pid}` what it does now, `lancet mem -p {pid}` what holds its memory, `lancet calls -p {pid} …` who calls what, `lancet tune -p {pid}` the machine for it"
+        ));
+    }
+    if !COMMANDS.contains(&first.as_str()) {
+        return is_program(first).then(|| {
+            let line = args.join(" ");
+            format!(
+                "to start a program: `lancet mem -- {line}` or `lancet calls -c -- {line}`; to look at one that runs: `lancet stack -p PID`"
+            )
+        });
+    }
+    let command = OPENERS.into_iter().find(|command| command == first)?;
+    of_command(command, rest)
+}
+
+fn of_command(command: &str, rest: &[String]) -> Option<String> {
+    let has = |option: &str| rest.iter().any(|word| word == option);
+    if command == "tune"
+        && let Some(id) = rest.iter().find(|word| is_rule(word))
+    {
+        let id = id.to_uppercase();
+        return Some(format!(
+            "`lancet tune --explain {id}` says everything about it, `lancet tune --apply {id} --dry-run` what it would change"
+        ));
+    }
+    if command == "stack" && has("--") {
+        let program = rest.iter().skip_while(|word| *word != "--").skip(1);
+        let program: Vec<&str> = program.map(String::as_str).collect();
+        return Some(format!(
+            "stack starts no program; start it and look at it: `{} & lancet stack -p $!`",
+            program.join(" ")
+        ));
+    }
+    if command == "stack" && has("--format") && !has("--for") && !has("--every") {
+        return Some(
+            "say for how long to look: --for 10s; or how often, until Ctrl-C: --every 10ms"
+                .to_owned(),
+        );
+    }
+    if has("-p") || has("--pid") {
+        return None;
+    }
+    // A number behind an option is the option's.
+    let bare = |at: usize| at == 0 || !rest[at - 1].starts_with('-') || rest[at - 1] == "--";
+    let at = (0..rest.len()).find(|&at| is_pid(&rest[at]) && bare(at))?;
+    let mut words: Vec<&str> = rest
+        .iter()
+        .map(String::as_str)
+        .filter(|word| *word != "--")
+        .collect();
+    let at = words.iter().position(|word| *word == rest[at])?;
+    words.insert(at, "-p");
+    Some(format!(
+        "for the process: `lancet {command} {}`",
+        words.join(" ")
+    ))
+}
+
+/// Returns the process of a command line that begins with one: `-p 42`, `--pid=42`, `42`.
+fn pid_of(args: &[String]) -> Option<&str> {
+    let first = args.first()?.as_str();
+    let behind = match first {
+        "-p" | "--pid" => args.get(1)?.as_str(),
+        _ => ["--pid=", "-p", ""]
+            .iter()
+            .find_map(|option| first.strip_prefix(option).filter(|rest| is_pid(rest)))?,
+    };
+    is_pid(behind).then_some(behind)
+}
+
+fn is_pid(word: &str) -> bool {
+    word.parse::<i32>().is_ok_and(|pid| pid > 0) && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_rule(word: &str) -> bool {
+    tune::rules::Rule::find(word).is_some()
+}
+
+/// Returns whether a word names a program: a file, or one that `PATH` leads to.
+fn is_program(word: &str) -> bool {
+    if word.starts_with('-') {
+        return false;
+    }
+    if word.contains('/') {
+        return Path::new(word).is_file();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    Path::new(word).is_file() || env::split_paths(&path).any(|folder| folder.join(word).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    fn guess(line: &str) -> String {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        meant(&words).unwrap_or_default()
+    }
+
+    #[test]
+    fn wrong_usages_are_answered_with_the_right_one() {
+        for (line, answer) in [
+            ("-p 123", "`lancet stack -p 123`"),
+            ("-p123", "`lancet stack -p 123`"),
+            ("--pid=123", "`lancet stack -p 123`"),
+            ("123", "`lancet stack -p 123`"),
+            ("sh app.sh", "`lancet mem -- sh app.sh`"),
+            ("mem 25970", "`lancet mem -p 25970`"),
+            ("mem --every 5s 25970", "`lancet mem --every 5s -p 25970`"),
+            ("stack 25970", "`lancet stack -p 25970`"),
+            ("calls -c 25970", ""),
+            ("calls 25970 -c", "`lancet calls -p 25970 -c`"),
+            ("tune T21", "`lancet tune --explain T21`"),
+            ("tune -p 7 t21", "`lancet tune --explain T21`"),
+            ("stack -- ruby x.rb", "`ruby x.rb & lancet stack -p $!`"),
+            ("stack -p 7 --format svg", "--for 10s"),
+        ] {
+            let said = guess(line);
+            assert!(said.contains(answer), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_guessed_at() {
+        for line in [
+            "",
+            "--nonsense",
+            "nonsense",
+            "mem",
+            "mem -p 7 8",
+            "stack --top 5",
+            "tune",
+        ] {
+            assert_eq!(guess(line), "", "{line}");
+        }
+    }
+}

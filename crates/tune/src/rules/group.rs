@@ -1,0 +1,350 @@
+//! What the control group of a process takes from it: processor time, memory, threads; and what is short on the whole
+//! machine.
+//!
+//! A limit of any group around the process counts, so the path in `/proc/PID/cgroup` is followed up to the root
+//! (cgroup v2, Documentation/admin-guide/cgroup-v2.rst). In a container the groups outside of it are not seen.
+
+use super::rule::{NOTHING, Risk, Rule};
+use crate::guest::Guest;
+use crate::machine::Machine;
+use crate::tree::{Cannot, Tree};
+use crate::verdict::{Outcome, several};
+
+/// Where version 2 is mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+/// Groups within groups that are followed.
+const DEEPEST: usize = 32;
+/// What is said without `-p`.
+const ONE_PROCESS: &str = "about one process: name it with -p PID";
+
+/// Returns the folders of the groups of a process, its own first; without the root, which has no limits.
+fn groups(tree: &Tree, guest: &Guest) -> Result<Vec<String>, Cannot> {
+    let file = guest.file("cgroup");
+    let text = tree.read(&file)?;
+    let path = text
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .ok_or_else(|| Cannot::Failed {
+            what: file.clone(),
+            why: "the process is in no group of version 2".into(),
+        })?;
+    // A path that goes up leads out of the container whose root is seen here.
+    if path.split('/').any(|name| name == "..") {
+        return Err(Cannot::odd(&file, path));
+    }
+    let mut found = Vec::new();
+    let mut path = path.trim_end_matches('/');
+    while !path.is_empty() && found.len() < DEEPEST {
+        found.push(format!("{MOUNT}{path}"));
+        path = path.rsplit_once('/').map_or("", |(outer, _)| outer);
+    }
+    // Within a container the group's own files are at the mount's root.
+    found.push(MOUNT.to_owned());
+    Ok(found)
+}
+
+/// Returns the number behind a key in a file of lines `key number`.
+fn value(text: &str, key: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+pub(super) const CPU: Rule = Rule {
+    id: "T38",
+    title: "processor quota",
+    of_2009: false,
+    reads: "with -p cpu.max and cpu.stat (nr_periods, nr_throttled, throttled_usec) of its control groups; task",
+    why: "With a quota of 2 CPUs in each 100 ms, eight threads that run at once use it up in 25 ms and stand still for the \
+          other 75, whatever the load of the machine. Latency then has steps of the period. Fewer workers and threads than \
+          the quota has CPUs, or a larger quota, end it; the garbage collector's and the JIT's threads count too.",
+    source: "Documentation/admin-guide/cgroup-v2.rst, Documentation/scheduler/sched-bwc.rst (5.15 to 6.18)",
+    dated: "stands in 2026; up to 5.3 a quota also expired that was not used up (commit de53fd7aedb1)",
+    change: "in the unit CPUQuota=, in the pod resources.limits.cpu; or fewer workers and threads",
+    undo: NOTHING,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: cpu,
+};
+
+fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
+    let Some(guest) = &machine.guest else {
+        return Ok(Outcome::not_applicable(ONE_PROCESS));
+    };
+    let tree = &machine.tree;
+    let mut worst: Option<Outcome> = None;
+    let mut seen = Vec::new();
+    for group in groups(tree, guest)? {
+        let Ok(limit) = tree.word(&format!("{group}/cpu.max")) else {
+            continue;
+        };
+        let mut words = limit.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(quota)), Some(Ok(period @ 1..))) = (words.next(), words.next()) else {
+            continue;
+        };
+        let cpus = quota as f64 / period as f64;
+        let stat = tree.read(&format!("{group}/cpu.stat")).unwrap_or_default();
+        let number = |key: &str| value(&stat, key).unwrap_or(0);
+        let (periods, throttled) = (number("nr_periods"), number("nr_throttled"));
+        let seconds = number("throttled_usec") as f64 / 1e6;
+        seen.push((format!("{group}/cpu.max"), limit.clone()));
+        let counts =
+            format!("nr_throttled {throttled} of {periods} periods, {seconds:.1} s in all");
+        seen.push((format!("{group}/cpu.stat"), counts));
+        // In one period of a hundred a request in a hundred may meet it; in one of twenty the 95th percentile does.
+        let per_cent = throttled.saturating_mul(100) / periods.max(1);
+        let says = format!(
+            "stopped in {per_cent}% of the periods: {cpus:.1} CPUs for {}",
+            several(guest.threads.len(), "thread")
+        );
+        let outcome = match per_cent {
+            5.. => Outcome::bad(says),
+            1.. => Outcome::consider(says),
+            0 => continue,
+        };
+        if worst
+            .as_ref()
+            .is_none_or(|known| outcome.verdict < known.verdict)
+        {
+            worst = Some(outcome);
+        }
+    }
+    let outcome = worst.unwrap_or_else(|| match seen.len() {
+        0 => Outcome::good("no quota"),
+        _ => Outcome::good("a quota, seldom or never used up"),
+    });
+    Ok(seen
+        .into_iter()
+        .fold(outcome, |outcome, (from, value)| outcome.saw(from, value)))
+}
+
+pub(super) const MEMORY: Rule = Rule {
+    id: "T39",
+    title: "memory limit",
+    of_2009: false,
+    reads: "with -p memory.max, memory.high, memory.current, memory.events (high, max, oom_kill) of its control groups",
+    why: "Above memory.high each allocation is made to wait while the kernel takes pages away: the process gets slower \
+          and slower, and no log says so. At memory.max pages of files are thrown out first, then somebody is killed. \
+          The events are counted since the group was made.",
+    source: "Documentation/admin-guide/cgroup-v2.rst, memory interface files (5.15 to 6.18)",
+    dated: "stands in 2026",
+    change: "in the unit MemoryHigh=, MemoryMax=, in the pod resources.limits.memory; or find what grows: lancet mem -p PID",
+    undo: NOTHING,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: memory,
+};
+
+fn memory(machine: &Machine) -> Result<Outcome, Cannot> {
+    let Some(guest) = &machine.guest else {
+        return Ok(Outcome::not_applicable(ONE_PROCESS));
+    };
+    let tree = &machine.tree;
+    let mut worst: Option<Outcome> = None;
+    let mut seen = Vec::new();
+    for group in groups(tree, guest)? {
+        let number = |name: &str| tree.number::<u64>(&format!("{group}/{name}")).ok();
+        let Ok(events) = tree.read(&format!("{group}/memory.events")) else {
+            continue;
+        };
+        let (most, high) = (number("memory.max"), number("memory.high"));
+        if most.is_none() && high.is_none() {
+            continue;
+        }
+        let count = |key: &str| value(&events, key).unwrap_or(0);
+        let now = number("memory.current").unwrap_or(0);
+        let mib = |bytes: Option<u64>| match bytes {
+            Some(bytes) => format!("{} MiB", bytes >> 20),
+            None => "no limit".to_owned(),
+        };
+        let outcome = if count("oom_kill") > 0 {
+            Outcome::bad(format!(
+                "{} killed at the limit of {} since the group was made",
+                match count("oom_kill") {
+                    1 => "a process was".to_owned(),
+                    more => format!("{more} processes were"),
+                },
+                mib(most)
+            ))
+        } else if high.is_some_and(|high| now > high) {
+            Outcome::bad(format!(
+                "{} MiB, above memory.high of {}: slowed down",
+                now >> 20,
+                mib(high)
+            ))
+        } else if count("max") > 0 {
+            Outcome::consider(format!(
+                "at the limit of {} {} times",
+                mib(most),
+                count("max")
+            ))
+        } else if count("high") > 0 {
+            Outcome::consider(format!(
+                "slowed down {} times at memory.high",
+                count("high")
+            ))
+        } else {
+            Outcome::good(format!("{} MiB of {}", now >> 20, mib(most.or(high))))
+        };
+        seen.push((format!("{group}/memory.max"), mib(most)));
+        seen.push((format!("{group}/memory.high"), mib(high)));
+        seen.push((format!("{group}/memory.events"), events));
+        if worst
+            .as_ref()
+            .is_none_or(|known| outcome.verdict < known.verdict)
+        {
+            worst = Some(outcome);
+        }
+    }
+    let outcome = worst.unwrap_or_else(|| Outcome::good("no limit"));
+    Ok(seen
+        .into_iter()
+        .fold(outcome, |outcome, (from, value)| outcome.saw(from, value)))
+}
+
+pub(super) const TASKS: Rule = Rule {
+    id: "T40",
+    title: "limits of threads and mappings",
+    of_2009: false,
+    reads: "with -p pids.max, pids.current of its control groups, the lines of maps; kernel.threads-max, kernel.pid_max, \
+            vm.max_map_count",
+    why: "At pids.max or threads-max a thread cannot be made (EAGAIN): `can't create Thread: Resource temporarily \
+          unavailable`. At max_map_count mmap fails with ENOMEM, however much memory is free; each thread's and fiber's \
+          stack takes two mappings, a big jemalloc heap thousands.",
+    source: "Documentation/admin-guide/cgroup-v2.rst (pids), Documentation/admin-guide/sysctl/kernel.rst and vm.rst (5.15 to \
+             6.18); the bounds are those of T29",
+    dated: "stands in 2026; max_map_count 65530 since 2.6",
+    change: "in the unit TasksMax=; sysctl vm.max_map_count, kernel.threads-max",
+    undo: NOTHING,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: tasks,
+};
+
+fn tasks(machine: &Machine) -> Result<Outcome, Cannot> {
+    let tree = &machine.tree;
+    let mut limits: Vec<(String, u64, u64)> = Vec::new();
+    // `3/412` in loadavg: those that run, and all there are (proc(5)).
+    let all = tree.word("/proc/loadavg")?;
+    let all = all
+        .split(['/', ' '])
+        .nth(4)
+        .and_then(|word| word.parse().ok());
+    for name in ["threads-max", "pid_max"] {
+        let path = format!("/proc/sys/kernel/{name}");
+        if let (Some(all), Ok(most)) = (all, tree.number(&path)) {
+            limits.push((path, all, most));
+        }
+    }
+    if let Some(guest) = &machine.guest {
+        let mappings = guest.maps(tree)?.lines().count() as u64;
+        let path = "/proc/sys/vm/max_map_count".to_owned();
+        let most = tree.number(&path)?;
+        limits.push((path, mappings, most));
+        // Processes of a machine without version 2 have no such limit there.
+        for group in groups(tree, guest).unwrap_or_default() {
+            let number = |name: &str| tree.number::<u64>(&format!("{group}/{name}"));
+            if let (Ok(now), Ok(most)) = (number("pids.current"), number("pids.max")) {
+                limits.push((format!("{group}/pids.max"), now, most));
+            }
+        }
+    }
+    let share = |limit: &(String, u64, u64)| limit.1.saturating_mul(100) / limit.2.max(1);
+    let Some(fullest) = limits.iter().max_by_key(|limit| share(limit)) else {
+        return Err(Cannot::odd("/proc/loadavg", "no number of threads"));
+    };
+    let says = format!("{} of {} ({})", fullest.1, fullest.2, fullest.0);
+    let outcome = match share(fullest) {
+        90.. => Outcome::bad(says),
+        70.. => Outcome::consider(says),
+        _ => Outcome::good(says),
+    };
+    let limits = limits.into_iter();
+    Ok(limits.fold(outcome, |outcome, (path, now, most)| {
+        outcome.saw(path, format!("{now} of {most}"))
+    }))
+}
+
+pub(super) const PRESSURE: Rule = Rule {
+    id: "T41",
+    title: "pressure",
+    of_2009: false,
+    reads: "/proc/pressure/cpu, memory, io: `some` over 60 s; with -p cpu.pressure, memory.pressure, io.pressure of its control group",
+    why: "The share of time in which somebody waited for a processor, for memory to be freed, or for a disk. Memory pressure is \
+          the earliest sign of too little memory; a load average counts waiters, and does not say what for.",
+    source: "Documentation/accounting/psi.rst (4.20 to 6.18); the bounds: systemd-oomd kills at 60% of memory pressure over 30 s",
+    dated: "since 4.20 (2018); stands in 2026",
+    change: "less work, or more of what is short; for memory: lancet mem -p PID",
+    undo: NOTHING,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    check: pressure,
+};
+
+/// Per cent of the last 60 s in which somebody waited for memory, a disk, a processor: worth a thought, and bad. A
+/// processor is waited for whenever two want it.
+const BOUNDS: [(&str, f64, f64); 3] = [
+    ("memory", 5.0, 20.0),
+    ("io", 20.0, 60.0),
+    ("cpu", 40.0, 80.0),
+];
+
+fn pressure(machine: &Machine) -> Result<Outcome, Cannot> {
+    let tree = &machine.tree;
+    let group = machine
+        .guest
+        .as_ref()
+        .and_then(|guest| groups(tree, guest).ok()?.into_iter().next());
+    let mut worst: Option<Outcome> = None;
+    let mut seen = Vec::new();
+    for (what, much, too_much) in BOUNDS {
+        let own = group
+            .as_ref()
+            .map(|group| format!("{group}/{what}.pressure"));
+        let files = own.into_iter().chain([format!("/proc/pressure/{what}")]);
+        for file in files {
+            let Ok(text) = tree.read(&file) else { continue };
+            let Some(share) = some_over_a_minute(&text) else {
+                return Err(Cannot::odd(&file, &text));
+            };
+            let says =
+                format!("{share:.0}% of the last minute somebody waited for {what} ({file})");
+            let outcome = match share {
+                share if share >= too_much => Outcome::bad(says),
+                share if share >= much => Outcome::consider(says),
+                _ => Outcome::good("little: nobody waits long for processor, memory or disk"),
+            };
+            seen.push((file, format!("{share:.2}% over 60 s")));
+            if worst
+                .as_ref()
+                .is_none_or(|known| outcome.verdict < known.verdict)
+            {
+                worst = Some(outcome);
+            }
+        }
+    }
+    let Some(outcome) = worst else {
+        tree.list("/proc")?;
+        return Ok(Outcome::not_applicable(
+            "the kernel keeps no account of it (psi=1)",
+        ));
+    };
+    Ok(seen
+        .into_iter()
+        .fold(outcome, |outcome, (from, value)| outcome.saw(from, value)))
+}
+
+/// Returns `avg60` of the line `some avg10=0.00 avg60=1.25 avg300=0.40 total=4711`.
+fn some_over_a_minute(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let word = line
+        .split(' ')
+        .find_map(|word| word.strip_prefix("avg60="))?;
+    word.parse().ok().filter(|share: &f64| share.is_finite())
+}

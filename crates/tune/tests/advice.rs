@@ -1,0 +1,417 @@
+//! Rules that once gave wrong or harmful advice, each on the files of a machine where it did.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tune::machine::{Machine, Options};
+use tune::rules::{Finding, Rule};
+use tune::verdict::{Goal, Verdict};
+
+/// The files of a machine.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(files: &[(&str, &str)]) -> Root {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("advice-{number}"));
+        let _ = fs::remove_dir_all(&root);
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        Root(root)
+    }
+
+    fn finding(&self, rule: &str, pid: Option<i32>, goal: Option<Goal>) -> Finding {
+        let options = Options {
+            root: Some(self.0.clone()),
+            pid,
+            goal,
+            ..Options::default()
+        };
+        let machine = Machine::open(&options).expect("a machine");
+        Rule::find(rule).expect("a rule").check(&machine)
+    }
+}
+
+/// What a rule says about a machine, and what it would write.
+fn advice(rule: &str, files: &[(&str, &str)], goal: Option<Goal>) -> (Verdict, Vec<String>) {
+    let root = Root::new(files);
+    let outcome = root.finding(rule, None, goal).outcome;
+    let changes = outcome.changes.iter();
+    let changes = changes.map(|change| format!("{}={}", change.setting, change.value));
+    (outcome.verdict, changes.collect())
+}
+
+const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
+
+#[test]
+fn swap_in_memory_wants_more_swappiness_not_less() {
+    let of = |swaps: &str, value: &str, zswap: &str, goal| {
+        let swaps = format!("Filename Type Size Used Priority\n{swaps}\n");
+        advice(
+            "T27",
+            &[
+                ("proc/swaps", &swaps),
+                ("proc/sys/vm/swappiness", value),
+                ("sys/module/zswap/parameters/enabled", zswap),
+            ],
+            goal,
+        )
+    };
+    let to = |value: u32| vec![format!("{SWAPPINESS}={value}")];
+    let (zram, disk) = ("/dev/zram0 partition 8 0 100", "/dev/sda2 partition 8 0 -2");
+    assert_eq!(of(zram, "150", "N", None), (Verdict::Good, vec![]));
+    assert_eq!(
+        of(zram, "10", "N", Some(Goal::Latency)),
+        (Verdict::Consider, to(150))
+    );
+    assert_eq!(
+        of(disk, "180", "Y", Some(Goal::Throughput)),
+        (Verdict::Good, vec![])
+    );
+    assert_eq!(of(disk, "100", "N", None), (Verdict::Consider, to(60)));
+    assert_eq!(
+        of(disk, "60", "N", Some(Goal::Latency)),
+        (Verdict::Consider, to(10))
+    );
+    assert_eq!(of(disk, "60", "N", None), (Verdict::Good, vec![]));
+}
+
+#[test]
+fn the_syn_queue_is_the_listeners_backlog_unless_cookies_are_off() {
+    let of = |cookies: &str| {
+        advice(
+            "T22",
+            &[
+                ("proc/sys/net/ipv4/tcp_max_syn_backlog", "128"),
+                ("proc/sys/net/ipv4/tcp_syncookies", cookies),
+                (
+                    "proc/net/netstat",
+                    "TcpExt: TCPReqQFullDrop TCPReqQFullDoCookies\nTcpExt: 0 0\n",
+                ),
+            ],
+            None,
+        )
+    };
+    assert_eq!(of("1").0, Verdict::Good);
+    let (verdict, changes) = of("0");
+    assert_eq!(verdict, Verdict::Consider);
+    assert_eq!(changes, ["/proc/sys/net/ipv4/tcp_syncookies=1"]);
+}
+
+/// The files of a process with 60 descriptors of 64, whose one thread is in this system call.
+fn process(call: &str) -> Root {
+    let limits = "Limit Soft Hard Units\nMax open files            64                   1048576              files\n";
+    let stat = format!("7 (server) S 1 7 7 {}", "0 ".repeat(48));
+    let mut files = vec![
+        (
+            "proc/7/status".to_owned(),
+            "Name:\tserver\nState:\tS\n".to_owned(),
+        ),
+        ("proc/7/stat".to_owned(), stat.clone()),
+        ("proc/7/comm".to_owned(), "server\n".to_owned()),
+        ("proc/7/maps".to_owned(), String::new()),
+        ("proc/7/limits".to_owned(), limits.to_owned()),
+        ("proc/7/task/7/stat".to_owned(), stat),
+        ("proc/7/task/7/syscall".to_owned(), call.to_owned()),
+    ];
+    files.extend((0..60).map(|fd| (format!("proc/7/fd/{fd}"), String::new())));
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    Root::new(&files)
+}
+
+#[test]
+fn a_program_that_uses_select_is_not_given_descriptors_that_break_it() {
+    let of = |call: &str| process(call).finding("T29", Some(7), None).outcome;
+    let polls = of("7 0x7ffc00 0x7d 0xffffffff 0x0 0x0 0x0 0x7ffc00 0x7f00");
+    assert_eq!(
+        (polls.verdict, polls.changes.len()),
+        (Verdict::Bad, 1),
+        "{polls:?}"
+    );
+    // Four times 64 can still be named in a set; what could not is not proposed.
+    let selects = of("23 0x3f 0x7ffc00 0x0 0x0 0x0 0x0 0x7ffc00 0x7f00");
+    assert_eq!(selects.verdict, Verdict::Bad);
+    assert!(selects.says.contains("select"), "{selects:?}");
+    assert!(
+        selects.changes.iter().all(|change| change.value == "256"),
+        "{selects:?}"
+    );
+}
+
+#[test]
+fn perf_is_not_opened_to_everybody() {
+    let of = |level: &str| {
+        let files = [
+            ("proc/sys/kernel/perf_event_paranoid", level),
+            ("boot/config-1", ""),
+        ];
+        advice("T12", &files, None)
+    };
+    assert_eq!(of("4"), (Verdict::Consider, vec![]));
+    assert_eq!(of("2").1, Vec::<String>::new());
+    assert_eq!(
+        Rule::find("T12").map(|rule| format!("{:?}", rule.risk)),
+        Some("High".to_owned())
+    );
+}
+
+#[test]
+fn a_longer_table_of_connections_gets_more_buckets() {
+    let (verdict, changes) = advice(
+        "T25",
+        &[
+            ("proc/sys/net/netfilter/nf_conntrack_count", "250000"),
+            ("proc/sys/net/netfilter/nf_conntrack_max", "262144"),
+            ("proc/sys/net/netfilter/nf_conntrack_buckets", "65536"),
+        ],
+        None,
+    );
+    assert_eq!(verdict, Verdict::Consider);
+    assert_eq!(
+        changes,
+        [
+            "/proc/sys/net/netfilter/nf_conntrack_buckets=131072",
+            "/proc/sys/net/netfilter/nf_conntrack_max=524288",
+        ]
+    );
+}
+
+#[test]
+fn ports_that_are_kept_back_are_not_counted() {
+    let says = |reserved: &str| {
+        let root = Root::new(&[
+            ("proc/sys/net/ipv4/ip_local_port_range", "32768 33767"),
+            ("proc/sys/net/ipv4/ip_local_reserved_ports", reserved),
+            (
+                "proc/net/sockstat",
+                "TCP: inuse 5 orphan 0 tw 300 alloc 9 mem 1\n",
+            ),
+        ]);
+        root.finding("T23", None, None).outcome
+    };
+    assert_eq!(says("\n").verdict, Verdict::Good);
+    // 300 of 1,000 are few, of 500 many; what is outside of the range counts nothing.
+    assert_eq!(says("80,33000-33499,60000\n").verdict, Verdict::CannotTell);
+}
+
+#[test]
+fn the_first_state_that_sleeps_is_never_too_deep() {
+    let of = |c1: &str, c2: &str| {
+        let cpu = "sys/devices/system/cpu";
+        let state = |number: u32, latency: &str| {
+            (
+                format!("{cpu}/cpu0/cpuidle/state{number}/latency"),
+                latency.to_owned(),
+            )
+        };
+        let files = [
+            (
+                format!("{cpu}/cpuidle/current_driver"),
+                "acpi_idle\n".to_owned(),
+            ),
+            state(0, "0"),
+            state(1, c1),
+            state(2, c2),
+        ];
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        advice("T32", &files, Some(Goal::Latency)).0
+    };
+    assert_eq!(of("10", "10"), Verdict::Good);
+    assert_eq!(of("2", "133"), Verdict::Consider);
+}
+
+#[test]
+fn no_rule_names_a_command_that_is_not_there() {
+    for rule in tune::rules::RULES {
+        for text in [rule.why, rule.change, rule.undo] {
+            for words in text.split("lancet ").skip(1) {
+                let command = words
+                    .split(|c: char| !c.is_ascii_lowercase())
+                    .next()
+                    .unwrap_or("");
+                assert!(
+                    ["mem", "calls", "stack", "tune"].contains(&command),
+                    "{}: lancet {command}",
+                    rule.id
+                );
+            }
+        }
+    }
+}
+
+/// The files of process 7 in the group `/web`, and these of the group itself.
+fn in_a_group(files: &[(&str, &str)]) -> Root {
+    let stat = format!("7 (server) S 1 7 7 {}", "0 ".repeat(48));
+    let mut all = vec![
+        (
+            "proc/7/status".to_owned(),
+            "Name:\tserver\nState:\tS\n".to_owned(),
+        ),
+        ("proc/7/stat".to_owned(), stat.clone()),
+        ("proc/7/comm".to_owned(), "server\n".to_owned()),
+        (
+            "proc/7/maps".to_owned(),
+            "1000-2000 rw-p 00000000 00:00 0\n".repeat(100),
+        ),
+        ("proc/7/task/7/stat".to_owned(), stat),
+        ("proc/7/cgroup".to_owned(), "0::/web\n".to_owned()),
+        (
+            "proc/loadavg".to_owned(),
+            "0.52 0.58 0.59 3/412 11206\n".to_owned(),
+        ),
+        (
+            "proc/sys/kernel/threads-max".to_owned(),
+            "100000\n".to_owned(),
+        ),
+        ("proc/sys/vm/max_map_count".to_owned(), "65530\n".to_owned()),
+    ];
+    let of_group =
+        |(name, text): &(&str, &str)| (format!("sys/fs/cgroup/{name}"), (*text).to_owned());
+    all.extend(files.iter().map(of_group));
+    let all: Vec<(&str, &str)> = all
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    Root::new(&all)
+}
+
+fn of_group(rule: &str, files: &[(&str, &str)]) -> (Verdict, String) {
+    let outcome = in_a_group(files).finding(rule, Some(7), None).outcome;
+    (outcome.verdict, outcome.says)
+}
+
+#[test]
+fn a_quota_that_stops_the_process_is_found() {
+    let of = |max: &str, throttled: u32| {
+        let stat = format!(
+            "usage_usec 9\nnr_periods 1000\nnr_throttled {throttled}\nthrottled_usec 2500000\n"
+        );
+        of_group("T38", &[("web/cpu.max", max), ("web/cpu.stat", &stat)])
+    };
+    assert_eq!(
+        of("150000 100000\n", 120),
+        (
+            Verdict::Bad,
+            "stopped in 12% of the periods: 1.5 CPUs for 1 thread".to_owned()
+        )
+    );
+    assert_eq!(of("150000 100000\n", 12).0, Verdict::Consider);
+    assert_eq!(of("150000 100000\n", 2).0, Verdict::Good);
+    assert_eq!(
+        of("max 100000\n", 0),
+        (Verdict::Good, "no quota".to_owned())
+    );
+}
+
+#[test]
+fn a_limit_of_memory_that_was_met_is_found() {
+    let of = |high: &str, current: &str, events: &str| {
+        of_group(
+            "T39",
+            &[
+                ("web/memory.max", "1073741824\n"),
+                ("web/memory.high", high),
+                ("web/memory.current", current),
+                ("web/memory.events", events),
+            ],
+        )
+    };
+    let quiet = "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n";
+    assert_eq!(
+        of("max\n", "524288000\n", quiet),
+        (Verdict::Good, "500 MiB of 1024 MiB".to_owned())
+    );
+    assert_eq!(of("262144000\n", "524288000\n", quiet).0, Verdict::Bad);
+    assert_eq!(
+        of("max\n", "524288000\n", &quiet.replace("max 0", "max 9")).0,
+        Verdict::Consider
+    );
+    let killed = of(
+        "max\n",
+        "524288000\n",
+        &quiet.replace("oom_kill 0", "oom_kill 2"),
+    );
+    assert_eq!(
+        killed,
+        (
+            Verdict::Bad,
+            "2 processes were killed at the limit of 1024 MiB since the group was made".to_owned()
+        )
+    );
+}
+
+#[test]
+fn the_fullest_of_several_limits_counts() {
+    let of = |now: &str| {
+        of_group(
+            "T40",
+            &[("web/pids.max", "100\n"), ("web/pids.current", now)],
+        )
+    };
+    assert_eq!(of("95\n").0, Verdict::Bad);
+    assert_eq!(
+        of("75\n"),
+        (
+            Verdict::Consider,
+            "75 of 100 (/sys/fs/cgroup/web/pids.max)".to_owned()
+        )
+    );
+    assert_eq!(of("5\n").0, Verdict::Good);
+}
+
+#[test]
+fn pressure_is_judged_by_what_is_waited_for() {
+    let of = |what: &str, share: &str| {
+        let text = format!(
+            "some avg10=0.00 avg60={share} avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        );
+        advice("T41", &[(&format!("proc/pressure/{what}"), &text)], None).0
+    };
+    assert_eq!(of("memory", "25.00"), Verdict::Bad);
+    assert_eq!(of("memory", "6.00"), Verdict::Consider);
+    assert_eq!(of("cpu", "25.00"), Verdict::Good);
+    assert_eq!(of("io", "NaN"), Verdict::CannotTell);
+    assert_eq!(
+        advice("T41", &[("proc/loadavg", "")], None).0,
+        Verdict::NotApplicable
+    );
+}
+
+#[test]
+fn huge_pages_at_any_price_and_slow_starts() {
+    let of = |enabled: &str| {
+        let base = "sys/kernel/mm/transparent_hugepage";
+        let (enabled_file, defrag) = (format!("{base}/enabled"), format!("{base}/defrag"));
+        let files = [
+            (enabled_file.as_str(), enabled),
+            (
+                defrag.as_str(),
+                "[always] defer defer+madvise madvise never\n",
+            ),
+        ];
+        advice("T42", &files, None)
+    };
+    assert_eq!(of("[always] madvise never\n").0, Verdict::Consider);
+    assert_eq!(of("always madvise [never]\n"), (Verdict::Good, vec![]));
+    let of = |goal| {
+        advice(
+            "T43",
+            &[("proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n")],
+            goal,
+        )
+        .0
+    };
+    assert_eq!(of(None), Verdict::Good);
+    assert_eq!(of(Some(Goal::Latency)), Verdict::Consider);
+}
