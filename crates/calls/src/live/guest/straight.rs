@@ -7,10 +7,8 @@
 //! speaks in its parent's ring.
 
 use super::super::known::Known;
-use super::Guest;
 use super::record::{halves, x87_registers};
 use super::vforks::Vforks;
-use crate::Event;
 use crate::recorder::{Recording, Store};
 use hooks::rings::{RingEvent, RingEventKind};
 use process::clock::{self, Clock};
@@ -284,77 +282,5 @@ impl Straight {
             is_known: true,
         };
         Ok(Some(self.rings[at]))
-    }
-}
-
-impl Guest {
-    /// Writes the records of all rings into the file; whether there were any.
-    pub(super) fn record(&mut self, most: u64, tell: &mut dyn FnMut(Event)) -> bool {
-        let Some(mut straight) = self.straight.take() else {
-            return false;
-        };
-        let (pid, clock) = (self.tracing.pid(), self.clock);
-        let recording = straight.recording().clone();
-        let mut written = Ok(());
-        let (known, vforks) = (&mut self.known, &self.vforks);
-        let any = {
-            let mut store = recording.borrow_mut();
-            let (mut known, mut look) = (Some(known), None);
-            self.tracing.rings().for_each_of_ring(most, |event, rest| {
-                process::fault::point("reading");
-                if let Some(known) = known.take() {
-                    look = Some(Look::new(pid, known, vforks, &clock));
-                }
-                if let (Some(look), Ok(())) = (&mut look, &written) {
-                    written = straight.take(&mut store, look, event, rest);
-                }
-            })
-        };
-        let period = clock.period();
-        for (event, rest) in straight.aside() {
-            self.tell_one(event, &rest, period, tell);
-            self.learn(&mut straight, &recording, &event.kind);
-        }
-        if let Err(error) = written {
-            recording.borrow_mut().fail(error);
-        }
-        self.straight = Some(straight);
-        matches!(any, Ok(true))
-    }
-
-    /// Notes what calls from where this one came are, so that the next one can be written at once.
-    fn learn(&mut self, straight: &mut Straight, recording: &Recording, kind: &RingEventKind) {
-        let RingEventKind::Call {
-            hook,
-            place,
-            library,
-            caller,
-            ..
-        } = *kind
-        else {
-            return;
-        };
-        let edge = self
-            .known
-            .edge(&self.tracing, &self.selection, hook, caller);
-        let [line, other] =
-            [place, library].map(|line| line.and_then(|at| self.known.line(&mut self.tracing, at)));
-        let site = edge.map(|edge| {
-            let lines = [line.as_ref(), other.as_ref()];
-            recording.borrow_mut().site(&edge, caller, lines)
-        });
-        let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
-        // What cannot be written is told by the next event.
-        if let Ok(site) = site.transpose() {
-            straight.learn((hook, caller, number(place), number(library)), site);
-        }
-    }
-
-    /// Hooks and return addresses may have other meanings from now on.
-    pub(super) fn forget_edges(&mut self) {
-        self.known.forget_edges();
-        if let Some(straight) = &mut self.straight {
-            straight.forget();
-        }
     }
 }
