@@ -424,7 +424,7 @@ impl Guest {
                     look = Some(Look::new(pid, known, vforks, &clock));
                 }
                 if let (Some(look), Ok(())) = (&mut look, &written) {
-                    written = straight.take(&mut store, look, event, rest);
+                    written = straight.take(&mut store, look, &event, rest);
                 }
             })
         };

@@ -130,18 +130,18 @@ impl Straight {
         &mut self,
         store: &mut Store,
         look: &mut Look,
-        event: RingEvent,
+        event: &RingEvent,
         rest: &[u64],
     ) -> io::Result<()> {
         let is_stalled =
             look.stalled == Some(event.ring) || look.vforks.concerns(event.ring, event.tid);
-        if is_stalled || !self.record(store, look, &event, rest)? {
+        if is_stalled || !self.record(store, look, event, rest)? {
             look.stalled = Some(event.ring);
             let from = self.words.len();
             self.words.extend_from_slice(rest);
             let length = rest.len();
             self.aside.push(Aside {
-                event,
+                event: *event,
                 from,
                 length,
             });
@@ -182,10 +182,10 @@ impl Straight {
                 let (Some(site), true) = (site, store.has_room(look.pid)?) else {
                     return Ok(true);
                 };
-                let Some(Ring { stream, place, .. }) = self.place(store, look, event, frame)?
-                else {
+                let Some(at) = self.place(store, look, event, frame)? else {
                     return Ok(false);
                 };
+                let Ring { stream, place, .. } = self.rings[at];
                 let (sse, copies) = halves::<8>(rest);
                 let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                 let call = CallRecord {
@@ -212,10 +212,10 @@ impl Straight {
                 if !store.has_room(look.pid)? {
                     return Ok(true);
                 }
-                let Some(Ring { stream, place, .. }) = self.place(store, look, event, frame)?
-                else {
+                let Some(at) = self.place(store, look, event, frame)? else {
                     return Ok(false);
                 };
+                let Ring { stream, place, .. } = self.rings[at];
                 let (sse, rest) = halves::<2>(rest);
                 let (st, copies) = rest.split_at(x87.min(rest.len()));
                 let back = ReturnRecord {
@@ -250,7 +250,7 @@ impl Straight {
         Some(site)
     }
 
-    /// Who speaks in a ring, on the stack that holds a frame; `None` = the guest was not told of yet.
+    /// Sees to it that [`Ring`] says who speaks in a ring, on the stack that holds a frame; `None` = the guest was not told of yet.
     #[inline]
     fn place(
         &mut self,
@@ -258,12 +258,12 @@ impl Straight {
         look: &mut Look,
         event: &RingEvent,
         frame: u64,
-    ) -> io::Result<Option<Ring>> {
+    ) -> io::Result<Option<usize>> {
         let at = event.ring as usize;
         if let Some(ring) = self.rings.get(at)
             && (ring.page, ring.place.tid, ring.is_known) == (frame >> 12, event.tid, true)
         {
-            return Ok(Some(*ring));
+            return Ok(Some(at));
         }
         let Some(guest) = store.guest(look.pid) else {
             return Ok(None);
@@ -281,6 +281,6 @@ impl Straight {
             },
             is_known: true,
         };
-        Ok(Some(self.rings[at]))
+        Ok(Some(at))
     }
 }
