@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Library, Prototype, Show};
+use prototypes::{CallValues, Library, Prepared, Show};
 use recording::{
     Call, CallEdge, CallRecord, Copies, Definition, Event, EventKind, Function, Guest, Head, Kind,
     Line, Merge, Module, Place, Recording, ReturnRecord, Segment, Site, VERSION, Wanted, Writer,
@@ -102,16 +102,37 @@ fn read(file: Vec<u8>) -> Read {
     let mut define = |definition| drop(writer.define(definition));
     let prototypes = of.functions.iter().map(|function| {
         let (library, _) = Library::parse("recorded", &function.prototype, &mut |_| None);
-        library.prototypes().next().map(|(_, one)| one.clone())
+        library
+            .prototypes()
+            .next()
+            .map(|(_, one)| Prepared::new(one.clone()))
     });
-    let prototypes: Vec<Option<Prototype>> = prototypes.collect();
+    let prototypes: Vec<Option<Prepared>> = prototypes.collect();
     let edges: Vec<usize> = of.edges.iter().map(|edge| edge.function as usize).collect();
-    of.guests.into_iter().map(Definition::Guest).for_each(&mut define);
-    of.modules.into_iter().map(Definition::Module).for_each(&mut define);
-    of.functions.into_iter().map(Definition::Function).for_each(&mut define);
-    of.edges.into_iter().map(Definition::CallEdge).for_each(&mut define);
-    of.lines.into_iter().map(Definition::Line).for_each(&mut define);
-    of.callers.into_iter().map(Definition::Caller).for_each(&mut define);
+    of.guests
+        .into_iter()
+        .map(Definition::Guest)
+        .for_each(&mut define);
+    of.modules
+        .into_iter()
+        .map(Definition::Module)
+        .for_each(&mut define);
+    of.functions
+        .into_iter()
+        .map(Definition::Function)
+        .for_each(&mut define);
+    of.edges
+        .into_iter()
+        .map(Definition::CallEdge)
+        .for_each(&mut define);
+    of.lines
+        .into_iter()
+        .map(Definition::Line)
+        .for_each(&mut define);
+    of.callers
+        .into_iter()
+        .map(Definition::Caller)
+        .for_each(&mut define);
     let stream = writer.stream(0, 0);
     loop {
         let event = match merge.next(&recording) {
@@ -127,7 +148,8 @@ fn read(file: Vec<u8>) -> Read {
         }
         write(&mut writer, stream, &event);
         // The order in time is the merger's; times that go back are told as they are.
-        read.events.push(format!("{:?} {:?}", event.at.frame, event.kind));
+        read.events
+            .push(format!("{:?} {:?}", event.at.frame, event.kind));
     }
     read.written = writer.finish().ok();
     read
@@ -174,8 +196,8 @@ fn write(writer: &mut Writer<Vec<u8>>, stream: u32, event: &Event) {
     written.expect("memory");
 }
 
-fn show(prototype: Option<&Prototype>, call: &Call) {
-    let Some(prototype) = prototype else { return };
+fn show(prepared: Option<&Prepared>, call: &Call) {
+    let Some(prepared) = prepared else { return };
     let Registers { gp, sse, .. } = &call.registers;
     let returned = Returned {
         rax: gp[0],
@@ -184,7 +206,7 @@ fn show(prototype: Option<&Prototype>, call: &Call) {
         ..Returned::default()
     };
     let values = CallValues {
-        prototype,
+        prepared,
         registers: &call.registers,
         returned: Some(&returned),
     };

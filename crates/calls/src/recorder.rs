@@ -2,7 +2,7 @@
 //!
 //! Two ways lead into the file, and both write it by [`Store`]: where nothing else is to be done with a call, its record
 //! goes from the ring into the file as it is (`live::guest::straight`); what is shown too, or was read from another
-//! recording, comes as an [`Event`](crate::Event).
+//! recording, comes as an [`Event`].
 
 mod store;
 

@@ -182,11 +182,14 @@ impl Last {
                 put(out, (last ^ now[at]).swap_bytes());
             }
         }
-        let mut all = of;
-        while all != 0 {
-            let at = all.trailing_zeros() as usize;
-            all &= all - 1;
-            self.values[at] = now[at];
+        if of == OF_CALL | OF_RETURN {
+            self.values = *now;
+            return;
+        }
+        for (at, (last, now)) in self.values.iter_mut().zip(now).enumerate() {
+            if of >> at & 1 != 0 {
+                *last = *now;
+            }
         }
     }
 

@@ -59,8 +59,9 @@ pub fn is_recording(path: &std::path::Path) -> bool {
 /// Of the layout that is written, and the only one that is read.
 pub const VERSION: u32 = 3;
 
-/// A segment is written when it holds so many bytes.
-const SEGMENT: usize = 64 << 10;
+/// A segment is written when it holds so many bytes. Whoever reads the file, or a full disk, leaves out what is not
+/// whole; a pipe (64 KiB) holds a segment.
+const SEGMENT: usize = 48 << 10;
 
 /// What one segment may hold at most: a reader makes room for it before it can be checked.
 const MOST: usize = 2 << 20;

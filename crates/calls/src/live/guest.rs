@@ -1,5 +1,6 @@
 //! One traced process: hooked as the selection says, read, left.
 
+mod announced;
 mod life;
 mod line_policy;
 mod picks;
@@ -17,6 +18,7 @@ use super::pace::{self, Pace};
 use crate::event::{At, Call, End, Event, EventKind, Opened, Return};
 use crate::options::Options;
 use crate::preset::Preset;
+use crate::recorder::Recording;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::{Error, Message, Messages};
@@ -29,9 +31,8 @@ use process::clock::Clock;
 use prototypes::Filter;
 use prototypes::capture::{Registers, Returned};
 use record::{copied, halves, x87_registers};
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-use straight::Straight;
+use std::time::Instant;
+use straight::{Look, Straight};
 use vforks::{Turn, Vforks};
 
 /// Bytes of a thread's ring.
@@ -405,42 +406,73 @@ fn options(args: &Options) -> hooks::Options {
 }
 
 impl Guest {
-    /// Says what was hooked when it was hooked first, and what could not be.
-    fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
-        let tracing = &self.tracing;
-        self.messages.say(Message::Hooked {
-            pid: tracing.pid(),
-            hooked: tracing.hooked(),
-            asked,
-            system_calls: tracing.system_calls(),
-            took,
-            stopped: tracing.timing().longest_stop,
+    /// Writes the records of all rings into the file; whether there were any.
+    fn record(&mut self, most: u64, tell: &mut dyn FnMut(Event)) -> bool {
+        let Some(mut straight) = self.straight.take() else {
+            return false;
+        };
+        let (pid, clock) = (self.tracing.pid(), self.clock);
+        let recording = straight.recording().clone();
+        let mut written = Ok(());
+        let (known, vforks) = (&mut self.known, &self.vforks);
+        let any = {
+            let mut store = recording.borrow_mut();
+            let (mut known, mut look) = (Some(known), None);
+            self.tracing.rings().for_each_of_ring(most, |event, rest| {
+                process::fault::point("reading");
+                if let Some(known) = known.take() {
+                    look = Some(Look::new(pid, known, vforks, &clock));
+                }
+                if let (Some(look), Ok(())) = (&mut look, &written) {
+                    written = straight.take(&mut store, look, &event, rest);
+                }
+            })
+        };
+        let period = clock.period();
+        for (event, rest) in straight.aside() {
+            self.tell_one(event, &rest, period, tell);
+            self.learn(&mut straight, &recording, &event.kind);
+        }
+        if let Err(error) = written {
+            recording.borrow_mut().fail(error);
+        }
+        self.straight = Some(straight);
+        matches!(any, Ok(true))
+    }
+
+    /// Notes what calls from where this one came are, so that the next one can be written at once.
+    fn learn(&mut self, straight: &mut Straight, recording: &Recording, kind: &RingEventKind) {
+        let RingEventKind::Call {
+            hook,
+            place,
+            library,
+            caller,
+            ..
+        } = *kind
+        else {
+            return;
+        };
+        let edge = self
+            .known
+            .edge(&self.tracing, &self.selection, hook, caller);
+        let [line, other] =
+            [place, library].map(|line| line.and_then(|at| self.known.line(&mut self.tracing, at)));
+        let site = edge.map(|edge| {
+            let lines = [line.as_ref(), other.as_ref()];
+            recording.borrow_mut().site(&edge, caller, lines)
         });
-        self.say_refused(refused);
-        self.say_awaited();
-        self.say_no_lines();
-    }
-
-    /// Says why calls will have no script lines; a program that has just begun may still make a VM.
-    fn say_no_lines(&self) {
-        if let Some(reason) = self.tracing.no_lines()
-            && !self.tracing.awaits_script()
-        {
-            let reason = reason.to_string();
-            self.messages.say(Message::NoScriptLines { reason });
+        let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
+        // What cannot be written is told by the next event.
+        if let Ok(site) = site.transpose() {
+            straight.learn((hook, caller, number(place), number(library)), site);
         }
     }
 
-    /// Says which functions were refused: one message a reason.
-    fn say_refused(&self, refused: &[Refused]) {
-        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for refused in refused {
-            let names = by_reason.entry(&refused.reason).or_default();
-            names.push(refused.function.name.clone());
-        }
-        for (reason, names) in by_reason {
-            let reason = reason.to_owned();
-            self.messages.say(Message::Refused { names, reason });
+    /// Hooks and return addresses may have other meanings from now on.
+    fn forget_edges(&mut self) {
+        self.known.forget_edges();
+        if let Some(straight) = &mut self.straight {
+            straight.forget();
         }
     }
 }

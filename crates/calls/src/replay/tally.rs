@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use wire::calls::{BUCKETS, bucket};
 
-/// So many segments are counted between two looks at whether it is to end, and so many sites at most: each has a row
-/// until the segment's turn has come.
+/// So many segments are counted between two looks at whether it is to end; at most with so many sites, each of which has
+/// a row until the segment's turn has come, and of so many bytes, each of which may be half a call that stays open.
 const AT_ONCE: usize = 64;
-const SITES: u64 = 8192;
+const SITES: u32 = 8192;
+const BYTES: u32 = 4 << 20;
 
 /// A call edge, and the number of a script line and 1.
 type Key = (u32, u32);
@@ -155,11 +156,12 @@ impl Tally {
 
     /// Counts some more segments; false if all are counted.
     pub fn read(&mut self, recording: &Recording) -> Result<bool, Error> {
-        let mut room = SITES;
+        let mut room = (SITES, BYTES);
         let fit = self.segments[self.next..].iter().take_while(|number| {
-            let sites = recording.segments()[**number as usize].0.sites.into();
-            let fits = room == SITES || sites <= room;
-            room = room.saturating_sub(sites);
+            let of = &recording.segments()[**number as usize].0;
+            let (sites, bytes) = (of.sites, of.whole);
+            let fits = room == (SITES, BYTES) || sites <= room.0 && bytes <= room.1;
+            room = (room.0.saturating_sub(sites), room.1.saturating_sub(bytes));
             fits
         });
         let end = self.next + fit.take(AT_ONCE).count();

@@ -81,6 +81,7 @@ mod presets;
 mod probes;
 mod programs;
 mod recorded;
+mod recorded_parts;
 mod refused;
 mod room;
 mod scribbled;

@@ -15,7 +15,7 @@ use crate::watch::{calls, hooked, left, text_holds};
 
 const EACH: u64 = 250_000;
 
-fn replay(file: &Path, arguments: &[&str]) -> Output {
+pub fn replay(file: &Path, arguments: &[&str]) -> Output {
     run(lancet().arg("calls").args(arguments).arg(file), LIMIT)
 }
 

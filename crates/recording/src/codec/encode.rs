@@ -23,7 +23,6 @@ struct Pending {
     site: usize,
     frame: u64,
     time: u64,
-    values: [u64; VALUES],
     /// It is there.
     is: bool,
 }
@@ -46,6 +45,8 @@ pub struct Encoder {
     latest: u64,
     events: u32,
     pending: Pending,
+    /// Those of the item that is written next. What an item of its kind does not have is of another one.
+    values: [u64; VALUES],
     call_parts: Vec<u8>,
     return_parts: Vec<u8>,
     which: u8,
@@ -87,9 +88,9 @@ impl Default for Encoder {
                 site: 0,
                 frame: 0,
                 time: 0,
-                values: [0; VALUES],
                 is: false,
             },
+            values: [0; VALUES],
             call_parts: Vec::new(),
             return_parts: Vec::new(),
             which: 0,
@@ -130,7 +131,7 @@ impl Encoder {
         self.event(call.time);
         self.at(call.place);
         let site = self.site_of(call.site);
-        let mut values = self.sites[site].values;
+        let values = &mut self.values;
         for (at, value) in GP.iter().zip(&call.registers.gp) {
             values[*at] = *value;
         }
@@ -140,7 +141,6 @@ impl Encoder {
             site,
             frame: call.frame,
             time: call.time,
-            values,
             is: true,
         };
         if !call.callers.is_empty() {
@@ -175,25 +175,20 @@ impl Encoder {
         }
         let [xmm0, xmm1] = returned.sse;
         let results = [returned.rax, returned.rdx, xmm0, xmm1];
+        for (at, value) in RETURNED.iter().zip(results) {
+            self.values[*at] = value;
+        }
         if is_its {
             self.pending.is = false;
             let (site, began) = (self.pending.site, self.pending.time);
-            let mut values = self.pending.values;
-            for (at, value) in RETURNED.iter().zip(results) {
-                values[*at] = value;
-            }
-            self.put(control::BOTH, site, [began, back.time], &values);
+            self.put(control::BOTH, site, [began, back.time]);
             return;
         }
         self.at(back.place);
         let site = self.returns(back.frame);
         let site = self.site_of(site);
-        let mut values = self.sites[site].values;
-        for (at, value) in RETURNED.iter().zip(results) {
-            values[*at] = value;
-        }
-        values[FRAME] = back.frame;
-        self.put(control::RETURN, site, [back.time; 2], &values);
+        self.values[FRAME] = back.frame;
+        self.put(control::RETURN, site, [back.time; 2]);
     }
 
     /// Takes a fork, a signal or an end.
@@ -240,17 +235,13 @@ impl Encoder {
         }
         self.pending.is = false;
         let Pending {
-            site,
-            frame,
-            time,
-            values,
-            ..
+            site, frame, time, ..
         } = self.pending;
         if self.open.len() == MOST_OPEN {
             self.open.pop_front();
         }
         self.open.push_back((frame, self.sites[site].site));
-        self.put(control::CALL, site, [time; 2], &values);
+        self.put(control::CALL, site, [time; 2]);
     }
 
     /// Sets the place of the items that follow.
@@ -301,13 +292,13 @@ impl Encoder {
 
     /// Writes an item.
     #[inline]
-    fn put(&mut self, kind: u8, site: usize, times: [u64; 2], values: &[u64; VALUES]) {
+    fn put(&mut self, kind: u8, site: usize, times: [u64; 2]) {
         let of = match kind {
             control::CALL => OF_CALL,
             control::RETURN => OF_RETURN,
             _ => OF_CALL | OF_RETURN,
         };
-        let out = &mut self.out;
+        let (out, values) = (&mut self.out, &self.values);
         let last = &mut self.sites[site];
         let differ = last.differ(values, of);
         let mut first = kind | (differ as u8 & 7) << control::VALUES;

@@ -7,10 +7,8 @@
 //! speaks in its parent's ring.
 
 use super::super::known::Known;
-use super::Guest;
 use super::record::{halves, x87_registers};
 use super::vforks::Vforks;
-use crate::Event;
 use crate::recorder::{Recording, Store};
 use hooks::rings::{RingEvent, RingEventKind};
 use process::clock::{self, Clock};
@@ -132,18 +130,18 @@ impl Straight {
         &mut self,
         store: &mut Store,
         look: &mut Look,
-        event: RingEvent,
+        event: &RingEvent,
         rest: &[u64],
     ) -> io::Result<()> {
         let is_stalled =
             look.stalled == Some(event.ring) || look.vforks.concerns(event.ring, event.tid);
-        if is_stalled || !self.record(store, look, &event, rest)? {
+        if is_stalled || !self.record(store, look, event, rest)? {
             look.stalled = Some(event.ring);
             let from = self.words.len();
             self.words.extend_from_slice(rest);
             let length = rest.len();
             self.aside.push(Aside {
-                event,
+                event: *event,
                 from,
                 length,
             });
@@ -184,10 +182,10 @@ impl Straight {
                 let (Some(site), true) = (site, store.has_room(look.pid)?) else {
                     return Ok(true);
                 };
-                let Some(Ring { stream, place, .. }) = self.place(store, look, event, frame)?
-                else {
+                let Some(at) = self.place(store, look, event, frame)? else {
                     return Ok(false);
                 };
+                let Ring { stream, place, .. } = self.rings[at];
                 let (sse, copies) = halves::<8>(rest);
                 let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
                 let call = CallRecord {
@@ -214,10 +212,10 @@ impl Straight {
                 if !store.has_room(look.pid)? {
                     return Ok(true);
                 }
-                let Some(Ring { stream, place, .. }) = self.place(store, look, event, frame)?
-                else {
+                let Some(at) = self.place(store, look, event, frame)? else {
                     return Ok(false);
                 };
+                let Ring { stream, place, .. } = self.rings[at];
                 let (sse, rest) = halves::<2>(rest);
                 let (st, copies) = rest.split_at(x87.min(rest.len()));
                 let back = ReturnRecord {
@@ -252,7 +250,7 @@ impl Straight {
         Some(site)
     }
 
-    /// Who speaks in a ring, on the stack that holds a frame; `None` = the guest was not told of yet.
+    /// Sees to it that [`Ring`] says who speaks in a ring, on the stack that holds a frame; `None` = the guest was not told of yet.
     #[inline]
     fn place(
         &mut self,
@@ -260,12 +258,12 @@ impl Straight {
         look: &mut Look,
         event: &RingEvent,
         frame: u64,
-    ) -> io::Result<Option<Ring>> {
+    ) -> io::Result<Option<usize>> {
         let at = event.ring as usize;
         if let Some(ring) = self.rings.get(at)
             && (ring.page, ring.place.tid, ring.is_known) == (frame >> 12, event.tid, true)
         {
-            return Ok(Some(*ring));
+            return Ok(Some(at));
         }
         let Some(guest) = store.guest(look.pid) else {
             return Ok(None);
@@ -283,78 +281,6 @@ impl Straight {
             },
             is_known: true,
         };
-        Ok(Some(self.rings[at]))
-    }
-}
-
-impl Guest {
-    /// Writes the records of all rings into the file; whether there were any.
-    pub(super) fn record(&mut self, most: u64, tell: &mut dyn FnMut(Event)) -> bool {
-        let Some(mut straight) = self.straight.take() else {
-            return false;
-        };
-        let (pid, clock) = (self.tracing.pid(), self.clock);
-        let recording = straight.recording().clone();
-        let mut written = Ok(());
-        let (known, vforks) = (&mut self.known, &self.vforks);
-        let any = {
-            let mut store = recording.borrow_mut();
-            let (mut known, mut look) = (Some(known), None);
-            self.tracing.rings().for_each_of_ring(most, |event, rest| {
-                process::fault::point("reading");
-                if let Some(known) = known.take() {
-                    look = Some(Look::new(pid, known, vforks, &clock));
-                }
-                if let (Some(look), Ok(())) = (&mut look, &written) {
-                    written = straight.take(&mut store, look, event, rest);
-                }
-            })
-        };
-        let period = clock.period();
-        for (event, rest) in straight.aside() {
-            self.tell_one(event, &rest, period, tell);
-            self.learn(&mut straight, &recording, &event.kind);
-        }
-        if let Err(error) = written {
-            recording.borrow_mut().fail(error);
-        }
-        self.straight = Some(straight);
-        matches!(any, Ok(true))
-    }
-
-    /// Notes what calls from where this one came are, so that the next one can be written at once.
-    fn learn(&mut self, straight: &mut Straight, recording: &Recording, kind: &RingEventKind) {
-        let RingEventKind::Call {
-            hook,
-            place,
-            library,
-            caller,
-            ..
-        } = *kind
-        else {
-            return;
-        };
-        let edge = self
-            .known
-            .edge(&self.tracing, &self.selection, hook, caller);
-        let [line, other] =
-            [place, library].map(|line| line.and_then(|at| self.known.line(&mut self.tracing, at)));
-        let site = edge.map(|edge| {
-            let lines = [line.as_ref(), other.as_ref()];
-            recording.borrow_mut().site(&edge, caller, lines)
-        });
-        let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
-        // What cannot be written is told by the next event.
-        if let Ok(site) = site.transpose() {
-            straight.learn((hook, caller, number(place), number(library)), site);
-        }
-    }
-
-    /// Hooks and return addresses may have other meanings from now on.
-    pub(super) fn forget_edges(&mut self) {
-        self.known.forget_edges();
-        if let Some(straight) = &mut self.straight {
-            straight.forget();
-        }
+        Ok(Some(at))
     }
 }
