@@ -274,10 +274,11 @@ impl Guest {
         let pid = self.tracing.pid();
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
-        while let Some(one) = self.tracing.rings().next(&mut rest) {
+        // By reference: what was just written word by word would be copied before it has arrived.
+        while let Some(one) = &self.tracing.rings().next(&mut rest) {
             process::fault::point("reading");
             let period = *period.get_or_insert_with(|| self.clock.period());
-            let (frame, kind) = match one.kind {
+            let (frame, kind) = match &one.kind {
                 hooks::rings::RingEventKind::Call {
                     hook,
                     place,
@@ -288,22 +289,22 @@ impl Guest {
                 } => {
                     let known = self
                         .known
-                        .edge(&self.tracing, &self.selection, hook, caller);
+                        .edge(&self.tracing, &self.selection, *hook, *caller);
                     let Some(edge) = known else {
                         continue;
                     };
                     let (sse, copies) = halves::<8>(&rest);
                     let mut captures = copied(copies);
                     let callers = &mut self.callers;
-                    let callers = callers.of(&self.tracing, caller, frame, &mut captures);
-                    let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
+                    let callers = callers.of(&self.tracing, *caller, *frame, &mut captures);
+                    let [rdi, rsi, rdx, rcx, r8, r9, _] = *registers;
                     let call = Call {
                         edge,
-                        caller,
+                        caller: *caller,
                         registers: Registers {
                             gp: [rdi, rsi, rdx, rcx, r8, r9],
                             sse,
-                            stack: frame,
+                            stack: *frame,
                         },
                         line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
                         library: library
@@ -311,11 +312,11 @@ impl Guest {
                         callers,
                         captures,
                     };
-                    (frame, EventKind::Call(call))
+                    (*frame, EventKind::Call(call))
                 }
                 hooks::rings::RingEventKind::Forked { child } => {
-                    let here = self.tracing.process_here(child);
-                    self.vforks.forked(one.ring, child, here);
+                    let here = self.tracing.process_here(*child);
+                    self.vforks.forked(one.ring, *child, here);
                     (0, EventKind::Forked(here))
                 }
                 hooks::rings::RingEventKind::Return {
@@ -325,7 +326,7 @@ impl Guest {
                     ..
                 } => {
                     let (sse, rest) = halves::<2>(&rest);
-                    let (st, copies) = rest.split_at(x87.min(rest.len()));
+                    let (st, copies) = rest.split_at((*x87).min(rest.len()));
                     let back = Return {
                         returned: Returned {
                             rax: registers[0],
@@ -335,7 +336,7 @@ impl Guest {
                         },
                         captures: copied(copies),
                     };
-                    (frame, EventKind::Return(back))
+                    (*frame, EventKind::Return(back))
                 }
             };
             let at = At {
