@@ -20,6 +20,7 @@
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
 //! | [`memo`] | what was worked out of a thing that many events share |
+//! | [`window`] | which part of a recording is looked at |
 //!
 //! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
 //! [`Messages`].
@@ -44,6 +45,7 @@ pub mod signatures;
 pub mod source;
 pub mod stacks;
 pub mod summary;
+pub mod window;
 
 pub use consumer::Consumer;
 pub use error::Error;
@@ -55,7 +57,7 @@ pub use memo::Memo;
 pub use message::{Lost, Message, Messages};
 pub use options::Options;
 pub use process::functions::Function;
-pub use recorder::{Destination, Recorder};
+pub use recorder::{Destination, Recorder, Recording};
 pub use replay::Replay;
 pub use signatures::Signatures;
 pub use source::{Flow, Source};

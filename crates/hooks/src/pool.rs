@@ -402,13 +402,20 @@ impl Pool {
 
     /// Fills `into` with the words from address `at` on; false if they are not all in the pool.
     pub fn read_words(&self, at: u64, into: &mut [u64]) -> bool {
-        let inside = self.offset(at, size_of_val(into)).is_some();
-        if inside {
-            for (at, word) in (at..).step_by(8).zip(into) {
-                *word = self.word(at).unwrap_or(0);
-            }
+        let offset = self.offset(at, size_of_val(into));
+        let Some(offset) = offset.filter(|_| at.is_multiple_of(8)) else {
+            return false;
+        };
+        // SAFETY: as in `atomic`, for all of the words.
+        let words: &[AtomicU64] = unsafe {
+            let first = self.here.as_ptr().add(offset as usize);
+            std::slice::from_raw_parts(first.cast(), into.len())
+        };
+        // In this order: the first word of a record, which says that it is whole, is read before the others.
+        for (word, into) in words.iter().zip(into) {
+            *into = word.load(Ordering::Acquire);
         }
-        inside
+        true
     }
 
     /// Sets the word at address `at`; false if it is not in the pool.

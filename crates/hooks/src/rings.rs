@@ -1,7 +1,9 @@
 //! The reader of the rings of a process: the other side of what `wire::calls` lays out and the agent writes.
 //!
-//! Each thread has a ring of its own. [`Rings::look`] finds new ones, [`Rings::fill`] copies what was written and gives
-//! the room back, [`Rings::next`] hands records on in the order of time, whichever ring they are from.
+//! Each thread has a ring of its own. [`Rings::look`] finds new ones. Then there are two ways to what was written. For
+//! those who want it in the order of time, [`Rings::fill`] copies it and gives the room back, and [`Rings::next`] hands it
+//! on, whichever ring it is from. For those who can do without that order, [`Rings::for_each_of_ring`] hands on what each
+//! ring holds, one ring after the other: nothing waits, and nothing is merged.
 
 mod backing;
 mod event;
@@ -10,24 +12,25 @@ mod figures;
 mod hostile;
 mod lines;
 mod queue;
+mod read;
 mod record;
+#[cfg(test)]
+mod ways;
 
-use crate::limits::{
-    MOST_NUMBERS, MOST_POSITION, MOST_RINGS, MOST_WAITING, MOST_WAITING_IN_ALL, USER_END,
-};
+use crate::limits::{MOST_NUMBERS, MOST_RINGS, USER_END};
 use crate::pool::Pool;
 use backing::{Backing, is_plausible};
 pub use event::{Counted, Line, Losses, RingEvent, RingEventKind};
 use lines::Lines;
-use process::error::{Error, Result};
+use process::error::Result;
 use process::memory::GuestMemory;
 use queue::Queue;
-use record::{behind, decode, string};
+use record::{decode, string};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wire::calls::{self, Calls, Ring, kind};
 
 /// The rings of one process; see the module's documentation.
@@ -84,12 +87,6 @@ struct Known {
     /// The number of unfinished records that were given up.
     abandoned: u64,
 }
-
-/// How long an unfinished record that others follow is waited for. Its writer was interrupted by a signal handler,
-/// which may have left by `longjmp`, so that the record is never finished.
-const STUCK: Duration = Duration::from_secs(1);
-/// The same, if the ring is more than half full of what follows, so that the thread would soon wait for us.
-const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 impl Rings {
     /// Finds the rings of a process. RingEventKind they hold now is passed over.
@@ -289,159 +286,39 @@ impl Rings {
             .set_word(ring.address + offset_of!(Ring, taken) as u64, ring.taken)
     }
 
-    /// Reads up to `most` words of each ring, in whole records; whether there were any.
-    pub fn fill(&mut self, most: u64) -> Result<bool> {
-        let mut any = false;
-        let mut result = Ok(());
-        let waiting = self.known.iter().map(|ring| ring.queue.waiting() as u64);
-        let waiting = waiting.sum();
-        for at in 0..self.known.len() {
-            match self.fill_ring(at, most, waiting) {
-                Ok(filled) => any |= filled,
-                // It was in the memory of the process, not in the pool.
-                Err(Error::Gone(_)) => {
-                    let ring = &mut self.known[at];
-                    (ring.there, ring.went, ring.behind) = (false, true, false);
-                }
-                Err(error) => result = Err(error),
-            }
-        }
-        let known = self.known.iter();
-        self.blocked = result.is_ok()
-            && known
-                .filter(|ring| ring.queue.waiting() == 0)
-                .any(|ring| ring.behind);
-        result.map(|()| any)
-    }
-
-    fn fill_ring(&mut self, at: usize, most: u64, waiting_in_all: u64) -> Result<bool> {
-        if !self.known[at].there {
-            return Ok(false);
-        }
-        let (reserved, _) = self.written(at)?;
-        let ring = &mut self.known[at];
-        let (from, size) = (ring.taken, ring.words);
-        ring.behind = false;
-        if reserved <= from || reserved - from > size || reserved > MOST_POSITION {
-            return Ok(false);
-        }
-        let waiting = ring.queue.waiting() as u64;
-        if waiting > MOST_WAITING || waiting != 0 && waiting_in_all > MOST_WAITING_IN_ALL {
-            ring.behind = true;
-            return Ok(false);
-        }
-        let was_empty = ring.queue.waiting() == 0;
-        let mut to = reserved.min(from + most);
-        let mut words = std::mem::take(&mut self.words);
-        self.read(at, from, to, &mut words)?;
-        let mut position = from;
-        let mut whole = 0;
-        while position < to {
-            let done = (position - from) as usize;
-            let rest = &words[done..];
-            let header = calls::open(rest[0], position);
-            if let Some((length, _)) = header
-                && to < reserved
-                && length as usize > rest.len()
-            {
-                if position > from {
-                    break;
-                }
-                // The first record alone is longer than what was to be read.
-                to = reserved.min(from + length);
-                self.read(at, from, to, &mut words)?;
-                continue;
-            }
-            let opened = header
-                .filter(|(length, what)| *length as usize <= rest.len() && *what != kind::BEGUN);
-            let ring = &mut self.known[at];
-            if let Some((length, _)) = opened {
-                position += length;
-                continue;
-            }
-            // If no record follows, it is merely being written.
-            let Some(skipped) = behind(rest, position) else {
-                break;
-            };
-            let now = || (Instant::now(), reserved);
-            let (since, written) = *ring.stuck.get_or_insert_with(now);
-            if position >= written {
-                ring.stuck = Some(now());
-                break;
-            }
-            let full = reserved - position > size / 2;
-            let patience = if full { STUCK_AND_FULL } else { STUCK };
-            if since.elapsed() < patience {
-                break;
-            }
-            ring.abandoned += 1;
-            ring.queue.add(&words[whole..done]);
-            position += skipped;
-            whole = (position - from) as usize;
-        }
-        let ring = &mut self.known[at];
-        ring.behind = position == to && to < reserved;
-        ring.queue.add(&words[whole..(position - from) as usize]);
-        self.words = words;
-        if was_empty {
-            self.find_head(at, false);
-        }
-        let ring = &mut self.known[at];
-        if position == from {
-            return Ok(false);
-        }
-        ring.taken = position;
-        if ring.stuck.is_some_and(|(_, written)| position >= written) {
-            ring.stuck = None;
-        }
-        self.give_back(at)?;
-        Ok(true)
-    }
-
-    /// Copies the words of a ring between two positions; the part after the end of its memory is at the beginning.
-    fn read(&self, at: usize, from: u64, to: u64, words: &mut Vec<u64>) -> Result<()> {
-        let ring = &self.known[at];
-        let first = from % ring.words;
-        let count = to - from;
-        let before_end = count.min(ring.words - first);
-        words.resize(count as usize, 0);
-        let (front, back) = words.split_at_mut(before_end as usize);
-        self.backing.read_words(ring.records + first * 8, front)?;
-        if back.is_empty() {
-            Ok(())
-        } else {
-            self.backing.read_words(ring.records, back)
-        }
-    }
-
     /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and notes the time
     /// of the first event. After a call that was `held` back until its return was seen, that return comes at once.
     fn find_head(&mut self, at: usize, held: bool) {
-        let mut ring = &mut self.known[at];
-        while let Some([header, body @ ..]) = ring.queue.front() {
-            match (header >> 16 & 0xff, body) {
-                (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, ticks, ..]) => {
-                    let when = if held { 0 } else { *ticks };
-                    self.heads.push(Reverse((when, at)));
-                    return;
-                }
-                (kind::THREAD, [tid, ..]) => ring.tid = *tid as u32,
-                (kind::PLACE, [number, lengths, text @ ..]) => {
-                    let (path, name) =
-                        ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
-                    let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));
-                    let line = Line {
-                        path: string(path_text, path),
-                        line: (number >> 32) as u32,
-                        name: string(rest, name),
-                    };
-                    let number = *number as u32;
-                    self.learn_line(at, number, line);
-                    ring = &mut self.known[at];
-                }
-                _ => {}
+        let mut queue = std::mem::take(&mut self.known[at].queue);
+        while let Some(record) = queue.front() {
+            if let (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, _, ticks, ..]) =
+                (record[0] >> 16 & 0xff, record)
+            {
+                let when = if held { 0 } else { *ticks };
+                self.heads.push(Reverse((when, at)));
+                break;
             }
-            ring.queue.advance();
+            self.note(at, record);
+            queue.advance();
+        }
+        self.known[at].queue = queue;
+    }
+
+    /// Notes what a record says that is no event: which thread writes, what a number of a line means.
+    fn note(&mut self, at: usize, record: &[u64]) {
+        match (record[0] >> 16 & 0xff, &record[1..]) {
+            (kind::THREAD, [tid, ..]) => self.known[at].tid = *tid as u32,
+            (kind::PLACE, [number, lengths, text @ ..]) => {
+                let (path, name) = ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
+                let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));
+                let line = Line {
+                    path: string(path_text, path),
+                    line: (number >> 32) as u32,
+                    name: string(rest, name),
+                };
+                self.learn_line(at, *number as u32, line);
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ mod line_policy;
 mod picks;
 mod plan;
 mod record;
+mod straight;
 mod vforks;
 
 pub use life::Shared;
@@ -19,6 +20,7 @@ use crate::preset::Preset;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::{Error, Message, Messages};
+use hooks::rings::{RingEvent, RingEventKind};
 use hooks::{Arrives, Refused, Tracing, Wanted};
 use inject::Image;
 use inject::tracee::Tracee;
@@ -29,6 +31,7 @@ use prototypes::capture::{Registers, Returned};
 use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use straight::Straight;
 use vforks::{Turn, Vforks};
 
 /// Bytes of a thread's ring.
@@ -59,6 +62,8 @@ pub struct Guest {
     messages: Messages,
     callers: Callers,
     vforks: Vforks,
+    /// Records go into a file as they are.
+    straight: Option<Straight>,
 }
 
 impl Guest {
@@ -114,6 +119,8 @@ impl Guest {
             messages: args.messages.clone(),
             callers: Callers::new(args.frames),
             vforks: Vforks::new(args.follow),
+            // Frames are found while the guest is there.
+            straight: (args.recording.clone().filter(|_| args.frames == 0)).map(Straight::new),
         }
     }
 
@@ -152,7 +159,7 @@ impl Guest {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
         self.callers.forget();
-        self.known.forget_edges();
+        self.forget_edges();
         let before = self.tracing.ever_hooked();
         let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
         let by_number = if first {
@@ -190,7 +197,7 @@ impl Guest {
         if !self.names.look(&self.tracing) {
             return Ok(());
         }
-        self.known.forget_edges();
+        self.forget_edges();
         let wanted = self.wanted(signatures);
         let refused = self.tracing.add(wanted)?;
         if self.quiet {
@@ -215,9 +222,13 @@ impl Guest {
         let most = self.pace.next();
         let rings = self.tracing.rings();
         let there = rings.look();
-        let any = rings.fill(most);
-        self.tell(tell);
-        let any = matches!(any, Ok(true));
+        let any = if self.straight.is_some() {
+            self.record(most, tell)
+        } else {
+            let any = rings.fill(most);
+            self.tell(tell);
+            matches!(any, Ok(true))
+        };
         self.pace.read(any);
         // What is shared with it outlives it.
         self.gone = there.is_err() && !any;
@@ -271,100 +282,118 @@ impl Guest {
 
     /// Makes events of the records that were read, in the order of time.
     fn tell(&mut self, tell: &mut dyn FnMut(Event)) {
-        let pid = self.tracing.pid();
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
         // By reference: what was just written word by word would be copied before it has arrived.
         while let Some(one) = &self.tracing.rings().next(&mut rest) {
-            process::fault::point("reading");
             let period = *period.get_or_insert_with(|| self.clock.period());
-            let (frame, kind) = match &one.kind {
-                hooks::rings::RingEventKind::Call {
-                    hook,
-                    place,
-                    library,
-                    frame,
-                    caller,
-                    registers,
-                } => {
-                    let known = self
-                        .known
-                        .edge(&self.tracing, &self.selection, *hook, *caller);
-                    let Some(edge) = known else {
-                        continue;
-                    };
-                    let (sse, copies) = halves::<8>(&rest);
-                    let mut captures = copied(copies);
-                    let callers = &mut self.callers;
-                    let callers = callers.of(&self.tracing, *caller, *frame, &mut captures);
-                    let [rdi, rsi, rdx, rcx, r8, r9, _] = *registers;
-                    let call = Call {
-                        edge,
-                        caller: *caller,
-                        registers: Registers {
-                            gp: [rdi, rsi, rdx, rcx, r8, r9],
-                            sse,
-                            stack: *frame,
-                        },
-                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
-                        library: library
-                            .and_then(|place| self.known.line(&mut self.tracing, place)),
-                        callers,
-                        captures,
-                    };
-                    (*frame, EventKind::Call(call))
-                }
-                hooks::rings::RingEventKind::Forked { child } => {
-                    let here = self.tracing.process_here(*child);
-                    self.vforks.forked(one.ring, *child, here);
-                    (0, EventKind::Forked(here))
-                }
-                hooks::rings::RingEventKind::Return {
-                    frame,
-                    registers,
-                    x87,
-                    ..
-                } => {
-                    let (sse, rest) = halves::<2>(&rest);
-                    let (st, copies) = rest.split_at((*x87).min(rest.len()));
-                    let back = Return {
-                        returned: Returned {
-                            rax: registers[0],
-                            rdx: registers[1],
-                            sse,
-                            x87: x87_registers(st),
-                        },
-                        captures: copied(copies),
-                    };
-                    (*frame, EventKind::Return(back))
-                }
-            };
-            let at = At {
-                process: pid,
-                tid: one.tid,
-                ring: one.ring,
-                stack: self.known.stack(pid, frame),
-                frame,
-                time: self.clock.wall(one.ticks, period),
-            };
-            let (at, turn) = self.vforks.speaks(at);
-            match turn {
-                None => {}
-                Some(Turn::Begins) => tell(Event {
-                    at,
-                    kind: EventKind::Opened(self.opened()),
-                }),
-                Some(Turn::Over(child)) => tell(Event {
-                    at: At {
-                        process: child,
-                        ..at
-                    },
-                    kind: EventKind::Ended(End::Unknown),
-                }),
-            }
-            tell(Event { at, kind });
+            self.tell_one(one, &rest, period, tell);
         }
         self.rest = rest;
+    }
+
+    /// Makes an event of a record; `rest` is what follows its fixed part.
+    fn tell_one(
+        &mut self,
+        one: &RingEvent,
+        rest: &[u64],
+        period: f64,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        process::fault::point("reading");
+        let (frame, kind) = match &one.kind {
+            RingEventKind::Call {
+                hook,
+                place,
+                library,
+                frame,
+                caller,
+                registers,
+            } => {
+                let known = &mut self.known;
+                let edge = known.edge(&self.tracing, &self.selection, *hook, *caller);
+                let Some(edge) = edge else {
+                    return;
+                };
+                let (sse, copies) = halves::<8>(rest);
+                let mut captures = copied(copies);
+                let callers = &mut self.callers;
+                let callers = callers.of(&self.tracing, *caller, *frame, &mut captures);
+                let [rdi, rsi, rdx, rcx, r8, r9, _] = *registers;
+                let call = Call {
+                    edge,
+                    caller: *caller,
+                    registers: Registers {
+                        gp: [rdi, rsi, rdx, rcx, r8, r9],
+                        sse,
+                        stack: *frame,
+                    },
+                    line: place.and_then(|place| known.line(&mut self.tracing, place)),
+                    library: library.and_then(|place| known.line(&mut self.tracing, place)),
+                    callers,
+                    captures,
+                };
+                (*frame, EventKind::Call(call))
+            }
+            RingEventKind::Forked { child } => {
+                let here = self.tracing.process_here(*child);
+                self.vforks.forked(one.ring, *child, here);
+                (0, EventKind::Forked(here))
+            }
+            RingEventKind::Return {
+                frame,
+                registers,
+                x87,
+                ..
+            } => {
+                let (sse, rest) = halves::<2>(rest);
+                let (st, copies) = rest.split_at((*x87).min(rest.len()));
+                let back = Return {
+                    returned: Returned {
+                        rax: registers[0],
+                        rdx: registers[1],
+                        sse,
+                        x87: x87_registers(st),
+                    },
+                    captures: copied(copies),
+                };
+                (*frame, EventKind::Return(back))
+            }
+        };
+        let at = self.at(one, frame, period, tell);
+        tell(Event { at, kind });
+    }
+
+    /// Where an event comes from; says first if a child of vfork begins or ceases to speak there.
+    fn at(&mut self, one: &RingEvent, frame: u64, period: f64, tell: &mut dyn FnMut(Event)) -> At {
+        let pid = self.tracing.pid();
+        let at = At {
+            process: pid,
+            tid: one.tid,
+            ring: one.ring,
+            stack: self.known.stack(pid, frame),
+            frame,
+            time: self.clock.wall(one.ticks, period),
+        };
+        if self.vforks.is_none() {
+            return at;
+        }
+        let (at, turn) = self.vforks.speaks(at);
+        match turn {
+            None => {}
+            Some(Turn::Begins) => tell(Event {
+                at,
+                kind: EventKind::Opened(self.opened()),
+            }),
+            Some(Turn::Over(child)) => tell(Event {
+                at: At {
+                    process: child,
+                    ..at
+                },
+                kind: EventKind::Ended(End::Unknown),
+            }),
+        }
+        at
     }
 
     /// Its id.

@@ -28,9 +28,18 @@ impl Queue {
 
     /// The oldest record.
     pub fn front(&self) -> Option<&[u64]> {
-        let rest = &self.words[self.next..];
-        let length = (*rest.first()? & 0xffff) as usize;
-        rest.get(..length.max(1))
+        Self::first(self.all())
+    }
+
+    /// The first of whole records.
+    pub fn first(records: &[u64]) -> Option<&[u64]> {
+        let length = (*records.first()? & 0xffff) as usize;
+        records.get(..length.max(1))
+    }
+
+    /// All records that wait.
+    pub fn all(&self) -> &[u64] {
+        &self.words[self.next..]
     }
 
     /// Drops the oldest record.

@@ -31,9 +31,22 @@ impl Vforks {
         }
     }
 
+    /// Whether no child was made of late: then nobody but its thread speaks in a ring.
+    pub fn is_none(&self) -> bool {
+        self.made.is_empty()
+    }
+
     /// A child was made. One that has memory of its own never speaks here.
     pub fn forked(&mut self, ring: u32, child: u32, here: i32) {
         self.made.insert(ring, (child, here));
+    }
+
+    /// Whether a child speaks in this ring, or has spoken there until now.
+    pub fn concerns(&self, ring: u32, tid: u32) -> bool {
+        let Some((child, _)) = self.made.get(&ring) else {
+            return false;
+        };
+        *child == tid || self.speaking.contains(&ring)
     }
 
     /// Who speaks, and whether that is another than before.

@@ -1,0 +1,250 @@
+//! Reading what was written to the rings, and giving the room back.
+
+use super::Rings;
+use super::event::RingEvent;
+use super::queue::Queue;
+use super::record::{behind, decode};
+use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
+use process::error::{Error, Result};
+use std::time::{Duration, Instant};
+use wire::calls::{self, kind};
+
+/// How long an unfinished record that others follow is waited for. Its writer was interrupted by a signal handler,
+/// which may have left by `longjmp`, so that the record is never finished.
+const STUCK: Duration = Duration::from_secs(1);
+/// The same, if the ring is more than half full of what follows, so that the thread would soon wait for us.
+const STUCK_AND_FULL: Duration = Duration::from_millis(50);
+
+/// The longest record, in words: what the length in its first word can say.
+const LONGEST: usize = 0xffff;
+
+/// What was copied of a ring.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copied {
+    /// How many words of the copy are whole records.
+    whole: u64,
+    /// There is more in the ring, behind what was to be read.
+    more: bool,
+}
+
+/// What stands in the words that were copied of a ring.
+enum Found {
+    /// So many words of whole records. What follows, if anything, is not finished.
+    Whole(u64),
+    /// So many, and behind them the begin of one that was not copied whole.
+    Cut(u64),
+    /// The first record has so many words, and was not copied whole.
+    Long(u64),
+}
+
+impl Rings {
+    /// Reads up to `most` words of each ring, in whole records; whether there were any.
+    pub fn fill(&mut self, most: u64) -> Result<bool> {
+        let waiting = self.known.iter().map(|ring| ring.queue.waiting() as u64);
+        let waiting = waiting.sum();
+        let any = self.each_ring(|rings, at| rings.fill_ring(at, most, waiting));
+        let known = self.known.iter();
+        self.blocked = any.is_ok()
+            && known
+                .filter(|ring| ring.queue.waiting() == 0)
+                .any(|ring| ring.behind);
+        any
+    }
+
+    /// Reads up to `most` words of each ring and hands on the events in them: those of one ring in the order they were
+    /// written, then those of the next ring. Beside each come the words after the fixed part of its record. Whether there
+    /// were any records. What [`fill`](Self::fill) has read and [`next`](Self::next) has not handed on comes first.
+    pub fn for_each_of_ring(
+        &mut self,
+        most: u64,
+        mut each: impl FnMut(RingEvent, &[u64]),
+    ) -> Result<bool> {
+        self.heads.clear();
+        self.blocked = false;
+        for at in 0..self.known.len() {
+            let queue = std::mem::take(&mut self.known[at].queue);
+            self.hand_on(at, queue.all(), &mut each);
+        }
+        self.each_ring(|rings, at| {
+            let copied = rings.copy(at, most)?;
+            let words = std::mem::take(&mut rings.words);
+            rings.hand_on(at, &words[..copied.whole as usize], &mut each);
+            rings.words = words;
+            rings.took(at, copied)
+        })
+    }
+
+    /// Hands on the events among whole records of a ring.
+    fn hand_on(&mut self, at: usize, records: &[u64], each: &mut impl FnMut(RingEvent, &[u64])) {
+        let mut rest = records;
+        while let Some(record) = Queue::first(rest) {
+            rest = &rest[record.len()..];
+            let ring = &self.known[at];
+            match decode(record, &ring.places) {
+                Some((kind, ticks, follows)) => each(
+                    RingEvent {
+                        tid: ring.tid,
+                        ring: at as u32,
+                        ticks,
+                        kind,
+                    },
+                    follows,
+                ),
+                None => self.note(at, record),
+            }
+        }
+    }
+
+    /// Does something for each ring that can be read; whether any of it says so. A ring that was lost with its process is
+    /// noted.
+    fn each_ring(
+        &mut self,
+        mut read: impl FnMut(&mut Self, usize) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut result = Ok(());
+        let mut any = false;
+        for at in 0..self.known.len() {
+            if !self.known[at].there {
+                continue;
+            }
+            match read(self, at) {
+                Ok(some) => any |= some,
+                // It was in the memory of the process, not in the pool.
+                Err(Error::Gone(_)) => {
+                    let ring = &mut self.known[at];
+                    (ring.there, ring.went, ring.behind) = (false, true, false);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        result.map(|()| any)
+    }
+
+    fn fill_ring(&mut self, at: usize, most: u64, waiting_in_all: u64) -> Result<bool> {
+        let ring = &mut self.known[at];
+        let waiting = ring.queue.waiting() as u64;
+        if waiting > MOST_WAITING || waiting != 0 && waiting_in_all > MOST_WAITING_IN_ALL {
+            let (reserved, _) = self.written(at)?;
+            let ring = &mut self.known[at];
+            ring.behind = reserved > ring.taken;
+            return Ok(false);
+        }
+        let copied = self.copy(at, most)?;
+        let ring = &mut self.known[at];
+        ring.behind = copied.more;
+        let was_empty = ring.queue.waiting() == 0;
+        ring.queue.add(&self.words[..copied.whole as usize]);
+        if was_empty {
+            self.find_head(at, false);
+        }
+        self.took(at, copied)
+    }
+
+    /// Gives back the room of what was copied; whether there was anything.
+    fn took(&mut self, at: usize, copied: Copied) -> Result<bool> {
+        if copied.whole == 0 {
+            return Ok(false);
+        }
+        let ring = &mut self.known[at];
+        ring.taken += copied.whole;
+        if ring.stuck.is_some_and(|(_, written)| ring.taken >= written) {
+            ring.stuck = None;
+        }
+        self.give_back(at)?;
+        Ok(true)
+    }
+
+    /// Copies up to `most` words of a ring to `self.words`, and looks how many of them are whole records. If the first
+    /// record alone is longer, all of it is copied.
+    fn copy(&mut self, at: usize, most: u64) -> Result<Copied> {
+        let (reserved, _) = self.written(at)?;
+        let ring = &self.known[at];
+        let unread = reserved.saturating_sub(ring.taken);
+        if unread > ring.words || reserved > MOST_POSITION {
+            return Ok(Copied::default());
+        }
+        let mut words = std::mem::take(&mut self.words);
+        let mut count = unread.min(most);
+        let copied = loop {
+            if let Err(error) = self.read(at, count, &mut words) {
+                break Err(error);
+            }
+            match self.whole(at, reserved, &mut words) {
+                Found::Long(length) => count = length.min(unread),
+                Found::Whole(whole) => {
+                    let more = whole == count && count < unread;
+                    break Ok(Copied { whole, more });
+                }
+                Found::Cut(whole) => break Ok(Copied { whole, more: true }),
+            }
+        };
+        self.words = words;
+        copied
+    }
+
+    /// Copies the `count` words of a ring that come next; the part after the end of its memory is at the beginning.
+    fn read(&self, at: usize, count: u64, words: &mut Vec<u64>) -> Result<()> {
+        let ring = &self.known[at];
+        let first = ring.taken % ring.words;
+        let before_end = count.min(ring.words - first);
+        words.resize(count as usize, 0);
+        let (front, back) = words.split_at_mut(before_end as usize);
+        self.backing.read_words(ring.records + first * 8, front)?;
+        if back.is_empty() {
+            Ok(())
+        } else {
+            self.backing.read_words(ring.records, back)
+        }
+    }
+
+    /// Looks how many of the words that were copied from [`Known::taken`](super::Known) on are whole records, where the
+    /// ring is written up to `reserved`. A record that is given up becomes a gap in the copy.
+    fn whole(&mut self, at: usize, reserved: u64, words: &mut [u64]) -> Found {
+        let ring = &mut self.known[at];
+        let (from, size) = (ring.taken, ring.words);
+        let mut done = 0;
+        while let Some(first) = words.get(done) {
+            let position = from + done as u64;
+            let rest = words.len() - done;
+            let opened = calls::open(*first, position);
+            if let Some((length, _)) = opened
+                && length as usize > rest
+                && position + (rest as u64) < reserved
+            {
+                if done == 0 {
+                    return Found::Long(length);
+                }
+                return Found::Cut(done as u64);
+            }
+            let opened =
+                opened.filter(|(length, what)| *length as usize <= rest && *what != kind::BEGUN);
+            if let Some((length, _)) = opened {
+                done += length as usize;
+                continue;
+            }
+            // If no record follows, it is merely being written.
+            let Some(skipped) = behind(&words[done..], position) else {
+                break;
+            };
+            let now = || (Instant::now(), reserved);
+            let (since, written) = *ring.stuck.get_or_insert_with(now);
+            if position >= written {
+                ring.stuck = Some(now());
+                break;
+            }
+            let full = reserved - position > size / 2;
+            let patience = if full { STUCK_AND_FULL } else { STUCK };
+            if since.elapsed() < patience {
+                break;
+            }
+            ring.abandoned += 1;
+            let end = done + skipped as usize;
+            while done < end {
+                let length = (end - done).min(LONGEST);
+                words[done] = calls::header(length as u64, kind::GAP, from + done as u64);
+                done += length;
+            }
+        }
+        Found::Whole(done as u64)
+    }
+}
