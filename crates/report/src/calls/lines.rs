@@ -7,7 +7,7 @@ use calls::consumer::{Consumer, End};
 use calls::event::{At, Call as Began, CallEdge, Caller, End as Ended, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
-use calls::stacks::Stacks;
+use calls::stacks::{Open as Left, Stacks};
 use calls::{Line, Memo};
 use nix::errno::Errno;
 use prototypes::capture::{Registers, Returned};
@@ -85,6 +85,8 @@ pub struct Lines<'a> {
     text: Vec<u8>,
     /// Arguments or a result, before they stand in a line.
     part: Vec<u8>,
+    /// How wide the arguments in it are.
+    width: usize,
     /// Of a return: how much of `part` stands before the `=`.
     right: usize,
     form: Form,
@@ -109,6 +111,7 @@ impl<'a> Lines<'a> {
             out,
             text: Vec::new(),
             part: Vec::new(),
+            width: 0,
             right: 0,
             known: Known::default(),
             stacks: Stacks::default(),
@@ -143,7 +146,7 @@ impl<'a> Lines<'a> {
         };
         self.part.clear();
         self.show.left(call, &began.captures, &mut self.part);
-        make_printable(&mut self.part, 0);
+        self.measure();
         let caller = began.caller;
         let mut callers = std::mem::take(&mut began.callers);
         // A recording may have more.
@@ -164,8 +167,9 @@ impl<'a> Lines<'a> {
             callers,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
-        for open in unwound {
-            self.unwound(at, depth, &open.call);
+        // Nearly always there is none.
+        if !unwound.is_empty() {
+            self.all_unwound(at, depth, &unwound);
         }
         for (inside, head) in plan.heads.iter().enumerate() {
             self.begin(at, caller, depth + inside, head);
@@ -183,6 +187,12 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// Makes the arguments in `part` printable.
+    fn measure(&mut self) {
+        let characters = make_printable(&mut self.part, 0);
+        self.width = self.form.width(self.part.len(), characters);
+    }
+
     /// A line begins, with the arguments that are in `part`.
     fn begin(&mut self, at: At, caller: u64, depth: usize, head: &Head) {
         self.break_line();
@@ -197,7 +207,7 @@ impl<'a> Lines<'a> {
         }
         self.unfinished = Some(Unfinished {
             number: self.lines,
-            written: prefix + head.begins.width + self.form.width(&self.part),
+            written: prefix + head.begins.width + self.width,
             thread,
             depth,
         });
@@ -208,8 +218,8 @@ impl<'a> Lines<'a> {
         let Some((mut open, depth, inside)) = self.stacks.leave(at) else {
             return;
         };
-        for open in inside {
-            self.unwound(at, depth + 1, &open.call);
+        if !inside.is_empty() {
+            self.all_unwound(at, depth + 1, &inside);
         }
         match &mut open.late {
             Some(late) => {
@@ -230,7 +240,7 @@ impl<'a> Lines<'a> {
         };
         self.part.clear();
         self.show.right(call, &late.captures, &mut self.part);
-        make_printable(&mut self.part, 0);
+        self.measure();
         self.part.push(b')');
         self.right = self.part.len();
         let tells_errors = plan.is_system_call && !self.layout.ltrace;
@@ -246,8 +256,8 @@ impl<'a> Lines<'a> {
             let written = self.resume(at, depth + inside, open, head);
             let (late, value) = self.part.split_at(self.right);
             self.text.extend_from_slice(late);
-            let written = written + self.form.width(late);
-            self.form.equals(written, &mut self.text);
+            // With the parenthesis behind them.
+            self.form.equals(written + self.width + 1, &mut self.text);
             self.text.extend_from_slice(value);
             if self.layout.durations {
                 let took = at.time.saturating_sub(open.began);
@@ -272,6 +282,13 @@ impl<'a> Lines<'a> {
             .prefix(at, Some(open.caller), depth, &mut self.text);
         self.text.extend_from_slice(&head.resumes.text);
         prefix + head.resumes.width
+    }
+
+    #[cold]
+    fn all_unwound(&mut self, at: At, depth: usize, left: &[Left<Open>]) {
+        for open in left {
+            self.unwound(at, depth, &open.call);
+        }
     }
 
     fn unwound(&mut self, at: At, depth: usize, open: &Open) {
