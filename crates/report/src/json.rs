@@ -22,7 +22,7 @@ pub fn line(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Appends a string in UTF-8, as [`line`] writes it: with nothing but a look at each byte where it is plain ASCII.
+/// Appends a string in UTF-8, as [`line()`] writes it: with nothing but a look at each byte where it is plain ASCII.
 pub fn string(out: &mut Vec<u8>, text: &[u8]) {
     let escaped = |byte: &u8| matches!(byte, b'"' | b'\\');
     if is_plain(text) && !text.iter().fold(false, |any, byte| any | escaped(byte)) {
