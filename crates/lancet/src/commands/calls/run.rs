@@ -22,7 +22,7 @@ use calls::{
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::calls::Summary;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
@@ -49,8 +49,13 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     }
     let losses = Rc::new(RefCell::new(Losses::default()));
     let heard = losses.clone();
+    let hooked = Rc::new(Cell::new(false));
+    let says_hooked = hooked.clone();
     let mut options = args.options(Messages::to(move |message| {
         print(message);
+        if losses::says_hooked(message) {
+            says_hooked.set(true);
+        }
         if let Some(loss) = losses::of_message(message) {
             heard.borrow_mut().note(loss);
         }
@@ -90,6 +95,10 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     if file.is_none() {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
+    }
+    // ltrace's words are asked for, and it says nothing of its hooks.
+    if file.is_none() && !options.ltrace && !hooked.get() {
+        losses::say_nothing_hooked(&mut losses.borrow_mut());
     }
     let lost = source.losses();
     losses::say_rings(&mut losses.borrow_mut(), &lost);
