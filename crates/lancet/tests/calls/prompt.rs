@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{LIMIT, wait};
+use crate::support::{LIMIT, say, wait};
 use crate::watch::calls;
 
 /// From a call to its line, where a call comes now and then.
@@ -47,12 +47,15 @@ fn the_line_of_a_rare_call_is_there_soon() {
         .map(|round| {
             thread::sleep(PAUSE);
             let began = Instant::now();
-            writeln!(stdin, "round {round}").expect("cat reads");
+            // At once, so that it is one call.
+            let text = format!("round {round}\n");
+            stdin.write_all(text.as_bytes()).expect("cat reads");
             let line = lines.recv_timeout(LIMIT).expect("a line");
             assert!(line.contains(&format!("round {round}")), "{line}");
             began.elapsed()
         })
         .collect();
+    say(format!("from a call to its line: {times:?}"));
     times.sort_unstable();
     assert!(times[times.len() / 2] <= SOON, "{times:?}");
     kill(Pid::from_raw(lancet.id() as i32), Signal::SIGINT).expect("our child");
