@@ -55,13 +55,12 @@ pub struct Attached {
 #[derive(Default)]
 struct Pauses {
     last_look: Option<Instant>,
+    /// How many looks there were.
+    looks: u32,
     /// The longest of the last look, and the sum of those of all looks.
     last: Duration,
     all: Duration,
 }
-
-/// The share of the time for which looks that nobody asked for may hold a guest: one part of so many.
-const BUDGET: u32 = 20;
 
 #[derive(Default)]
 struct Heard(Vec<Notice>);
@@ -154,11 +153,11 @@ impl Attached {
     }
 
     /// Notices who has ended and, with [`Options::follow`], who has come; begins a new interval if one is due, with
-    /// [`Options::looks`] after a look at the end of the one before.
-    pub fn poll(&mut self) {
+    /// [`Options::looks`] after a look at the end of the one before. Not if one that was asked for comes at once (`counting`).
+    pub fn poll(&mut self, counting: bool) {
         self.processes.poll(&self.shared, &mut self.heard);
         let now = Instant::now();
-        if self.intervals.is_due(now) && self.may_look(now) {
+        if !counting && self.intervals.is_due(now) && self.may_look(now) {
             self.look_aside();
         }
         if self.intervals.pass(now) {
@@ -203,14 +202,20 @@ impl Attached {
     }
 
     /// Whether a look is to be taken at the end of this interval: there was none in it, and it costs no more than
-    /// [`BUDGET`].
+    /// [`Options::budget`].
     fn may_look(&self, now: Instant) -> bool {
-        let pauses = &self.pauses;
-        let within = now.saturating_duration_since(self.opened_at) / BUDGET;
         let since = self.intervals.began();
         self.shared.options.looks
-            && pauses.last_look.is_none_or(|last| last < since)
-            && pauses.all + pauses.last <= within
+            && self.pauses.last_look.is_none_or(|last| last < since)
+            && self.next_look() <= now
+    }
+
+    /// From when on another look that takes as long as the last one holds the guests for no more than [`Options::budget`]
+    /// of the time.
+    pub fn next_look(&self) -> Instant {
+        let pauses = self.pauses.all + self.pauses.last;
+        let percent = self.shared.options.budget.max(1);
+        self.opened_at + pauses * 100 / percent
     }
 
     /// What has come to pass since the last time.
@@ -252,6 +257,7 @@ impl Attached {
                     let source = Source {
                         pid,
                         command: session.command(),
+                        root: guest::working_directory(pid),
                         ruby: &session.ruby().version().to_string(),
                         seconds: since.elapsed().as_secs_f64(),
                         intervals: self.intervals.of_guest(since, now),
@@ -271,9 +277,14 @@ impl Attached {
         }
         self.processes.drop_over();
         let pause = |census: &Census| census.walk_pause + census.gc_pause.unwrap_or_default();
+        self.pauses.looks += 1;
         self.pauses.last = found.iter().map(pause).max().unwrap_or_default();
         self.pauses.all += self.pauses.last;
         self.pauses.last_look = Some(now);
+        for census in &mut found {
+            census.looks = self.pauses.looks;
+            census.paused = self.pauses.all;
+        }
         found.sort_by_key(|census| census.pid);
         found
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::analysis::{Alive, Census, Frame, Loss, Lost, SiteCount, TypeCount};
 use crate::intervals::OfGuest;
@@ -14,6 +15,8 @@ pub struct Source<'a> {
     pub pid: i32,
     /// Its command line.
     pub command: &'a str,
+    /// The directory that it works in.
+    pub root: String,
     /// Its Ruby's version.
     pub ruby: &'a str,
     /// How long it has been watched.
@@ -109,10 +112,13 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     Census {
         pid: source.pid,
         command: source.command.to_owned(),
+        root: source.root,
         ruby: source.ruby.to_owned(),
         seconds: source.seconds,
         sites: sites.collect(),
         before: before.collect(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: HashMap::new(),
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,

@@ -94,8 +94,8 @@ const MOST_TABLE: u64 = 64 << 20;
 const MOST_ROWS: usize = 1 << 19;
 /// The most frames of all their paths.
 const MOST_STEPS: usize = 1 << 22;
-/// The most frames of a path: what `--stacks` may ask for.
-const MOST_DEPTH: u32 = 64;
+/// The most frames of a path: what `--stacks` may ask for, and the mark that it is cut.
+const MOST_DEPTH: u32 = wire::ledger::DEEPEST as u32 + 1;
 
 const DAMAGED: &str = "the agent's books are damaged";
 

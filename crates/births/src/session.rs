@@ -46,6 +46,8 @@ pub struct Options {
     pub interval: Duration,
     /// A look is taken at the end of each interval, if it costs little, for the verdict on leaks (see [`crate::earlier`]).
     pub looks: bool,
+    /// For how many percent of the time looks may hold the guest that need not be now.
+    pub budget: u32,
 }
 
 /// A part of the control page's page that holds no field.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use births::analysis::{
-    Alive, By, Census, Counts, Frame, Growth, Key, Loss, Lost, Order, Report, Row, SiteCount,
+    Alive, By, Census, Counts, Fold, Frame, Growth, Key, Loss, Lost, Order, Report, Row, SiteCount,
     Trend, TypeCount, View, merge,
 };
 use proptest::prelude::*;
@@ -71,6 +71,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
     (prop::collection::vec(site(), 0..30), before).prop_map(move |(sites, before)| Census {
         pid,
         command: "ruby app.rb".into(),
+        root: String::new(),
         ruby: "3.1.2".into(),
         seconds,
         sites,
@@ -86,6 +87,8 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         gc_pause: None,
         walk_pause: Duration::ZERO,
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: vec![5.0; 4],
         garbage_included: false,
@@ -103,23 +106,31 @@ fn view() -> impl Strategy<Value = View> {
     ]);
     let order = prop::sample::select(vec![Order::Growth, Order::Live, Order::Bytes, Order::Born]);
     let top = prop::option::of(0usize..20);
-    (by, order, any::<bool>(), 0u64..500_000, top).prop_map(|(by, order, internal, min, top)| {
-        View {
+    let fold = prop::sample::select(vec![
+        Fold::Nothing,
+        Fold::Libraries { app: String::new() },
+        Fold::Libraries { app: "json".into() },
+    ]);
+    let grouping = (by, fold);
+    (grouping, order, any::<bool>(), 0u64..500_000, top).prop_map(
+        |((by, fold), order, internal, min, top)| View {
             by,
+            fold,
             internal,
             order,
             min,
             top,
-        }
-    })
+        },
+    )
 }
 
-/// The same view, nothing cut.
+/// The same view, nothing cut or added up: which rows of libraries are depends on which of them leak.
 fn whole(view: &View) -> View {
     View {
+        fold: Fold::Nothing,
         min: 0,
         top: None,
-        ..*view
+        ..view.clone()
     }
 }
 
@@ -254,6 +265,7 @@ fn two_guests_have_no_growth() {
     let empty = |pid, seconds| Census {
         pid,
         command: String::new(),
+        root: String::new(),
         ruby: String::new(),
         seconds,
         sites: Vec::new(),
@@ -261,6 +273,8 @@ fn two_guests_have_no_growth() {
         gc_pause: None,
         walk_pause: Duration::ZERO,
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: false,
@@ -283,6 +297,7 @@ fn a_merge_names_its_guests() {
     let one = Census {
         pid: 11,
         command: "puma: worker".into(),
+        root: String::new(),
         ruby: "3.1.2".into(),
         seconds: 3.0,
         sites: Vec::new(),
@@ -290,6 +305,8 @@ fn a_merge_names_its_guests() {
         gc_pause: None,
         walk_pause: Duration::from_millis(4),
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: false,
@@ -304,6 +321,8 @@ fn a_merge_names_its_guests() {
             count: Some(3),
             text: "3 births had no room".into(),
         }],
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: true,

@@ -21,6 +21,10 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Guests {
     attached: Attached,
     collect: bool,
+    /// See `--budget`.
+    budget: u32,
+    /// A look came later than asked for.
+    delayed: bool,
     losses: Losses,
 }
 
@@ -31,6 +35,8 @@ impl Guests {
         let mut guests = Guests {
             attached: Attached::new(Image::parse(AGENT)?, args.options()),
             collect: args.gc(),
+            budget: args.options().budget,
+            delayed: false,
             losses: Losses::new(on_screen),
         };
         for pid in &args.pids {
@@ -44,7 +50,7 @@ impl Guests {
         if guests.is_empty() {
             anyhow::bail!("none of the processes could be opened");
         }
-        guests.refresh();
+        guests.refresh(false);
         Ok(guests)
     }
 
@@ -79,9 +85,9 @@ impl Guests {
         }
     }
 
-    /// Notices who has ended and, with `--children`, who has come.
-    pub fn refresh(&mut self) {
-        self.attached.poll();
+    /// Notices who has ended and, with `--children`, who has come; `counting` if a census comes next.
+    pub fn refresh(&mut self, counting: bool) {
+        self.attached.poll(counting);
         self.say_notices();
     }
 
@@ -101,7 +107,7 @@ impl Guests {
                 return;
             }
             sleep(left.min(LOOK));
-            self.refresh();
+            self.refresh(until.is_some_and(|until| Instant::now() >= until));
         }
     }
 
@@ -114,6 +120,24 @@ impl Guests {
             .for_each(|census| self.losses.of_census(census));
         self.say_notices();
         found
+    }
+
+    /// How long to wait for the next look if `interval` was asked for: longer if looks take long. Says so the first time.
+    pub fn until_next(&mut self, interval: Duration) -> Duration {
+        let now = Instant::now();
+        let wait = self.attached.next_look().saturating_duration_since(now);
+        if wait <= interval {
+            return interval;
+        }
+        if !self.delayed {
+            self.delayed = true;
+            self.losses.talk(format!(
+                "a look takes long here: the next comes after {:.1} s, so that they hold the process for no more than {} % of the time (--budget)",
+                wait.as_secs_f64(),
+                self.budget,
+            ));
+        }
+        wait
     }
 
     /// Leaves all; what was lost or refused until then.

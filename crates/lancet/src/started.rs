@@ -131,6 +131,7 @@ impl Run {
                 let source = Source {
                     pid,
                     command: &command,
+                    root: process::guest::working_directory(pid),
                     ruby: &ruby,
                     seconds: self.started.elapsed().as_secs_f64(),
                     intervals: self.intervals(),
@@ -210,6 +211,7 @@ impl Run {
                     let source = Source {
                         pid: session.pid(),
                         command: session.command(),
+                        root: process::guest::working_directory(session.pid()),
                         ruby: &session.ruby().version().to_string(),
                         seconds: self.started.elapsed().as_secs_f64(),
                         intervals: intervals.clone(),

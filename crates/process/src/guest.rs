@@ -222,6 +222,12 @@ pub fn command_line(pid: i32) -> String {
     }
 }
 
+/// Returns the directory that a process works in; empty if it cannot be read.
+pub fn working_directory(pid: i32) -> String {
+    let link = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    link.to_string_lossy().into_owned()
+}
+
 /// Returns the ids of the living children of a process.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {

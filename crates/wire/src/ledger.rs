@@ -39,6 +39,11 @@ impl Segments {
     }
 }
 
+/// Most frames of a call path, without the one that says that there are more ([`CUT`]).
+pub const DEEPEST: usize = 512;
+/// The method of the outermost frame of a call path that had more frames than were kept; its path is empty.
+pub const CUT: &str = "(more frames, cut by --stacks)";
+
 /// Sites in one piece.
 pub const SITES: u64 = 4096;
 const _: () = assert!(SITES * PIECES as u64 <= MOST_SITES);
@@ -100,7 +105,7 @@ pub struct Ledger {
     pub slots: u64,
     /// Objects that a compaction of the heap has moved; their sites were moved with them.
     pub moved: u64,
-    /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots::number`]). Written by
+    /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots`]). Written by
     /// the command, read by the agent at each birth.
     pub epoch: u64,
     /// For each epoch the interval of the report that it belongs to, less than [`INTERVALS`]. Written by the command

@@ -1,7 +1,7 @@
 //! A birth: booked at its line, on the thread that makes the object.
 
 use super::agent::{Agent, NEWBORNS, Newborn};
-use super::books::{DEEPEST, Desk, Key};
+use super::books::{CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
 use super::names::{Imemo, Type, class_key, trace_arg};
 use crate::guard;
 use crate::memory::store::mix;
@@ -55,6 +55,7 @@ impl Agent {
             (key.code, key.pc) = (frame.iseq, frame.pc);
         }
         let site = match self.books.count(key) {
+            Some(OUTWARD) => self.outward(ledger, key.class, ec, cfp)?,
             Some(site) => site,
             None => self.new_key(ledger, key, ec, cfp)?,
         };
@@ -70,6 +71,42 @@ impl Agent {
         // SAFETY: a live word of ours; the command writes it at any time, whole.
         let epoch = unsafe { (&raw const ledger.epoch).read_volatile() };
         self.slots.set(object, epoch as u32 | site)
+    }
+
+    /// A birth in a method that the VM itself has written in Ruby (`<internal:kernel>`): booked at the nearest line that is
+    /// not internal, which called it. If there is none, the VM made the object.
+    #[inline(never)]
+    fn outward(&mut self, ledger: &mut Ledger, class: u64, ec: u64, cfp: u64) -> Option<u32> {
+        let mut at = cfp;
+        for _ in 0..MOST_INTERNAL {
+            let frames = self.names.frames(ec, at)?;
+            // The first is the frame at `at` itself.
+            let Some(frame) = frames.map_while(Result::ok).nth(1) else {
+                break;
+            };
+            at = frame.cfp;
+            let key = Key {
+                code: frame.iseq,
+                pc: frame.pc,
+                class,
+            };
+            let site = match self.books.count(key) {
+                Some(site) => site,
+                None => self.new_site(ledger, key, ec, at)?,
+            };
+            if site != OUTWARD {
+                return Some(site);
+            }
+        }
+        let key = Key {
+            code: 0,
+            pc: 0,
+            class,
+        };
+        match self.books.count(key) {
+            Some(site) => Some(site),
+            None => self.new_site(ledger, key, ec, at),
+        }
     }
 
     /// Two hashes of the call path.
@@ -106,6 +143,16 @@ impl Agent {
     #[cold]
     #[inline(never)]
     fn new_key(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<u32> {
+        match self.new_site(ledger, key, ec, cfp)? {
+            OUTWARD => self.outward(ledger, key.class, ec, cfp),
+            site => Some(site),
+        }
+    }
+
+    /// Notes a key that was not seen before; [`OUTWARD`] if its code is the VM's own.
+    #[cold]
+    #[inline(never)]
+    fn new_site(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<u32> {
         let mut new = NewKey {
             agent: self,
             ledger,
@@ -160,12 +207,20 @@ extern "C" fn add_new_key(argument: u64) -> u64 {
         // The Ractor's object is born before its thread: there is still time to be gone by then.
         agent.farewell = Some(Farewell::Ractor);
     }
-    let depth = (agent.config.depth.max(1) as usize).min(DEEPEST);
+    let depth = (agent.config.depth.max(1) as usize).min(DEEPEST - 1);
     let mut count = 0;
-    if let Some(frames) = agent.names.frames(new.ec, new.cfp) {
-        for frame in frames.take(depth).map_while(Result::ok) {
+    if new.key.code == 0 {
+        // No Ruby code, or none but the VM's own.
+    } else if let Some(frames) = agent.names.frames(new.ec, new.cfp) {
+        // One more tells whether the path is cut.
+        let most = if depth > 1 { depth + 1 } else { depth };
+        for frame in frames.take(most).map_while(Result::ok) {
             if let Some(place) = agent.frames.get_mut(count) {
-                *place = (frame.iseq, frame.pc);
+                *place = if count == depth {
+                    CUT_HERE
+                } else {
+                    (frame.iseq, frame.pc)
+                };
                 count += 1;
             }
         }
@@ -178,6 +233,9 @@ extern "C" fn add_new_key(argument: u64) -> u64 {
     new.site = agent.books.count_new(&mut desk, new.key, frames, depth > 1);
     0
 }
+
+/// Frames of the VM's own code that are looked past, at most.
+const MOST_INTERNAL: usize = 16;
 
 /// Whether books may rest on objects of this type: code and classes.
 #[inline]

@@ -28,8 +28,15 @@ use owners::{Link, Owner};
 pub use records::site_at;
 use wire::{Entry, Frame, Kind, Ledger, Site};
 
-/// Most frames of a call path.
-pub const DEEPEST: usize = 512;
+/// Most frames of a call path, with the one that says that there are more.
+pub const DEEPEST: usize = wire::ledger::DEEPEST + 1;
+
+/// In a path the frame that says that there are more; no code has this address.
+pub const CUT_HERE: (u64, u64) = (0, 0);
+
+/// In the place of the site of an entry: its code is the VM's own (`<internal:kernel>`), and what is born there is booked at
+/// the line that called it. Births that such an entry counts are of no site, and nobody reads record 0.
+pub const OUTWARD: u32 = 0;
 
 /// See the module's text.
 pub struct Books {
@@ -163,8 +170,13 @@ impl Books {
         paths: bool,
     ) -> Option<u32> {
         let kind = self.kind_of(desk, key.class)?;
-        let place = self.place(desk, frames, paths)?;
-        let site = self.site(desk.ledger, place, kind)?;
+        let internal = |(code, _): &(u64, u64)| desk.names.path(*code).starts_with(b"<internal:");
+        let site = if !paths && frames.first().is_some_and(internal) {
+            OUTWARD
+        } else {
+            let place = self.place(desk, frames, paths)?;
+            self.site(desk.ledger, place, kind)?
+        };
         let number = match self.free_entry {
             0 => self.entries.push(Entry::default())?,
             free => free,
@@ -189,7 +201,7 @@ impl Books {
         self.by_key.insert(number, hash_of)?;
         self.publish(desk.ledger);
         self.link(key.class, kind, number, age)?;
-        for (code, _) in frames {
+        for (code, _) in frames.iter().filter(|frame| **frame != CUT_HERE) {
             self.link(*code, 0, number, age)?;
         }
         Some(site)

@@ -61,6 +61,9 @@ pub struct Census {
     pub pid: i32,
     /// Its command line.
     pub command: String,
+    /// The directory that it works in, which people leave out when they name its files; empty if it is not known, or if
+    /// several guests that were merged work in several.
+    pub root: String,
     /// Its Ruby version.
     pub ruby: String,
     /// How long we had been watching.
@@ -78,6 +81,11 @@ pub struct Census {
     pub gc_pause: Option<Duration>,
     /// How long the walk over the heap held the guest.
     pub walk_pause: Duration,
+    /// How many looks there have been, and how long all of them together held the guest, or the one of several that was
+    /// held longest; 0 if that is not known.
+    pub looks: u32,
+    /// See `looks`.
+    pub paused: Duration,
     /// What was lost or refused.
     pub losses: Vec<Loss>,
     /// Objects that nothing refers to any more may be counted as living.

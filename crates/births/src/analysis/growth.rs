@@ -10,7 +10,7 @@ use crate::analysis::census::Census;
 use crate::analysis::counts::{Counts, Delta};
 use crate::analysis::key::Key;
 use crate::analysis::leak::{Trend, Verdict};
-use crate::analysis::report::{Identity, group, split};
+use crate::analysis::report::{Identity, folded, group, split};
 use crate::analysis::view::{By, Order, View};
 
 /// Why two censuses cannot be compared.
@@ -98,6 +98,14 @@ impl Growth {
         let places = new_groups.iter().filter(|((_, before), _)| !before);
         let verdict = Verdict::of(newer, places.map(|((key, _), counts)| (key, counts)));
         let intervals = newer.intervals.len();
+        let largest = changed(old_groups.clone(), new_groups.clone())
+            .iter()
+            .filter(|row| !row.before)
+            .map(|row| row.delta.live)
+            .max()
+            .unwrap_or(0);
+        let old_groups = folded(old_groups, view, verdict.as_ref());
+        let new_groups = folded(new_groups, view, verdict.as_ref());
         let mut rows = changed(old_groups, new_groups);
         rows.sort_by_cached_key(|row| {
             (
@@ -107,12 +115,6 @@ impl Growth {
             )
         });
         let total = rows.iter().map(|row| row.delta).sum();
-        let largest = rows
-            .iter()
-            .filter(|row| !row.before)
-            .map(|row| row.delta.live)
-            .max()
-            .unwrap_or(0);
         let cut = split(&mut rows, view.top, |row| worth_a_row(&row.delta, view.min));
         Ok(Self {
             by: view.by,

@@ -1,10 +1,11 @@
 //! What a row is about.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::analysis::census::{Frame, SiteCount};
-use crate::analysis::owner::owner;
+use crate::analysis::owner::{APP, owner};
 use crate::analysis::view::By;
 
 /// The identity of a row. Two sites with the same key are one row; two censuses are compared key
@@ -79,6 +80,56 @@ impl Key {
                 frames: site.frames.clone(),
                 kind,
             },
+        }
+    }
+}
+
+impl Key {
+    /// The row of its gem, if it is a line of a library.
+    pub(crate) fn folded(&self, app: &str) -> Option<Self> {
+        let Self::Line {
+            path: Some(path), ..
+        } = self
+        else {
+            return None;
+        };
+        let own = if app.is_empty() {
+            owner(path) == APP
+        } else {
+            path.contains(app)
+        };
+        (!own).then(|| Self::Gem {
+            name: owner(path).into(),
+        })
+    }
+
+    /// The same key with its paths as `short` names them, for people.
+    pub fn shown<'a>(&'a self, short: impl Fn(&'a str) -> Cow<'a, str>) -> Self {
+        let path_of = |path: &'a Option<Arc<str>>| path.as_deref().map(|path| short(path).into());
+        match self {
+            Self::Line { path, line, kind } => Self::Line {
+                path: path_of(path),
+                line: *line,
+                kind: kind.clone(),
+            },
+            Self::Method { path, method } => Self::Method {
+                path: path_of(path),
+                method: method.clone(),
+            },
+            Self::File { path } => Self::File {
+                path: path_of(path),
+            },
+            Self::Stack { frames, kind } => {
+                // As without call paths, what the VM has written in Ruby is no place.
+                let own = |frame: &&Arc<Frame>| !frame.path.starts_with("<internal:");
+                let place = frames.iter().find(own).or(frames.first());
+                Self::Line {
+                    path: place.map(|frame| short(&frame.path).into()),
+                    line: place.map_or(0, |frame| frame.line),
+                    kind: kind.clone(),
+                }
+            }
+            other => other.clone(),
         }
     }
 }

@@ -57,6 +57,11 @@ pub enum Verdict {
     Leaks(Vec<Leak>),
 }
 
+/// Whether the verdict names this row.
+pub fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
+    matches!(verdict, Some(Verdict::Leaks(leaks)) if leaks.iter().any(|leak| leak.key == *key))
+}
+
 /// How the living of a row spread over the intervals: what tells a leak from noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trend {

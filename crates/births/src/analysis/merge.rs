@@ -29,6 +29,11 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             },
             joined(censuses, |c| &c.command)
         ),
+        root: if censuses.iter().all(|c| c.root == first.root) {
+            first.root.clone()
+        } else {
+            String::new()
+        },
         ruby: joined(censuses, |c| &c.ruby),
         seconds: censuses
             .iter()
@@ -39,6 +44,8 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
         gone: merged_gone(censuses),
         intervals: longest_watched(censuses).map_or_else(Vec::new, |c| c.intervals.clone()),
         gc_pause: longest(|c| c.gc_pause),
+        looks: censuses.iter().map(|c| c.looks).max().unwrap_or(0),
+        paused: longest(|c| Some(c.paused)).unwrap_or_default(),
         walk_pause: longest(|c| Some(c.walk_pause)).unwrap_or_default(),
         losses: censuses
             .iter()

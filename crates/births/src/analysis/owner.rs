@@ -5,6 +5,9 @@
 //! (`bundler/gems/NAME-REVISION/`), Debian (`vendor_ruby/`) and Ruby's own install
 //! (`lib/ruby/ABI/`).
 
+/// Whose a file is that is no library's.
+pub(crate) const APP: &str = "app";
+
 /// The gem a file belongs to as `NAME-VERSION` (Debian's `vendor_ruby` gives the name alone),
 /// or `ruby stdlib`, `ruby core`, `app`.
 ///
@@ -28,7 +31,7 @@ pub fn owner(path: &str) -> &str {
     gem(path)
         .or_else(|| vendored(path))
         .or_else(|| stdlib(path))
-        .unwrap_or("app")
+        .unwrap_or(APP)
 }
 
 /// The innermost directory below a `gems` or an `extensions/PLATFORM/ABI` that is named like a gem.

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use crate::analysis::census::Census;
 use crate::analysis::counts::Counts;
 use crate::analysis::key::Key;
-use crate::analysis::leak::{Trend, Verdict};
-use crate::analysis::view::{By, Order, View};
+use crate::analysis::leak::{Trend, Verdict, leaks};
+use crate::analysis::view::{By, Fold, Order, View};
 
 /// One line of a report.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +55,11 @@ impl Report {
     /// Looks at a census.
     pub fn new(census: &Census, view: &View) -> Self {
         let (groups, hidden) = group(census, view);
+        let places = groups.iter().filter(|((_, before), _)| !before);
+        let verdict = Verdict::of(census, places.map(|((key, _), counts)| (key, counts)));
+        let lines = groups.iter().filter(|((_, before), _)| !before);
+        let largest = lines.map(|(_, counts)| counts.live).max().unwrap_or(0);
+        let groups = folded(groups, view, verdict.as_ref());
         let mut rows: Vec<Row> = groups
             .into_iter()
             .map(|((key, before), counts)| Row {
@@ -63,8 +68,6 @@ impl Report {
                 before,
             })
             .collect();
-        let places = rows.iter().filter(|row| !row.before);
-        let verdict = Verdict::of(census, places.map(|row| (&row.key, &row.counts)));
         let intervals = census.intervals.len();
         // Places first: they are what was asked for, and a process of some age holds more from
         // before than a short look can see born.
@@ -75,12 +78,6 @@ impl Report {
         let total = rows.iter().map(|row| row.counts).sum();
         let old = rows.iter().filter(|row| row.before);
         let before = old.map(|row| row.counts).sum();
-        let largest = rows
-            .iter()
-            .filter(|row| !row.before)
-            .map(|row| row.counts.live)
-            .max()
-            .unwrap_or(0);
         let cut = split(&mut rows, view.top, |row| row.counts.live >= view.min);
         Self {
             by: view.by,
@@ -97,6 +94,9 @@ impl Report {
         }
     }
 }
+
+/// What the types of objects from before we came are called together.
+const ALL_TYPES: &str = "objects of all types";
 
 /// A row's key, and whether it counts objects from before we came.
 pub(crate) type Identity = (Key, bool);
@@ -121,6 +121,30 @@ pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>,
         }
     }
     (groups, hidden)
+}
+
+/// Adds the rows of libraries up to rows of gems, and those of objects from before we came to one, if the view says so. A row
+/// that leaks stays as it is.
+pub(crate) fn folded(
+    groups: HashMap<Identity, Counts>,
+    view: &View,
+    verdict: Option<&Verdict>,
+) -> HashMap<Identity, Counts> {
+    let Fold::Libraries { app } = &view.fold else {
+        return groups;
+    };
+    let mut folded: HashMap<Identity, Counts> = HashMap::new();
+    for ((key, before), counts) in groups {
+        let sum = if before {
+            Some(Key::Type {
+                kind: ALL_TYPES.into(),
+            })
+        } else {
+            key.folded(app).filter(|_| !leaks(verdict, &key))
+        };
+        *folded.entry((sum.unwrap_or(key), before)).or_default() += counts;
+    }
+    folded
 }
 
 /// Leaves in `rows` the first `top` of those worth keeping, and returns the others in order.

@@ -48,11 +48,28 @@ pub enum Order {
     Born,
 }
 
+/// Which rows are added up: those of lines to rows of gems, and those of objects from before we came to one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Fold {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those of libraries, as far as they do not leak.
+    Libraries {
+        /// Files are the application's if their path has this in it, wherever they are; empty: where [`owner()`] says so.
+        ///
+        /// [`owner()`]: crate::analysis::owner()
+        app: String,
+    },
+}
+
 /// Grouping, filter, order and cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// What makes a row.
     pub by: By,
+    /// With [`By::Line`], which rows are added up.
+    pub fold: Fold,
     /// Show the VM's own objects too.
     pub internal: bool,
     /// What comes first.
@@ -69,6 +86,7 @@ impl Default for View {
     fn default() -> Self {
         Self {
             by: By::Line,
+            fold: Fold::Nothing,
             internal: false,
             order: Order::Live,
             min: 1,

@@ -18,6 +18,7 @@ impl Session {
             follow: false,
             interval: Duration::MAX,
             looks: false,
+            budget: 100,
         };
         Self::open_for(pid, image, options, true)
     }

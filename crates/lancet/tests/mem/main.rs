@@ -10,7 +10,9 @@
 //! | `truth` | births and survivors, against what Ruby itself counts |
 //! | `family` | forked workers, followed or left alone |
 //! | `reuse` | eval, anonymous classes: the right lines, and the agent's memory stays bounded |
+//! | `screen` | what `--live` leaves behind on a terminal |
 //! | `sizes` | objects whose own size function raises |
+//! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
@@ -29,6 +31,7 @@
 
 mod attach;
 mod blocked;
+mod budget;
 mod cycles;
 mod elsewhere;
 mod family;
@@ -38,6 +41,7 @@ mod nasty;
 mod panics;
 mod refused;
 mod reuse;
+mod screen;
 mod sizes;
 mod started;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]

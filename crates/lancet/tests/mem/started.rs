@@ -237,3 +237,51 @@ fn a_started_ruby_is_not_stopped_at_its_system_calls() {
         assert!((2..most).contains(&stops), "{ruby}: {stops} stops\n{text}");
     }
 }
+
+/// A path of 512 frames is kept, and one that was cut says so at its outer end.
+#[test]
+fn deep_call_paths_are_kept_and_a_cut_is_marked() {
+    for ruby in rubies("deep call paths") {
+        let output = started(&ruby, &["--stacks", "512"], &[&script("live/deep.rb")]);
+        assert_eq!(output.code(), 0, "{ruby}: {output:?}");
+        let paths: Vec<Vec<&str>> = output
+            .stderr
+            .lines()
+            .filter(|line| line.contains("deep.rb:5);String 1"))
+            .map(|line| line.split(';').collect())
+            .collect();
+        assert_eq!(paths.len(), 2, "{ruby}: {}", output.stderr);
+        let whole = paths.iter().find(|path| path[0].starts_with("<main>"));
+        // `<main>`, 101 calls, and the type.
+        assert_eq!(whole.map(Vec::len), Some(103), "{ruby}");
+        let cut = paths
+            .iter()
+            .find(|path| path[0] == "(more frames, cut by --stacks)");
+        assert_eq!(cut.map(Vec::len), Some(514), "{ruby}");
+    }
+}
+
+/// What is born in a method that the VM has written in Ruby itself (`Time.now`, `clone`) counts at the line that calls it.
+#[test]
+fn the_vms_own_methods_are_no_place() {
+    for ruby in rubies("the VM's own methods") {
+        let options = ["--no-gc", "--format", "memprof"];
+        let output = started(&ruby, &options, &[&script("live/internal.rb")]);
+        assert_eq!(output.code(), 0, "{ruby}: {output:?}");
+        let count = |place: &str, wanted: &str| -> u64 {
+            let found = rows(&output, place);
+            let of_kind = found.iter().filter(|(_, kind)| kind == wanted);
+            of_kind.map(|(count, _)| count).sum()
+        };
+        assert_eq!(count("internal.rb:6:", "Time"), 100, "{ruby}: {output:?}");
+        // The literals; and their copies, by a method of the VM's.
+        for place in ["internal.rb:11:", "internal.rb:12:"] {
+            assert_eq!(count(place, "String"), 50, "{ruby}: {output:?}");
+        }
+        assert!(
+            !output.stderr.contains("<internal:"),
+            "{ruby}: {}",
+            output.stderr
+        );
+    }
+}

@@ -76,6 +76,10 @@ fn line(out: &mut dyn io::Write, key: &Key, before: bool, number: u64) -> io::Re
             }
             for frame in frames.iter().rev() {
                 let method = one(&frame.method);
+                if frame.path.is_empty() {
+                    write!(out, "{method};")?;
+                    continue;
+                }
                 write!(out, "{method} ({}:{});", one(&frame.path), frame.line)?;
             }
             writeln!(out, "{} {number}", one(kind))

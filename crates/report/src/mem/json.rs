@@ -125,6 +125,8 @@ enum Record<'a> {
         by: &'static str,
         gc_pause_us: Option<u64>,
         walk_pause_us: u64,
+        looks: u32,
+        paused_us: u64,
         garbage_included: bool,
         #[serde(skip_serializing_if = "none")]
         intervals: &'a [f64],
@@ -341,6 +343,8 @@ fn guest<'a>(census: &'a Census, by: &'static str, interval: Option<f64>) -> Rec
         by,
         gc_pause_us: census.gc_pause.map(micros),
         walk_pause_us: micros(census.walk_pause),
+        looks: census.looks,
+        paused_us: micros(census.paused),
         garbage_included: census.garbage_included,
         intervals: &census.intervals,
     }

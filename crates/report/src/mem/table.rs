@@ -10,11 +10,11 @@ use std::io;
 use std::sync::Arc;
 
 use births::analysis::{
-    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Verdict,
+    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Verdict, leaks,
 };
 
 use super::format::Format;
-use super::label::{label, label_of_key};
+use super::label::{label, label_of_key, short};
 use super::verdict::sentences;
 use crate::Style;
 use crate::figures::{change, grouped, pause, plural, size, size_change, span};
@@ -53,11 +53,16 @@ pub fn write(
         let (cells, tone) = if row.before {
             (age.unknown(before_cells(&row.counts)), Tone::Dim)
         } else {
-            let leaks = leaks(report.verdict.as_ref(), &row.key);
-            let tone = if leaks { Tone::Worst } else { Tone::Plain };
+            let leaking = leaks(report.verdict.as_ref(), &row.key);
+            let tone = if leaking { Tone::Worst } else { Tone::Plain };
             (age.cells(cells(&row.counts), &row.counts), tone)
         };
-        Line::row(cells, label(row), tone, callers(&row.key))
+        Line::row(
+            cells,
+            label(row, &census.root),
+            tone,
+            callers(&row.key, &census.root),
+        )
     }));
     let sum = |counts: &Counts| age.cells(cells(counts), counts);
     if let Some(rest) = report.rest {
@@ -112,13 +117,13 @@ pub fn write_growth(
             (age.unknown(cells), Tone::Dim)
         } else {
             let born = grouped(row.delta.born.unsigned_abs());
-            let leaks = leaks(growth.verdict.as_ref(), &row.key);
-            let tone = if leaks { Tone::Worst } else { Tone::Plain };
+            let leaking = leaks(growth.verdict.as_ref(), &row.key);
+            let tone = if leaking { Tone::Worst } else { Tone::Plain };
             let cells = delta_cells(&row.delta, born, now);
             (age.cells(cells, &row.now), tone)
         };
-        let name = label_of_key(&row.key, row.before);
-        Line::row(cells, name, tone, callers(&row.key))
+        let name = label_of_key(&row.key, row.before, &newer.root);
+        Line::row(cells, name, tone, callers(&row.key, &newer.root))
     }));
     let sum = |delta: &Delta| {
         let born = grouped(delta.born.unsigned_abs());
@@ -178,16 +183,12 @@ fn judged(
     let Some(verdict) = verdict else {
         return Ok(());
     };
-    let (said, leaks) = sentences(verdict, census);
-    let tone = if leaks { Tone::Worst } else { Tone::Plain };
+    let (said, leaking) = sentences(verdict, census);
+    let tone = if leaking { Tone::Worst } else { Tone::Plain };
     for text in said {
         written(out, &text, tone, style)?;
     }
     writeln!(out)
-}
-
-fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
-    matches!(verdict, Some(Verdict::Leaks(leaks)) if leaks.iter().any(|leak| leak.key == *key))
 }
 
 /// The column of objects that are older than the last interval. It stands behind the first, in the place of the third,
@@ -288,14 +289,17 @@ fn remainder(rows: usize, objects: &str, bytes: &str) -> String {
 }
 
 /// Returns the callers, innermost first: the frames without the innermost, which is the name of the row itself.
-fn callers(key: &Key) -> Vec<String> {
+fn callers(key: &Key, root: &str) -> Vec<String> {
     let Key::Stack { frames, .. } = key else {
         return Vec::new();
     };
     let call = |frame: &Arc<Frame>| {
+        if frame.path.is_empty() {
+            return printable(&frame.method).into_owned();
+        }
         format!(
             "{}:{} {}",
-            printable(&frame.path),
+            printable(&short(&frame.path, root)),
             frame.line,
             printable(&frame.method)
         )
@@ -308,6 +312,15 @@ fn hidden(out: &mut dyn io::Write, objects: &str, bytes: &str, style: &Style) ->
     written(out, &text, Tone::Dim, style)
 }
 
+/// Returns for how much of the time looks have held the process; `None` if there was but one.
+pub fn share(census: &Census) -> Option<String> {
+    if census.looks < 2 || census.seconds <= 0.0 {
+        return None;
+    }
+    let percent = census.paused.as_secs_f64() / census.seconds * 100.0;
+    Some(format!("paused for {percent:.1} % of the time"))
+}
+
 fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<()> {
     let walk = pause(census.walk_pause);
     let cost = match census.gc_pause {
@@ -318,6 +331,15 @@ fn foot(out: &mut dyn io::Write, census: &Census, style: &Style) -> io::Result<(
         None => format!("paused: {walk} for the count, no GC before it"),
     };
     written(out, &cost, Tone::Dim, style)?;
+    if let Some(share) = share(census) {
+        let looks = u64::from(census.looks);
+        let text = format!(
+            "all {} {}: {share}",
+            grouped(looks),
+            plural(looks, "look", "looks")
+        );
+        written(out, &text, Tone::Dim, style)?;
+    }
     if census.garbage_included {
         written(
             out,

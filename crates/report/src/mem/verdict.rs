@@ -22,7 +22,7 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
             let mut said: Vec<String> = leaks
                 .iter()
                 .take(NAMED)
-                .map(|leak| sentence(leak, &all, count))
+                .map(|leak| sentence(leak, &all, census))
                 .collect();
             let more = leaks.len().saturating_sub(NAMED) as u64;
             if more > 0 {
@@ -54,9 +54,10 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
     (vec![text], false)
 }
 
-fn sentence(leak: &Leak, all: &str, count: usize) -> String {
+fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
+    let count = census.intervals.len();
     let counts = &leak.counts;
-    let name = label_of_key(&leak.key, false);
+    let name = label_of_key(&leak.key, false, &census.root);
     let live = grouped(counts.live);
     let died = match counts.dead {
         0 => "nothing of it died".into(),

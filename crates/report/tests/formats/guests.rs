@@ -47,6 +47,7 @@ pub fn shop() -> Census {
     Census {
         pid: 4242,
         command: "ruby app.rb".into(),
+        root: String::new(),
         ruby: "3.1.2".into(),
         seconds: 30.04,
         sites: vec![
@@ -70,6 +71,8 @@ pub fn shop() -> Census {
             count: Some(40),
             text: "40 births had no room in their table and are not counted".into(),
         }],
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: false,
@@ -135,6 +138,8 @@ pub fn shop_with_stacks() -> Census {
         before: vec![before("String", 2_000, 80_000)],
         gc_pause: None,
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: true,

@@ -3,7 +3,7 @@
 mod calls;
 mod guests;
 
-use births::analysis::{By, Growth, Order, Report, View};
+use births::analysis::{By, Fold, Growth, Order, Report, View};
 use report::Style;
 use report::mem::folded::Weight;
 use report::mem::{folded, json, memprof, table};
@@ -34,7 +34,7 @@ fn table_by_line() {
        live     born     dead     bytes  file:line:Type
     150,001  300,001  150,000   5.7 MiB  app.rb:12:String
          12       12        0   9.0 MiB  app.rb:12:Array
-         12      900      888   2.8 KiB  /var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+         12      900      888   2.8 KiB  rack/…/utils.rb:88:Hash
           5        5        0     200 B  (vm):String
      22,525   40,001   40,000   2.0 MiB  … and 4 more rows (22,525 objects, 2.0 MiB)
     172,555  340,919  190,888  16.7 MiB  total
@@ -74,11 +74,53 @@ fn a_leak_is_said_first_and_stands_first() {
     ");
     let json = text(|out| json::write(out, &leaking(), &report));
     insta::assert_snapshot!(json.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
-    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
     {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), nothing of it died"}
     {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
     {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
     "#);
+}
+
+/// Rows of a library are one row of its gem, but the one that leaks is named with its line.
+#[test]
+fn a_library_is_one_row_unless_it_leaks() {
+    let mut census = leaking();
+    let rack = "/var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb";
+    for (line, site) in [(7, 1), (8, 0), (9, 2)] {
+        let frame = births::analysis::Frame {
+            path: rack.into(),
+            line,
+            method: "parse".into(),
+        };
+        let site = births::analysis::SiteCount {
+            frames: vec![std::sync::Arc::new(frame)],
+            ..census.sites[site].clone()
+        };
+        census.sites.push(site);
+    }
+    let names = |app: &str| -> Vec<String> {
+        let view = View {
+            order: Order::Growth,
+            fold: Fold::Libraries { app: app.into() },
+            top: Some(6),
+            ..View::default()
+        };
+        let rows = Report::new(&census, &view).rows;
+        let rows = rows.iter().filter(|row| !row.before);
+        rows.map(|row| report::mem::label(row, "")).collect()
+    };
+    assert_eq!(
+        names(""),
+        [
+            "rack/…/utils.rb:7:Hash",
+            "app.rb:25:Hash",
+            "rack-2.2.4",
+            "app.rb:9:String",
+            "app.rb:40:Array"
+        ]
+    );
+    assert!(names("rack").contains(&"rack/…/utils.rb:8:String".into()));
+    assert!(names("rack").contains(&"app".into()));
 }
 
 #[test]
@@ -198,7 +240,7 @@ fn table_of_growth() {
       +live    +bytes     born  live now  file:line:Type
     +50,000  +1.9 MiB  100,000   150,001  app.rb:12:String
           0  +4.5 MiB        0        12  app.rb:12:Array
-         -2    -480 B      300        12  /var/lib/gems/3.1.0/gems/rack-2.2.4/lib/rack/utils.rb:88:Hash
+         -2    -480 B      300        12  rack/…/utils.rb:88:Hash
        -100  -5.6 KiB   10,000            … and 2 more rows (-100 objects, -5.6 KiB)
     +49,898  +6.4 MiB  110,300            total
 
@@ -228,7 +270,7 @@ fn json_of_a_look() {
     };
     let lines = text(|out| json::write(out, &shop(), &report(view)));
     insta::assert_snapshot!(lines, @r#"
-    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
     {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":300001,"live":150001,"dead":150000,"bytes":6000040}
     {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"Array","born":12,"live":12,"dead":0,"bytes":9437184}
     {"record":"total","pid":4242,"born":340919,"live":172555,"dead":190888,"bytes":17534568,"rest":{"rows":6,"born":40906,"live":22542,"dead":40888,"bytes":2097344},"before":{"live":22524,"bytes":2094224},"hidden":{"born":70,"live":9060,"dead":10,"bytes":4002400}}
@@ -285,7 +327,7 @@ fn json_of_growth() {
     let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
     let lines = text(|out| json::write_growth(out, &shop(), &growth));
     insta::assert_snapshot!(lines, @r#"
-    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":10.04,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":10.04,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
     {"record":"growth","pid":4242,"path":"app.rb","line":12,"type":"String","before":false,"born":100000,"live":50000,"bytes":2000000,"now_live":150001,"now_bytes":6000040}
     {"record":"growth_total","pid":4242,"born":110300,"live":49898,"bytes":6712336,"rest":{"rows":4,"born":10300,"live":-102,"bytes":4712336},"hidden":{"born":20,"live":20,"bytes":800}}
     {"record":"loss","pid":4242,"loss":"40 births had no room in their table and are not counted"}
@@ -318,7 +360,7 @@ fn every_json_field_is_documented() {
             ..View::default()
         };
         let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
-        let mut lines = text(|out| json::write(out, &shop(), &report(view)));
+        let mut lines = text(|out| json::write(out, &shop(), &report(view.clone())));
         lines += &text(|out| json::write_growth(out, &shop(), &growth));
         lines += &text(|out| json::write(out, &leaking(), &Report::new(&leaking(), &view)));
         for line in lines.lines() {
@@ -349,7 +391,7 @@ fn json_of_several_guests_has_no_pid() {
     );
     let lines = text(|out| json::write(out, &merged, &report));
     insta::assert_snapshot!(lines.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
-    {"record":"guest","schema":1,"pid":null,"command":"2 processes: ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false}
+    {"record":"guest","schema":1,"pid":null,"command":"2 processes: ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
     {"record":"row","pid":null,"path":"app.rb","line":12,"type":"String","born":600002,"live":300002,"dead":300000,"bytes":12000080}
     "#);
 }

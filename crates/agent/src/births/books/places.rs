@@ -2,7 +2,7 @@
 //! never changes.
 
 use super::records::{stack_words, text_bytes};
-use super::{Books, DEEPEST, Desk};
+use super::{Books, CUT_HERE, DEEPEST, Desk};
 use crate::memory::store::{self, mix};
 use wire::{Frame, Ledger};
 
@@ -27,15 +27,22 @@ impl Books {
     }
 
     fn frame(&mut self, desk: &mut Desk, code: u64, pc: u64) -> Option<u32> {
-        let line = desk.names.line(code, pc);
-        let path = {
-            let text = desk.names.path(code);
-            self.text(desk.ledger, text)?
-        };
-        let method = {
-            let text = desk.names.method(code);
-            self.text(desk.ledger, text)?
-        };
+        let (line, path, method);
+        if (code, pc) == CUT_HERE {
+            line = 0;
+            path = self.text(desk.ledger, b"")?;
+            method = self.text(desk.ledger, wire::ledger::CUT.as_bytes())?;
+        } else {
+            line = desk.names.line(code, pc);
+            path = {
+                let text = desk.names.path(code);
+                self.text(desk.ledger, text)?
+            };
+            method = {
+                let text = desk.names.method(code);
+                self.text(desk.ledger, text)?
+            };
+        }
         let frame = Frame {
             path,
             method,

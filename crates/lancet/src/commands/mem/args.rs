@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use births::analysis::{By, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
+use births::analysis::{By, Fold, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::mem::folded::Weight;
-use report::mem::{FORMATS, Format, folded, table};
+use report::mem::{FORMATS, Format, folded, json, table};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
@@ -59,14 +59,29 @@ pub struct MemArgs {
     #[arg(long, overrides_with = "gc", help_heading = TIME)]
     no_gc: bool,
 
+    /// Looks that can wait hold the process for at most so many percent of the time: those of --every and --live come later
+    /// where they take long
+    #[arg(long, value_name = "PERCENT", default_value = "5", help_heading = TIME)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    budget: u32,
+
     /// What makes a row
     #[arg(long, value_name = "WHAT", default_value = "line", help_heading = ROWS)]
     by: Grouping,
 
-    /// Keep the call path of each birth, at most DEPTH frames (1 to 64), and write them folded
+    /// One row for each line of a library too, which otherwise are added up by gem
+    #[arg(short, long, help_heading = ROWS)]
+    all: bool,
+
+    /// Files whose path has TEXT in it are the application's, all others are of libraries [default: by where gems and Ruby
+    /// are installed]
+    #[arg(long, value_name = "TEXT", conflicts_with = "all", help_heading = ROWS)]
+    app: Option<String>,
+
+    /// Keep the call path of each birth, at most DEPTH frames (1 to 512), and write them folded
     /// for flame graphs
     #[arg(long, value_name = "DEPTH", conflicts_with = "by", help_heading = ROWS)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=512))]
     pub stacks: Option<u32>,
 
     /// What comes first: the steadiest growth, or the largest figure [default: growth; live for a program that is
@@ -91,6 +106,10 @@ pub struct MemArgs {
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
     format: Option<&'static Format>,
 
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
+    json: bool,
+
     /// Which figure a folded stack carries
     #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = OUTPUT)]
     weight: Figure,
@@ -103,7 +122,7 @@ pub struct MemArgs {
     /// A screen that is refreshed each second; where standard output is no terminal, as
     /// --every 1s
     #[arg(long, help_heading = OUTPUT)]
-    #[arg(conflicts_with_all = ["every", "format", "output", "stacks", "program"])]
+    #[arg(conflicts_with_all = ["every", "format", "json", "output", "stacks", "program"])]
     pub live: bool,
 
     /// Exit with 3 when a row holds more than N living objects (with --every: grew by more than N)
@@ -118,8 +137,8 @@ const OUTPUT: &str = "How to write it";
 
 const EXAMPLES: &str = "\
 Examples:
-  lancet mem -p 4242 --for 30s          who holds what was made in the next 30 seconds
-  lancet mem -p 4242 --every 10s        what grows: the first row is the suspect
+  lancet mem -p 4242 --for 30s          which line leaks, and who holds what was made meanwhile
+  lancet mem -p 4242 --every 10s        the same again and again, and what grew since
   lancet mem -p 4242 --children --live  a server and its workers, on a screen
   lancet mem --stacks 32 -o mem.folded -- ruby app.rb
 
@@ -197,15 +216,18 @@ impl MemArgs {
             interval: self.first_interval(),
             // Where garbage counts as living there is no verdict.
             looks: self.gc() && self.seeks_leaks(),
+            budget: self.budget,
         }
     }
 
     /// Returns the format of the answer.
     pub fn format(&self) -> &'static Format {
-        self.format.unwrap_or(match self.stacks {
-            Some(_) => &folded::FORMAT,
-            None => &table::FORMAT,
-        })
+        match (self.format, self.stacks) {
+            (Some(format), _) => format,
+            (None, _) if self.json => &json::FORMAT,
+            (None, Some(_)) => &folded::FORMAT,
+            (None, None) => &table::FORMAT,
+        }
     }
 
     /// Returns the time between two looks, or `None` for one look at the end.
@@ -224,6 +246,13 @@ impl MemArgs {
                 (None, Grouping::File) => By::File,
                 (None, Grouping::Gem) => By::Gem,
                 (None, Grouping::Type) => By::Type,
+            },
+            fold: if for_people && !self.all {
+                Fold::Libraries {
+                    app: self.app.clone().unwrap_or_default(),
+                }
+            } else {
+                Fold::Nothing
             },
             internal: self.internal,
             order: match self.sort {

@@ -32,16 +32,14 @@ fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let mut guests = Guests::open(&args, on_screen)?;
     let watched = failure::catch(|| {
         if on_screen {
-            show(&args, &mut guests).map(|()| false)
+            show(&args, &mut guests, &mut reporter)
         } else {
             report(&args, &mut guests, &mut reporter)
         }
     });
     let losses = guests.leave();
     let exceeded = watched?;
-    if !on_screen {
-        finish(&args, &mut reporter, &losses)?;
-    }
+    finish(&args, &mut reporter, &losses)?;
     Ok(losses.exit_code(if exceeded { EXCEEDED } else { 0 }))
 }
 
@@ -54,16 +52,23 @@ pub fn finish(args: &MemArgs, reporter: &mut Reporter, losses: &Losses) -> anyho
     Ok(())
 }
 
-/// Shows the screen until it is time to leave.
-fn show(args: &MemArgs, guests: &mut Guests) -> anyhow::Result<()> {
+/// Shows the screen until it is time to leave, and then writes the last look as a report: the screen is gone. Returns
+/// whether a limit was exceeded.
+fn show(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyhow::Result<bool> {
     let started = Instant::now();
     let every = args.interval().unwrap_or_default();
-    live::run(args.view(), every, || {
-        guests.refresh();
+    let last = live::run(args.view(), || {
+        guests.refresh(true);
         let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
-        Ok((!over).then(|| guests.census()))
-    })
-    .map(drop)
+        Ok((!over).then(|| {
+            let found = guests.census();
+            (found, guests.until_next(every))
+        }))
+    })?;
+    if last.is_empty() {
+        return Ok(false);
+    }
+    Ok(reporter.report(last)?)
 }
 
 /// Reports until it is time to leave; whether a limit was exceeded.
@@ -74,7 +79,8 @@ fn report(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyho
         reporter.start(guests.census());
     }
     loop {
-        let due = args.interval().map(|interval| Instant::now() + interval);
+        let wait = args.interval().map(|every| guests.until_next(every));
+        let due = wait.map(|wait| Instant::now() + wait);
         let end = args.watch_for.map(|length| started + length);
         let until = match (due, end) {
             (Some(due), Some(end)) => Some(due.min(end)),
@@ -86,7 +92,8 @@ fn report(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyho
         if !censuses.is_empty() {
             exceeded |= reporter.report(censuses)?;
         }
-        if over {
+        // A look takes its time: it may have been the last one.
+        if over || is_over(args, started) {
             return Ok(exceeded);
         }
     }

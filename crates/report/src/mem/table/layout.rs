@@ -20,8 +20,6 @@ pub(super) struct Line {
     pub cells: Vec<String>,
     pub name: String,
     pub tone: Tone,
-    /// Whether the name may be cut to fit: names of the guest may be, words of ours are short.
-    cut: bool,
     /// Lines below it, under the name.
     callers: Vec<String>,
 }
@@ -33,7 +31,6 @@ impl Line {
             cells,
             name,
             tone,
-            cut: true,
             callers,
         }
     }
@@ -44,7 +41,6 @@ impl Line {
             cells,
             name: words.into(),
             tone,
-            cut: false,
             callers: Vec::new(),
         }
     }
@@ -70,10 +66,8 @@ pub(super) fn aligned(out: &mut dyn io::Write, lines: &[Line], style: &Style) ->
         for (cell, width) in line.cells.iter().zip(&widths) {
             text.push_str(&format!("{cell:>width$}  "));
         }
-        match room {
-            Some(room) if line.cut => text.push_str(&shortened(&line.name, room)),
-            _ => text.push_str(&line.name),
-        }
+        // Never cut: it is what the row is about. A line that is too long wraps.
+        text.push_str(&line.name);
         written(out, &text, line.tone, style)?;
         for caller in &line.callers {
             let caller = match room {

@@ -40,10 +40,20 @@ fn defaults() {
         View {
             top: Some(40),
             order: Order::Growth,
+            fold: Fold::Libraries { app: String::new() },
             ..View::default()
         }
     );
     assert_eq!(args.weight(), Weight::Live);
+}
+
+#[test]
+fn json_is_short_for_its_format() {
+    assert_eq!(mem("-p 1 --json --for 1s").unwrap().format().name(), "json");
+    assert_eq!(
+        refusal("-p 1 --json --format table"),
+        "error: the argument '--json' cannot be used with '--format <FORMAT>'"
+    );
 }
 
 #[test]
@@ -59,6 +69,7 @@ fn everything_at_once() {
     assert!(!args.gc());
     let view = View {
         by: By::Gem,
+        fold: Fold::Nothing,
         internal: true,
         order: Order::Bytes,
         min: 5,
@@ -122,7 +133,7 @@ fn refusals_say_what_is_wrong() {
         "-p 1 --every 1ms",
         "-p 1 --live --every 2s",
         "-p 1 --stacks 3 --by gem",
-        "-p 1 --stacks 65",
+        "-p 1 --stacks 513",
         "-p 1 --format xml",
         "--live -- ruby app.rb",
         "ruby app.rb",
@@ -171,11 +182,17 @@ fn help() {
           --gc                Collect garbage before each count; its pause is printed (the default)
           --no-gc             Collect no garbage first: no long pause, but what is garbage already
                               counts as living
+          --budget <PERCENT>  Looks that can wait hold the process for at most so many percent of the
+                              time: those of --every and --live come later where they take long
+                              [default: 5]
 
     What to show:
           --by <WHAT>       What makes a row [default: line] [possible values: line, method, file, gem,
                             type]
-          --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 64), and write
+      -a, --all             One row for each line of a library too, which otherwise are added up by gem
+          --app <TEXT>      Files whose path has TEXT in it are the application's, all others are of
+                            libraries [default: by where gems and Ruby are installed]
+          --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 512), and write
                             them folded for flame graphs
           --sort <FIGURE>   What comes first: the steadiest growth, or the largest figure [default:
                             growth; live for a program that is started without --every] [possible
@@ -190,6 +207,7 @@ fn help() {
     How to write it:
           --format <FORMAT>  How to write it [default: table, with --stacks folded] [possible values:
                              table, memprof, json, folded]
+          --json             The same as --format json
           --weight <FIGURE>  Which figure a folded stack carries [default: live] [possible values: live,
                              born, bytes]
       -o, --output <FILE>    Write to FILE, readable by you alone (mode 0600), instead of standard
@@ -200,8 +218,8 @@ fn help() {
                              by more than N)
 
     Examples:
-      lancet mem -p 4242 --for 30s          who holds what was made in the next 30 seconds
-      lancet mem -p 4242 --every 10s        what grows: the first row is the suspect
+      lancet mem -p 4242 --for 30s          which line leaks, and who holds what was made meanwhile
+      lancet mem -p 4242 --every 10s        the same again and again, and what grew since
       lancet mem -p 4242 --children --live  a server and its workers, on a screen
       lancet mem --stacks 32 -o mem.folded -- ruby app.rb
 

@@ -1,4 +1,4 @@
-//! The live screen: the rows of `lancet mem`, looked at again each second.
+//! The live screen: the rows of `lancet mem`, looked at again each second, or later where looks take long.
 //!
 //! ```text
 //!  next() ──► State::update ──► rows ──► draw          once a second
@@ -24,14 +24,13 @@ use ratatui::crossterm::event::{self, Event};
 pub use screen::draw;
 pub use state::{Action, State};
 
-/// Shows the screen until the user quits or `next` has no more: a look at every guest each
-/// `interval`, or `None` when there is nothing left to look at. While the user pauses, `next` is
+/// Shows the screen until the user quits or `next` has no more: a look at every guest, and how long to wait for the
+/// one after it, or `None` when there is nothing left to look at. While the user pauses, `next` is
 /// not called, and the guests are left in peace. The last look is handed back, for a report that
 /// stays when the screen is gone.
 pub fn run(
     view: View,
-    interval: Duration,
-    next: impl FnMut() -> anyhow::Result<Option<Vec<Census>>>,
+    next: impl FnMut() -> anyhow::Result<Option<(Vec<Census>, Duration)>>,
 ) -> anyhow::Result<Vec<Census>> {
     // Its panic hook gives the terminal back even though a panic aborts.
     let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
@@ -43,8 +42,11 @@ pub fn run(
             Ok(None)
         }
     };
-    watch(&mut terminal, view, interval, events, next)
+    watch(&mut terminal, view, events, next)
 }
+
+/// How long a key is waited for at a time while the user pauses.
+const PAUSED: Duration = Duration::from_secs(1);
 
 /// Gives the terminal back on every way out.
 struct Restore;
@@ -59,9 +61,8 @@ impl Drop for Restore {
 fn watch<B>(
     terminal: &mut Terminal<B>,
     view: View,
-    interval: Duration,
     mut events: impl FnMut(Duration) -> io::Result<Option<Event>>,
-    mut next: impl FnMut() -> anyhow::Result<Option<Vec<Census>>>,
+    mut next: impl FnMut() -> anyhow::Result<Option<(Vec<Census>, Duration)>>,
 ) -> anyhow::Result<Vec<Census>>
 where
     B: Backend,
@@ -72,15 +73,17 @@ where
     loop {
         if !state.paused() && Instant::now() >= due {
             match next()? {
-                Some(censuses) => state.update(censuses),
+                Some((censuses, wait)) => {
+                    state.update(censuses);
+                    // From the end of the look: one that takes long must not be followed by the next.
+                    due = Instant::now() + wait;
+                }
                 None => break,
             }
-            // From the end of the look: one that takes long must not be followed by the next.
-            due = Instant::now() + interval;
         }
         terminal.draw(|frame| draw(frame, &state))?;
         let wait = if state.paused() {
-            interval
+            PAUSED
         } else {
             due.saturating_duration_since(Instant::now())
         };

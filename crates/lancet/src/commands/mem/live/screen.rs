@@ -8,13 +8,16 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::figures::{change, grouped, pause, plural, size, size_change, span};
 use report::mem::sentences;
-use report::mem::table::{subject, title};
-use report::text::{printable, shortened};
+use report::mem::table::{share, subject, title};
+use report::text::printable;
 
 use super::state::{LiveRow, Sort, State};
 
 /// The widths of the number columns: live, its growth, bytes, its growth, born.
 const FIGURES: [u16; 5] = [13, 12, 11, 12, 15];
+
+/// So many of them stay however narrow the screen is.
+const LEAST_FIGURES: usize = 2;
 
 /// What the keys do.
 const KEYS: &str = "q quit  s sort  g group  p pause  m mark growth from here  Tab next process";
@@ -96,9 +99,10 @@ fn summary(state: &State) -> Line<'static> {
     let (total, grown) = (state.total, state.grown);
     let cost = state.guest().map_or_else(String::new, |census| {
         let walk = pause(census.walk_pause);
+        let looks = share(census).map_or_else(String::new, |share| format!("; {share}"));
         match census.gc_pause {
-            Some(gc) => format!("paused {} GC, {walk} count", pause(gc)),
-            None => format!("paused {walk} count, no GC"),
+            Some(gc) => format!("paused {} GC, {walk} count{looks}", pause(gc)),
+            None => format!("paused {walk} count, no GC{looks}"),
         }
     });
     let objects = plural(total.live, "object", "objects");
@@ -127,23 +131,27 @@ fn rows(frame: &mut Frame<'_>, state: &State, area: Rect) {
     };
     let (above, below) = state.rows.split_at(count);
 
-    let taken: u16 = FIGURES.iter().map(|width| width + 1).sum();
-    let name_width = usize::from(area.width.saturating_sub(taken));
-    let mut lines: Vec<Row<'_>> = above
-        .iter()
-        .map(|row| line(state, row, name_width))
-        .collect();
+    // The name of a row is never what is cut: figures give way to it, the last ones first.
+    let longest = above.iter().map(|row| row.name.chars().count()).max();
+    let taken = |columns: usize| -> usize {
+        let widths = FIGURES.iter().take(columns);
+        widths.map(|width| usize::from(*width) + 1).sum()
+    };
+    let columns = (LEAST_FIGURES..=FIGURES.len())
+        .rev()
+        .find(|columns| taken(*columns) + longest.unwrap_or(0) <= usize::from(area.width))
+        .unwrap_or(LEAST_FIGURES);
+    let mut lines: Vec<Row<'_>> = above.iter().map(|row| line(state, row, columns)).collect();
     if !fits {
-        lines.push(remainder(state.rest, below));
+        lines.push(remainder(state.rest, below, columns));
     }
-    let widths = FIGURES
-        .map(Constraint::Length)
-        .into_iter()
-        .chain([Constraint::Fill(1)]);
-    frame.render_widget(Table::new(lines, widths).header(heading(state)), area);
+    let widths = FIGURES.into_iter().take(columns).map(Constraint::Length);
+    let widths = widths.chain([Constraint::Fill(1)]);
+    let table = Table::new(lines, widths).header(heading(state, columns));
+    frame.render_widget(table, area);
 }
 
-fn heading(state: &State) -> Row<'static> {
+fn heading(state: &State, columns: usize) -> Row<'static> {
     let sorted = |name: &'static str, by: Sort| {
         let mark = if state.sort == by { "▼" } else { "" };
         format!("{mark}{name}")
@@ -157,12 +165,13 @@ fn heading(state: &State) -> Row<'static> {
     ];
     let cells = names
         .into_iter()
+        .take(columns)
         .map(right)
         .chain([Cell::from(title(state.by()))]);
     Row::new(cells).style(bold())
 }
 
-fn line<'a>(state: &State, row: &'a LiveRow, width: usize) -> Row<'a> {
+fn line<'a>(state: &State, row: &'a LiveRow, columns: usize) -> Row<'a> {
     let Counts {
         live, bytes, born, ..
     } = row.counts;
@@ -171,7 +180,7 @@ fn line<'a>(state: &State, row: &'a LiveRow, width: usize) -> Row<'a> {
         bytes: heavier,
         ..
     } = row.delta;
-    let cells = [
+    let figures = [
         right(grouped(live)),
         right(change(more)).style(tone(state, more)),
         right(size(bytes)),
@@ -181,12 +190,16 @@ fn line<'a>(state: &State, row: &'a LiveRow, width: usize) -> Row<'a> {
         } else {
             grouped(born)
         }),
-        Cell::from(shortened(&row.name, width)),
     ];
-    Row::new(cells).style(if row.before { dim() } else { Style::new() })
+    let cells = figures.into_iter().take(columns);
+    Row::new(cells.chain([Cell::from(row.name.as_str())])).style(if row.before {
+        dim()
+    } else {
+        Style::new()
+    })
 }
 
-fn remainder(rest: Option<Rest>, below: &[LiveRow]) -> Row<'static> {
+fn remainder(rest: Option<Rest>, below: &[LiveRow], columns: usize) -> Row<'static> {
     let mut counts: Counts = below.iter().map(|row| row.counts).sum();
     let mut hidden = below.len();
     if let Some(rest) = rest {
@@ -199,15 +212,15 @@ fn remainder(rest: Option<Rest>, below: &[LiveRow]) -> Row<'static> {
         grouped(hidden as u64),
         plural(hidden as u64, "row", "rows")
     );
-    Row::new([
+    let figures = [
         right(grouped(counts.live)),
         right(change(grown.live)),
         right(size(counts.bytes)),
         right(size_change(grown.bytes)),
         right(grouped(counts.born)),
-        Cell::from(text),
-    ])
-    .style(dim())
+    ];
+    let cells = figures.into_iter().take(columns);
+    Row::new(cells.chain([Cell::from(text)])).style(dim())
 }
 
 fn right(text: String) -> Cell<'static> {

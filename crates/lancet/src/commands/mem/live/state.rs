@@ -196,7 +196,7 @@ impl State {
                 &View {
                     min: 0,
                     top: None,
-                    ..self.view
+                    ..self.view.clone()
                 },
             )
             .ok()
@@ -215,7 +215,7 @@ impl State {
             .rows
             .into_iter()
             .map(|row| LiveRow {
-                name: label(&row),
+                name: label(&row, &guest.root),
                 counts: row.counts,
                 trend: Trend::of(&row.counts, intervals),
                 before: row.before,

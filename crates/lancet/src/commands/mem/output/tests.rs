@@ -57,6 +57,7 @@ fn guest(pid: i32, second: u64) -> Census {
     Census {
         pid,
         command: "puma: worker".into(),
+        root: String::new(),
         ruby: "3.1.2".into(),
         seconds: second as f64,
         sites: vec![SiteCount {
@@ -73,6 +74,8 @@ fn guest(pid: i32, second: u64) -> Census {
         gc_pause: None,
         walk_pause: Duration::from_millis(1),
         losses: Vec::new(),
+        looks: 0,
+        paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
         garbage_included: true,

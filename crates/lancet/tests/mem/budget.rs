@@ -1,0 +1,69 @@
+//! Looks hold a process with a big heap for no more of the time than `--budget` allows, and the report says so.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Guest, lancet, mem, rubies, run};
+
+/// The percentage of the time that the looks of a run may hold the process.
+const BUDGET: u64 = 5;
+
+#[test]
+fn looks_come_later_where_they_take_long() {
+    for ruby in rubies("the budget of pauses") {
+        let guest = Guest::script(&ruby, "live/heap.rb", &[]);
+        guest.expect("ready");
+        let mut command = mem(guest.pid);
+        command.args(["--every", "100ms", "--for", "8s"]);
+        let output = run(&mut command, Duration::from_secs(60));
+        assert_eq!(output.code(), 0, "{}", output.stderr);
+        let records = output
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"));
+        let looks: Vec<Value> = records
+            .filter(|record: &Value| record["record"] == "guest")
+            .collect();
+        let number = |look: &Value, key: &str| look[key].as_f64().expect("a number");
+        for look in &looks {
+            let paused = number(look, "paused_us") / 1e6;
+            let last =
+                (number(look, "walk_pause_us") + look["gc_pause_us"].as_f64().unwrap_or(0.0)) / 1e6;
+            // What a look will take is known from the one before; the last one of the run is taken in any case.
+            let most = number(look, "seconds") * BUDGET as f64 / 100.0 + last;
+            assert!(
+                paused <= most,
+                "{ruby}: {paused} s of at most {most}: {look}"
+            );
+        }
+        let every_tenth = 80;
+        assert!(
+            (2..every_tenth).contains(&looks.len()),
+            "{ruby}: {} looks",
+            looks.len()
+        );
+        assert!(
+            output.stderr.contains("(--budget)"),
+            "{ruby}: {}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn the_report_says_for_how_much_of_the_time_looks_held_the_process() {
+    for ruby in rubies("the share of the time") {
+        let guest = Guest::script(&ruby, "live/heap.rb", &[]);
+        guest.expect("ready");
+        let mut command = lancet();
+        command.args(["mem", "--for", "6s", "-p", &guest.pid.to_string()]);
+        let output = run(&mut command, Duration::from_secs(60));
+        let said = output.stdout.lines().find(|line| line.starts_with("all "));
+        let said = said.unwrap_or_else(|| panic!("{ruby}: {}", output.stdout));
+        assert!(
+            said.contains(" looks: paused for ") && said.ends_with(" % of the time"),
+            "{said}"
+        );
+    }
+}
