@@ -120,7 +120,6 @@ impl<T> Stacks<T> {
     pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<Open<T>>)> {
         let key = key(&at);
         let place = self.place(key)?;
-        self.recent[slot(key)] = Some((key, place));
         let open = &mut self.open[place];
         let deeper = open.iter().rev().take_while(|open| open.frame < at.frame);
         let depth = (open.len() - deeper.count()).checked_sub(1)?;
@@ -132,6 +131,7 @@ impl<T> Stacks<T> {
         Some((call, depth, inside))
     }
 
+    #[inline]
     fn place(&self, key: Key) -> Option<usize> {
         match self.recent[slot(key)] {
             Some((recent, place)) if recent == key => Some(place),
@@ -139,14 +139,22 @@ impl<T> Stacks<T> {
         }
     }
 
+    #[inline]
     fn place_or_new(&mut self, key: Key) -> usize {
-        let place = self.place(key).unwrap_or_else(|| {
-            let place = self.free.pop().unwrap_or_else(|| {
+        match self.recent[slot(key)] {
+            Some((recent, place)) if recent == key => place,
+            _ => self.look_up(key),
+        }
+    }
+
+    /// The place of a stack that was not asked for last.
+    #[cold]
+    fn look_up(&mut self, key: Key) -> usize {
+        let place = *self.places.entry(key).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
                 self.open.push(Vec::new());
                 self.open.len() - 1
-            });
-            self.places.insert(key, place);
-            place
+            })
         });
         self.recent[slot(key)] = Some((key, place));
         place

@@ -14,7 +14,8 @@ const LEAST: Duration = Duration::from_millis(20);
 pub struct Clock {
     ticks: u64,
     instant: Instant,
-    wall: SystemTime,
+    /// Since 1970.
+    wall: Duration,
 }
 
 impl Clock {
@@ -23,7 +24,9 @@ impl Clock {
         Clock {
             ticks: now(),
             instant: Instant::now(),
-            wall: SystemTime::now(),
+            wall: SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap_or_default(),
         }
     }
 
@@ -40,15 +43,11 @@ impl Clock {
     /// The time of day at counter value `ticks`, since 1970; `period` is the length of a cycle, from [`Clock::period`].
     pub fn wall(&self, ticks: u64, period: f64) -> Duration {
         let since = (ticks.wrapping_sub(self.ticks) as i64) as f64 * period;
-        let start = self
-            .wall
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
         let shift = Duration::from_nanos(since.abs() as u64);
         if since >= 0.0 {
-            start + shift
+            self.wall + shift
         } else {
-            start.saturating_sub(shift)
+            self.wall.saturating_sub(shift)
         }
     }
 }

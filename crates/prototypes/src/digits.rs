@@ -14,14 +14,33 @@ pub fn padded(number: u64, width: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(digits);
 }
 
+/// The two digits of each byte.
+const PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// Appends a number in hexadecimal as `{:#x}` writes it: `0x0`, `0x7f01c2`.
 pub fn hex(word: u64, out: &mut Vec<u8>) {
-    let count = (67 - (word | 1).leading_zeros() as usize) / 4;
-    let mut text = *b"0x0000000000000000";
-    for (index, digit) in text[2..2 + count].iter_mut().rev().enumerate() {
-        *digit = b"0123456789abcdef"[(word >> (4 * index) & 15) as usize];
+    const MOST: usize = 18;
+    let mut text = [0; 2 * MOST];
+    let pairs = text[2..MOST].as_chunks_mut::<2>().0;
+    for (pair, byte) in pairs.iter_mut().zip(word.to_be_bytes()) {
+        *pair = PAIRS[usize::from(byte)];
     }
-    out.extend_from_slice(&text[..2 + count]);
+    let zeros = (word | 1).leading_zeros() as usize / 4;
+    text[zeros..zeros + 2].copy_from_slice(b"0x");
+    // To copy a number of bytes that is known and to cut what is too much takes fewer instructions than to copy as many as
+    // there are.
+    let end = out.len() + MOST - zeros;
+    out.extend_from_slice(&text[zeros..zeros + MOST]);
+    out.truncate(end);
 }
 
 #[cfg(test)]

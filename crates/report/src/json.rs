@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use crate::text::acts;
+use crate::text::{acts, is_plain};
 
 /// Writes one value as one line.
 ///
@@ -22,14 +22,15 @@ pub fn line(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Appends a string, as [`line`] writes it: with nothing but a look at each byte where it is plain ASCII.
-pub fn string(out: &mut Vec<u8>, text: &str) {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if text.as_bytes().iter().all(is_plain) {
+/// Appends a string in UTF-8, as [`line()`] writes it: with nothing but a look at each byte where it is plain ASCII.
+pub fn string(out: &mut Vec<u8>, text: &[u8]) {
+    let escaped = |byte: &u8| matches!(byte, b'"' | b'\\');
+    if is_plain(text) && !text.iter().fold(false, |any, byte| any | escaped(byte)) {
         out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(text);
         out.push(b'"');
     } else {
+        let text = String::from_utf8_lossy(text);
         // Writing to a Vec does not fail.
         let _ = text.serialize(&mut Serializer::with_formatter(out, Safe));
     }
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
         for text in [text, "", "plain", "\"", "\\", "\u{7f}", "größe"] {
             let (mut alone, mut expected) = (Vec::new(), Vec::new());
-            string(&mut alone, text);
+            string(&mut alone, text.as_bytes());
             line(&mut expected, &text).unwrap();
             assert_eq!([&alone[..], b"\n"].concat(), expected);
         }

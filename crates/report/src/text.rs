@@ -31,22 +31,23 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Does the same to a line from `from` on, in place: nothing but a look at each byte where the text is plain ASCII.
-pub fn make_printable(line: &mut Vec<u8>, from: usize) {
-    if line[from..].iter().all(|byte| (b' '..=b'~').contains(byte)) {
-        return;
+/// Returns whether a text is of printable ASCII characters alone. Each byte is looked at, so that many are at once.
+pub fn is_plain(text: &[u8]) -> bool {
+    let acts = |byte: &u8| byte.wrapping_sub(b' ') > b'~' - b' ';
+    !text.iter().fold(false, |any, byte| any | acts(byte))
+}
+
+/// Makes a line printable from `from` on, in place, and returns how many characters it has there.
+pub fn make_printable(line: &mut Vec<u8>, from: usize) -> usize {
+    if is_plain(&line[from..]) {
+        return line.len() - from;
     }
     let text = String::from_utf8_lossy(&line[from..]);
     if let Cow::Owned(safe) = printable(&text) {
         line.truncate(from);
         line.extend_from_slice(safe.as_bytes());
     }
-}
-
-/// Returns how many characters a text in UTF-8 has.
-pub fn characters(text: &[u8]) -> usize {
-    let continues = |byte: &u8| byte & 0xc0 == 0x80;
-    text.len() - text.iter().filter(|byte| continues(byte)).count()
+    String::from_utf8_lossy(&line[from..]).chars().count()
 }
 
 /// Returns the last characters of a text, `width` with the mark that stands where the front was cut: of
@@ -84,12 +85,12 @@ mod tests {
         for text in ["", "plain", "größe", "a\x1b[2J", "\u{9b}\u{202e}é\n"] {
             let mut line = b"\t".to_vec();
             line.extend_from_slice(text.as_bytes());
-            make_printable(&mut line, 1);
+            let width = make_printable(&mut line, 1);
+            assert_eq!(width, printable(text).chars().count());
             assert_eq!(
                 String::from_utf8(line).unwrap(),
                 format!("\t{}", printable(text))
             );
-            assert_eq!(characters(text.as_bytes()), text.chars().count());
         }
     }
 

@@ -285,7 +285,8 @@ impl Guest {
     fn tell(&mut self, tell: &mut dyn FnMut(Event)) {
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
-        while let Some(one) = self.tracing.rings().next(&mut rest) {
+        // By reference: what was just written word by word would be copied before it has arrived.
+        while let Some(one) = &self.tracing.rings().next(&mut rest) {
             let period = *period.get_or_insert_with(|| self.clock.period());
             self.tell_one(one, &rest, period, tell);
         }
@@ -293,96 +294,107 @@ impl Guest {
     }
 
     /// Makes an event of a record; `rest` is what follows its fixed part.
-    fn tell_one(&mut self, one: RingEvent, rest: &[u64], period: f64, tell: &mut dyn FnMut(Event)) {
-        let pid = self.tracing.pid();
-        {
-            process::fault::point("reading");
-            let (frame, kind) = match one.kind {
-                RingEventKind::Call {
-                    hook,
-                    place,
-                    library,
-                    frame,
-                    caller,
-                    registers,
-                } => {
-                    let known = self
-                        .known
-                        .edge(&self.tracing, &self.selection, hook, caller);
-                    let Some(edge) = known else {
-                        return;
-                    };
-                    let (sse, copies) = halves::<8>(rest);
-                    let mut captures = copied(copies);
-                    let callers = &mut self.callers;
-                    let callers = callers.of(&self.tracing, caller, frame, &mut captures);
-                    let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
-                    let call = Call {
-                        edge,
-                        caller,
-                        registers: Registers {
-                            gp: [rdi, rsi, rdx, rcx, r8, r9],
-                            sse,
-                            stack: frame,
-                        },
-                        line: place.and_then(|place| self.known.line(&mut self.tracing, place)),
-                        library: library
-                            .and_then(|place| self.known.line(&mut self.tracing, place)),
-                        callers,
-                        captures,
-                    };
-                    (frame, EventKind::Call(call))
-                }
-                RingEventKind::Forked { child } => {
-                    let here = self.tracing.process_here(child);
-                    self.vforks.forked(one.ring, child, here);
-                    (0, EventKind::Forked(here))
-                }
-                RingEventKind::Return {
-                    frame,
-                    registers,
-                    x87,
-                    ..
-                } => {
-                    let (sse, rest) = halves::<2>(rest);
-                    let (st, copies) = rest.split_at(x87.min(rest.len()));
-                    let back = Return {
-                        returned: Returned {
-                            rax: registers[0],
-                            rdx: registers[1],
-                            sse,
-                            x87: x87_registers(st),
-                        },
-                        captures: copied(copies),
-                    };
-                    (frame, EventKind::Return(back))
-                }
-            };
-            let at = At {
-                process: pid,
-                tid: one.tid,
-                ring: one.ring,
-                stack: self.known.stack(pid, frame),
+    fn tell_one(
+        &mut self,
+        one: &RingEvent,
+        rest: &[u64],
+        period: f64,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        process::fault::point("reading");
+        let (frame, kind) = match &one.kind {
+            RingEventKind::Call {
+                hook,
+                place,
+                library,
                 frame,
-                time: self.clock.wall(one.ticks, period),
-            };
-            let (at, turn) = self.vforks.speaks(at);
-            match turn {
-                None => {}
-                Some(Turn::Begins) => tell(Event {
-                    at,
-                    kind: EventKind::Opened(self.opened()),
-                }),
-                Some(Turn::Over(child)) => tell(Event {
-                    at: At {
-                        process: child,
-                        ..at
+                caller,
+                registers,
+            } => {
+                let known = &mut self.known;
+                let edge = known.edge(&self.tracing, &self.selection, *hook, *caller);
+                let Some(edge) = edge else {
+                    return;
+                };
+                let (sse, copies) = halves::<8>(rest);
+                let mut captures = copied(copies);
+                let callers = &mut self.callers;
+                let callers = callers.of(&self.tracing, *caller, *frame, &mut captures);
+                let [rdi, rsi, rdx, rcx, r8, r9, _] = *registers;
+                let call = Call {
+                    edge,
+                    caller: *caller,
+                    registers: Registers {
+                        gp: [rdi, rsi, rdx, rcx, r8, r9],
+                        sse,
+                        stack: *frame,
                     },
-                    kind: EventKind::Ended(End::Unknown),
-                }),
+                    line: place.and_then(|place| known.line(&mut self.tracing, place)),
+                    library: library.and_then(|place| known.line(&mut self.tracing, place)),
+                    callers,
+                    captures,
+                };
+                (*frame, EventKind::Call(call))
             }
-            tell(Event { at, kind });
+            RingEventKind::Forked { child } => {
+                let here = self.tracing.process_here(*child);
+                self.vforks.forked(one.ring, *child, here);
+                (0, EventKind::Forked(here))
+            }
+            RingEventKind::Return {
+                frame,
+                registers,
+                x87,
+                ..
+            } => {
+                let (sse, rest) = halves::<2>(rest);
+                let (st, copies) = rest.split_at((*x87).min(rest.len()));
+                let back = Return {
+                    returned: Returned {
+                        rax: registers[0],
+                        rdx: registers[1],
+                        sse,
+                        x87: x87_registers(st),
+                    },
+                    captures: copied(copies),
+                };
+                (*frame, EventKind::Return(back))
+            }
+        };
+        let at = self.at(one, frame, period, tell);
+        tell(Event { at, kind });
+    }
+
+    /// Where an event comes from; says first if a child of vfork begins or ceases to speak there.
+    fn at(&mut self, one: &RingEvent, frame: u64, period: f64, tell: &mut dyn FnMut(Event)) -> At {
+        let pid = self.tracing.pid();
+        let at = At {
+            process: pid,
+            tid: one.tid,
+            ring: one.ring,
+            stack: self.known.stack(pid, frame),
+            frame,
+            time: self.clock.wall(one.ticks, period),
+        };
+        if self.vforks.is_none() {
+            return at;
         }
+        let (at, turn) = self.vforks.speaks(at);
+        match turn {
+            None => {}
+            Some(Turn::Begins) => tell(Event {
+                at,
+                kind: EventKind::Opened(self.opened()),
+            }),
+            Some(Turn::Over(child)) => tell(Event {
+                at: At {
+                    process: child,
+                    ..at
+                },
+                kind: EventKind::Ended(End::Unknown),
+            }),
+        }
+        at
     }
 
     /// Its id.
@@ -430,7 +442,7 @@ impl Guest {
         };
         let period = clock.period();
         for (event, rest) in straight.aside() {
-            self.tell_one(event, &rest, period, tell);
+            self.tell_one(&event, &rest, period, tell);
             self.learn(&mut straight, &recording, &event.kind);
         }
         if let Err(error) = written {

@@ -80,6 +80,7 @@ mod panics;
 mod presets;
 mod probes;
 mod programs;
+mod prompt;
 mod recorded;
 mod recorded_parts;
 mod refused;

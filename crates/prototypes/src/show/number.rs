@@ -17,6 +17,10 @@ pub(super) enum Base {
 
 /// Writes a whole number of `size` bytes; `word` has zeros above them.
 pub(super) fn integer(word: u64, size: u32, signed: bool, base: Base, out: &mut Vec<u8>) {
+    // Most numbers have one digit.
+    if word < 10 && matches!(base, Base::Default | Base::Guess) {
+        return out.push(b'0' + word as u8);
+    }
     // ltrace compares the word, so a negative int is a big number and a negative long a small one.
     let small = (-10_000..=10_000).contains(&(word as i64));
     let extended = match size {

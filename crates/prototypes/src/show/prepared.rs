@@ -45,6 +45,13 @@ impl Prepared {
         &self.prototype
     }
 
+    /// Returns whether what is shown of a return depends on what the call was made with: on late arguments, or on memory
+    /// that the result leads to, whose length an argument may say.
+    #[must_use]
+    pub const fn looks_back(&self) -> bool {
+        self.late != usize::MAX || self.returned.quick.is_none()
+    }
+
     /// Returns where its arguments and its returned value lie.
     #[must_use]
     pub const fn locations(&self) -> &Locations {

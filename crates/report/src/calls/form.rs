@@ -6,7 +6,7 @@
 //! ```
 
 use super::Layout;
-use crate::text::{characters, printable};
+use crate::text::printable;
 use calls::event::{At, Shown, time_of_day};
 use calls::{Function, Line};
 use frames::names::readable;
@@ -129,7 +129,7 @@ impl Form {
 
     fn head(&self, begins: &str, resumes: &str) -> Head {
         let piece = |text: String| Piece {
-            width: self.width(text.as_bytes()),
+            width: self.width(text.len(), text.chars().count()),
             text: text.into_bytes().into(),
         };
         Head {
@@ -199,13 +199,9 @@ impl Form {
         out.push(b' ');
     }
 
-    /// How wide a text is. ltrace counts bytes.
-    pub fn width(&self, text: &[u8]) -> usize {
-        if self.ltrace {
-            text.len()
-        } else {
-            characters(text)
-        }
+    /// How wide a text of so many bytes and characters is. ltrace counts bytes.
+    pub fn width(&self, bytes: usize, characters: usize) -> usize {
+        if self.ltrace { bytes } else { characters }
     }
 
     /// Appends what stands between the end of the arguments and the result: the `=` is in the column that was asked for.

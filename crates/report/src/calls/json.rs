@@ -5,7 +5,7 @@ use crate::json::{self, string};
 use calls::consumer::{Consumer, End};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
-use calls::stacks::Stacks;
+use calls::stacks::{Open as Left, Stacks};
 use calls::{Line, Memo};
 use prototypes::digits::{decimal, hex};
 use prototypes::{CallValues, Prepared, Show};
@@ -140,6 +140,9 @@ fn push(out: &mut Vec<u8>, text: &str) {
 
 /// Appends a word as a string: `"0x7f01c2"`.
 fn word(word: u64, out: &mut Vec<u8>) {
+    if word == 0 {
+        return out.extend_from_slice(b"\"0x0\"");
+    }
     out.push(b'"');
     hex(word, out);
     out.push(b'"');
@@ -177,14 +180,14 @@ impl Plan {
         let prototype = known.unwrap_or_else(|| signatures.unknown().clone());
         let mut names = Vec::new();
         push(&mut names, ",\"function\":");
-        string(&mut names, &function.name);
+        string(&mut names, function.name.as_bytes());
         push(&mut names, ",\"module\":");
-        string(&mut names, &edge.module.path);
+        string(&mut names, edge.module.path.as_bytes());
         push(&mut names, ",\"address\":");
         word(function.address, &mut names);
         push(&mut names, ",\"from\":");
         or_null(edge.from.as_ref(), &mut names, |from, out| {
-            string(out, &from.path);
+            string(out, from.path.as_bytes());
         });
         push(&mut names, ",\"caller\":");
         Plan {
@@ -249,7 +252,7 @@ impl<'a> Json<'a> {
         list(callers, out, |caller, out| {
             let text = |caller: &Caller| {
                 let mut text = Vec::new();
-                string(&mut text, &caller.to_string());
+                string(&mut text, caller.to_string().as_bytes());
                 text
             };
             out.extend_from_slice(self.callers.of(caller, text));
@@ -269,7 +272,7 @@ impl<'a> Json<'a> {
         let begins = out.len();
         let part = &mut self.part;
         self.show.each(shown, &call.captures, part, |text| {
-            string(out, &String::from_utf8_lossy(text));
+            string(out, text);
             out.push(b',');
         });
         if out.len() > begins {
@@ -283,7 +286,7 @@ impl<'a> Json<'a> {
         or_null(back, out, |_, out| {
             part.clear();
             self.show.returned(shown, &call.captures, part);
-            string(out, &String::from_utf8_lossy(part));
+            string(out, part);
         });
         push(out, ",\"rax\":");
         or_null(back, out, |back, out| word(back.returned.rax, out));
@@ -291,10 +294,17 @@ impl<'a> Json<'a> {
         or_null(back, out, |back, out| word(back.returned.sse[0], out));
     }
 
-    /// Writes calls that were left without a return, or that are still open.
-    fn all_ended(&mut self, open: impl IntoIterator<Item = Open>, how: &str) {
+    /// Writes calls that are still open.
+    fn all_open(&mut self, open: Vec<Open>) {
         for mut open in open {
-            self.ended(&mut open, how, None);
+            self.ended(&mut open, "open", None);
+        }
+    }
+
+    /// Writes calls that were left without a return. Nearly always there is none.
+    fn all_left(&mut self, mut left: Vec<Left<Open>>) {
+        for open in &mut left {
+            self.ended(&mut open.call, "left", None);
         }
     }
 
@@ -342,7 +352,7 @@ impl Consumer for Json<'_> {
             }
             EventKind::Ended(end) => {
                 let open = self.stacks.drain(Some(pid));
-                self.all_ended(open, "open");
+                self.all_open(open);
                 Record::End {
                     pid,
                     code: match end {
@@ -365,12 +375,12 @@ impl Consumer for Json<'_> {
                 if let Some(open) = self.stacks.last(at) {
                     open.depth = depth;
                 }
-                self.all_ended(unwound.into_iter().map(|open| open.call), "left");
+                self.all_left(unwound);
                 return Ok(());
             }
             EventKind::Return(back) => {
                 if let Some((mut open, _, inside)) = self.stacks.leave(at) {
-                    self.all_ended(inside.into_iter().map(|open| open.call), "left");
+                    self.all_left(inside);
                     self.ended(&mut open, "returned", Some((at, back)));
                 }
                 if self.text.len() >= CHUNK {
@@ -389,7 +399,7 @@ impl Consumer for Json<'_> {
 
     fn finish(&mut self, end: End) -> io::Result<()> {
         let open = self.stacks.drain(None);
-        self.all_ended(open, "open");
+        self.all_open(open);
         losses(&mut self.text, &end)?;
         self.hand_on()?;
         self.out.flush()

@@ -7,7 +7,7 @@ use calls::consumer::{Consumer, End};
 use calls::event::{At, Call as Began, CallEdge, Caller, End as Ended, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
-use calls::stacks::Stacks;
+use calls::stacks::{Open as Left, Stacks};
 use calls::{Line, Memo};
 use nix::errno::Errno;
 use prototypes::capture::{Registers, Returned};
@@ -33,13 +33,20 @@ struct Open {
     /// Which line of the output its last head stands on.
     number: u64,
     caller: u64,
-    registers: Registers,
-    captures: Captures,
+    /// Not kept where what is shown of the return does not depend on it.
+    late: Option<Box<Late>>,
     /// In nanoseconds since 1970, to subtract.
     began: Duration,
     line: Option<Arc<Line>>,
     library: Option<Arc<Line>>,
     callers: Vec<Arc<Caller>>,
+}
+
+/// What a call was made with.
+#[derive(Clone, Default)]
+struct Late {
+    registers: Registers,
+    captures: Captures,
 }
 
 /// So many bytes are handed on at once.
@@ -78,6 +85,10 @@ pub struct Lines<'a> {
     text: Vec<u8>,
     /// Arguments or a result, before they stand in a line.
     part: Vec<u8>,
+    /// How wide the arguments in it are.
+    width: usize,
+    /// Of a return: how much of `part` stands before the `=`.
+    right: usize,
     form: Form,
     known: Known,
     stacks: Stacks<Open>,
@@ -100,6 +111,8 @@ impl<'a> Lines<'a> {
             out,
             text: Vec::new(),
             part: Vec::new(),
+            width: 0,
+            right: 0,
             known: Known::default(),
             stacks: Stacks::default(),
             unfinished: None,
@@ -124,41 +137,39 @@ impl<'a> Lines<'a> {
         self.known.plans.of(edge, make).clone()
     }
 
-    fn called(&mut self, at: At, began: Began) {
+    fn called(&mut self, at: At, began: &mut Began) {
         let plan = self.plan(&began.edge);
-        let Began {
-            edge: _,
-            caller,
-            registers,
-            captures,
-            line,
-            library,
-            mut callers,
-        } = began;
-        // A recording may have more.
-        callers.truncate(self.layout.frames);
         let call = CallValues {
             prepared: &plan.prepared,
-            registers: &registers,
+            registers: &began.registers,
             returned: None,
         };
         self.part.clear();
-        self.show.left(call, &captures, &mut self.part);
-        make_printable(&mut self.part, 0);
+        self.show.left(call, &began.captures, &mut self.part);
+        self.measure();
+        let caller = began.caller;
+        let mut callers = std::mem::take(&mut began.callers);
+        // A recording may have more.
+        callers.truncate(self.layout.frames);
         let open = Open {
             plan: plan.clone(),
             number: self.lines,
             caller,
-            registers,
-            captures,
+            late: plan.prepared.looks_back().then(|| {
+                Box::new(Late {
+                    registers: began.registers,
+                    captures: std::mem::take(&mut began.captures),
+                })
+            }),
             began: at.time,
-            line,
-            library,
+            line: began.line.take(),
+            library: began.library.take(),
             callers,
         };
         let (depth, unwound) = self.stacks.enter(at, open);
-        for open in unwound {
-            self.unwound(at, depth, &open.call);
+        // Nearly always there is none.
+        if !unwound.is_empty() {
+            self.all_unwound(at, depth, &unwound);
         }
         for (inside, head) in plan.heads.iter().enumerate() {
             self.begin(at, caller, depth + inside, head);
@@ -176,6 +187,12 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// Makes the arguments in `part` printable.
+    fn measure(&mut self) {
+        let characters = make_printable(&mut self.part, 0);
+        self.width = self.form.width(self.part.len(), characters);
+    }
+
     /// A line begins, with the arguments that are in `part`.
     fn begin(&mut self, at: At, caller: u64, depth: usize, head: &Head) {
         self.break_line();
@@ -190,46 +207,57 @@ impl<'a> Lines<'a> {
         }
         self.unfinished = Some(Unfinished {
             number: self.lines,
-            written: prefix + head.begins.width + self.form.width(&self.part),
+            written: prefix + head.begins.width + self.width,
             thread,
             depth,
         });
     }
 
-    fn came_back(&mut self, at: At, back: Return) {
+    fn came_back(&mut self, at: At, back: &Return) {
         // It was called before we came, or in a process that is not shown.
         let Some((mut open, depth, inside)) = self.stacks.leave(at) else {
             return;
         };
-        for open in inside {
-            self.unwound(at, depth + 1, &open.call);
+        if !inside.is_empty() {
+            self.all_unwound(at, depth + 1, &inside);
         }
-        open.captures.lay(&back.captures);
-        self.returned(at, depth, &open, &back.returned);
+        match &mut open.late {
+            Some(late) => {
+                late.captures.lay(&back.captures);
+                self.show_return(late, &open.plan, &back.returned);
+            }
+            None => self.show_return(&Late::default(), &open.plan, &back.returned),
+        }
+        self.returned(at, depth, &open);
     }
 
-    fn returned(&mut self, at: At, depth: usize, open: &Open, returned: &Returned) {
+    /// Writes what a line has behind the arguments that it began with.
+    fn show_return(&mut self, late: &Late, plan: &Plan, returned: &Returned) {
         let call = CallValues {
-            prepared: &open.plan.prepared,
-            registers: &open.registers,
+            prepared: &plan.prepared,
+            registers: &late.registers,
             returned: Some(returned),
         };
         self.part.clear();
-        self.show.right(call, &open.captures, &mut self.part);
-        make_printable(&mut self.part, 0);
+        self.show.right(call, &late.captures, &mut self.part);
+        self.measure();
         self.part.push(b')');
-        let right = self.part.len();
-        let tells_errors = open.plan.is_system_call && !self.layout.ltrace;
+        self.right = self.part.len();
+        let tells_errors = plan.is_system_call && !self.layout.ltrace;
         if !(tells_errors && push_error(returned.rax, &mut self.part)) {
-            self.show.returned(call, &open.captures, &mut self.part);
-            make_printable(&mut self.part, right);
+            self.show.returned(call, &late.captures, &mut self.part);
+            make_printable(&mut self.part, self.right);
         }
+    }
+
+    /// A call returns, of which `part` has what is shown of its return.
+    fn returned(&mut self, at: At, depth: usize, open: &Open) {
         for (inside, head) in open.plan.heads.iter().enumerate().rev() {
             let written = self.resume(at, depth + inside, open, head);
-            let (late, value) = self.part.split_at(right);
+            let (late, value) = self.part.split_at(self.right);
             self.text.extend_from_slice(late);
-            let written = written + self.form.width(late);
-            self.form.equals(written, &mut self.text);
+            // With the parenthesis behind them.
+            self.form.equals(written + self.width + 1, &mut self.text);
             self.text.extend_from_slice(value);
             if self.layout.durations {
                 let took = at.time.saturating_sub(open.began);
@@ -254,6 +282,13 @@ impl<'a> Lines<'a> {
             .prefix(at, Some(open.caller), depth, &mut self.text);
         self.text.extend_from_slice(&head.resumes.text);
         prefix + head.resumes.width
+    }
+
+    #[cold]
+    fn all_unwound(&mut self, at: At, depth: usize, left: &[Left<Open>]) {
+        for open in left {
+            self.unwound(at, depth, &open.call);
+        }
     }
 
     fn unwound(&mut self, at: At, depth: usize, open: &Open) {
@@ -372,24 +407,24 @@ fn push_error(result: u64, out: &mut Vec<u8>) -> bool {
 }
 
 impl Consumer for Lines<'_> {
-    fn take(&mut self, event: Event) -> io::Result<()> {
+    fn take(&mut self, mut event: Event) -> io::Result<()> {
         process::fault::point("formatting");
         let thread = (event.at.process, event.at.tid);
         let is_call = matches!(event.kind, EventKind::Call(_) | EventKind::Return(_));
         if is_call && *self.first.get_or_insert(thread) != thread {
             self.form.say_threads();
         }
-        match event.kind {
+        match &mut event.kind {
             EventKind::Opened(_) => {}
             EventKind::Call(began) => self.called(event.at, began),
             EventKind::Return(back) => self.came_back(event.at, back),
             EventKind::Signal(_) if self.layout.no_signals => {}
             EventKind::Signal(signal) => {
-                let (name, text) = (signal_name(signal), signal_text(signal));
+                let (name, text) = (signal_name(*signal), signal_text(*signal));
                 self.note(event.at, &format!("--- {name} ({text}) ---"));
             }
-            EventKind::Forked(child) => self.stacks.fork(event.at.process, child),
-            EventKind::Ended(end) => self.ended(event.at, end),
+            EventKind::Forked(child) => self.stacks.fork(event.at.process, *child),
+            EventKind::Ended(end) => self.ended(event.at, *end),
         }
         if self.text.len() >= CHUNK {
             return self.hand_on();

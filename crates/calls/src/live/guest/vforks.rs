@@ -31,6 +31,11 @@ impl Vforks {
         }
     }
 
+    /// Whether no child was made of late: then nobody but its thread speaks in a ring.
+    pub fn is_none(&self) -> bool {
+        self.made.is_empty()
+    }
+
     /// A child was made. One that has memory of its own never speaks here.
     pub fn forked(&mut self, ring: u32, child: u32, here: i32) {
         self.made.insert(ring, (child, here));
