@@ -25,7 +25,7 @@ use lines::Lines;
 use process::error::Result;
 use process::memory::GuestMemory;
 use queue::Queue;
-use record::{decode, string};
+use record::{Decoded, Decoder, string};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
@@ -62,6 +62,10 @@ pub struct Rings {
     open: HashMap<(u64, u64), u64>,
     /// A buffer, kept because it is large.
     words: Vec<u64>,
+    /// Another, for words that are handed on.
+    spare: Vec<u64>,
+    /// The time-stamp counter when rings were read last.
+    now: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +75,7 @@ struct Known {
     words: u64,
     taken: u64,
     tid: u32,
-    places: HashMap<u32, usize>,
+    decoder: Decoder,
     queue: Queue,
     /// It has unread records.
     behind: bool,
@@ -114,6 +118,8 @@ impl Rings {
             session,
             open: HashMap::new(),
             words: Vec::new(),
+            spare: Vec::new(),
+            now: 0,
         };
         rings.begin_here()?;
         Ok(rings)
@@ -140,6 +146,8 @@ impl Rings {
             session: self.session,
             open: HashMap::new(),
             words: Vec::new(),
+            spare: Vec::new(),
+            now: 0,
         };
         let there = rings.addresses()?;
         for ring in &mut rings.known {
@@ -244,7 +252,7 @@ impl Rings {
             words: size / 8,
             taken,
             tid: 0,
-            places: HashMap::new(),
+            decoder: Decoder::default(),
             queue: Queue::default(),
             behind: false,
             there: true,
@@ -275,8 +283,8 @@ impl Rings {
     fn written(&self, at: usize) -> Result<(u64, u64)> {
         let field = |offset| self.backing.word(self.known[at].address + offset as u64);
         Ok((
-            field(offset_of!(Ring, reserved))?,
-            field(offset_of!(Ring, lost))?,
+            field(offset_of!(Ring, written.reserved))?,
+            field(offset_of!(Ring, written.lost))?,
         ))
     }
 
@@ -291,10 +299,8 @@ impl Rings {
     fn find_head(&mut self, at: usize, held: bool) {
         let mut queue = std::mem::take(&mut self.known[at].queue);
         while let Some(record) = queue.front() {
-            if let (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, _, ticks, ..]) =
-                (record[0] >> 16 & 0xff, record)
-            {
-                let when = if held { 0 } else { *ticks };
+            if let Some(ticks) = self.known[at].decoder.ticks(record, self.now) {
+                let when = if held { 0 } else { ticks };
                 self.heads.push(Reverse((when, at)));
                 break;
             }
@@ -325,7 +331,7 @@ impl Rings {
     /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
     fn learn_line(&mut self, at: usize, number: u32, line: Line) {
         let index = self.lines.index_of(line);
-        let numbered = &mut self.known[at].places;
+        let numbered = &mut self.known[at].decoder.places;
         // What the number meant before must not be told in its place.
         let before = numbered.remove(&number).is_some();
         self.numbers -= usize::from(before);
@@ -344,8 +350,14 @@ impl Rings {
         while !self.blocked {
             let Reverse((_, at)) = self.heads.pop()?;
             let ring = &mut self.known[at];
+            let mut spare = std::mem::take(&mut self.spare);
             let event = ring.queue.front().and_then(|record| {
-                let (kind, ticks, follows) = decode(record, &ring.places)?;
+                let decoded = ring.decoder.decode(record, self.now, &mut spare);
+                let Decoded {
+                    kind,
+                    ticks,
+                    rest: follows,
+                } = decoded?;
                 rest.clear();
                 rest.extend_from_slice(follows);
                 Some(RingEvent {
@@ -355,6 +367,7 @@ impl Rings {
                     kind,
                 })
             });
+            self.spare = spare;
             let held = ring.queue.front().map(|record| record[0] >> 16 & 0xff) == Some(kind::HELD);
             ring.queue.advance();
             self.find_head(at, held);

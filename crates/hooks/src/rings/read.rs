@@ -3,7 +3,7 @@
 use super::Rings;
 use super::event::RingEvent;
 use super::queue::Queue;
-use super::record::{behind, decode};
+use super::record::{Decoded, behind};
 use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
 use process::error::{Error, Result};
 use std::time::{Duration, Instant};
@@ -35,6 +35,12 @@ enum Found {
     Cut(u64),
     /// The first record has so many words, and was not copied whole.
     Long(u64),
+}
+
+/// The time-stamp counter.
+pub fn now() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and the kernel lets programs use it: the agent does.
+    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 impl Rings {
@@ -77,22 +83,25 @@ impl Rings {
     /// Hands on the events among whole records of a ring.
     fn hand_on(&mut self, at: usize, records: &[u64], each: &mut impl FnMut(RingEvent, &[u64])) {
         let mut rest = records;
+        let mut spare = std::mem::take(&mut self.spare);
+        let now = self.now;
         while let Some(record) = Queue::first(rest) {
             rest = &rest[record.len()..];
-            let ring = &self.known[at];
-            match decode(record, &ring.places) {
-                Some((kind, ticks, follows)) => each(
+            let ring = &mut self.known[at];
+            match ring.decoder.decode(record, now, &mut spare) {
+                Some(Decoded { kind, ticks, rest }) => each(
                     RingEvent {
                         tid: ring.tid,
                         ring: at as u32,
                         ticks,
                         kind,
                     },
-                    follows,
+                    rest,
                 ),
                 None => self.note(at, record),
             }
         }
+        self.spare = spare;
     }
 
     /// Does something for each ring that can be read; whether any of it says so. A ring that was lost with its process is
@@ -101,6 +110,7 @@ impl Rings {
         &mut self,
         mut read: impl FnMut(&mut Self, usize) -> Result<bool>,
     ) -> Result<bool> {
+        self.now = now();
         let mut result = Ok(());
         let mut any = false;
         for at in 0..self.known.len() {
@@ -218,7 +228,11 @@ impl Rings {
             }
             let opened =
                 opened.filter(|(length, what)| *length as usize <= rest && *what != kind::BEGUN);
-            if let Some((length, _)) = opened {
+            if let Some((length, what)) = opened {
+                if what == kind::ROOM && position + length == reserved {
+                    // The call has not returned, and nothing was recorded since: it may be filled.
+                    break;
+                }
                 done += length as usize;
                 continue;
             }
