@@ -25,7 +25,7 @@ use lines::Lines;
 use process::error::Result;
 use process::memory::GuestMemory;
 use queue::Queue;
-use record::{Decoded, Decoder, string};
+use record::{Decoder, string};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
@@ -52,7 +52,12 @@ pub struct Rings {
     /// Counted calls for whose rows there was no room.
     rows_lost: u64,
     /// For each queue that is not empty, when its oldest record was written, and the index of its ring.
-    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    heads: BinaryHeap<Head>,
+    /// The index of the ring whose is the earliest, if that is known; then it is not among them. While one ring alone has
+    /// records, the others need not be looked at.
+    first: Option<usize>,
+    /// When that was written.
+    first_ticks: u64,
     /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
     /// before they are read.
     blocked: bool,
@@ -68,12 +73,18 @@ pub struct Rings {
     now: u64,
 }
 
+/// When the oldest record of a queue was written, and the index of its ring; the earliest is the greatest.
+type Head = Reverse<(u64, usize)>;
+
 #[derive(Clone, Debug)]
 struct Known {
     address: u64,
     records: u64,
     words: u64,
+    /// Words ever read.
     taken: u64,
+    /// Words whose room was given back ([`Ring::taken`]).
+    given: u64,
     tid: u32,
     decoder: Decoder,
     queue: Queue,
@@ -113,6 +124,8 @@ impl Rings {
             lines_lost: 0,
             rows_lost: 0,
             heads: BinaryHeap::new(),
+            first: None,
+            first_ticks: 0,
             blocked: false,
             lost_before: Losses::default(),
             session,
@@ -141,6 +154,8 @@ impl Rings {
             lines_lost: 0,
             rows_lost: 0,
             heads: BinaryHeap::new(),
+            first: None,
+            first_ticks: 0,
             blocked: false,
             lost_before: Losses::default(),
             session: self.session,
@@ -160,7 +175,7 @@ impl Rings {
         for at in 0..rings.known.len() {
             // Records that wait are handed on by the parent's reader. The script lines among them count for both.
             while rings.known[at].queue.waiting() != 0 {
-                rings.find_head(at, false);
+                let _ = rings.find_head(at, false);
                 rings.known[at].queue.advance();
             }
         }
@@ -183,6 +198,8 @@ impl Rings {
             let (reserved, lost) = self.written(at)?;
             let ring = &mut self.known[at];
             (ring.taken, ring.lost_before) = (reserved, lost);
+            // Whatever stands there: the child of a fork has memory of its own.
+            ring.given = !reserved;
             (ring.stuck, ring.abandoned) = (None, 0);
             self.give_back(at)?;
         }
@@ -251,6 +268,7 @@ impl Rings {
             records,
             words: size / 8,
             taken,
+            given: taken,
             tid: 0,
             decoder: Decoder::default(),
             queue: Queue::default(),
@@ -288,26 +306,22 @@ impl Rings {
         ))
     }
 
-    fn give_back(&self, at: usize) -> Result<()> {
-        let ring = &self.known[at];
-        self.backing
-            .set_word(ring.address + offset_of!(Ring, taken) as u64, ring.taken)
-    }
-
-    /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and notes the time
-    /// of the first event. After a call that was `held` back until its return was seen, that return comes at once.
-    fn find_head(&mut self, at: usize, held: bool) {
-        let mut queue = std::mem::take(&mut self.known[at].queue);
-        while let Some(record) = queue.front() {
-            if let Some(ticks) = self.known[at].decoder.ticks(record, self.now) {
-                let when = if held { 0 } else { ticks };
-                self.heads.push(Reverse((when, at)));
-                break;
+    /// Handles the records at the head of a ring's queue that are no events (threads, script lines); the time of the first
+    /// event. After a call that was `held` back until its return was seen, that return comes at once.
+    fn find_head(&mut self, at: usize, held: bool) -> Option<Head> {
+        loop {
+            let ring = &mut self.known[at];
+            let record = ring.queue.front()?;
+            if let Some(ticks) = ring.decoder.ticks(record, self.now) {
+                return Some(Reverse((if held { 0 } else { ticks }, at)));
             }
-            self.note(at, record);
+            let mut queue = std::mem::take(&mut ring.queue);
+            if let Some(record) = queue.front() {
+                self.note(at, record);
+            }
             queue.advance();
+            self.known[at].queue = queue;
         }
-        self.known[at].queue = queue;
     }
 
     /// Notes what a record says that is no event: which thread writes, what a number of a line means.
@@ -348,29 +362,37 @@ impl Rings {
     /// the rings must be read again first.
     pub fn next(&mut self, rest: &mut Vec<u64>) -> Option<RingEvent> {
         while !self.blocked {
-            let Reverse((_, at)) = self.heads.pop()?;
+            let at = match self.first.take() {
+                Some(at) => at,
+                None => self.heads.pop()?.0.1,
+            };
             let ring = &mut self.known[at];
-            let mut spare = std::mem::take(&mut self.spare);
-            let event = ring.queue.front().and_then(|record| {
-                let decoded = ring.decoder.decode(record, self.now, &mut spare);
-                let Decoded {
-                    kind,
-                    ticks,
-                    rest: follows,
-                } = decoded?;
-                rest.clear();
-                rest.extend_from_slice(follows);
-                Some(RingEvent {
-                    tid: ring.tid,
-                    ring: at as u32,
-                    ticks,
-                    kind,
-                })
-            });
-            self.spare = spare;
-            let held = ring.queue.front().map(|record| record[0] >> 16 & 0xff) == Some(kind::HELD);
+            let (mut event, mut held) = (None, false);
+            if let Some(record) = ring.queue.front() {
+                held = record[0] >> 16 & 0xff == kind::HELD;
+                let decoded = ring.decoder.decode(record, self.now, &mut self.spare);
+                event = decoded.map(|decoded| {
+                    rest.clear();
+                    rest.extend_from_slice(decoded.rest);
+                    RingEvent {
+                        tid: ring.tid,
+                        ring: at as u32,
+                        ticks: decoded.ticks,
+                        kind: decoded.kind,
+                    }
+                });
+            }
             ring.queue.advance();
-            self.find_head(at, held);
+            if let Some(mut head) = self.find_head(at, held) {
+                if let Some(mut earliest) = self.heads.peek_mut()
+                    && head < *earliest
+                {
+                    // Another ring has an earlier one.
+                    std::mem::swap(&mut *earliest, &mut head);
+                }
+                let Reverse((ticks, at)) = head;
+                (self.first, self.first_ticks) = (Some(at), ticks);
+            }
             let ring = &self.known[at];
             self.blocked = ring.behind && ring.queue.waiting() == 0;
             if event.is_some() {

@@ -6,8 +6,10 @@ use super::queue::Queue;
 use super::record::{Decoded, behind};
 use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
 use process::error::{Error, Result};
+use std::cmp::Reverse;
+use std::mem::offset_of;
 use std::time::{Duration, Instant};
-use wire::calls::{self, kind};
+use wire::calls::{self, Ring, kind};
 
 /// How long an unfinished record that others follow is waited for. Its writer was interrupted by a signal handler,
 /// which may have left by `longjmp`, so that the record is never finished.
@@ -17,6 +19,10 @@ const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 /// The longest record, in words: what the length in its first word can say.
 const LONGEST: usize = 0xffff;
+
+/// Room is given back when it is at least one part in so many of a ring, or when nothing more was written: a thread looks
+/// at what was given back only when it has used up what it knows of.
+const STEP: u64 = 8;
 
 /// What was copied of a ring.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +52,10 @@ pub fn now() -> u64 {
 impl Rings {
     /// Reads up to `most` words of each ring, in whole records; whether there were any.
     pub fn fill(&mut self, most: u64) -> Result<bool> {
+        // Others may have an earlier one now.
+        let first = self.first.take();
+        let first = first.map(|at| Reverse((self.first_ticks, at)));
+        self.heads.extend(first);
         let waiting = self.known.iter().map(|ring| ring.queue.waiting() as u64);
         let waiting = waiting.sum();
         let any = self.each_ring(|rings, at| rings.fill_ring(at, most, waiting));
@@ -65,8 +75,8 @@ impl Rings {
         most: u64,
         mut each: impl FnMut(RingEvent, &[u64]),
     ) -> Result<bool> {
+        (self.first, self.blocked) = (None, false);
         self.heads.clear();
-        self.blocked = false;
         for at in 0..self.known.len() {
             let queue = std::mem::take(&mut self.known[at].queue);
             self.hand_on(at, queue.all(), &mut each);
@@ -145,7 +155,8 @@ impl Rings {
         let was_empty = ring.queue.waiting() == 0;
         ring.queue.add(&self.words[..copied.whole as usize]);
         if was_empty {
-            self.find_head(at, false);
+            let head = self.find_head(at, false);
+            self.heads.extend(head);
         }
         self.took(at, copied)
     }
@@ -160,8 +171,21 @@ impl Rings {
         if ring.stuck.is_some_and(|(_, written)| ring.taken >= written) {
             ring.stuck = None;
         }
-        self.give_back(at)?;
+        if ring.taken.wrapping_sub(ring.given) >= ring.words / STEP {
+            self.give_back(at)?;
+        }
         Ok(true)
+    }
+
+    /// Gives back the room of all that was taken, if that was not done yet.
+    pub(super) fn give_back(&mut self, at: usize) -> Result<()> {
+        let ring = &mut self.known[at];
+        if ring.given == ring.taken {
+            return Ok(());
+        }
+        ring.given = ring.taken;
+        let field = ring.address + offset_of!(Ring, taken) as u64;
+        self.backing.set_word(field, ring.taken)
     }
 
     /// Copies up to `most` words of a ring to `self.words`, and looks how many of them are whole records. If the first
@@ -170,6 +194,9 @@ impl Rings {
         let (reserved, _) = self.written(at)?;
         let ring = &self.known[at];
         let unread = reserved.saturating_sub(ring.taken);
+        if unread == 0 {
+            return self.give_back(at).map(|()| Copied::default());
+        }
         if unread > ring.words || reserved > MOST_POSITION {
             return Ok(Copied::default());
         }
