@@ -6,6 +6,9 @@
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14,
 #                 Perl 5.32, 5.36 and 5.40, PHP 7.4, 8.2 and 8.4
 #   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's own test suite; every reader fuzzed for FUZZ seconds (60)
+#   make build    target/lancet, one static program
+#   make install  it, its man pages and completions below PREFIX (/usr/local), DESTDIR in front; after make build
+#   make deb      the same as a Debian package in target/
 #   make bench    cost, beside the rivals, in the same run
 #   make roots    the Rubies and Pythons that matrix uses, as roots in $LANCET_ROOTS
 
@@ -23,7 +26,8 @@ SCRIPTS := $(PYTHONS:%=python-%) $(PERLS:%=perl-%) $(PHPS:%=php-%)
 # values in conditions.
 OF_VERSIONS := late:: drivers:: coroutines:: nasty:: through:: compared::
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
-LANCET := $(TARGET)/release/lancet
+LANCET := $(TARGET)/lancet
+PREFIX := /usr/local
 
 export LANCET_ROOTS ?= $(HOME)/.cache/lancet/roots
 # Rivals that Debian does not have.
@@ -35,17 +39,17 @@ ifneq ($(ROOT),)
 AS_ROOT := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
 endif
 
-.PHONY: all demo test matrix soak bench roots build deps deps-test deps-demo deps-matrix deps-soak deps-bench
+.PHONY: all demo test matrix soak bench roots build install deb deps deps-test deps-demo deps-matrix deps-soak deps-bench
 
 all: build
 
 # To link a Rust program.
 deps:
-	@.ci/apt gcc libc6-dev
+	@.ci/apt gcc libc6-dev binutils
 
 deps-test: deps
 	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma ruby-eventmachine \
-		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli
+		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2
 # A database and each language's driver for it; coroutines.
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
 		python3-greenlet python3-gevent
@@ -69,11 +73,18 @@ deps-bench: deps
 	@.ci/rival py-spy frida rbspy
 
 build: deps
-	cargo build --release -p lancet
+	.ci/package build $(LANCET)
+
+# Needs no toolchain, so that `sudo make install` does not either.
+install:
+	.ci/package install $(LANCET) $(DESTDIR)$(PREFIX)
+
+deb: build
+	.ci/package deb $(LANCET)
 
 demo: deps-demo
 	@echo "building lancet …"
-	@cargo build --quiet --release -p lancet
+	@.ci/package build $(LANCET)
 	@fixtures/ruby/server/demo $(LANCET)
 
 # The tests on real processes use the release build: the times promised are its times.
@@ -82,7 +93,8 @@ test: deps-test
 	cargo clippy --workspace --all-targets -- -D warnings
 	CARGO_TARGET_DIR=$(TARGET)/fuzz cargo check --quiet --manifest-path fuzz/Cargo.toml
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
-	cargo build --release -p lancet
+	.ci/package build $(LANCET)
+	.ci/package deb $(LANCET)
 	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
 
 roots: deps-matrix
@@ -90,7 +102,7 @@ roots: deps-matrix
 	  $(PERLS:%=perl-%) $(PHPS:%=php-%)
 
 matrix: roots
-	cargo build --release -p lancet
+	.ci/package build $(LANCET)
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
 		cargo test -p lancet --test calls -- $(OF_VERSIONS)
@@ -107,7 +119,7 @@ deps-soak: deps-test
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
 
 soak: deps-soak roots
-	cargo build --release -p lancet
+	.ci/package build $(LANCET)
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
@@ -116,6 +128,6 @@ soak: deps-soak roots
 	fuzz/run $(FUZZ)
 
 bench: deps-bench roots
-	cargo build --release -p lancet
+	.ci/package build $(LANCET)
 	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_RIVALS=$(LANCET_RIVALS) LANCET_BIN=$(LANCET) benches/run
 	benches/switch/run

@@ -12,7 +12,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 FIXTURES = os.path.join(TOP, "fixtures")
-LANCET = os.environ.get("LANCET_BIN", os.path.join(TOP, "target/release/lancet"))
+LANCET = os.environ.get("LANCET_BIN", os.path.join(TOP, "target/lancet"))
 SCALE = float(os.environ.get("SCALE", "1"))
 
 STARTED = time.monotonic()

@@ -16,6 +16,11 @@ fn main() {
     for of in ["agent", "capture", "routine", "vm", "wire"] {
         println!("cargo::rerun-if-changed={}", crates.join(of).display());
     }
+    // Its profile.
+    println!(
+        "cargo::rerun-if-changed={}",
+        crates.join("../Cargo.toml").display()
+    );
     let target = out.join("agent");
     let status = Command::new(env::var_os("CARGO").expect("cargo sets it"))
         .args([

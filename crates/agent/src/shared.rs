@@ -35,6 +35,8 @@ pub static mut LEDGER: Ledger = Ledger {
     mapped: 0,
     slots: 0,
     moved: 0,
+    epoch: 0,
+    intervals: [0; wire::slots::EPOCHS as usize],
     collections: 0,
     collected: 0,
 };

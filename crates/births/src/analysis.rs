@@ -6,7 +6,8 @@
 //! ```text
 //!  Census ──┬── merge ──► Census of all workers
 //!           ├── Report::new(view)  ──► rows, remainder, totals      "who holds the memory?"
-//!           └── Growth::new(older, newer, view) ──► the same, signed  "who is growing?"
+//!           ├── Growth::new(older, newer, view) ──► the same, signed  "who is growing?"
+//!           └── Verdict, in both ──► rows that keep objects of every interval   "which one leaks?"
 //! ```
 //!
 //! The module reads no process and prints nothing, so that the same answers can come from a live
@@ -18,15 +19,17 @@ mod census;
 mod counts;
 mod growth;
 mod key;
+mod leak;
 mod merge;
 mod owner;
 mod report;
 mod view;
 
 pub use census::{Census, Frame, Loss, Lost, SiteCount, TypeCount};
-pub use counts::{Counts, Delta};
+pub use counts::{Alive, Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;
+pub use leak::{LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict};
 pub use merge::{MERGED_PID, merge};
 pub use owner::owner;
 pub use report::{Report, Rest, Row};

@@ -2,6 +2,8 @@
 
 use crate::analysis::Census;
 use crate::census::{Frames, Source, census_of};
+use crate::earlier::Earlier;
+use crate::intervals::Intervals;
 use crate::session::{Event, Options, Session, Shared, Timing};
 use inject::image::Image;
 use inject::lifecycle::{Observer, Over, Processes};
@@ -42,8 +44,24 @@ pub struct Attached {
     /// Children that could not be opened, so as to say it once.
     refused: BTreeSet<i32>,
     frames: Frames,
+    intervals: Intervals,
+    earlier: Earlier,
+    opened_at: Instant,
+    pauses: Pauses,
     heard: Heard,
 }
+
+/// How long looks have held a guest.
+#[derive(Default)]
+struct Pauses {
+    last_look: Option<Instant>,
+    /// The longest of the last look, and the sum of those of all looks.
+    last: Duration,
+    all: Duration,
+}
+
+/// The share of the time for which looks that nobody asked for may hold a guest: one part of so many.
+const BUDGET: u32 = 20;
 
 #[derive(Default)]
 struct Heard(Vec<Notice>);
@@ -86,6 +104,10 @@ impl Attached {
             since: BTreeMap::new(),
             refused: BTreeSet::new(),
             frames: Frames::default(),
+            intervals: Intervals::new(options.interval),
+            earlier: Earlier::default(),
+            opened_at: Instant::now(),
+            pauses: Pauses::default(),
             heard: Heard::default(),
         }
     }
@@ -120,6 +142,8 @@ impl Attached {
         else {
             return;
         };
+        // One that has gone meanwhile is seen at the next look.
+        let _ = session.mark(&self.intervals);
         self.heard.0.push(Notice::Opened {
             pid,
             ruby: session.ruby().version().to_string(),
@@ -129,9 +153,20 @@ impl Attached {
         });
     }
 
-    /// Notices who has ended and, with [`Options::follow`], who has come.
+    /// Notices who has ended and, with [`Options::follow`], who has come; begins a new interval if one is due, with
+    /// [`Options::looks`] after a look at the end of the one before.
     pub fn poll(&mut self) {
         self.processes.poll(&self.shared, &mut self.heard);
+        let now = Instant::now();
+        if self.intervals.is_due(now) && self.may_look(now) {
+            self.look_aside();
+        }
+        if self.intervals.pass(now) {
+            for session in self.processes.watched() {
+                // As above.
+                let _ = session.mark(&self.intervals);
+            }
+        }
         if !self.shared.options.follow {
             return;
         }
@@ -167,6 +202,17 @@ impl Attached {
         }
     }
 
+    /// Whether a look is to be taken at the end of this interval: there was none in it, and it costs no more than
+    /// [`BUDGET`].
+    fn may_look(&self, now: Instant) -> bool {
+        let pauses = &self.pauses;
+        let within = now.saturating_duration_since(self.opened_at) / BUDGET;
+        let since = self.intervals.began();
+        self.shared.options.looks
+            && pauses.last_look.is_none_or(|last| last < since)
+            && pauses.all + pauses.last <= within
+    }
+
     /// What has come to pass since the last time.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.heard.0)
@@ -177,31 +223,46 @@ impl Attached {
         self.processes.is_empty()
     }
 
+    /// A look that nobody asked for. One that cannot be had of a process that lives is no loss, and not tried again.
+    fn look_aside(&mut self) {
+        let said = self.heard.0.len();
+        self.census(true);
+        for notice in self.heard.0.split_off(said) {
+            if let Notice::Lost(error) = &notice
+                && !is_end(error)
+            {
+                self.shared.options.looks = false;
+            } else {
+                self.heard.0.push(notice);
+            }
+        }
+    }
+
     /// Counts the living in every process, by rising id, after a garbage collection if `collect` says so. What cannot
     /// be counted is among the [`notices`](Self::notices).
     pub fn census(&mut self, collect: bool) -> Vec<Census> {
         let mut found = Vec::new();
+        // Of all the same, so that the intervals of several guests end together.
+        let now = Instant::now();
         for session in self.processes.watched_mut() {
             let pid = session.pid();
             match session.census(collect) {
                 Ok(tally) => {
-                    let since = self.since.get(&pid);
+                    let since = self.since.get(&pid).copied().unwrap_or(now);
                     let source = Source {
                         pid,
                         command: session.command(),
                         ruby: &session.ruby().version().to_string(),
-                        seconds: since.map_or(0.0, |since| since.elapsed().as_secs_f64()),
+                        seconds: since.elapsed().as_secs_f64(),
+                        intervals: self.intervals.of_guest(since, now),
                     };
-                    found.push(census_of(source, &tally, &mut self.frames));
+                    let intervals = source.intervals.clone();
+                    let mut census = census_of(source, &tally, &mut self.frames);
+                    self.earlier.join(&mut census, &tally, &intervals, now);
+                    found.push(census);
                 }
                 Err(error) => {
-                    if matches!(
-                        error,
-                        Error::Left { .. }
-                            | Error::Replaced(_)
-                            | Error::Gone(_)
-                            | Error::NoSuchProcess(_)
-                    ) {
+                    if is_end(&error) {
                         session.give_up();
                     }
                     self.heard.0.push(Notice::Lost(error));
@@ -209,6 +270,10 @@ impl Attached {
             }
         }
         self.processes.drop_over();
+        let pause = |census: &Census| census.walk_pause + census.gc_pause.unwrap_or_default();
+        self.pauses.last = found.iter().map(pause).max().unwrap_or_default();
+        self.pauses.all += self.pauses.last;
+        self.pauses.last_look = Some(now);
         found.sort_by_key(|census| census.pid);
         found
     }
@@ -217,6 +282,14 @@ impl Attached {
     pub fn leave(mut self) -> Vec<Error> {
         self.processes.leave(&mut self.heard)
     }
+}
+
+/// Whether a process cannot be asked any more after this error.
+fn is_end(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Left { .. } | Error::Replaced(_) | Error::Gone(_) | Error::NoSuchProcess(_)
+    )
 }
 
 /// Every process below `pid`, with its parent; parents first.

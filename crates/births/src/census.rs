@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::analysis::{Census, Frame, Loss, Lost, SiteCount, TypeCount};
+use crate::analysis::{Alive, Census, Frame, Loss, Lost, SiteCount, TypeCount};
+use crate::intervals::OfGuest;
 use crate::ledger::{Line, Tally};
+use wire::ledger::INTERVALS;
 
 /// Whose tally it is.
 pub struct Source<'a> {
@@ -16,6 +18,51 @@ pub struct Source<'a> {
     pub ruby: &'a str,
     /// How long it has been watched.
     pub seconds: f64,
+    /// Its intervals; none where no verdict on leaks is wanted.
+    pub intervals: OfGuest,
+}
+
+/// How the intervals of the guest become those of the census: its first one may have begun shortly before the next
+/// began, and its last one shortly before the count; such a short one is joined to its neighbour.
+struct Joined {
+    lengths: Vec<f64>,
+    /// For each of the guest's the number of the census's.
+    to: [usize; INTERVALS],
+}
+
+impl Joined {
+    fn of(OfGuest { first, lengths, .. }: OfGuest) -> Self {
+        let mut joined = Joined {
+            lengths,
+            to: std::array::from_fn(|at| at.saturating_sub(first)),
+        };
+        if let [short, next, ..] = joined.lengths[..]
+            && short < next / 2.0
+        {
+            joined.lengths[1] += short;
+            joined.lengths.remove(0);
+            joined.to = joined.to.map(|at| at.saturating_sub(1));
+        }
+        if let [.., previous, short] = joined.lengths[..]
+            && short < previous / 2.0
+        {
+            joined.lengths.pop();
+            if let Some(last) = joined.lengths.last_mut() {
+                *last += short;
+            }
+        }
+        let last = joined.lengths.len().saturating_sub(1);
+        joined.to = joined.to.map(|at| at.min(last));
+        joined
+    }
+
+    fn alive(&self, found: &[u32; INTERVALS]) -> Alive {
+        let mut alive = Alive::default();
+        for (count, to) in found.iter().zip(self.to) {
+            alive.0[to] += u64::from(*count);
+        }
+        alive
+    }
 }
 
 /// Frames are shared between all sites and reports.
@@ -39,6 +86,7 @@ impl Frames {
 
 /// See the module's text.
 pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
+    let joined = Joined::of(source.intervals);
     let sites = tally.sites.iter().map(|site| SiteCount {
         frames: site.path.iter().map(|line| frames.frame(line)).collect(),
         kind: site.kind.clone(),
@@ -46,6 +94,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         born: site.counts.born,
         live: site.counts.live,
         bytes: site.counts.bytes,
+        alive: joined.alive(&site.counts.alive),
+        died_late: 0,
     });
     let before = tally
         .before
@@ -63,6 +113,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         seconds: source.seconds,
         sites: sites.collect(),
         before: before.collect(),
+        gone: HashMap::new(),
+        intervals: joined.lengths.clone(),
         gc_pause: tally.gc,
         walk_pause: tally.walk,
         losses: losses(tally),

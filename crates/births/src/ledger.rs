@@ -30,6 +30,8 @@ pub struct Line {
 /// What was born at one place, of one type.
 #[derive(Clone, Debug)]
 pub struct SiteTally {
+    /// The agent's number of it.
+    pub number: u32,
     /// Innermost first; empty = no Ruby code.
     pub path: Vec<Arc<Line>>,
     /// The type's name.
@@ -118,6 +120,9 @@ impl Rows {
                 counts.born = counts.born.saturating_add(row.counts.born);
                 counts.live = counts.live.saturating_add(row.counts.live);
                 counts.bytes = counts.bytes.saturating_add(row.counts.bytes);
+                for (sum, more) in counts.alive.iter_mut().zip(row.counts.alive) {
+                    *sum = sum.saturating_add(more);
+                }
                 return;
             }
             self.others.insert(kind, tally.sites.len());
@@ -262,7 +267,7 @@ impl Reader {
             .collect::<Result<Vec<_>>>()?;
         self.read_new_frames(memory)?;
         let mut rows = Rows::default();
-        for (site, counts) in sites.iter().zip(site_counts) {
+        for (number, (site, counts)) in (0..).zip(sites.iter().zip(site_counts)) {
             let Some(kind) = kinds.get(site.kind as usize).filter(|_| site.kind != 0) else {
                 continue;
             };
@@ -270,6 +275,7 @@ impl Reader {
                 continue;
             }
             let row = SiteTally {
+                number,
                 path: self.path(memory, site.place)?,
                 kind: names[site.kind as usize].clone(),
                 internal: kind.flags & INTERNAL != 0,

@@ -6,6 +6,8 @@
 pub mod analysis;
 pub mod attached;
 pub mod census;
+pub mod earlier;
+pub mod intervals;
 pub mod ledger;
 pub mod postmortem;
 pub mod program;

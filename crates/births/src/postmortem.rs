@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vm::ruby::{Facts, Ruby, Slot, Type};
 use wire::ledger::SITES;
-use wire::slots::{ROOTS, Table};
+use wire::slots::{ROOTS, Table, site_of};
 use wire::{Counts, Entry, Ledger, Site, SlotPath};
 
 /// What was seen.
@@ -50,9 +50,10 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
                 continue;
             }
             objects += 1;
-            let counts = match numbers.of(slot.address) {
+            let number = numbers.of(slot.address);
+            let counts = match site_of(number) {
                 0 => before.of(&ruby, slot),
-                number => match sites.get_mut(number as usize) {
+                site => match sites.get_mut(site as usize) {
                     Some(counts) => counts,
                     None => continue,
                 },

@@ -1,11 +1,12 @@
 //! A program that `mem` starts: the agent is in it before its first instruction, and births are counted from the
 //! moment its VM is made ([`crate::session`] has the steps; [`inject::lifecycle`] owns its processes).
 
+use crate::intervals::Intervals;
 use crate::session::{Event, Session, Shared};
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
 use process::error::{Error, Result};
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at a program that is being started. It waits for us twice until its script begins.
 const START_LOOK: Duration = Duration::from_millis(1);
@@ -26,6 +27,7 @@ pub enum News {
 pub struct Program {
     processes: Processes<Session>,
     shared: Shared,
+    intervals: Intervals,
     pid: i32,
     heard: Heard,
 }
@@ -75,6 +77,7 @@ impl Program {
             started.map_err(|(NotStarted::Launch(error) | NotStarted::Watch(error))| error)?;
         Ok(Program {
             processes,
+            intervals: Intervals::new(shared.options.interval),
             shared,
             pid,
             heard,
@@ -94,6 +97,11 @@ impl Program {
         open
     }
 
+    /// The intervals by which births are told apart.
+    pub fn intervals(&self) -> &Intervals {
+        &self.intervals
+    }
+
     /// Waits at most so long for something to happen to any of them.
     pub fn wait(&self, most: Duration) {
         let starting = self.processes.is_starting();
@@ -103,6 +111,13 @@ impl Program {
     /// Looks after every process once, without waiting; what has come to pass.
     pub fn poll(&mut self) -> Vec<News> {
         self.processes.poll(&self.shared, &mut self.heard);
+        let opened = |news: &News| matches!(news, News::Event(Event::Watching(_)));
+        if self.intervals.pass(Instant::now()) || self.heard.news.iter().any(opened) {
+            for session in self.processes.watched() {
+                // One that has gone meanwhile is seen at the next look.
+                let _ = session.mark(&self.intervals);
+            }
+        }
         for (pid, code) in std::mem::take(&mut self.heard.ended) {
             if pid == self.pid {
                 // Nobody saw the end of a program whose tracer cannot wait for it any more.

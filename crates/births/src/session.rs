@@ -9,6 +9,7 @@ mod watched;
 
 pub use watched::{Event, Shared};
 
+use crate::intervals::Intervals;
 use crate::ledger::{Reader, Tally};
 use crate::postmortem;
 use crate::ruby::RubyGuest;
@@ -28,7 +29,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::panicking;
 use std::time::Duration;
-use wire::{Config, ControlPage, Farewell, Reply, Request};
+use wire::slots::epoch_bits;
+use wire::{Config, ControlPage, Farewell, Ledger, Reply, Request};
 
 /// Without a heartbeat for this long, the agent leaves by itself.
 pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
@@ -40,6 +42,10 @@ pub struct Options {
     pub depth: u32,
     /// Forked children go on counting.
     pub follow: bool,
+    /// How long the first intervals are in which births are told apart (see [`crate::intervals`]).
+    pub interval: Duration,
+    /// A look is taken at the end of each interval, if it costs little, for the verdict on leaks (see [`crate::earlier`]).
+    pub looks: bool,
 }
 
 /// A part of the control page's page that holds no field.
@@ -247,6 +253,8 @@ impl Session {
             resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
         );
         self.open = true;
+        // An agent that is used again has those of the command before us.
+        self.mark(&Intervals::new(Duration::MAX))?;
         self.request(Request::Watch, 0)
     }
 
@@ -322,6 +330,16 @@ impl Session {
         self.ask(Request::Census, u64::from(collect), "count the living")?;
         process::fault::point("counting");
         self.reader.tally(&self.memory)
+    }
+
+    /// Has births from now on be of the latest of these intervals. The guest is not stopped.
+    pub fn mark(&self, intervals: &Intervals) -> Result<()> {
+        let field = |offset: usize| self.resident.header.ledger + offset as u64;
+        self.memory
+            .write(field(offset_of!(Ledger, intervals)), intervals.of_epochs())?;
+        let epoch = u64::from(epoch_bits(intervals.epoch()));
+        let at = field(offset_of!(Ledger, epoch));
+        self.memory.write(at, &epoch.to_le_bytes())
     }
 
     /// Takes the hook out and gives the guest its memory back.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use births::analysis::{
-    By, Census, Counts, Frame, Growth, Key, Loss, Lost, Order, Report, Row, SiteCount, TypeCount,
-    View, merge,
+    Alive, By, Census, Counts, Frame, Growth, Key, Loss, Lost, Order, Report, Row, SiteCount,
+    Trend, TypeCount, View, merge,
 };
 use proptest::prelude::*;
 
@@ -31,20 +31,39 @@ fn frame() -> impl Strategy<Value = Arc<Frame>> {
 }
 
 fn site() -> impl Strategy<Value = SiteCount> {
-    let figures = (0u64..1_000_000, 0u64..1_000_000, 0u64..1 << 40);
+    let figures = (
+        0u64..1_000_000,
+        0u64..1_000_000,
+        0u64..1 << 40,
+        any::<[u32; 4]>(),
+    );
     (
         prop::collection::vec(frame(), 0..4),
         0..KINDS.len(),
         figures,
     )
-        .prop_map(|(frames, kind, (live, dead, bytes))| SiteCount {
+        .prop_map(|(frames, kind, (live, dead, bytes, cuts))| SiteCount {
             frames,
             kind: KINDS[kind].into(),
             internal: KINDS[kind] == "IMEMO",
             born: live + dead,
             live,
             bytes,
+            alive: spread(live, cuts),
+            died_late: dead / 100,
         })
+}
+
+/// The living in four parts, as by four intervals.
+fn spread(live: u64, cuts: [u32; 4]) -> Alive {
+    let mut alive = Alive::default();
+    let mut left = live;
+    for (part, cut) in alive.0.iter_mut().zip(cuts) {
+        *part = (left * u64::from(cut)) >> 32;
+        left -= *part;
+    }
+    alive.0[3] += left;
+    alive
 }
 
 fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
@@ -67,6 +86,8 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         gc_pause: None,
         walk_pause: Duration::ZERO,
         losses: Vec::new(),
+        gone: Default::default(),
+        intervals: vec![5.0; 4],
         garbage_included: false,
     })
 }
@@ -80,7 +101,7 @@ fn view() -> impl Strategy<Value = View> {
         By::Type,
         By::Stack,
     ]);
-    let order = prop::sample::select(vec![Order::Live, Order::Bytes, Order::Born]);
+    let order = prop::sample::select(vec![Order::Growth, Order::Live, Order::Bytes, Order::Born]);
     let top = prop::option::of(0usize..20);
     (by, order, any::<bool>(), 0u64..500_000, top).prop_map(|(by, order, internal, min, top)| {
         View {
@@ -128,12 +149,25 @@ proptest! {
         prop_assert!(report.rows.iter().all(|row| row.counts.live >= view.min));
     }
 
+    /// No leak gets lost by a cut, and what leaks stands before what does not.
+    #[test]
+    fn leaks_come_first(census in census(1, 20.0), view in view()) {
+        let view = View { order: Order::Growth, ..view };
+        let report = Report::new(&census, &view);
+        prop_assert_eq!(&report.verdict, &Report::new(&census, &whole(&view)).verdict);
+        let leaks = |row: &Row| Trend::of(&row.counts, census.intervals.len()).leaks;
+        let places: Vec<&Row> = report.rows.iter().filter(|row| !row.before).collect();
+        prop_assert!(places.iter().map(|row| leaks(row)).is_sorted_by(|a, b| a >= b));
+    }
+
     #[test]
     fn a_report_is_ordered(census in census(1, 1.0), view in view()) {
+        let intervals = census.intervals.len();
         let figure = |counts: &Counts| match view.order {
-            Order::Live => counts.live,
-            Order::Bytes => counts.bytes,
-            Order::Born => counts.born,
+            Order::Growth => (Trend::of(counts, intervals), counts.live),
+            Order::Live => (Trend::default(), counts.live),
+            Order::Bytes => (Trend::default(), counts.bytes),
+            Order::Born => (Trend::default(), counts.born),
         };
         let report = Report::new(&census, &view);
         let rank = |row: &Row| (row.before, Reverse(figure(&row.counts)));
@@ -227,6 +261,8 @@ fn two_guests_have_no_growth() {
         gc_pause: None,
         walk_pause: Duration::ZERO,
         losses: Vec::new(),
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: false,
     };
     let view = View::default();
@@ -254,6 +290,8 @@ fn a_merge_names_its_guests() {
         gc_pause: None,
         walk_pause: Duration::from_millis(4),
         losses: Vec::new(),
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: false,
     };
     let two = Census {
@@ -266,6 +304,8 @@ fn a_merge_names_its_guests() {
             count: Some(3),
             text: "3 births had no room".into(),
         }],
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: true,
         ..one.clone()
     };

@@ -19,15 +19,26 @@ pub type At = recording::At<i32>;
 /// A call.
 pub type Call = recording::Call<Arc<CallEdge>, Arc<Line>, Arc<Caller>>;
 
-/// A time since 1970 as the local time of day: `14:10:54`.
-pub fn time_of_day(time: Duration) -> String {
+fn local(time: Duration) -> libc::tm {
     let seconds = time.as_secs() as libc::time_t;
     // SAFETY: both are live records of ours; the call fills the second and keeps neither.
-    let parts = unsafe {
+    unsafe {
         let mut parts: libc::tm = std::mem::zeroed();
         libc::localtime_r(&raw const seconds, &raw mut parts);
         parts
-    };
+    }
+}
+
+/// How long after midnight clocks here show a time since 1970.
+pub fn since_midnight(time: Duration) -> Duration {
+    let parts = local(time);
+    let seconds = parts.tm_hour * 3600 + parts.tm_min * 60 + parts.tm_sec;
+    Duration::new(seconds.unsigned_abs().into(), time.subsec_nanos())
+}
+
+/// A time since 1970 as the local time of day: `14:10:54`.
+pub fn time_of_day(time: Duration) -> String {
+    let parts = local(time);
     format!(
         "{:02}:{:02}:{:02}",
         parts.tm_hour, parts.tm_min, parts.tm_sec

@@ -19,6 +19,8 @@
 //! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
+//! | [`memo`] | what was worked out of a thing that many events share |
+//! | [`window`] | which part of a recording is looked at |
 //!
 //! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
 //! [`Messages`].
@@ -31,6 +33,7 @@ pub mod event;
 pub mod filter;
 mod groups;
 mod live;
+pub mod memo;
 pub mod message;
 pub mod options;
 pub mod preset;
@@ -42,6 +45,7 @@ pub mod signatures;
 pub mod source;
 pub mod stacks;
 pub mod summary;
+pub mod window;
 
 pub use consumer::Consumer;
 pub use error::Error;
@@ -49,10 +53,11 @@ pub use event::{Event, EventKind};
 pub use hooks::policy::is_told_at_entry_only;
 pub use hooks::rings::{Line, Losses};
 pub use live::Family;
+pub use memo::Memo;
 pub use message::{Lost, Message, Messages};
 pub use options::Options;
 pub use process::functions::Function;
-pub use recorder::{Destination, Recorder};
+pub use recorder::{Destination, Recorder, Recording};
 pub use replay::Replay;
 pub use signatures::Signatures;
 pub use source::{Flow, Source};

@@ -201,6 +201,10 @@ impl Message {
     }
 }
 
+/// In the place of how many functions were hooked.
+const NOTHING_FITS: &str =
+    "nothing in it fits what was asked for; libraries that it loads are looked at";
+
 /// `a, b and 3 more`
 struct Few<'a>(&'a [String]);
 
@@ -334,19 +338,20 @@ impl Message {
                 stopped,
             } => {
                 write!(out, "process {pid}: ")?;
-                if *asked != 0 || *all == 0 {
-                    write!(out, "{hooked} of {asked} functions")?;
-                    out.write_str(if *all == 0 { "" } else { " and " })?;
+                let (took, stopped) = (took.as_secs_f64() * 1e3, stopped.as_secs_f64() * 1e3);
+                let stood = format_args!("it stood still for {stopped:.1} ms");
+                match (*asked, *all) {
+                    (0, 0) => return write!(out, "{NOTHING_FITS}; {stood}"),
+                    (0, _) => {}
+                    _ => write!(out, "{hooked} of {asked} functions")?,
+                }
+                if *asked != 0 && *all != 0 {
+                    out.write_str(" and ")?;
                 }
                 if *all != 0 {
                     write!(out, "system calls at {places} of {all} places")?;
                 }
-                write!(
-                    out,
-                    " hooked in {:.1} ms; it stood still for {:.1} ms",
-                    took.as_secs_f64() * 1e3,
-                    stopped.as_secs_f64() * 1e3,
-                )
+                write!(out, " hooked in {took:.1} ms; {stood}")
             }
             Message::LibraryHooked { pid, more } => write!(
                 out,
@@ -382,7 +387,7 @@ mod tests {
         let end = "hooked in 1.2 ms; it stood still for 0.3 ms";
         assert_eq!(
             hooked(0, [0, 0]),
-            format!("process 7: 0 of 0 functions {end}")
+            format!("process 7: {NOTHING_FITS}; it stood still for 0.3 ms")
         );
         assert_eq!(
             hooked(0, [3, 4]),

@@ -3,6 +3,8 @@
 use crate::debug::Debug;
 use crate::message::Messages;
 use crate::preset::Preset;
+use crate::recorder::Recording;
+use crate::window::Between;
 use prototypes::{Condition, Filter};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -44,6 +46,10 @@ pub struct Options {
     pub count: bool,
     /// Events are recorded in a file.
     pub record: bool,
+    /// The file, if events go there and nowhere else.
+    pub recording: Option<Recording>,
+    /// Which part of a recording is looked at.
+    pub window: Between,
     /// Characters of a string that are shown.
     pub strings: u32,
     /// Characters of a string that are copied from the guest: at least as many.
@@ -66,6 +72,11 @@ impl Options {
     pub fn counts_in_guest(&self) -> bool {
         let rules = self.presets.iter().flat_map(|preset| &preset.rules);
         self.count && !self.record && rules.into_iter().all(|rule| rule.by.is_none())
+    }
+
+    /// Whether calls must meet something to be reported.
+    pub fn has_condition(&self) -> bool {
+        self.condition.is_some() || self.min_time.is_some()
     }
 
     /// The filters by calling module: those of `e`, or all calls from the program itself if nothing else is wanted.

@@ -1,234 +1,174 @@
 //! `lancet calls FILE`: events that were recorded, as they were then.
+//!
+//! Events are merged by time where each is shown (`recording::Merge`). A table needs no order between threads: the
+//! segments of the file are counted on all processors ([`tally`](self)), unless what is asked for needs events in
+//! their order: a preset that groups calls, a condition, a process that forked.
+
+mod names;
+mod tally;
 
 use crate::consumer::Consumer;
-use crate::event::{At, Call, CallEdge, Caller, Event, EventKind, Module, Opened};
+use crate::event::{At, Event, EventKind, Opened};
 use crate::options::Options;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::source::{Count, Flow, Source};
+use crate::window::Window;
 use crate::{Error, Message, Messages};
-use hooks::rings::{Line, Losses};
-use process::functions::Function;
-use recording::{Item, Reader};
+use hooks::rings::Losses;
+use names::Names;
+use recording::{Merge, Recording, Wanted};
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
+use tally::Tally;
 
-/// So many items between two looks at whether it is to end.
+/// So many events between two looks at whether it is to end.
 const BATCH: usize = 4096;
+
+/// How the file is read.
+enum Way {
+    Merged(Box<Merge>),
+    Counted(Box<Tally>),
+}
 
 /// See the module's text.
 pub struct Replay<'a> {
-    reader: Reader<File>,
+    recording: Recording,
     path: &'a Path,
-    signatures: &'a Signatures,
     selection: Selection,
-    pids: Vec<i32>,
-    modules: Vec<Arc<Module>>,
-    /// Each as a call edge from no module.
-    functions: Vec<CallEdge>,
-    edges: Vec<Arc<CallEdge>>,
-    lines: Vec<Arc<Line>>,
-    callers: Vec<Arc<Caller>>,
+    names: Names,
+    way: Way,
+    /// Processes that were not told of yet, in the order in which they were opened.
+    to_open: Vec<u32>,
     /// They are asked for (`-w`).
     shows_callers: bool,
-    /// Of two lines the library's is shown.
-    nearest: bool,
-    losses: Vec<(i32, Losses)>,
     over: bool,
     messages: Messages,
 }
 
 impl<'a> Replay<'a> {
-    /// Looks at the file's beginning.
-    pub fn open(path: &'a Path, args: &Options, signatures: &'a Signatures) -> Result<Self, Error> {
+    /// Reads what the file defines.
+    pub fn open(path: &'a Path, args: &Options, signatures: &Signatures) -> Result<Self, Error> {
         let cannot = |error| Error::Recording {
             path: path.to_owned(),
             error,
         };
         let file = File::open(path).map_err(|error| cannot(error.into()))?;
+        let mut recording = Recording::open(file).map_err(cannot)?;
+        let definitions = recording.take_definitions();
+        let selection = Selection::recorded(args);
+        let Window { since, until } = args.window.within(definitions.head.began);
+        let names = Names::new(definitions, &selection, signatures, args.nearest);
+        let wanted = Wanted {
+            edges: names.shown(),
+            since,
+            until,
+        };
+        let forks = recording.segments().iter().any(|(of, _)| of.forks);
+        let way = if args.counts_in_guest() && !args.has_condition() && !forks {
+            let segments = wanted.segments(&recording);
+            Way::Counted(Box::new(Tally::new(segments, wanted, args.nearest)))
+        } else {
+            Way::Merged(Box::new(Merge::new(&recording, wanted)))
+        };
         Ok(Replay {
-            reader: Reader::new(file).map_err(cannot)?,
+            to_open: (0..names.guests() as u32).rev().collect(),
+            recording,
             path,
-            signatures,
-            selection: Selection::recorded(args),
-            pids: Vec::new(),
-            modules: Vec::new(),
-            functions: Vec::new(),
-            edges: Vec::new(),
-            lines: Vec::new(),
-            callers: Vec::new(),
+            selection,
+            names,
+            way,
             shows_callers: args.frames != 0 && !args.count,
-            nearest: args.nearest,
-            losses: Vec::new(),
             over: false,
             messages: args.messages.clone(),
         })
     }
 
-    fn function(&mut self, function: recording::Function) {
-        let module = self.modules[function.module as usize].clone();
-        let name = function.names.first().cloned().unwrap_or_default();
-        if !function.prototype.is_empty() {
-            let text = &function.prototype;
-            self.signatures.learn(&module.name, &name, text);
-        }
-        let names = function.names.into();
-        let function = Function {
-            name,
-            module: module.name.clone(),
-            address: function.address,
-            size: function.size,
-            picks: false,
-        };
-        self.functions.push(CallEdge {
-            function: Arc::new(function),
-            names,
-            module,
-            ..CallEdge::default()
-        });
-    }
-
-    fn edge(&mut self, edge: recording::CallEdge) {
-        let of = &self.functions[edge.function as usize];
-        let mut edge = CallEdge {
-            function: of.function.clone(),
-            names: of.names.clone(),
-            module: of.module.clone(),
-            from: edge.from.map(|from| self.modules[from as usize].clone()),
-            slots: edge.slots,
-            shown: None,
-        };
-        edge.shown = self.selection.shows(&edge);
-        self.edges.push(Arc::new(edge));
-    }
-
-    /// An item as an event: with what was defined in place of its number. `None` for a call that is not shown. The reader
-    /// has seen to it that everything is defined.
-    fn resolve(&self, event: recording::Event) -> Option<Event> {
-        let kind = match event.kind {
-            recording::EventKind::Call(call) => {
-                let edge = &self.edges[call.edge as usize];
-                edge.shown.as_ref()?;
-                let line = |number: u32| self.lines[number as usize].clone();
-                let (nearest, library) = match call.library {
-                    Some(library) if self.nearest => (Some(library), None),
-                    library => (call.line, library),
-                };
-                let callers = call.callers.iter();
-                let callers = callers.map(|caller| self.callers[*caller as usize].clone());
-                EventKind::Call(Call {
-                    edge: edge.clone(),
-                    caller: call.caller,
-                    registers: call.registers,
-                    captures: call.captures,
-                    line: nearest.map(line),
-                    library: library.map(line),
-                    callers: callers.collect(),
-                })
+    /// Tells of processes that were opened before this time, and of one that has an event now.
+    fn tell_opened(
+        &mut self,
+        sink: &mut dyn Consumer,
+        time: u64,
+        speaks: Option<u32>,
+    ) -> Result<(), Error> {
+        while let Some(number) = self.to_open.last().copied() {
+            let guest = self.names.guest(number);
+            if guest.since > time && speaks.is_none_or(|speaks| speaks < number) {
+                return Ok(());
             }
-            recording::EventKind::Return(back) => EventKind::Return(back),
-            recording::EventKind::Opened(opened) => EventKind::Opened(opened),
-            recording::EventKind::Signal(signal) => EventKind::Signal(signal),
-            recording::EventKind::Forked(child) => EventKind::Forked(child),
-            recording::EventKind::Ended(end) => EventKind::Ended(end),
-        };
-        let process = self.pids[event.at.process as usize];
-        let at = event.at.named(process);
-        Some(Event { at, kind })
+            self.to_open.pop();
+            let at = At {
+                process: guest.pid,
+                tid: guest.pid as u32,
+                ..At::default()
+            };
+            let opened = Opened {
+                command: guest.command.clone(),
+                vm: guest.vm.clone(),
+            };
+            sink.take(Event {
+                at,
+                kind: EventKind::Opened(opened),
+            })?;
+        }
+        Ok(())
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, flaw: Option<recording::Error>) {
         self.over = true;
-        let names = self
-            .functions
-            .iter()
-            .flat_map(|of| of.names.iter().map(|name| &**name));
-        for name in self.selection.missing(names) {
+        if let Some(error) = flaw.or_else(|| self.recording.flaw()) {
+            let path = self.path.to_owned();
+            self.messages.say(Message::RecordingEnds { path, error });
+        }
+        for name in self.selection.missing(self.names.functions()) {
             let (path, name) = (self.path.to_owned(), name.to_owned());
             self.messages.say(Message::NotRecorded { path, name });
         }
-        if self.shows_callers && self.callers.is_empty() && !self.edges.is_empty() {
+        if self.shows_callers && self.names.lacks_callers() {
             let path = self.path.to_owned();
             self.messages.say(Message::NoCallersRecorded { path });
         }
     }
-}
 
-/// A text; empty = there is none.
-fn filled(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
+    /// The next event of the merged streams; `None` = there are no more.
+    fn next(&mut self) -> Option<recording::Event> {
+        let Way::Merged(merge) = &mut self.way else {
+            return None;
+        };
+        match merge.next(&self.recording) {
+            Ok(Some(event)) => Some(event),
+            Ok(None) => {
+                self.end(None);
+                None
+            }
+            Err(error) => {
+                self.end(Some(error));
+                None
+            }
+        }
+    }
 }
 
 impl Source for Replay<'_> {
     fn read(&mut self, sink: &mut dyn Consumer) -> Result<Flow, Error> {
+        if self.over {
+            return Ok(Flow::Over);
+        }
+        if let Way::Counted(tally) = &mut self.way {
+            match tally.read(&self.recording) {
+                Ok(true) => {}
+                Ok(false) => self.end(None),
+                Err(error) => self.end(Some(error)),
+            }
+            return Ok(Flow::More);
+        }
         for _ in 0..BATCH {
-            if self.over {
+            let Some(event) = self.next() else {
+                self.tell_opened(sink, u64::MAX, None)?;
                 return Ok(Flow::Over);
-            }
-            let item = match self.reader.next() {
-                Ok(Some(item)) => item,
-                Ok(None) => {
-                    self.end();
-                    continue;
-                }
-                Err(error) => {
-                    let path = self.path.to_owned();
-                    self.messages.say(Message::RecordingEnds { path, error });
-                    self.end();
-                    continue;
-                }
             };
-            match item {
-                Item::Head(_) | Item::End => {}
-                Item::Guest(guest) => {
-                    self.pids.push(guest.pid);
-                    let at = At {
-                        process: guest.pid,
-                        tid: guest.pid as u32,
-                        ..At::default()
-                    };
-                    let opened = Opened {
-                        command: guest.command,
-                        vm: guest.vm,
-                    };
-                    sink.take(Event {
-                        at,
-                        kind: EventKind::Opened(opened),
-                    })?;
-                }
-                Item::Module(module) => self.modules.push(Arc::new(Module {
-                    path: module.path,
-                    name: module.name.into(),
-                    main: module.main,
-                    bias: module.bias,
-                })),
-                Item::Function(function) => self.function(function),
-                Item::CallEdge(edge) => self.edge(edge),
-                Item::Line(line) => self.lines.push(Arc::new(Line {
-                    path: line.path,
-                    line: line.line,
-                    name: line.name,
-                })),
-                Item::Caller(caller) => self.callers.push(Arc::new(Caller {
-                    address: caller.address,
-                    path: filled(caller.path),
-                    function: filled(caller.name).map(|name| (name, caller.offset)),
-                })),
-                Item::Event(event) => {
-                    if let Some(event) = self.resolve(event) {
-                        sink.take(event)?;
-                    }
-                }
-                Item::Losses(losses) => self.losses.push((
-                    self.pids[losses.guest as usize],
-                    Losses {
-                        records: losses.records,
-                        without_ring: losses.without_ring,
-                        ..Losses::default()
-                    },
-                )),
-            }
+            self.tell_opened(sink, event.at.nanos(), Some(event.at.process))?;
+            sink.take(self.names.resolve(event))?;
         }
         Ok(Flow::More)
     }
@@ -236,10 +176,13 @@ impl Source for Replay<'_> {
     fn leave(&mut self) {}
 
     fn counted(&mut self) -> Vec<Count> {
-        Vec::new()
+        match &mut self.way {
+            Way::Counted(tally) => tally.counts(&self.names),
+            Way::Merged(_) => Vec::new(),
+        }
     }
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {
-        std::mem::take(&mut self.losses)
+        self.names.losses()
     }
 }

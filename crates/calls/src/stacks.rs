@@ -16,19 +16,42 @@ pub struct Open<T> {
     pub call: T,
 }
 
+/// A process, a ring of it, and a stack.
+type Key = (i32, u32, u64);
+
+/// How many stacks are found without the table.
+const RECENT: usize = 64;
+
 /// The open calls of all processes.
 #[derive(Debug)]
 pub struct Stacks<T> {
-    /// By process, ring and stack.
-    open: HashMap<(i32, u32, u64), Vec<Open<T>>>,
+    /// Where in `open` the calls of a stack are.
+    places: HashMap<Key, usize>,
+    /// On each stack frames lie deeper and deeper.
+    open: Vec<Vec<Open<T>>>,
+    /// Places whose stacks are no more.
+    free: Vec<usize>,
+    /// The places of stacks that were asked for last: nearly every event is on one of them.
+    recent: [Option<(Key, usize)>; RECENT],
 }
 
 impl<T> Default for Stacks<T> {
     fn default() -> Self {
         Stacks {
-            open: HashMap::new(),
+            places: HashMap::new(),
+            open: Vec::new(),
+            free: Vec::new(),
+            recent: [None; RECENT],
         }
     }
+}
+
+const fn key(at: &At) -> Key {
+    (at.process, at.ring, at.stack)
+}
+
+const fn slot((pid, ring, stack): Key) -> usize {
+    (pid as usize ^ ring as usize ^ (stack >> 12) as usize) % RECENT
 }
 
 impl<T> Stacks<T> {
@@ -37,31 +60,42 @@ impl<T> Stacks<T> {
     where
         T: Clone,
     {
-        let of_parent = self.open.iter().filter(|((pid, ..), _)| *pid == parent);
-        let copied: Vec<_> = of_parent
-            .map(|((_, ring, stack), open)| ((child, *ring, *stack), open.clone()))
+        let keys = self.places.iter();
+        let of_parent: Vec<_> = keys
+            .filter(|((pid, ..), _)| *pid == parent)
+            .map(|((_, ring, stack), place)| ((child, *ring, *stack), *place))
             .collect();
-        self.open.extend(copied);
+        for (key, place) in of_parent {
+            let copied = self.open[place].clone();
+            let place = self.place_or_new(key);
+            self.open[place] = copied;
+        }
     }
 
     /// Takes out what is open in one process or in all, in the order in which it was called on each stack.
     pub fn drain(&mut self, process: Option<i32>) -> Vec<T> {
-        let mut keys: Vec<_> = self.open.keys().copied().collect();
+        let mut keys: Vec<_> = self.places.keys().copied().collect();
         keys.retain(|(pid, ..)| process.is_none_or(|process| process == *pid));
         keys.sort_unstable();
-        let stacks = keys.iter().filter_map(|key| self.open.remove(key));
-        stacks.flatten().map(|open| open.call).collect()
+        self.recent = [None; RECENT];
+        let mut drained = Vec::new();
+        for key in keys {
+            if let Some(place) = self.places.remove(&key) {
+                let open = std::mem::take(&mut self.open[place]);
+                drained.extend(open.into_iter().map(|open| open.call));
+                self.free.push(place);
+            }
+        }
+        drained
     }
 
     /// A call begins: how many of its stack are open around it, and those that were left without return.
     pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
         let frame = at.frame;
-        let open = self
-            .open
-            .entry((at.process, at.ring, at.stack))
-            .or_default();
-        let left = open.iter().position(|open| open.frame <= frame);
-        let unwound = open.split_off(left.unwrap_or(open.len()));
+        let place = self.place_or_new(key(&at));
+        let open = &mut self.open[place];
+        let deeper = open.iter().rev().take_while(|open| open.frame <= frame);
+        let unwound = open.split_off(open.len() - deeper.count());
         let depth = open.len();
         open.push(Open { frame, call });
         (depth, unwound)
@@ -69,27 +103,53 @@ impl<T> Stacks<T> {
 
     /// The calls that are open where one begins.
     pub fn around(&self, at: At) -> impl Iterator<Item = &T> {
-        let open = self.open.get(&(at.process, at.ring, at.stack));
-        let open = open.into_iter().flatten();
+        let place = self.place(key(&at));
+        let open = place.into_iter().flat_map(|place| &self.open[place]);
         open.take_while(move |open| open.frame > at.frame)
             .map(|open| &open.call)
     }
 
     /// What is kept of the call that began last there.
     pub fn last(&mut self, at: At) -> Option<&mut T> {
-        let open = self.open.get_mut(&(at.process, at.ring, at.stack))?;
-        let open = open.last_mut()?;
+        let place = self.place(key(&at))?;
+        let open = self.open[place].last_mut()?;
         (open.frame == at.frame).then_some(&mut open.call)
     }
 
     /// A call returns: what was kept of it, how many are open around it, and those inside it that were left.
     pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<Open<T>>)> {
-        let open = self.open.get_mut(&(at.process, at.ring, at.stack))?;
-        let place = open.iter().rposition(|open| open.frame == at.frame)?;
-        let inside = open.split_off(place + 1);
+        let key = key(&at);
+        let place = self.place(key)?;
+        self.recent[slot(key)] = Some((key, place));
+        let open = &mut self.open[place];
+        let deeper = open.iter().rev().take_while(|open| open.frame < at.frame);
+        let depth = (open.len() - deeper.count()).checked_sub(1)?;
+        if open[depth].frame != at.frame {
+            return None;
+        }
+        let inside = open.split_off(depth + 1);
         let call = open.pop()?.call;
-        let depth = open.len();
         Some((call, depth, inside))
+    }
+
+    fn place(&self, key: Key) -> Option<usize> {
+        match self.recent[slot(key)] {
+            Some((recent, place)) if recent == key => Some(place),
+            _ => self.places.get(&key).copied(),
+        }
+    }
+
+    fn place_or_new(&mut self, key: Key) -> usize {
+        let place = self.place(key).unwrap_or_else(|| {
+            let place = self.free.pop().unwrap_or_else(|| {
+                self.open.push(Vec::new());
+                self.open.len() - 1
+            });
+            self.places.insert(key, place);
+            place
+        });
+        self.recent[slot(key)] = Some((key, place));
+        place
     }
 }
 
@@ -124,6 +184,42 @@ mod tests {
         assert_eq!((call, depth, inside.len()), ("b", 1, 0));
         assert_eq!(stacks.leave(at(0, 0x900)).unwrap().0, "a");
         assert!(stacks.leave(at(0, 0x900)).is_none());
+    }
+
+    #[test]
+    fn a_child_has_the_calls_of_its_parent_and_an_ended_process_has_none() {
+        let mut stacks = Stacks::default();
+        stacks.enter(at(0, 0x900), "a");
+        stacks.enter(at(0, 0x800), "b");
+        stacks.fork(1, 2);
+        assert_eq!(stacks.drain(Some(1)), ["a", "b"]);
+        assert!(stacks.leave(at(0, 0x800)).is_none());
+        // Another process gets the place of the one that has ended.
+        let of = |process, frame| At {
+            process,
+            ..at(0, frame)
+        };
+        stacks.enter(of(3, 0x700), "c");
+        assert_eq!(stacks.leave(of(2, 0x800)).unwrap().0, "b");
+        assert!(stacks.leave(of(2, 0x880)).is_none());
+        assert_eq!(stacks.drain(None), ["a", "c"]);
+    }
+
+    /// More stacks than are found without the table, in turn.
+    #[test]
+    fn every_stack_has_its_own_calls() {
+        let mut stacks = Stacks::default();
+        let on = |stack: u64, frame| At {
+            stack: stack << 12,
+            ..at(0, frame)
+        };
+        for stack in 0..RECENT as u64 * 3 {
+            stacks.enter(on(stack, 0x900), stack);
+        }
+        for stack in 0..RECENT as u64 * 3 {
+            assert_eq!(stacks.last(on(stack, 0x900)), Some(&mut { stack }));
+            assert_eq!(stacks.leave(on(stack, 0x900)).unwrap().0, stack);
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! | `merge` | which native frame runs which script frames? |
 //! | `stack` | both together, with bytes |
 //! | `repeats` | which rows of a stack come again and again? |
+//! | `state` | what does a thread do: the kernel's account, the VM's, and that of its native frames |
+//! | `ties` | the three put together: which thread waits for which, and who waits for ever? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
@@ -21,4 +23,6 @@ pub mod open;
 pub mod repeats;
 pub mod scripts;
 pub mod stack;
+pub mod state;
+pub mod ties;
 pub mod unwind;

@@ -17,7 +17,8 @@ const PIECE: u64 = 1 << 20;
 
 /// Whether a word in the process's private writable memory is an address within the agent's routine, as the return
 /// address of a frame of ours is. `true` also where there is more than [`MOST`] to search, and where such a word is
-/// left over from a frame that is gone. Not searched are the ranges in `ours`, and the part of a thread's stack below
+/// left over from a frame that a jump or an exception has left; a frame that returns clears its own
+/// (`routine::code::call_through`). Not searched are the ranges in `ours`, and the part of a thread's stack below
 /// its stack pointer in `stacks`.
 pub fn may_be(
     memory: &GuestMemory,

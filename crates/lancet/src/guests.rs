@@ -3,7 +3,6 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use births::Options;
 use births::analysis::Census;
 use births::attached::{Attached, Notice};
 use inject::Image;
@@ -29,12 +28,8 @@ impl Guests {
     /// Opens what the command line names. A single process that cannot be opened is an error; of
     /// several, those that can are. With `on_screen`, talk waits until the end.
     pub fn open(args: &MemArgs, on_screen: bool) -> anyhow::Result<Self> {
-        let options = Options {
-            depth: args.stacks.unwrap_or(1),
-            follow: args.children,
-        };
         let mut guests = Guests {
-            attached: Attached::new(Image::parse(AGENT)?, options),
+            attached: Attached::new(Image::parse(AGENT)?, args.options()),
             collect: args.gc(),
             losses: Losses::new(on_screen),
         };

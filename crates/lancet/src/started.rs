@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use births::Options;
 use births::analysis::{Census, Loss, Lost};
 use births::census::{Frames, Source, census_of};
+use births::earlier::Earlier;
+use births::intervals::OfGuest;
 use births::program::{News, Program};
 use births::session::{Event, Last, Shared};
 use inject::Image;
@@ -27,13 +28,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Starts the program and reports; its exit code, or one of ours if it is 0.
 pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
     let sink = Sink::open(args.output.as_deref(), Stream::Stderr)?;
-    let options = Options {
-        depth: args.stacks.unwrap_or(1),
-        follow: args.children,
-    };
     let shared = Shared {
         image: Image::parse(AGENT)?,
-        options,
+        options: args.options(),
         collect_at_end: args.gc(),
     };
     let program = Program::start(&args.program, shared).map_err(explain)?;
@@ -41,10 +38,12 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
         program,
         reporter: reporter(args, sink),
         frames: Frames::default(),
+        earlier: Earlier::default(),
         started: Instant::now(),
         collect: args.gc(),
         last: Vec::new(),
         watched: false,
+        seeks_leaks: args.seeks_leaks(),
         losses: Losses::default(),
     };
     let watched = failure::catch(|| run.watch(args));
@@ -63,11 +62,14 @@ struct Run {
     program: Program,
     reporter: Reporter,
     frames: Frames,
+    earlier: Earlier,
     started: Instant,
     collect: bool,
     /// What processes that have ended held.
     last: Vec<Census>,
     watched: bool,
+    /// A verdict on leaks is given.
+    seeks_leaks: bool,
     losses: Losses,
 }
 
@@ -131,8 +133,11 @@ impl Run {
                     command: &command,
                     ruby: &ruby,
                     seconds: self.started.elapsed().as_secs_f64(),
+                    intervals: self.intervals(),
                 };
+                let (intervals, now) = (source.intervals.clone(), Instant::now());
                 let mut census = census_of(source, &tally, &mut self.frames);
+                self.earlier.join(&mut census, &tally, &intervals, now);
                 if how == Last::Seen {
                     census.losses.push(Loss {
                         what: Lost::Heap,
@@ -181,6 +186,15 @@ impl Run {
         }
     }
 
+    /// None where no verdict on leaks is wanted.
+    fn intervals(&self) -> OfGuest {
+        if !self.seeks_leaks {
+            return OfGuest::default();
+        }
+        let intervals = self.program.intervals();
+        intervals.of_guest(self.started, Instant::now())
+    }
+
     fn leave(&mut self) {
         for error in self.program.leave() {
             self.losses.leaving(error);
@@ -189,6 +203,7 @@ impl Run {
 
     fn census(&mut self) -> Vec<Census> {
         let mut found = Vec::new();
+        let intervals = self.intervals();
         for session in self.program.sessions() {
             match session.census(self.collect) {
                 Ok(tally) => {
@@ -197,8 +212,11 @@ impl Run {
                         command: session.command(),
                         ruby: &session.ruby().version().to_string(),
                         seconds: self.started.elapsed().as_secs_f64(),
+                        intervals: intervals.clone(),
                     };
-                    let census = census_of(source, &tally, &mut self.frames);
+                    let (intervals, now) = (source.intervals.clone(), Instant::now());
+                    let mut census = census_of(source, &tally, &mut self.frames);
+                    self.earlier.join(&mut census, &tally, &intervals, now);
                     self.losses.of_census(&census);
                     found.push(census);
                 }

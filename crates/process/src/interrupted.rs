@@ -260,7 +260,7 @@ impl Waiting {
 /// Returns how long a thread has been asleep, or less, and how many voluntary context switches it had made. The kernel
 /// keeps when it last ran (`se.exec_start`), by a clock of the processor that it ran on, which must not be compared
 /// with another processor's; so this thread moves there for a moment. `None` if it cannot.
-fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
+pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // `processor` is field 39 (proc(5)), the 37th behind the name.
     let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;

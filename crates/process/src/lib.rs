@@ -19,6 +19,7 @@
 //! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
+//! | `wait` | What does a thread that sleeps wait for, and since when? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
@@ -50,5 +51,6 @@ pub mod shadow_stack;
 pub mod snapshot;
 pub mod stop;
 pub mod symbols;
+pub mod wait;
 
 pub use error::{Denial, Error, Result};

@@ -10,7 +10,7 @@
 //! | `parse`, `library`, `error` | the `.conf` grammar, files and their imports |
 //! | `layout`, `place` | the ABI: sizes; registers and stack |
 //! | `plan` | from a prototype to a capture program |
-//! | `show` | calls as ltrace prints them |
+//! | `show`, `digits` | calls as ltrace prints them |
 //! | `filter` | `-e`, `-x`, `-l` |
 //! | `condition` | `--where` |
 //! | `dwarf` | prototypes from debug information |
@@ -20,6 +20,7 @@
 
 mod bundle;
 pub mod condition;
+pub mod digits;
 pub mod dwarf;
 mod error;
 pub mod filter;
@@ -43,6 +44,6 @@ pub use location::{Half, Location, Locations, Used};
 pub use plan::{Detail, Programs};
 pub use print::Named;
 pub use search::Search;
-pub use show::{CallValues, Captures, Decode, Memory, Show};
+pub use show::{CallValues, Captures, Decode, Memory, Prepared, Show};
 pub use types::{Array, Expr, Kind, Lens, Parameter, Prototype, Struct, Type};
 pub use vm::Word;

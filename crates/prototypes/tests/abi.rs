@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Show};
+use prototypes::{CallValues, Prepared, Show};
 
 /// The type's name, its definition in C, ours, a value in C and as it is shown.
 const TYPES: &[(&str, &str, &str, &str, &str)] = &[
@@ -327,16 +327,15 @@ fn arguments_lie_where_gcc_puts_them() {
             let conf = format!("{returned} f({})", ours.join(", "));
             let library = guest::library(&conf);
             let call_shown = CallValues {
-                prototype: library.prototype("f").expect("f"),
+                prepared: &Prepared::new(library.prototype("f").expect("f").clone()),
                 registers: &registers,
                 returned: None,
             };
             let expected: Vec<&str> = call.iter().map(|name| known(name).4).collect();
-            assert_eq!(
-                Show::default().left(call_shown, &stack),
-                expected.join(", "),
-                "{conf}"
-            );
+            let mut left = Vec::new();
+            Show::default().left(call_shown, &stack, &mut left);
+            let left = String::from_utf8(left).unwrap();
+            assert_eq!(left, expected.join(", "), "{conf}");
         }
     }
     assert!(records.next().is_none());
@@ -389,11 +388,13 @@ fn values_are_returned_where_gcc_returns_them() {
         };
         let library = guest::library(&format!("{ours} f()"));
         let call = CallValues {
-            prototype: library.prototype("f").expect("f"),
+            prepared: &Prepared::new(library.prototype("f").expect("f").clone()),
             registers: &Registers::default(),
             returned: Some(&returned),
         };
-        assert_eq!(Show::default().returned(call, &room), *expected, "{name}");
+        let mut shown = Vec::new();
+        Show::default().returned(call, &room, &mut shown);
+        assert_eq!(String::from_utf8(shown).unwrap(), *expected, "{name}");
     }
 }
 

@@ -6,7 +6,7 @@
 mod guest;
 
 use guest::{Guest, shown};
-use prototypes::{Detail, Prototype, Show, Word};
+use prototypes::{Detail, Prepared, Prototype, Show, Word};
 
 const PLAIN: Show = Show {
     detail: Detail {
@@ -381,11 +381,12 @@ fn what_is_late_waits_for_the_return() {
     let library = guest::library("int f(int, +string, string)");
     let prototype = library.prototype("f").expect("f");
     let captures = guest.capture(prototype, PLAIN.detail);
-    assert_eq!(PLAIN.left(guest.call(prototype), &captures), "7");
-    assert_eq!(
-        PLAIN.right(guest.call(prototype), &captures),
-        ", \"x\", \"y\""
-    );
+    let prepared = Prepared::new(prototype.clone());
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    PLAIN.left(guest.call(&prepared), &captures, &mut left);
+    PLAIN.right(guest.call(&prepared), &captures, &mut right);
+    assert_eq!(left, b"7");
+    assert_eq!(right, b", \"x\", \"y\"");
     assert!(
         prototype.capture(PLAIN.detail).call.is_empty(),
         "nothing is copied at the call"
@@ -418,10 +419,11 @@ fn a_line_is_never_without_end() {
     let library = guest::library(&conf);
     let call = Guest::new().int(at);
     let prototype = library.prototype("f").expect("f");
+    let prepared = Prepared::new(prototype.clone());
     let zeros = |_: u64, into: &mut [u8]| {
         into.fill(0);
         true
     };
-    let line = PLAIN.line("f", call.call(prototype), &zeros);
+    let line = PLAIN.line("f", call.call(&prepared), &zeros);
     assert!((60_000..80_000).contains(&line.len()), "{}", line.len());
 }

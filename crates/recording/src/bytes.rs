@@ -16,12 +16,6 @@ pub fn put_signed(out: &mut Vec<u8>, difference: i64) {
     put(out, ((difference << 1) ^ (difference >> 63)) as u64);
 }
 
-/// Writes the difference between two numbers.
-#[inline]
-pub fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
-    put_signed(out, to.wrapping_sub(from) as i64);
-}
-
 /// Writes bytes with their number before them.
 #[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -47,6 +41,21 @@ impl<'a> Take<'a> {
 
     #[inline]
     pub fn number(&mut self) -> Result<u64, Wrong> {
+        // Most numbers have one byte, and most others two.
+        match *self.0 {
+            [low, ref rest @ ..] if low < 0x80 => {
+                self.0 = rest;
+                Ok(low.into())
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.0 = rest;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+            }
+            _ => self.long(),
+        }
+    }
+
+    fn long(&mut self) -> Result<u64, Wrong> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -62,11 +71,6 @@ impl<'a> Take<'a> {
     pub fn signed(&mut self) -> Result<i64, Wrong> {
         let number = self.number()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
-    }
-
-    #[inline]
-    pub fn step(&mut self, from: u64) -> Result<u64, Wrong> {
-        Ok(from.wrapping_add(self.signed()? as u64))
     }
 
     /// Reads a number that fits into 32 bits.

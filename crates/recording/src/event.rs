@@ -114,19 +114,6 @@ pub struct Call<E = u32, L = u32, F = u32> {
     pub callers: Vec<F>,
 }
 
-impl Call {
-    /// Returns the numbers by which the call names other items of the file.
-    #[must_use]
-    pub fn numbers(&self) -> Numbers<'_> {
-        Numbers {
-            edge: self.edge,
-            line: self.line,
-            library: self.library,
-            callers: &self.callers,
-        }
-    }
-}
-
 /// A return.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Return {
@@ -134,17 +121,4 @@ pub struct Return {
     pub returned: Returned,
     /// Copies of the memory that the result and late arguments point to; they overlay the call's copies.
     pub captures: Captures,
-}
-
-/// Numbers by which a call in a file names items that other calls name too ([`Writer::call`](crate::Writer::call)).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Numbers<'a> {
-    /// Number of the call edge.
-    pub edge: u32,
-    /// Number of the script's line.
-    pub line: Option<u32>,
-    /// Number of the library's line.
-    pub library: Option<u32>,
-    /// Numbers of the native frames around it, the caller first.
-    pub callers: &'a [u32],
 }

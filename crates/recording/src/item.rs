@@ -1,8 +1,6 @@
-//! What a recording holds: definitions of what events name by number, and events.
+//! What events name by number, and what else is known of a recording.
 
-use crate::event::Event;
-
-/// The first item: which command made the recording.
+/// Which command made the recording; the first definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Version of lancet.
@@ -23,6 +21,8 @@ pub struct Guest {
     pub command: Vec<String>,
     /// The language whose lines its calls have, with its version; empty = none.
     pub vm: String,
+    /// When it was opened, in nanoseconds since 1970.
+    pub since: u64,
 }
 
 /// An ELF file that is mapped in a guest.
@@ -99,10 +99,10 @@ pub struct Losses {
     pub without_ring: u64,
 }
 
-/// One item of a recording.
+/// Something that events name by its number, or that is known of the whole recording. Each kind is numbered from 0 on.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each holds the type of its name")]
-pub enum Item {
+pub enum Definition {
     Head(Head),
     Guest(Guest),
     Module(Module),
@@ -110,9 +110,5 @@ pub enum Item {
     CallEdge(CallEdge),
     Line(Line),
     Caller(Caller),
-    /// An event; never [`EventKind::Opened`](crate::EventKind::Opened), which is a [`Guest`] here.
-    Event(Event),
     Losses(Losses),
-    /// The last item: the recording was finished.
-    End,
 }

@@ -1,33 +1,47 @@
-//! Calls in a file, to be looked at later and again: [`Writer`] takes what a tracer sees, [`Reader`] gives it back.
+//! Calls in a file, to be looked at later and again: [`Writer`] takes what a tracer sees, [`Recording`] gives it back.
 //!
 //! ```text
-//!   file      head   segment  segment  …                  whatever is whole can be read; a tail that is not is left out
+//!   file      89 'l' 'a' 'n' 'c' 'e' 't' 0a   u32 VERSION   segment   segment  …   [index   trailer]
+//!   segment   head of 64 bytes (`segment`)   bytes
 //!
-//!   head      89 'l' 'a' 'n' 'c' 'e' 't' 0a   u32 VERSION
-//!   segment   u32 bytes here   u32 bytes unpacked   u32 CRC-32 of the bytes here   the bytes: LZ4 (block format) of items
-//!   item      a byte with its kind and flags, and then numbers as LEB128, texts with their length before them
+//!     definitions   what events name by number: processes, modules, functions, call edges, lines, frames, losses
+//!     events        of one ring, in its order: calls and returns, as what differs from the last of their kind
+//!     index         the heads of all segments before it, each with the functions and lines that occur there
+//!   trailer   u64 where the index begins   u64 how often there are which segments: the file was finished
 //! ```
 //!
-//! All numbers of the frame are little-endian. LZ4's block format: `lz4_Block_format.md` of lz4 1.9. A call refers to
-//! its call edge, line and thread by number; an item that defines a number comes before the first that uses it. Calls
-//! are written as what differs from the call before ([`codec`](self)): time since then, the distance of the stack
-//! pointer, the registers that changed. What differs is counted anew in each segment.
+//! All numbers of the frame are little-endian. Each ring has segments of its own, so a recorder writes what it reads of
+//! a ring without merging it with others by time, and a reader takes them apart on as many processors as there are. A
+//! segment of events can be read knowing the definitions and nothing else; a segment of definitions comes before the
+//! first segment of events that uses it. A file without an index, whose writer was killed, is read up to its last whole
+//! segment.
+//!
+//! A call that returns before anything else happens in its ring is one item with its return. What an item differs from
+//! is the last item of the same call site: call edge, return address and script line ([`codec`](self)).
 //!
 //! A reader believes nothing: lengths are held against what is there, numbers against what was defined, and a
-//! segment against its checksum. A damaged file is an [`Error`] that says at which byte.
+//! segment against its checksums. A damaged file is an [`Error`] that says at which byte.
 
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod codec;
+mod define;
 mod event;
+mod index;
 mod item;
+mod merge;
 mod read;
+mod segment;
 mod write;
 
-pub use event::{At, Call, End, Event, EventKind, Numbers, Opened, Return};
-pub use item::{CallEdge, Caller, Function, Guest, Head, Item, Line, Losses, Module};
-pub use read::{Error, Reader};
+pub use codec::decode::{Decoder, Step};
+pub use codec::{CallRecord, Copies, Place, ReturnRecord, Site};
+pub use event::{At, Call, End, Event, EventKind, Opened, Return};
+pub use item::{CallEdge, Caller, Definition, Function, Guest, Head, Line, Losses, Module};
+pub use merge::{Merge, Wanted};
+pub use read::{Definitions, Error, Recording, Source};
+pub use segment::{Kind, Segment};
 pub use write::Writer;
 
 /// The first bytes of every recording.
@@ -42,11 +56,11 @@ pub fn is_recording(path: &std::path::Path) -> bool {
         && first == MAGIC
 }
 
-/// Of the layout that is written. Version 1, which had no callers, is read too.
-pub const VERSION: u32 = 2;
+/// Of the layout that is written, and the only one that is read.
+pub const VERSION: u32 = 3;
 
 /// A segment is written when it holds so many bytes.
-const SEGMENT: usize = 256 << 10;
+const SEGMENT: usize = 64 << 10;
 
 /// What one segment may hold at most: a reader makes room for it before it can be checked.
-const MOST: usize = 16 << 20;
+const MOST: usize = 2 << 20;

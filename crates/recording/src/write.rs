@@ -1,17 +1,42 @@
 //! Writing a recording.
 
-use crate::codec::State;
-use crate::event::{At, Call, EventKind, Numbers, Return};
-use crate::item::{CallEdge, Caller, Function, Guest, Head, Item, Line, Losses, Module};
+use crate::codec::encode::Encoder;
+use crate::codec::{CallRecord, Place, ReturnRecord};
+use crate::define::put_definition;
+use crate::event::EventKind;
+use crate::index::{Edges, put_entry, trailer};
+use crate::item::{Definition, Head};
+use crate::segment::{Kind, Segment};
 use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// What all streams together may hold back; more of them than that are written before they are full.
+const MOST_WAITING: usize = 16 << 20;
+
+/// Bytes of an event from which on a segment is worth to be packed: it holds texts then. Numbers alone are hardly shorter
+/// when they are packed, and to find that out takes longer than to write them.
+const WORTH_PACKING: usize = 12;
+
+/// The events of one ring.
+struct Stream {
+    guest: u32,
+    ring: u32,
+    encoder: Encoder,
+}
 
 /// Writes a recording, segment by segment. What was written before the last [`Writer::flush`] can be read, whatever
 /// happens to the writer later.
 pub struct Writer<W> {
     out: W,
-    state: State,
-    items: Vec<u8>,
+    /// Bytes that were written.
+    at: u64,
+    definitions: Vec<u8>,
+    /// How many guests, modules, functions, call edges, lines and callers there are.
+    counts: [u32; 6],
+    streams: Vec<Stream>,
+    /// Entries of the index, in pieces of a segment.
+    index: Vec<Vec<u8>>,
     packed: Vec<u8>,
 }
 
@@ -22,12 +47,14 @@ impl<W: Write> Writer<W> {
         out.write_all(&VERSION.to_le_bytes())?;
         let mut writer = Writer {
             out,
-            state: State::default(),
-            items: Vec::new(),
+            at: MAGIC.len() as u64 + 4,
+            definitions: Vec::new(),
+            counts: [0; 6],
+            streams: Vec::new(),
+            index: vec![Vec::new()],
             packed: Vec::new(),
         };
-        writer.state.anew();
-        writer.put(&Item::Head(head))?;
+        writer.define(Definition::Head(head))?;
         writer.flush()?;
         Ok(writer)
     }
@@ -37,109 +64,207 @@ impl<W: Write> Writer<W> {
         &mut self.out
     }
 
-    fn put(&mut self, item: &Item) -> io::Result<u32> {
-        let number = self.state.put(&mut self.items, item);
-        self.spill()?;
-        Ok(number)
-    }
-
-    #[inline]
-    fn spill(&mut self) -> io::Result<()> {
-        if self.items.len() >= SEGMENT {
-            self.flush()
-        } else {
-            Ok(())
+    /// Takes a definition and returns its number. It is written before the next segment of events.
+    pub fn define(&mut self, definition: Definition) -> io::Result<u32> {
+        put_definition(&mut self.definitions, &definition);
+        let which = match definition {
+            Definition::Guest(_) => 0,
+            Definition::Module(_) => 1,
+            Definition::Function(_) => 2,
+            Definition::CallEdge(_) => 3,
+            Definition::Line(_) => 4,
+            Definition::Caller(_) => 5,
+            Definition::Head(_) | Definition::Losses(_) => return Ok(0),
+        };
+        self.counts[which] += 1;
+        if self.definitions.len() >= SEGMENT {
+            self.put_definitions()?;
         }
+        Ok(self.counts[which] - 1)
     }
 
-    /// Writes a process and returns its number.
-    pub fn guest(&mut self, guest: Guest) -> io::Result<u32> {
-        self.put(&Item::Guest(guest))
+    /// Begins the stream of a guest's ring and returns its number.
+    pub fn stream(&mut self, guest: u32, ring: u32) -> u32 {
+        self.streams.push(Stream {
+            guest,
+            ring,
+            encoder: Encoder::default(),
+        });
+        self.streams.len() as u32 - 1
     }
 
-    /// Writes a module and returns its number.
-    pub fn module(&mut self, module: Module) -> io::Result<u32> {
-        self.put(&Item::Module(module))
-    }
-
-    /// Writes a function of a module that was written, and returns its number.
-    pub fn function(&mut self, function: Function) -> io::Result<u32> {
-        self.put(&Item::Function(function))
-    }
-
-    /// Writes a call edge between items that were written, and returns its number.
-    pub fn edge(&mut self, edge: CallEdge) -> io::Result<u32> {
-        self.put(&Item::CallEdge(edge))
-    }
-
-    /// Writes a script line and returns its number.
-    pub fn line(&mut self, line: Line) -> io::Result<u32> {
-        self.put(&Item::Line(line))
-    }
-
-    /// Writes a native frame and returns its number.
-    pub fn caller(&mut self, caller: Caller) -> io::Result<u32> {
-        self.put(&Item::Caller(caller))
-    }
-
-    /// Writes a call. `numbers` are those of items that were written before; the names in `call` itself are ignored.
+    /// Writes a call.
     #[inline]
-    pub fn call<E, L, F>(
-        &mut self,
-        at: &At,
-        numbers: Numbers,
-        call: &Call<E, L, F>,
-    ) -> io::Result<()> {
-        self.state.put_call(&mut self.items, at, numbers, call);
-        self.spill()
+    pub fn call(&mut self, stream: u32, call: &CallRecord) -> io::Result<()> {
+        let encoder = &mut self.streams[stream as usize].encoder;
+        encoder.call(call);
+        if encoder.is_full() {
+            self.close(stream)?;
+        }
+        Ok(())
     }
 
     /// Writes a return.
     #[inline]
-    pub fn back(&mut self, at: &At, back: &Return) -> io::Result<()> {
-        self.state.put_return(&mut self.items, at, back);
-        self.spill()
-    }
-
-    /// Writes a signal, a fork or an end. Events of other kinds are ignored.
-    pub fn event<C>(&mut self, at: &At, kind: &EventKind<C>) -> io::Result<()> {
-        if let EventKind::Signal(_) | EventKind::Forked(_) | EventKind::Ended(_) = kind {
-            self.state.put_event(&mut self.items, at, kind);
-            self.spill()?;
+    pub fn back(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
+        let encoder = &mut self.streams[stream as usize].encoder;
+        encoder.back(back);
+        if encoder.is_full() {
+            self.close(stream)?;
         }
         Ok(())
     }
 
-    /// Writes what was lost of a guest's events.
-    pub fn losses(&mut self, losses: Losses) -> io::Result<()> {
-        self.put(&Item::Losses(losses)).map(drop)
+    /// Writes a fork, a signal or an end. Events of other kinds are ignored.
+    pub fn other<C>(
+        &mut self,
+        stream: u32,
+        place: Place,
+        time: u64,
+        kind: &EventKind<C>,
+    ) -> io::Result<()> {
+        if let EventKind::Signal(_) | EventKind::Forked(_) | EventKind::Ended(_) = kind {
+            let encoder = &mut self.streams[stream as usize].encoder;
+            encoder.other(place, time, kind);
+            if encoder.is_full() {
+                self.close(stream)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Writes the items taken so far as a segment, and flushes the output.
-    pub fn flush(&mut self) -> io::Result<()> {
-        if self.items.is_empty() {
+    /// The latest time of all events so far, in nanoseconds since 1970.
+    pub fn latest(&self) -> u64 {
+        let streams = self.streams.iter();
+        let latest = streams.map(|of| of.encoder.latest());
+        latest.max().unwrap_or(0)
+    }
+
+    /// Writes what is known of a stream that has been full, or waited, for long.
+    fn close(&mut self, stream: u32) -> io::Result<()> {
+        self.put_definitions()?;
+        let Stream {
+            guest,
+            ring,
+            encoder,
+        } = &mut self.streams[stream as usize];
+        let Some(closed) = encoder.close() else {
+            return Ok(());
+        };
+        let head = Segment {
+            stream,
+            guest: *guest,
+            ring: *ring,
+            ..closed.head
+        };
+        let edges = Edges::listed(closed.edges);
+        let pack = closed.bytes.len() > WORTH_PACKING * head.events as usize;
+        let segment = put_segment(
+            &mut self.out,
+            (head, self.at),
+            closed.bytes,
+            pack.then_some(&mut self.packed),
+        )?;
+        self.at = segment.end();
+        encoder.clear();
+        self.enter(&segment, &edges);
+        Ok(())
+    }
+
+    fn put_definitions(&mut self) -> io::Result<()> {
+        if self.definitions.is_empty() {
             return Ok(());
         }
-        let most = lz4_flex::block::get_maximum_output_size(self.items.len());
-        self.packed.resize(most, 0);
-        let packed = lz4_flex::block::compress_into(&self.items, &mut self.packed)
-            .map_err(io::Error::other)?;
-        let packed = &self.packed[..packed];
-        let sum = crc32fast::hash(packed);
-        for word in [packed.len() as u32, self.items.len() as u32, sum] {
-            self.out.write_all(&word.to_le_bytes())?;
-        }
-        self.out.write_all(packed)?;
-        self.out.flush()?;
-        self.items.clear();
-        self.state.anew();
+        let definitions = std::mem::take(&mut self.definitions);
+        let head = Segment {
+            kind: Kind::Definitions,
+            whole: definitions.len() as u32,
+            ..Segment::default()
+        };
+        let segment = put_segment(&mut self.out, (head, self.at), &definitions, None)?;
+        self.at = segment.end();
+        self.enter(&segment, &Edges::default());
         Ok(())
     }
 
-    /// Writes the last item and returns the output.
+    /// Notes a segment for the index.
+    fn enter(&mut self, segment: &Segment, edges: &Edges) {
+        if self.index.last().is_none_or(|last| last.len() >= SEGMENT) {
+            self.index.push(Vec::new());
+        }
+        if let Some(last) = self.index.last_mut() {
+            put_entry(last, segment, edges);
+        }
+    }
+
+    /// Writes the streams in which something has waited for so long.
+    pub fn flush_old(&mut self, age: Duration) -> io::Result<()> {
+        let now = Instant::now();
+        let waiting: usize = self.streams.iter().map(|of| of.encoder.waiting()).sum();
+        let age = if waiting > MOST_WAITING {
+            Duration::ZERO
+        } else {
+            age
+        };
+        for stream in 0..self.streams.len() {
+            let since = self.streams[stream].encoder.since();
+            if since.is_some_and(|since| now.saturating_duration_since(since) >= age) {
+                self.close(stream as u32)?;
+            }
+        }
+        self.put_definitions()?;
+        self.out.flush()
+    }
+
+    /// Writes everything that waits, and flushes the output.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.flush_old(Duration::ZERO)
+    }
+
+    /// Writes the rest and the index, and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
-        self.put(&Item::End)?;
         self.flush()?;
+        let index = self.at;
+        for entries in std::mem::take(&mut self.index) {
+            let head = Segment {
+                kind: Kind::Index,
+                whole: entries.len() as u32,
+                ..Segment::default()
+            };
+            if !entries.is_empty() {
+                self.at = put_segment(&mut self.out, (head, self.at), &entries, None)?.end();
+            }
+        }
+        self.out.write_all(&trailer(index))?;
+        self.out.flush()?;
         Ok(self.out)
     }
+}
+
+/// Writes a segment with this head at this offset, packed if there is room for that and it gets shorter.
+fn put_segment(
+    out: &mut impl Write,
+    (head, offset): (Segment, u64),
+    bytes: &[u8],
+    packed: Option<&mut Vec<u8>>,
+) -> io::Result<Segment> {
+    let mut here = bytes;
+    if let Some(packed) = packed {
+        packed.resize(lz4_flex::block::get_maximum_output_size(bytes.len()), 0);
+        let length = lz4_flex::block::compress_into(bytes, packed).map_err(io::Error::other)?;
+        if length < bytes.len() {
+            here = &packed[..length];
+        }
+    }
+    let segment = Segment {
+        offset,
+        sum: crc32fast::hash(here),
+        here: here.len() as u32,
+        packed: here.len() < bytes.len(),
+        ..head
+    };
+    out.write_all(&segment.encode())?;
+    out.write_all(here)?;
+    out.flush()?;
+    Ok(segment)
 }

@@ -1,109 +1,104 @@
-//! What is written is read; what is cut or damaged is said to be so, and nothing is made up.
+//! What is written is read, each stream in its order; what is cut or damaged is said to be so, and nothing is made up.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 use recording::{
-    At, Call, CallEdge, Caller, End, Error, Event, EventKind, Function, Guest, Head, Item, Line,
-    Losses, Module, Reader, Return, Writer,
+    CallEdge, CallRecord, Caller, Copies, Definition, Error, Event, EventKind, Function, Guest,
+    Head, Line, Losses, Merge, Module, Place, Recording, ReturnRecord, Site, Wanted, Writer,
 };
-use std::time::Duration;
-
-/// An item as text, to be compared and kept.
-fn all(file: &[u8]) -> (Vec<String>, Option<Error>) {
-    let mut items = Vec::new();
-    let mut reader = match Reader::new(file) {
-        Ok(reader) => reader,
-        Err(error) => return (items, Some(error)),
-    };
-    loop {
-        match reader.next() {
-            Ok(Some(item)) => items.push(format!("{item:?}")),
-            Ok(None) => return (items, None),
-            Err(error) => return (items, Some(error)),
-        }
-    }
-}
 
 const GUESTS: u32 = 2;
-const FUNCTIONS: u32 = 3;
 const EDGES: u32 = 5;
 const CALLERS: u32 = 200;
+const STREAMS: u32 = 3;
 
-fn begin() -> (Writer<Vec<u8>>, Vec<String>) {
-    let head = Head {
+const ALL: Wanted = Wanted {
+    edges: Vec::new(),
+    since: 0,
+    until: u64::MAX,
+};
+
+fn definitions() -> Vec<Definition> {
+    let mut all = vec![Definition::Head(Head {
         lancet: "1".into(),
         command: vec!["calls".into(), String::new()],
         began: u64::MAX,
-    };
-    let mut writer = Writer::new(Vec::new(), head.clone()).unwrap();
-    let mut said = vec![format!("{:?}", Item::Head(head))];
+    })];
     for number in 0..GUESTS {
-        let guest = Guest {
+        all.push(Definition::Guest(Guest {
             pid: 7 + number as i32,
             command: vec!["ruby".into(), "ünï.rb".into()],
             vm: "Ruby 3.1".into(),
-        };
-        said.push(format!("{:?}", Item::Guest(guest.clone())));
-        assert_eq!(writer.guest(guest).unwrap(), number);
-        let module = Module {
+            since: u64::from(number),
+        }));
+        all.push(Definition::Module(Module {
             path: "/lib/libc.so.6".into(),
             name: "libc.so.6".into(),
             main: number == 1,
             bias: 0x5555_5555_4000,
-        };
-        said.push(format!("{:?}", Item::Module(module.clone())));
-        assert_eq!(writer.module(module).unwrap(), number);
+        }));
     }
-    for number in 0..FUNCTIONS {
-        let function = Function {
+    for number in 0..3 {
+        all.push(Definition::Function(Function {
             module: number % GUESTS,
             names: vec![format!("f{number}"); number as usize + 1],
             address: u64::MAX - 5,
             size: 3,
             prototype: "int f0(string);".into(),
-        };
-        said.push(format!("{:?}", Item::Function(function.clone())));
-        assert_eq!(writer.function(function).unwrap(), number);
+        }));
     }
     for number in 0..EDGES {
-        let edge = CallEdge {
-            function: number % FUNCTIONS,
+        all.push(Definition::CallEdge(CallEdge {
+            function: number % 3,
             from: number.checked_sub(3),
             slots: u64::MAX,
-        };
-        said.push(format!("{:?}", Item::CallEdge(edge)));
-        assert_eq!(writer.edge(edge).unwrap(), number);
+        }));
     }
-    let line = Line {
+    all.push(Definition::Line(Line {
         path: "a.rb".into(),
         line: u32::MAX,
         name: "show".into(),
-    };
-    said.push(format!("{:?}", Item::Line(line.clone())));
-    assert_eq!(writer.line(line).unwrap(), 0);
+    }));
     for number in 0..CALLERS {
-        let caller = Caller {
+        all.push(Definition::Caller(Caller {
             address: u64::MAX - u64::from(number),
             path: if number == 0 { "" } else { "/lib/libruby.so" }.into(),
             name: if number < 2 { "" } else { "rb_yield" }.into(),
             offset: number.into(),
-        };
-        said.push(format!("{:?}", Item::Caller(caller.clone())));
-        assert_eq!(writer.caller(caller).unwrap(), number);
+        }));
     }
-    (writer, said)
+    all
 }
 
-/// What a call or a return may be made of.
-type Parts = (
-    bool,
-    (u32, u32, u64, u64, u64),
-    [u64; 14],
-    (u32, bool),
-    Vec<(usize, u64, Vec<u8>)>,
-);
+fn begin() -> Writer<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new(), Head::default()).unwrap();
+    for definition in definitions() {
+        writer.define(definition).unwrap();
+    }
+    for stream in 0..STREAMS {
+        assert_eq!(writer.stream(stream % GUESTS, stream), stream);
+    }
+    writer
+}
+
+/// An event to be written.
+#[derive(Clone, Debug)]
+struct Parts {
+    what: u8,
+    stream: u32,
+    place: (u32, u64),
+    frame: u64,
+    /// Since the event before.
+    later: u64,
+    words: [u64; 14],
+    site: (u32, u64, u32, u32),
+    copies: Vec<(usize, u64, Vec<u8>)>,
+    callers: Vec<u32>,
+    x87: bool,
+    flush: bool,
+}
 
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -116,308 +111,409 @@ fn word() -> impl Strategy<Value = u64> {
 }
 
 fn parts() -> impl Strategy<Value = Parts> {
-    (
-        any::<bool>(),
-        (0..GUESTS, 0..4_u32, 0..3_u64, word(), word()),
+    let of_item = (
+        0..9_u8,
+        0..STREAMS,
+        (0..3_u32, 0..3_u64),
+        0..4_u64,
+        0..900_u64,
+    );
+    let of_call = (
         proptest::array::uniform14(word()),
-        (0..EDGES, any::<bool>()),
-        vec((0..8_usize, word(), vec(any::<u8>(), 0..9)), 0..3),
-    )
+        (1..=EDGES, word(), 0..2_u32, 0..2_u32),
+        vec((0..8_usize, word(), vec(any::<u8>(), 1..20)), 0..3),
+        vec(0..CALLERS, 0..3),
+    );
+    (of_item, of_call, any::<bool>(), 0..9_u8).prop_map(|(item, call, x87, flush)| {
+        let (what, stream, place, frame, later) = item;
+        let (words, site, copies, callers) = call;
+        Parts {
+            what,
+            stream,
+            place,
+            frame,
+            later,
+            words,
+            site,
+            copies,
+            callers,
+            x87,
+            flush: flush == 0,
+        }
+    })
 }
 
-fn captures(all: &[(u64, &[u8])]) -> Captures {
-    let mut captures = Captures::new();
-    for (at, bytes) in all {
-        captures.add(*at, bytes);
-    }
-    captures
-}
-
-fn write(writer: &mut Writer<Vec<u8>>, said: &mut Vec<String>, parts: &Parts) {
-    let (is_call, (guest, tid, stack, frame, time), words, (edge, line), copies) = parts;
-    let at = At {
-        process: *guest,
-        tid: *tid,
-        ring: tid / 2,
-        stack: *stack,
-        frame: *frame,
-        time: Duration::from_nanos(*time),
-    };
-    let mut behind = 0_u64;
-    let copies = copies.iter().map(|(of, at, bytes)| {
+fn captures(parts: &Parts) -> Captures {
+    let (mut captures, mut behind) = (Captures::new(), 0_u64);
+    for (of, at, bytes) in &parts.copies {
         let at = match of {
-            0..6 => words[*of],
+            0..6 => parts.words[*of],
             6 => behind,
             _ => *at,
         };
         behind = at.wrapping_add(bytes.len() as u64);
-        (at, &bytes[..])
-    });
-    let copies: Vec<_> = copies.collect();
-    let captures = captures(&copies);
-    if *is_call {
-        let call = Call {
-            edge: *edge,
-            caller: words[0] ^ words[1],
-            line: line.then_some(0),
-            library: (words[2] % 3 == 0).then_some(0),
-            registers: Registers {
+        captures.add(at, bytes);
+    }
+    captures
+}
+
+/// Copies as the words of a record.
+fn words_of(captures: &Captures) -> Vec<u64> {
+    let mut words = Vec::new();
+    for (at, bytes) in captures.iter() {
+        words.extend([at, bytes.len() as u64]);
+        for piece in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..piece.len()].copy_from_slice(piece);
+            words.push(u64::from_le_bytes(word));
+        }
+    }
+    words
+}
+
+/// Writes an event; as text what is to be read of it: its stream, its time, and what it was.
+fn write(writer: &mut Writer<Vec<u8>>, parts: &Parts, time: u64) -> (u32, String) {
+    let place = Place {
+        guest: parts.stream % GUESTS,
+        tid: parts.place.0,
+        stack: parts.place.1,
+    };
+    let (captures, words) = (captures(parts), &parts.words);
+    let raw = words_of(&captures);
+    let copies = if parts.x87 {
+        Copies::Words(&raw)
+    } else {
+        Copies::Captures(&captures)
+    };
+    let (edge, caller, line, library) = parts.site;
+    let said = match parts.what {
+        0..5 => {
+            let registers = Registers {
                 gp: words[..6].try_into().unwrap(),
                 sse: words[6..].try_into().unwrap(),
-                stack: *frame,
-            },
-            captures,
-            callers: (0..words[3] % 4)
-                .map(|further| ((words[4] ^ further) % u64::from(CALLERS)) as u32)
-                .collect(),
-        };
-        writer.call(&at, call.numbers(), &call).unwrap();
-        let kind = EventKind::Call(call);
-        said.push(format!("{:?}", Item::Event(Event { at, kind })));
-    } else {
-        let x87 = line.then_some([[1; 10], [2; 10]]);
-        let back = Return {
-            returned: Returned {
+                stack: parts.frame,
+            };
+            let call = CallRecord {
+                site: Site {
+                    edge,
+                    caller,
+                    line,
+                    library,
+                },
+                place,
+                frame: parts.frame,
+                time,
+                registers: &registers,
+                copies,
+                callers: &parts.callers,
+            };
+            writer.call(parts.stream, &call).unwrap();
+            format!(
+                "{place:?} {} {:?}",
+                parts.frame,
+                EventKind::Call(recording::Call {
+                    edge: edge - 1,
+                    caller,
+                    line: line.checked_sub(1),
+                    library: library.checked_sub(1),
+                    registers,
+                    captures,
+                    callers: parts.callers.clone(),
+                })
+            )
+        }
+        5..8 => {
+            let returned = Returned {
                 rax: words[0],
                 rdx: words[1],
                 sse: words[2..4].try_into().unwrap(),
-                x87: x87.unwrap_or_default(),
-            },
-            captures,
-        };
-        writer.back(&at, &back).unwrap();
-        let kind = EventKind::Return(back);
-        said.push(format!("{:?}", Item::Event(Event { at, kind })));
-    }
+                x87: if parts.x87 {
+                    [[1; 10], [2; 10]]
+                } else {
+                    Default::default()
+                },
+            };
+            let back = ReturnRecord {
+                place,
+                frame: parts.frame,
+                time,
+                returned: &returned,
+                copies,
+            };
+            writer.back(parts.stream, &back).unwrap();
+            let back = recording::Return { returned, captures };
+            format!(
+                "{place:?} {} {:?}",
+                parts.frame,
+                EventKind::<recording::Call>::Return(back)
+            )
+        }
+        _ => {
+            let kind: EventKind = EventKind::Signal(words[0] as i32);
+            writer.other(parts.stream, place, time, &kind).unwrap();
+            format!("{place:?} 0 {kind:?}")
+        }
+    };
+    (parts.stream, format!("{time} {said}"))
 }
 
-fn file(calls: &[(Parts, bool)]) -> (Vec<u8>, Vec<String>) {
-    let (mut writer, mut said) = begin();
-    for (parts, flush) in calls {
-        write(&mut writer, &mut said, parts);
-        if *flush {
+fn told(event: &Event) -> (u32, String) {
+    let at = &event.at;
+    let place = Place {
+        guest: at.process,
+        tid: at.tid,
+        stack: at.stack,
+    };
+    let text = format!("{} {place:?} {} {:?}", at.nanos(), at.frame, event.kind);
+    (at.ring, text)
+}
+
+type Told = Vec<(u32, String)>;
+
+fn file(all: &[Parts]) -> (Vec<u8>, Told) {
+    let (mut writer, mut said) = (begin(), Vec::new());
+    let mut time = 1_700_000_000_000_000_000;
+    for parts in all {
+        time += parts.later;
+        said.push(write(&mut writer, parts, time));
+        if parts.flush {
             writer.flush().unwrap();
         }
     }
-    let losses = Losses {
-        guest: 1,
-        records: 5,
-        without_ring: u64::MAX,
-    };
-    writer.losses(losses).unwrap();
-    said.push(format!("{:?}", Item::Losses(losses)));
-    said.push(format!("{:?}", Item::End));
+    writer
+        .define(Definition::Losses(Losses {
+            guest: 1,
+            records: 5,
+            without_ring: u64::MAX,
+        }))
+        .unwrap();
     (writer.finish().unwrap(), said)
 }
 
+/// All events of a file in the order of time, and why there are no more.
+fn read(file: Vec<u8>) -> (Told, Option<Error>) {
+    read_some(file, ALL)
+}
+
+fn read_some(file: Vec<u8>, wanted: Wanted) -> (Told, Option<Error>) {
+    let mut all = Vec::new();
+    let mut recording = match Recording::open(file) {
+        Ok(recording) => recording,
+        Err(error) => return (all, Some(error)),
+    };
+    let mut merge = Merge::new(&recording, wanted);
+    loop {
+        match merge.next(&recording) {
+            Ok(Some(event)) => all.push(told(&event)),
+            Ok(None) => return (all, recording.flaw()),
+            Err(error) => return (all, Some(error)),
+        }
+    }
+}
+
+fn of_stream(all: &Told, stream: u32) -> Vec<&str> {
+    let of = all.iter().filter(|(of, _)| *of == stream);
+    of.map(|(_, text)| &**text).collect()
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
-    fn what_is_written_is_read(calls in vec((parts(), any::<bool>()), 0..40)) {
-        let (bytes, said) = file(&calls);
-        let (read, error) = all(&bytes);
+    fn what_is_written_is_read(all in vec(parts(), 0..60)) {
+        let (bytes, said) = file(&all);
+        let (read, error) = read(bytes);
         prop_assert!(error.is_none(), "{error:?}");
-        prop_assert_eq!(read, said);
+        for stream in 0..STREAMS {
+            prop_assert_eq!(of_stream(&read, stream), of_stream(&said, stream));
+        }
+        let times = read.iter().map(|(_, text)| text.split(' ').next().unwrap().to_owned());
+        prop_assert!(times.is_sorted());
     }
 
     #[test]
-    fn of_a_cut_file_the_beginning_is_read(calls in vec((parts(), any::<bool>()), 0..20), cut in any::<prop::sample::Index>()) {
-        let (bytes, said) = file(&calls);
-        let cut = cut.index(bytes.len());
-        let (read, error) = all(&bytes[..cut]);
+    fn of_a_cut_file_the_beginning_is_read(all in vec(parts(), 0..40), cut in any::<prop::sample::Index>()) {
+        let (mut bytes, said) = file(&all);
+        bytes.truncate(cut.index(bytes.len()));
+        let (read, error) = read(bytes);
         prop_assert!(matches!(error, Some(Error::Cut(_) | Error::NotOne)), "{error:?}");
-        prop_assert!(said.starts_with(&read));
+        for stream in 0..STREAMS {
+            let (read, said) = (of_stream(&read, stream), of_stream(&said, stream));
+            prop_assert!(said.starts_with(&read), "{read:?} {said:?}");
+        }
     }
 
     #[test]
-    fn a_damaged_file_is_said_to_be_damaged(calls in vec((parts(), any::<bool>()), 0..20), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
-        let (mut bytes, said) = file(&calls);
+    fn a_damaged_file_is_said_to_be_damaged(all in vec(parts(), 1..40), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        let (mut bytes, said) = file(&all);
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
-        let (read, error) = all(&bytes);
-        // The unpacked length is held against what is unpacked, all else against the checksum.
-        prop_assert!(error.is_some());
-        prop_assert!(said.starts_with(&read));
+        let (read, error) = read(bytes);
+        // The head of a segment stands in the index too.
+        prop_assert!(error.is_some() || read.len() == said.len());
+        for stream in 0..STREAMS {
+            let (read, said) = (of_stream(&read, stream), of_stream(&said, stream));
+            prop_assert!(said.starts_with(&read), "{read:?} {said:?}");
+        }
     }
 
-    /// Segments that are whole and right by their checksum, and hold anything.
+    /// What the index leaves out is what would be left out anyway.
     #[test]
-    fn no_items_break_the_reader(items in vec(any::<u8>(), 1..400)) {
-        let (mut writer, _) = begin();
-        writer.flush().unwrap();
-        let mut bytes = writer.finish().unwrap();
-        // The last segment holds the end.
-        let end = 12 + lz4_flex::block::compress(&[10]).len();
-        bytes.truncate(bytes.len() - end);
-        let packed = lz4_flex::block::compress(&items);
-        for word in [packed.len() as u32, items.len() as u32, crc32fast::hash(&packed)] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(packed);
-        all(&bytes);
+    fn some_edges_of_some_time_are_read(all in vec(parts(), 0..60), edges in proptest::array::uniform5(any::<bool>()), window in (0..9000_u64, 0..9000_u64)) {
+        const BEGAN: u64 = 1_700_000_000_000_000_000;
+        let wanted = Wanted {
+            edges: edges.to_vec(),
+            since: BEGAN + window.0,
+            until: BEGAN + window.1,
+        };
+        let (bytes, _) = file(&all);
+        let mut cut = bytes.clone();
+        cut.truncate(bytes.len() - 1);
+        let by_index = read_some(bytes, wanted.clone());
+        prop_assert!(by_index.1.is_none());
+        // Without its index everything is looked through.
+        prop_assert_eq!(by_index.0, read_some(cut, wanted).0);
     }
 
     #[test]
     fn no_bytes_break_the_reader(bytes in vec(any::<u8>(), 0..400)) {
-        all(&bytes);
-        let mut begun = b"\x89lancet\n\x01\0\0\0".to_vec();
+        read(bytes.clone());
+        let mut begun = b"\x89lancet\n\x03\0\0\0".to_vec();
         begun.extend(bytes);
-        all(&begun);
+        read(begun);
     }
+}
+
+#[test]
+fn definitions_are_read_as_they_were_written() {
+    let mut recording = Recording::open(file(&[]).0).unwrap();
+    let of = recording.take_definitions();
+    let mut all = vec![Definition::Head(of.head)];
+    let modules = of.modules.into_iter().map(Definition::Module);
+    for (guest, module) in of.guests.into_iter().zip(modules) {
+        all.extend([Definition::Guest(guest), module]);
+    }
+    all.extend(of.functions.into_iter().map(Definition::Function));
+    all.extend(of.edges.into_iter().map(Definition::CallEdge));
+    all.extend(of.lines.into_iter().map(Definition::Line));
+    all.extend(of.callers.into_iter().map(Definition::Caller));
+    assert_eq!(all, definitions());
+    assert_eq!(of.losses.len(), 1);
 }
 
 #[test]
 fn refusals_say_what_is_wrong() {
-    let refusal = |bytes: &[u8]| all(bytes).1.unwrap().to_string();
+    let refusal = |bytes: &[u8]| read(bytes.to_vec()).1.unwrap().to_string();
     assert_eq!(refusal(b"#!/bin/sh\nls"), "it is no recording of lancet's");
     assert_eq!(refusal(b""), "it is no recording of lancet's");
     assert_eq!(
-        refusal(b"\x89lancet\n\x03\0\0\0"),
-        "it is of version 3 and this lancet reads versions 1 to 2"
+        refusal(b"\x89lancet\n\x02\0\0\0"),
+        "it is of version 2 and this lancet reads version 3: record again, or read it with the lancet that wrote it"
     );
     let (mut bytes, _) = file(&[]);
     bytes.pop();
     assert!(refusal(&bytes).contains("without its end"));
-    let last = bytes.len() - 1;
     bytes[20] ^= 1;
     assert_eq!(
-        refusal(&bytes[..last]),
+        refusal(&bytes),
         "it is damaged at byte 12: what was recorded from there on cannot be read"
     );
-}
-
-/// What the first version wrote is read as it was meant.
-#[test]
-fn a_file_of_version_1_is_read() {
-    // Written by the code of then: one of everything that it had.
-    const FILE: &str = "896c616e6365740a010000000c0000000b0000008893b5efb0010131010563616c6c73018a0000009900000020da6079f462\
-        0207010472756279085275627920332e3103062f6c69622f6d016d01802004000101668120030e696e74206628737472696e\
-        67293b0b0001010504612e7262090473686f77060008018040a70014000100904e3f020406080a0cd08c0101010278005800\
-        000f02048080808080808080030900250401010015020100b00c00080b0206090001020a";
-    let digits: Vec<u32> = FILE
-        .chars()
-        .map(|digit| digit.to_digit(16).unwrap())
-        .collect();
-    let pairs = digits.as_chunks::<2>().0;
-    let file: Vec<u8> = pairs
-        .iter()
-        .map(|[high, low]| (high << 4 | low) as u8)
-        .collect();
-    let (read, error) = all(&file);
-    assert!(error.is_none(), "{error:?}");
-    let at = At {
-        process: 0,
-        tid: 8,
-        ring: 1,
-        stack: 8192,
-        frame: 9000,
-        time: Duration::from_nanos(10),
-    };
-    let call = Call {
-        edge: 0,
-        caller: 5000,
-        line: Some(0),
-        library: Some(0),
-        registers: Registers {
-            gp: [1, 2, 3, 4, 5, 6],
-            stack: at.frame,
-            ..Registers::default()
-        },
-        captures: captures(&[(1, b"x\0")]),
-        ..Call::default()
-    };
-    let returned = Returned {
-        rax: 1,
-        rdx: 2,
-        sse: [3, 4],
-        x87: [[1; 10], [2; 10]],
-    };
-    let back = Return {
-        returned,
-        ..Return::default()
-    };
-    let end = At {
-        process: 0,
-        tid: 8,
-        time: Duration::from_nanos(11),
-        ..At::default()
-    };
-    let last = [
-        (at, EventKind::Call(call)),
-        (at, EventKind::Return(back)),
-        (end, EventKind::Ended(End::Exited(3))),
-    ];
-    let last = last.map(|(at, kind)| format!("{:?}", Item::Event(Event { at, kind })));
-    assert_eq!(read.len(), 11);
-    assert_eq!(read[6..9], last);
-}
-
-/// A caller that was not defined, and more of them than there are bytes.
-#[test]
-fn callers_that_are_not_there_are_refused() {
-    for callers in [vec![CALLERS], vec![0, u32::MAX]] {
-        let (mut writer, said) = begin();
-        writer.flush().unwrap();
-        let call = Call {
-            callers,
-            ..Call::default()
-        };
-        writer.call(&At::default(), call.numbers(), &call).unwrap();
-        let (read, error) = all(&writer.finish().unwrap());
-        assert!(matches!(error, Some(Error::Damaged(_))), "{error:?}");
-        assert_eq!(read, said);
-    }
 }
 
 /// A room of which more is asked than there is: nothing of it is taken.
 #[test]
 fn lengths_that_lie_take_no_room() {
-    let mut bytes = b"\x89lancet\n\x01\0\0\0".to_vec();
-    bytes.extend([0xff; 12]);
-    let (_, error) = all(&bytes);
+    let mut bytes = b"\x89lancet\n\x03\0\0\0".to_vec();
+    bytes.extend([0xff; 64]);
+    let (_, error) = read(bytes);
     assert!(matches!(error, Some(Error::Damaged(12))), "{error:?}");
+}
+
+/// A definition that is longer than a segment, and a command line of megabytes, are cut and not refused.
+#[test]
+fn long_texts_are_cut() {
+    let mut writer = begin();
+    writer
+        .define(Definition::Guest(Guest {
+            command: vec!["x".repeat(1000); 3000],
+            vm: "ü".repeat(3 << 20),
+            ..Guest::default()
+        }))
+        .unwrap();
+    let mut recording = Recording::open(writer.finish().unwrap()).unwrap();
+    assert!(recording.flaw().is_none());
+    let guest = recording.take_definitions().guests.pop().unwrap();
+    assert!(
+        (60..70).contains(&guest.command.len()),
+        "{}",
+        guest.command.len()
+    );
+    assert!(guest.vm.starts_with("üü") && guest.vm.len() <= 64 << 10);
+}
+
+/// So many calls of one function, each with another argument and result, and the bytes that they take. `text`: with a
+/// short string each.
+fn bytes_per_call(calls: u64, text: bool) -> f64 {
+    let mut writer = begin();
+    let mut random = 1_u64;
+    let mut time = 1_700_000_000_000_000_000;
+    for number in 0..calls {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let mut captures = Captures::new();
+        if text {
+            captures.add(0x7f00_0000_0000, format!("hello {number}\n\0").as_bytes());
+        }
+        let place = Place {
+            guest: 0,
+            tid: 1,
+            stack: 4096,
+        };
+        time += 90 + random % 20;
+        let call = CallRecord {
+            site: Site {
+                edge: 1,
+                caller: 0x5555_5555_1234,
+                line: 1,
+                library: 0,
+            },
+            place,
+            frame: 0x7ffd_0000_1000,
+            time,
+            registers: &Registers {
+                gp: [number, 0x7f00_0000_0000, 9, 1, 2, 3],
+                ..Registers::default()
+            },
+            copies: Copies::Captures(&captures),
+            callers: &[],
+        };
+        writer.call(0, &call).unwrap();
+        time += 20 + random % 10;
+        let back = ReturnRecord {
+            place,
+            frame: call.frame,
+            time,
+            returned: &Returned {
+                rax: random >> 40,
+                ..Returned::default()
+            },
+            copies: Copies::Words(&[]),
+        };
+        writer.back(0, &back).unwrap();
+    }
+    writer.finish().unwrap().len() as f64 / calls as f64
 }
 
 /// The figure that matters for a guest at full speed: bytes of a call with its return.
 #[test]
 fn a_call_like_the_one_before_takes_few_bytes() {
-    let calls = 100_000;
-    let (mut writer, _) = begin();
-    for number in 0..calls {
-        let text = format!("hello {number}\n\0");
-        let at = At {
-            process: 0,
-            tid: 1,
-            ring: 0,
-            stack: 4096,
-            frame: 0x7ffd_0000_1000,
-            time: Duration::from_nanos(1_700_000_000_000_000_000 + number * 1000),
-        };
-        let call = Call {
-            caller: 0x5555_5555_1234,
-            registers: Registers {
-                gp: [1, 0x7f00_0000_0000 + number % 3 * 64, 9, 1, 2, 3],
-                ..Registers::default()
-            },
-            captures: captures(&[(0x7f00_0000_0000 + number % 3 * 64, text.as_bytes())]),
-            line: Some(0),
-            ..Call::default()
-        };
-        writer.call(&at, call.numbers(), &call).unwrap();
-        let later = At {
-            time: at.time + Duration::from_nanos(200 + number % 50),
-            ..at
-        };
-        let returned = Returned {
-            rax: 9,
-            ..Returned::default()
-        };
-        let back = Return {
-            returned,
-            ..Return::default()
-        };
-        writer.back(&later, &back).unwrap();
-    }
-    let bytes = writer.finish().unwrap().len() as f64 / calls as f64;
-    assert!(bytes < 40.0, "{bytes:.1} bytes");
-    println!("{bytes:.1} bytes");
+    let (short, long) = (
+        bytes_per_call(10_000, false),
+        bytes_per_call(1_000_000, false),
+    );
+    assert!(short < 8.5 && long < 8.0, "{short:.2}, {long:.2} bytes");
+    let text = bytes_per_call(100_000, true);
+    assert!(text < 32.0, "{text:.2} bytes");
+    println!("{short:.2}, {long:.2}; with text {text:.2} bytes");
 }

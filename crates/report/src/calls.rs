@@ -25,6 +25,8 @@ pub use json::Json;
 pub use lines::Lines;
 pub use summary::Summary;
 
+use prototypes::{Detail, Show};
+
 /// How calls are shown.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
@@ -60,4 +62,18 @@ pub struct Layout {
     pub align: usize,
     /// Signals are not shown.
     pub no_signals: bool,
+}
+
+impl Layout {
+    /// How values are shown.
+    fn show(&self) -> Show<'static> {
+        Show {
+            detail: Detail {
+                strings: self.strings,
+                array: self.array,
+            },
+            decode: None,
+            like_ltrace: self.ltrace,
+        }
+    }
 }

@@ -22,6 +22,19 @@ pub fn line(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
+/// Appends a string, as [`line`] writes it: with nothing but a look at each byte where it is plain ASCII.
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if text.as_bytes().iter().all(is_plain) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing to a Vec does not fail.
+        let _ = text.serialize(&mut Serializer::with_formatter(out, Safe));
+    }
+}
+
 /// JSON without white space, in which characters that act on a terminal are escaped as `\u202e`.
 pub struct Safe;
 
@@ -59,5 +72,11 @@ mod tests {
             "\"a\\u001b]0;x\\u0007\\u009b2J\\u202e\\u2028\\nä\u{1f600}\"\n"
         );
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+        for text in [text, "", "plain", "\"", "\\", "\u{7f}", "größe"] {
+            let (mut alone, mut expected) = (Vec::new(), Vec::new());
+            string(&mut alone, text);
+            line(&mut expected, &text).unwrap();
+            assert_eq!([&alone[..], b"\n"].concat(), expected);
+        }
     }
 }

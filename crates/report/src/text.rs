@@ -31,6 +31,24 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Does the same to a line from `from` on, in place: nothing but a look at each byte where the text is plain ASCII.
+pub fn make_printable(line: &mut Vec<u8>, from: usize) {
+    if line[from..].iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return;
+    }
+    let text = String::from_utf8_lossy(&line[from..]);
+    if let Cow::Owned(safe) = printable(&text) {
+        line.truncate(from);
+        line.extend_from_slice(safe.as_bytes());
+    }
+}
+
+/// Returns how many characters a text in UTF-8 has.
+pub fn characters(text: &[u8]) -> usize {
+    let continues = |byte: &u8| byte & 0xc0 == 0x80;
+    text.len() - text.iter().filter(|byte| continues(byte)).count()
+}
+
 /// Returns the last characters of a text, `width` with the mark that stands where the front was cut: of
 /// `file:line:Type` the end says more than the beginning. A width of 0 cuts nothing.
 pub fn shortened(text: &str, width: usize) -> Cow<'_, str> {
@@ -59,6 +77,20 @@ mod tests {
             "a\\x1b[2Jb\\nc\\u{202e}d"
         );
         assert_eq!(printable("größe/é.rb"), "größe/é.rb");
+    }
+
+    #[test]
+    fn a_line_is_made_printable_from_where_it_is_new() {
+        for text in ["", "plain", "größe", "a\x1b[2J", "\u{9b}\u{202e}é\n"] {
+            let mut line = b"\t".to_vec();
+            line.extend_from_slice(text.as_bytes());
+            make_printable(&mut line, 1);
+            assert_eq!(
+                String::from_utf8(line).unwrap(),
+                format!("\t{}", printable(text))
+            );
+            assert_eq!(characters(text.as_bytes()), text.chars().count());
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod page;
+
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 fn run(command: &mut Command) -> Output {
@@ -26,9 +28,14 @@ fn installed() -> &'static Path {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         run(Command::new(format!("{CRATE}/capi/build"))
             .arg(tmp.join("installed"))
-            .env("CARGO_TARGET_DIR", tmp.join("capi")));
+            .env("CARGO_TARGET_DIR", target()));
         tmp.join("installed")
     })
+}
+
+/// Where cargo builds them.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi")
 }
 
 fn pkg_config(arguments: &[&str]) -> Vec<String> {
@@ -135,20 +142,44 @@ fn overflows_of_c_code_are_reported_with_the_function() {
     }
 }
 
+/// Each command of the page is run as it stands there, with its C example as `prog.c`, and each program says what it should.
 #[test]
-fn the_c_example_of_the_page_runs() {
-    let page =
-        std::fs::read_to_string(format!("{CRATE}/../../docs/switch.md")).expect("docs/switch.md");
-    let example = page
-        .split("```c\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next())
-        .expect("an example");
-    let source = installed().join("page.c");
-    std::fs::write(&source, example).expect("a file");
-    let program = compile(&source.display().to_string(), &[], true);
-    let output = run(&mut Command::new(program));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "9\n16\nzero\n");
+fn the_commands_of_the_page_build_its_example() {
+    let folder = installed().join("page");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("prog.c"), page::block("c")).expect("a file");
+    let to = installed().display().to_string();
+    let commands = page::block("sh")
+        .replace("crates/switch", CRATE)
+        .replace("DIR", &to);
+    assert!(commands.contains("capi/build"), "{commands}");
+    run(Command::new("sh")
+        .args(["-e", "-u", "-c", &commands])
+        .current_dir(&folder)
+        .env("CARGO_TARGET_DIR", target()));
+    for program in ["shared", "cxx", "archive", "static"] {
+        let output = run(&mut Command::new(folder.join(format!("prog-{program}"))));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, "9\n16\nzero\n", "{program}");
+    }
+}
+
+/// A program of Rust depends on the crate as the page says, and its Rust example is that program.
+#[test]
+fn the_dependency_of_the_page_builds_its_example() {
+    let folder = installed().join("page-rust");
+    std::fs::create_dir_all(folder.join("src")).expect("a folder");
+    let dependency = page::block("toml").replace("../lancet/crates/switch", CRATE);
+    assert!(dependency.contains(CRATE), "{dependency}");
+    let package =
+        "[package]\nname = \"page\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n";
+    std::fs::write(folder.join("Cargo.toml"), format!("{package}{dependency}")).expect("a file");
+    let program = format!("fn main() {{\n{}}}\n", page::block("rust"));
+    std::fs::write(folder.join("src/main.rs"), program).expect("a file");
+    run(Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--offline"])
+        .current_dir(&folder)
+        .env("CARGO_TARGET_DIR", target()));
 }
 
 /// gdb follows the unwind tables, and the program itself the frame pointers.

@@ -11,6 +11,8 @@
 //! *segments*, pieces of equal length that never move, so that the command can read them while the
 //! guest goes on; text once written never changes.
 
+use crate::slots::{EPOCHS, MOST_SITES};
+
 /// Most pieces that [`Segments`] can have.
 pub const PIECES: usize = 1024;
 
@@ -39,6 +41,7 @@ impl Segments {
 
 /// Sites in one piece.
 pub const SITES: u64 = 4096;
+const _: () = assert!(SITES * PIECES as u64 <= MOST_SITES);
 /// Frames in one piece.
 pub const FRAMES: u64 = 4096;
 /// Kinds in one piece.
@@ -97,11 +100,20 @@ pub struct Ledger {
     pub slots: u64,
     /// Objects that a compaction of the heap has moved; their sites were moved with them.
     pub moved: u64,
+    /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots::number`]). Written by
+    /// the command, read by the agent at each birth.
+    pub epoch: u64,
+    /// For each epoch the interval of the report that it belongs to, less than [`INTERVALS`]. Written by the command
+    /// before it writes `epoch`.
+    pub intervals: [u8; EPOCHS as usize],
     /// Address of [`KEPT`] [`Collection`] records, used as a ring.
     pub collections: u64,
     /// How many collections were recorded since the hook was set; written after the record itself.
     pub collected: u64,
 }
+
+/// Intervals into which the time of watching is divided at most: a census counts the living of each apart.
+pub const INTERVALS: usize = 8;
 
 /// Records in the ring of collections.
 pub const KEPT: usize = 256;
@@ -200,4 +212,6 @@ pub struct Counts {
     pub live: u64,
     /// Bytes that the living ones use, as `ObjectSpace.memsize_of` counts them.
     pub bytes: u64,
+    /// The living, by the interval of their birth, the earliest first.
+    pub alive: [u32; INTERVALS],
 }

@@ -5,7 +5,15 @@
 //!             ├──────────────┼─────────────┼────────────────┤
 //!               roots[ ]       tables[ ]     grain = offset / 40
 //!               u64 each       Table each    numbers[grain >> step], u32 each
+//!
+//!   number    31      22 21                        0
+//!             ├─────────┼──────────────────────────┤
+//!               epoch     site
 //! ```
+//!
+//! The *epoch* is the part of the time of watching in which the object was born, so that one census tells how many of
+//! the births of each part still live. The command makes a new one every now and then by writing one word
+//! (`Ledger::epoch`); a birth costs one load more, and the guest is not stopped.
 //!
 //! Ruby's heap pages are aligned to their size, so a page is found by the upper bits of any of its
 //! objects. Every slot size is a multiple of 40 bytes, and slots lie a whole number of slot sizes apart,
@@ -21,6 +29,37 @@
 //! pages are laid out but the memory that is saved.
 //!
 //! [`Ledger::slot_roots`]: crate::Ledger::slot_roots
+
+/// Bits of a number that tell the site.
+const SITE_BITS: u32 = 22;
+/// Sites that a number can tell apart.
+pub const MOST_SITES: u64 = 1 << SITE_BITS;
+/// Epochs that a number can tell apart.
+pub const EPOCHS: u32 = 1 << (32 - SITE_BITS);
+
+/// Returns the site of a slot's number; 0 is "born before we came".
+#[inline]
+pub const fn site_of(number: u32) -> u32 {
+    number & ((1 << SITE_BITS) - 1)
+}
+
+/// Returns the epoch of a slot's number: the part of the time of watching in which the object was born.
+#[inline]
+pub const fn epoch_of(number: u32) -> u32 {
+    number >> SITE_BITS
+}
+
+/// Returns the bits of an epoch as they stand in a slot's number.
+#[inline]
+pub const fn epoch_bits(epoch: u32) -> u32 {
+    epoch << SITE_BITS
+}
+
+/// Returns `number` with another site, of the same epoch.
+#[inline]
+pub const fn with_site(number: u32, site: u32) -> u32 {
+    number & !((1 << SITE_BITS) - 1) | site
+}
 
 /// The indexes by which the number of a slot is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +169,18 @@ mod tests {
     use super::*;
     extern crate std;
     use std::collections::HashSet;
+
+    #[test]
+    fn a_number_is_a_site_and_an_epoch() {
+        for site in [0, 1, MOST_SITES as u32 - 1] {
+            for epoch in [0, 1, EPOCHS - 1] {
+                let number = epoch_bits(epoch) | site;
+                assert_eq!((site_of(number), epoch_of(number)), (site, epoch));
+                let moved = with_site(number, 7);
+                assert_eq!((site_of(moved), epoch_of(moved)), (7, epoch));
+            }
+        }
+    }
 
     #[test]
     fn any_two_slots_of_a_page_have_two_numbers() {

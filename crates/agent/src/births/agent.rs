@@ -5,6 +5,7 @@ use super::books::{Books, DEEPEST, Desk, site_at};
 use super::names::{Names, Type, class_key, internal_module_key};
 use super::slots::Slots;
 use super::vmcalls::{Hook, Vm};
+use wire::slots::with_site;
 use wire::{Config, Farewell, Ledger};
 
 /// Births between two looks at the command's heartbeat.
@@ -111,7 +112,8 @@ impl Agent {
             return Some(site);
         }
         let site = self.books.rebook(ledger, site, kind)?;
-        self.slots.set(object, site)?;
+        let number = self.slots.get(object);
+        self.slots.set(object, with_site(number, site))?;
         Some(site)
     }
 

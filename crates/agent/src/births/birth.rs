@@ -67,7 +67,9 @@ impl Agent {
             hidden: false,
         };
         self.oldest = at + 1;
-        self.slots.set(object, site)
+        // SAFETY: a live word of ours; the command writes it at any time, whole.
+        let epoch = unsafe { (&raw const ledger.epoch).read_volatile() };
+        self.slots.set(object, epoch as u32 | site)
     }
 
     /// Two hashes of the call path.

@@ -12,6 +12,7 @@ use crate::memory::store::List;
 use crate::memory::sys;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
+use wire::slots::{epoch_of, site_of, with_site};
 use wire::{Counts, Ledger, Reply, State};
 
 /// [`wire::ControlPage::argument`] bit: collect first.
@@ -199,18 +200,22 @@ fn visit(
         _ => unsafe { agent.vm.memsize(object) },
     };
     ledger.slots += 1;
-    let site = agent.slots.get(object);
+    let number = agent.slots.get(object);
+    let mut site = site_of(number);
     let counts = if site == 0 {
         row(&mut tally.kinds, kind)?
     } else {
-        let mut site = site;
         if site_at(&ledger.sites, site).kind != kind {
             // Born hidden and shown since, or given another class.
             site = agent.books.rebook(ledger, site, kind)?;
-            agent.slots.set(object, site)?;
+            agent.slots.set(object, with_site(number, site))?;
         }
         row(&mut tally.sites, site)?
     };
+    let interval = ledger.intervals.get(epoch_of(number) as usize);
+    if let Some(alive) = interval.and_then(|at| counts.alive.get_mut(usize::from(*at))) {
+        *alive = alive.saturating_add(1);
+    }
     counts.live += 1;
     counts.bytes += bytes;
     Some(())

@@ -9,6 +9,7 @@ use super::agent::{Agent, NEWBORNS, NOBODY};
 use super::names::{Type, class_key};
 use crate::guard;
 use wire::Ledger;
+use wire::slots::site_of;
 
 struct Settling<'a> {
     agent: &'a mut Agent,
@@ -37,7 +38,8 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
                 *((newborn.object + 8) as *const u64),
             )
         };
-        let here = Type::of(flags) != Type::None && agent.slots.get(newborn.object) == newborn.site;
+        let here = Type::of(flags) != Type::None
+            && site_of(agent.slots.get(newborn.object)) == newborn.site;
         if here {
             let key = agent.key_of(newborn.object, flags, class);
             agent.rebook_as(ledger, newborn.object, newborn.site, key);

@@ -1,4 +1,4 @@
-//! The number of a site for every slot of the VM's heap.
+//! The number for every slot of the VM's heap: where its object was born, and when.
 //!
 //! `wire::slots` tells how an object's address leads to its number, and what a table's step is.
 //!

@@ -1,9 +1,12 @@
 //! What one look at one guest found. Strings are shared (`Arc<str>`): a few thousand files,
 //! methods and type names stand behind any number of sites.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+use crate::analysis::counts::Alive;
 
 /// One place in Ruby code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +35,10 @@ pub struct SiteCount {
     pub live: u64,
     /// The memory the living ones hold.
     pub bytes: u64,
+    /// The living, by the interval in which they were made.
+    pub alive: Alive,
+    /// How many have died, as far as looks have seen it, that had outlived the interval in which they were made.
+    pub died_late: u64,
 }
 
 /// The living objects of one type that were there before we came: nobody saw where they were made.
@@ -62,6 +69,11 @@ pub struct Census {
     pub sites: Vec<SiteCount>,
     /// Objects born before.
     pub before: Vec<TypeCount>,
+    /// By type, how many objects from before we came have died since about the end of the first interval.
+    pub gone: HashMap<Arc<str>, u64>,
+    /// How long each interval was that births are told apart by, in seconds, the earliest first; at most
+    /// [`INTERVALS`](wire::ledger::INTERVALS). The last one ended with this look.
+    pub intervals: Vec<f64>,
     /// How long the collection before the count held the guest; `None` when none was run.
     pub gc_pause: Option<Duration>,
     /// How long the walk over the heap held the guest.

@@ -6,7 +6,29 @@
 use std::iter::Sum;
 use std::ops::{AddAssign, Sub};
 
+use wire::ledger::INTERVALS;
+
 use crate::analysis::census::{SiteCount, TypeCount};
+
+/// Objects that live, by the interval in which they were made, the earliest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alive(pub [u64; INTERVALS]);
+
+impl Alive {
+    /// The same objects, counted from as many intervals earlier.
+    pub(crate) fn later_by(mut self, intervals: usize) -> Self {
+        self.0.rotate_right(intervals.min(INTERVALS));
+        self
+    }
+}
+
+impl AddAssign for Alive {
+    fn add_assign(&mut self, other: Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
 
 /// What a row, a remainder or a total counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +42,10 @@ pub struct Counts {
     pub dead: u64,
     /// Memory the living ones hold.
     pub bytes: u64,
+    /// Those that live and were made while we watched, by the interval of their birth.
+    pub alive: Alive,
+    /// Those that are gone although they had outlived the interval of their birth, as far as looks have seen it.
+    pub died_late: u64,
 }
 
 /// How much [`Counts`] changed between two looks.
@@ -40,6 +66,8 @@ impl From<&SiteCount> for Counts {
             live: site.live,
             dead: site.born.saturating_sub(site.live),
             bytes: site.bytes,
+            alive: site.alive,
+            died_late: site.died_late,
         }
     }
 }
@@ -51,6 +79,8 @@ impl From<&TypeCount> for Counts {
             live: before.live,
             dead: 0,
             bytes: before.bytes,
+            alive: Alive::default(),
+            died_late: 0,
         }
     }
 }
@@ -61,6 +91,8 @@ impl AddAssign for Counts {
         self.live = self.live.saturating_add(other.live);
         self.dead = self.dead.saturating_add(other.dead);
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.alive += other.alive;
+        self.died_late = self.died_late.saturating_add(other.died_late);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What grew between two looks at the same guest: the leak view.
 //!
-//! Objects are not followed one by one; the row is. A row whose living objects increase look
-//! after look, although its dead increase too, is where a leak is made.
+//! Objects are not followed one by one; the row is. Which row leaks is not told by the difference of two looks but by
+//! the intervals in which its living objects were born (see `leak`).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use crate::analysis::census::Census;
 use crate::analysis::counts::{Counts, Delta};
 use crate::analysis::key::Key;
+use crate::analysis::leak::{Trend, Verdict};
 use crate::analysis::report::{Identity, group, split};
 use crate::analysis::view::{By, Order, View};
 
@@ -73,6 +74,8 @@ pub struct Growth {
     /// The largest increase of living objects in one row of objects we saw born, cut or not: what
     /// a limit is held against.
     pub largest: i64,
+    /// Which rows leak, cut or not; `None` if births were not told apart by intervals.
+    pub verdict: Option<Verdict>,
 }
 
 impl Growth {
@@ -92,10 +95,13 @@ impl Growth {
         }
         let (old_groups, old_hidden) = group(older, view);
         let (new_groups, new_hidden) = group(newer, view);
+        let places = new_groups.iter().filter(|((_, before), _)| !before);
+        let verdict = Verdict::of(newer, places.map(|((key, _), counts)| (key, counts)));
+        let intervals = newer.intervals.len();
         let mut rows = changed(old_groups, new_groups);
         rows.sort_by_cached_key(|row| {
             (
-                Reverse(rank(&row.delta, view.order)),
+                Reverse(rank(row, view.order, intervals)),
                 row.before,
                 row.key.to_string(),
             )
@@ -119,6 +125,7 @@ impl Growth {
             total,
             hidden: new_hidden - old_hidden,
             largest,
+            verdict,
         })
     }
 }
@@ -153,11 +160,13 @@ fn worth_a_row(delta: &Delta, min: u64) -> bool {
     delta.live.unsigned_abs() >= min || (min <= 1 && delta.bytes != 0)
 }
 
-fn rank(delta: &Delta, order: Order) -> [i64; 3] {
-    let Delta { born, live, bytes } = *delta;
+fn rank(row: &GrowthRow, order: Order, intervals: usize) -> (Trend, [i64; 3]) {
+    let Delta { born, live, bytes } = row.delta;
+    let none = Trend::default();
     match order {
-        Order::Live => [live, bytes, born],
-        Order::Bytes => [bytes, live, born],
-        Order::Born => [born, live, bytes],
+        Order::Growth => (Trend::of(&row.now, intervals), [live, bytes, born]),
+        Order::Live => (none, [live, bytes, born]),
+        Order::Bytes => (none, [bytes, live, born]),
+        Order::Born => (none, [born, live, bytes]),
     }
 }

@@ -36,6 +36,8 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             .fold(first.seconds, f64::max),
         sites: merged_sites(censuses),
         before: merged_before(censuses),
+        gone: merged_gone(censuses),
+        intervals: longest_watched(censuses).map_or_else(Vec::new, |c| c.intervals.clone()),
         gc_pause: longest(|c| c.gc_pause),
         walk_pause: longest(|c| Some(c.walk_pause)).unwrap_or_default(),
         losses: censuses
@@ -62,20 +64,48 @@ fn joined(censuses: &[Census], field: fn(&Census) -> &String) -> String {
     seen.join(", ")
 }
 
+fn merged_gone(censuses: &[Census]) -> HashMap<Arc<str>, u64> {
+    let mut merged: HashMap<Arc<str>, u64> = HashMap::new();
+    for (kind, gone) in censuses.iter().flat_map(|census| &census.gone) {
+        let sum = merged.entry(kind.clone()).or_default();
+        *sum = sum.saturating_add(*gone);
+    }
+    merged
+}
+
+/// The guest with the most intervals. All guests' intervals end at the same moments, so that those of one that came
+/// later are its last ones.
+fn longest_watched(censuses: &[Census]) -> Option<&Census> {
+    censuses
+        .iter()
+        .rev()
+        .max_by_key(|census| census.intervals.len())
+}
+
 fn merged_sites(censuses: &[Census]) -> Vec<SiteCount> {
     let mut merged: Vec<SiteCount> = Vec::new();
     let mut places: HashMap<(&[Arc<Frame>], &str, bool), usize> = HashMap::new();
-    for site in censuses.iter().flat_map(|census| &census.sites) {
+    let most = longest_watched(censuses).map_or(0, |census| census.intervals.len());
+    let sites = censuses.iter().flat_map(|census| {
+        let later = most - census.intervals.len();
+        census.sites.iter().map(move |site| (site, later))
+    });
+    for (site, later) in sites {
         match places.get(&(site.frames.as_slice(), &*site.kind, site.internal)) {
             Some(&at) => {
                 let sum = &mut merged[at];
                 sum.born = sum.born.saturating_add(site.born);
                 sum.live = sum.live.saturating_add(site.live);
                 sum.bytes = sum.bytes.saturating_add(site.bytes);
+                sum.alive += site.alive.later_by(later);
+                sum.died_late = sum.died_late.saturating_add(site.died_late);
             }
             None => {
                 places.insert((&site.frames, &site.kind, site.internal), merged.len());
-                merged.push(site.clone());
+                merged.push(SiteCount {
+                    alive: site.alive.later_by(later),
+                    ..site.clone()
+                });
             }
         }
     }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crate::analysis::census::Census;
 use crate::analysis::counts::Counts;
 use crate::analysis::key::Key;
+use crate::analysis::leak::{Trend, Verdict};
 use crate::analysis::view::{By, Order, View};
 
 /// One line of a report.
@@ -46,6 +47,8 @@ pub struct Report {
     /// The most living objects in one row of objects we saw born, cut or not: what a limit is
     /// held against.
     pub largest: u64,
+    /// Which rows leak, cut or not; `None` if births were not told apart by intervals.
+    pub verdict: Option<Verdict>,
 }
 
 impl Report {
@@ -60,10 +63,13 @@ impl Report {
                 before,
             })
             .collect();
+        let places = rows.iter().filter(|row| !row.before);
+        let verdict = Verdict::of(census, places.map(|row| (&row.key, &row.counts)));
+        let intervals = census.intervals.len();
         // Places first: they are what was asked for, and a process of some age holds more from
         // before than a short look can see born.
         rows.sort_by_cached_key(|row| {
-            let rank = Reverse(rank(&row.counts, view.order));
+            let rank = Reverse(rank(&row.counts, view.order, intervals));
             (row.before, rank, row.key.to_string())
         });
         let total = rows.iter().map(|row| row.counts).sum();
@@ -87,6 +93,7 @@ impl Report {
             before,
             hidden,
             largest,
+            verdict,
         }
     }
 }
@@ -129,13 +136,15 @@ pub(crate) fn split<T>(rows: &mut Vec<T>, top: Option<usize>, keep: impl Fn(&T) 
     cut
 }
 
-fn rank(counts: &Counts, order: Order) -> [u64; 3] {
+fn rank(counts: &Counts, order: Order, intervals: usize) -> (Trend, [u64; 3]) {
     let Counts {
         born, live, bytes, ..
     } = *counts;
+    let none = Trend::default();
     match order {
-        Order::Live => [live, bytes, born],
-        Order::Bytes => [bytes, live, born],
-        Order::Born => [born, live, bytes],
+        Order::Growth => (Trend::of(counts, intervals), [live, bytes, born]),
+        Order::Live => (none, [live, bytes, born]),
+        Order::Bytes => (none, [bytes, live, born]),
+        Order::Born => (none, [born, live, bytes]),
     }
 }

@@ -36,6 +36,9 @@ impl By {
 /// that two runs over the same counts print the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
+    /// The row that leaks most steadily first: by the fewest objects that live of any interval's births, then by those
+    /// that were born before the last interval. Then as [`Order::Live`].
+    Growth,
     /// Most living objects first (in a growth: the largest increase).
     #[default]
     Live,

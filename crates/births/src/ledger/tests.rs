@@ -97,8 +97,10 @@ fn rows_are_bounded_and_their_sums_are_not() {
             born: 2,
             live: 1,
             bytes: 40,
+            alive: [0; _],
         };
         let row = SiteTally {
+            number: 1,
             path: vec![line.clone(); MOST_DEPTH as usize],
             kind: "String".into(),
             internal: false,

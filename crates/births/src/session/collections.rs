@@ -5,6 +5,7 @@ use inject::image::Image;
 use inject::records::ReadRecords;
 use process::error::Result;
 use std::mem::offset_of;
+use std::time::Duration;
 use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Request};
@@ -15,6 +16,8 @@ impl Session {
         let options = Options {
             depth: 1,
             follow: false,
+            interval: Duration::MAX,
+            looks: false,
         };
         Self::open_for(pid, image, options, true)
     }

@@ -195,6 +195,9 @@ impl Source for Family<'_> {
         std::mem::replace(&mut hears.taken, Ok(()))?;
         let any = self.processes.poll(&self.shared, &mut hears);
         hears.taken?;
+        if let Some(recording) = &self.shared.args.recording {
+            recording.borrow_mut().flush()?;
+        }
         if self.shared.args.follow {
             self.open_unadopted();
         }

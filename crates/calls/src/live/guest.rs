@@ -5,6 +5,7 @@ mod line_policy;
 mod picks;
 mod plan;
 mod record;
+mod straight;
 mod vforks;
 
 pub use life::Shared;
@@ -19,6 +20,7 @@ use crate::preset::Preset;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::{Error, Message, Messages};
+use hooks::rings::{RingEvent, RingEventKind};
 use hooks::{Arrives, Refused, Tracing, Wanted};
 use inject::Image;
 use inject::tracee::Tracee;
@@ -29,6 +31,7 @@ use prototypes::capture::{Registers, Returned};
 use record::{copied, halves, x87_registers};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use straight::Straight;
 use vforks::{Turn, Vforks};
 
 /// Bytes of a thread's ring.
@@ -59,6 +62,8 @@ pub struct Guest {
     messages: Messages,
     callers: Callers,
     vforks: Vforks,
+    /// Records go into a file as they are.
+    straight: Option<Straight>,
 }
 
 impl Guest {
@@ -114,6 +119,8 @@ impl Guest {
             messages: args.messages.clone(),
             callers: Callers::new(args.frames),
             vforks: Vforks::new(args.follow),
+            // Frames are found while the guest is there.
+            straight: (args.recording.clone().filter(|_| args.frames == 0)).map(Straight::new),
         }
     }
 
@@ -152,7 +159,7 @@ impl Guest {
         let first = self.tracing.arrives() != Arrives::Now;
         let began = Instant::now();
         self.callers.forget();
-        self.known.forget_edges();
+        self.forget_edges();
         let before = self.tracing.ever_hooked();
         let (selection, plan, names) = (&self.selection, &self.plan, &mut self.names);
         let by_number = if first {
@@ -190,7 +197,7 @@ impl Guest {
         if !self.names.look(&self.tracing) {
             return Ok(());
         }
-        self.known.forget_edges();
+        self.forget_edges();
         let wanted = self.wanted(signatures);
         let refused = self.tracing.add(wanted)?;
         if self.quiet {
@@ -215,9 +222,13 @@ impl Guest {
         let most = self.pace.next();
         let rings = self.tracing.rings();
         let there = rings.look();
-        let any = rings.fill(most);
-        self.tell(tell);
-        let any = matches!(any, Ok(true));
+        let any = if self.straight.is_some() {
+            self.record(most, tell)
+        } else {
+            let any = rings.fill(most);
+            self.tell(tell);
+            matches!(any, Ok(true))
+        };
         self.pace.read(any);
         // What is shared with it outlives it.
         self.gone = there.is_err() && !any;
@@ -271,14 +282,22 @@ impl Guest {
 
     /// Makes events of the records that were read, in the order of time.
     fn tell(&mut self, tell: &mut dyn FnMut(Event)) {
-        let pid = self.tracing.pid();
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
         while let Some(one) = self.tracing.rings().next(&mut rest) {
-            process::fault::point("reading");
             let period = *period.get_or_insert_with(|| self.clock.period());
+            self.tell_one(one, &rest, period, tell);
+        }
+        self.rest = rest;
+    }
+
+    /// Makes an event of a record; `rest` is what follows its fixed part.
+    fn tell_one(&mut self, one: RingEvent, rest: &[u64], period: f64, tell: &mut dyn FnMut(Event)) {
+        let pid = self.tracing.pid();
+        {
+            process::fault::point("reading");
             let (frame, kind) = match one.kind {
-                hooks::rings::RingEventKind::Call {
+                RingEventKind::Call {
                     hook,
                     place,
                     library,
@@ -290,9 +309,9 @@ impl Guest {
                         .known
                         .edge(&self.tracing, &self.selection, hook, caller);
                     let Some(edge) = known else {
-                        continue;
+                        return;
                     };
-                    let (sse, copies) = halves::<8>(&rest);
+                    let (sse, copies) = halves::<8>(rest);
                     let mut captures = copied(copies);
                     let callers = &mut self.callers;
                     let callers = callers.of(&self.tracing, caller, frame, &mut captures);
@@ -313,18 +332,18 @@ impl Guest {
                     };
                     (frame, EventKind::Call(call))
                 }
-                hooks::rings::RingEventKind::Forked { child } => {
+                RingEventKind::Forked { child } => {
                     let here = self.tracing.process_here(child);
                     self.vforks.forked(one.ring, child, here);
                     (0, EventKind::Forked(here))
                 }
-                hooks::rings::RingEventKind::Return {
+                RingEventKind::Return {
                     frame,
                     registers,
                     x87,
                     ..
                 } => {
-                    let (sse, rest) = halves::<2>(&rest);
+                    let (sse, rest) = halves::<2>(rest);
                     let (st, copies) = rest.split_at(x87.min(rest.len()));
                     let back = Return {
                         returned: Returned {
@@ -363,7 +382,6 @@ impl Guest {
             }
             tell(Event { at, kind });
         }
-        self.rest = rest;
     }
 
     /// Its id.

@@ -27,7 +27,9 @@ pub struct Known {
     /// All names of a function, by its address.
     names: HashMap<u64, Arc<[String]>>,
     /// By hook, and by the address that is returned to.
-    calls: HashMap<(u32, u64), Option<Arc<CallEdge>>>,
+    calls: HashMap<Call, Option<Arc<CallEdge>>>,
+    /// The calls that were asked for last, found without the table.
+    recent: Vec<Option<(Call, Option<Arc<CallEdge>>)>>,
     /// By hook, by the module that holds that address, and by the names it has slots for.
     edges: HashMap<(u32, Option<u64>, u64), Arc<CallEdge>>,
     /// Mappings that were seen to hold stacks.
@@ -49,12 +51,19 @@ impl Default for Known {
             }),
             names: HashMap::new(),
             calls: HashMap::new(),
+            recent: vec![None; RECENT],
             edges: HashMap::new(),
             stacks: Mapped::default(),
             looked: None,
         }
     }
 }
+
+/// A hook, and the address that is returned to.
+type Call = (u32, u64);
+
+/// How many calls are found without the table.
+const RECENT: usize = 256;
 
 /// A thread that makes others by the thousand is not to make us read its mappings all the time: of our time at most
 /// this part.
@@ -75,14 +84,23 @@ impl Known {
         hook: u32,
         caller: u64,
     ) -> Option<Arc<CallEdge>> {
-        let known = match self.calls.get(&(hook, caller)) {
+        let call = (hook, caller);
+        let slot = (u64::from(hook) ^ caller ^ caller >> 8) as usize % RECENT;
+        if let Some((known, edge)) = &self.recent[slot]
+            && *known == call
+        {
+            return edge.clone();
+        }
+        let known = match self.calls.get(&call) {
             Some(known) => known,
             None => {
                 let found = self.find(tracing, selection, hook, caller);
-                self.calls.entry((hook, caller)).or_insert(found)
+                self.calls.entry(call).or_insert(found)
             }
         };
-        known.as_ref().filter(|edge| edge.shown.is_some()).cloned()
+        let edge = known.as_ref().filter(|edge| edge.shown.is_some()).cloned();
+        self.recent[slot] = Some((call, edge.clone()));
+        edge
     }
 
     fn find(
@@ -185,6 +203,7 @@ impl Known {
         self.modules.clear();
         self.names.clear();
         self.calls.clear();
+        self.recent.fill(None);
         self.edges.clear();
     }
 

@@ -11,17 +11,36 @@ use std::ops::Range;
 pub struct Mapped {
     /// Where each ends, and its number, by its start.
     ranges: BTreeMap<u64, (u64, u64)>,
+    /// Ranges that were found last, each with its number: one for each part of the address space.
+    recent: [(Range<u64>, u64); RECENT],
+}
+
+/// How many ranges are found without the tree.
+const RECENT: usize = 16;
+
+/// A stack of 8 MiB is in one part or in two.
+const fn part(at: u64) -> usize {
+    (at >> 23) as usize % RECENT
 }
 
 impl Mapped {
     /// The number of the stack that holds an address.
-    pub fn find(&self, at: u64) -> Option<u64> {
-        let (_, (end, number)) = self.ranges.range(..=at).next_back()?;
-        (at < *end).then_some(*number)
+    pub fn find(&mut self, at: u64) -> Option<u64> {
+        let (range, number) = &self.recent[part(at)];
+        if range.contains(&at) {
+            return Some(*number);
+        }
+        let (start, (end, number)) = self.ranges.range(..=at).next_back()?;
+        if at >= *end {
+            return None;
+        }
+        self.recent[part(at)] = (*start..*end, *number);
+        Some(*number)
     }
 
     /// This is one mapping, or lies in one.
     pub fn learn(&mut self, range: Range<u64>) {
+        self.recent = Default::default();
         let below = self.ranges.range(..range.end).rev();
         let over: Vec<_> = below
             .take_while(|(_, (end, _))| *end > range.start)

@@ -163,6 +163,7 @@ mod tests {
             path: "x".to_owned(),
             line: number,
             name: String::new(),
+            qualified: None,
             placement,
         };
         (0..).zip(placements).map(script).collect()

@@ -15,6 +15,7 @@ use vm::{Fault, Memory};
 use super::loaded::Modules;
 use super::scripts::{self, Coroutine, Objects, Scripts};
 use super::stack::{self, Process, Stack};
+use super::ties::Sleepers;
 use super::unwind::Unwinder;
 use crate::Result;
 
@@ -46,6 +47,17 @@ pub struct Look {
     pub stopped: Duration,
     /// How many bytes were copied.
     pub copied: u64,
+}
+
+/// What is to be found out in a look, beside the stacks of the threads.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// How many words of each frame look like objects.
+    pub count: bool,
+    /// What is parked.
+    pub fibers: bool,
+    /// What each thread does.
+    pub states: bool,
 }
 
 impl Live {
@@ -81,9 +93,13 @@ impl Live {
         self.vms.iter().map(|vm| vm.language()).collect()
     }
 
-    /// Stops it, copies, lets it go on, and reads the copies. With `count` the words that look like objects are
-    /// counted, with `fibers` what is parked is looked at too.
-    pub fn look(&mut self, count: bool, fibers: bool) -> Result<Look> {
+    /// Stops it, copies, lets it go on, and reads the copies.
+    pub fn look(&mut self, wanted: Wanted) -> Result<Look> {
+        let Wanted {
+            count,
+            fibers,
+            states,
+        } = wanted;
         let deadline = Instant::now() + PATIENCE;
         let (coroutines, all) = if fibers {
             scripts::coroutines(&self.vms, &self.memory)
@@ -94,6 +110,12 @@ impl Live {
             // Their stacks may be new.
             self.refresh();
         }
+        // Before the stop, which ends a thread's sleep for a moment.
+        let sleepers = if states {
+            Sleepers::of(self.pid, &self.memory)
+        } else {
+            Sleepers::default()
+        };
         let mut snapshot = self.stop_and_copy(&coroutines, deadline)?;
         if self.note_who_needs_registers(&snapshot) {
             snapshot = self.stop_and_copy(&coroutines, deadline)?;
@@ -121,7 +143,9 @@ impl Live {
         let mut stacks = Vec::new();
         let mut rooms = Vec::new();
         for thread in &snapshot.threads {
-            stacks.push(stack::read(&process, &mut self.unwinder, thread, &objects));
+            let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
+            stack.state = states.then(|| sleepers.state(&process, &stack));
+            stacks.push(stack);
             rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
         }
         let mapping = |at: u64| around(&self.maps, at);

@@ -18,7 +18,9 @@ use std::ops::Range;
 use process::pages::Pages;
 use vm::Memory;
 
-pub use reader::{Copied, Coroutine, Objects, Parked, Placement, ScanCost, Script, Scripts};
+pub use reader::{
+    Copied, Coroutine, Objects, Parked, Placement, ScanCost, Script, Scripts, Turn, VmThread,
+};
 
 use super::loaded::Modules;
 

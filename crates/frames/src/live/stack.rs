@@ -10,6 +10,7 @@ use vm::{Fault, Memory};
 use super::loaded::{Function, Modules};
 use super::merge::merge;
 use super::scripts::{Copied, Coroutine, Objects, ScanCost, Script, Scripts};
+use super::state::State;
 use super::unwind::{End, Native, Reads, Unwinder};
 
 /// One native frame, and the script frames that it runs.
@@ -53,9 +54,23 @@ pub struct Stack {
     pub end: End,
     /// Script frames for which no native frame was found; all of them, where `lines` is empty.
     pub unplaced: Vec<Script>,
+    /// What the thread does; `None` if it was not asked for, and for what is parked or comes from a core.
+    pub state: Option<State>,
 }
 
 impl Stack {
+    /// Returns its script frames, innermost first.
+    pub fn scripts(&self) -> impl Iterator<Item = &Script> {
+        let placed = self.lines.iter().flat_map(|line| &line.scripts);
+        // Where the walk reached the outer end, those without a native frame have just begun or ended.
+        let (inner, outer) = match self.end {
+            End::Whole => (Some(&self.unplaced), None),
+            End::Lost(_) => (None, Some(&self.unplaced)),
+        };
+        let [inner, outer] = [inner, outer].map(|list| list.into_iter().flatten());
+        inner.chain(placed).chain(outer)
+    }
+
     /// Returns how many bytes are in use, from rsp to the stack's outer end.
     pub fn used(&self) -> u64 {
         let end = self.inside().unwrap_or(self.thread.mapping.end);
@@ -182,6 +197,7 @@ impl Stack {
             lines: Vec::new(),
             end: End::Whole,
             unplaced: Vec::new(),
+            state: None,
         }
     }
 

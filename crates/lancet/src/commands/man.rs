@@ -2,6 +2,7 @@
 //! packagers, hence not in the help.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -10,14 +11,36 @@ use anyhow::Context;
 pub struct ManArgs {
     /// The command; without it the page of lancet itself
     command: Option<String>,
+    /// Write the page of lancet and those of all its commands as files into DIR
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    into: Option<PathBuf>,
 }
 
 /// Prints one page of `lancet`, the whole command line.
 pub fn run(args: ManArgs, lancet: clap::Command) -> anyhow::Result<u8> {
+    if let Some(folder) = args.into {
+        write_all(&lancet, &folder)?;
+        return Ok(0);
+    }
     let mut out = std::io::stdout().lock();
     page(lancet, args.command.as_deref(), &mut out)?;
     out.flush()?;
     Ok(0)
+}
+
+/// Writes `lancet.1`, and `lancet-NAME.1` for each command that the help shows.
+fn write_all(lancet: &clap::Command, folder: &Path) -> anyhow::Result<()> {
+    let shown = lancet.get_subcommands().filter(|one| !one.is_hide_set());
+    let pages = shown.map(|one| Some(one.get_name())).chain([None]);
+    for name in pages {
+        let file = name.map_or("lancet.1".to_owned(), |name| format!("lancet-{name}.1"));
+        let path = folder.join(file);
+        let mut text = Vec::new();
+        page(lancet.clone(), name, &mut text)?;
+        std::fs::write(&path, text)
+            .with_context(|| format!("the page {} cannot be written", path.display()))?;
+    }
+    Ok(())
 }
 
 fn page(mut lancet: clap::Command, name: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -37,8 +60,23 @@ fn page(mut lancet: clap::Command, name: Option<&str>, out: &mut dyn Write) -> a
 mod tests {
     use clap::CommandFactory;
 
-    use super::page;
+    use super::{page, write_all};
     use crate::cli::Cli;
+
+    #[test]
+    fn all_pages_are_files() {
+        let folder = std::env::temp_dir().join(format!("lancet-man-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        write_all(&Cli::command(), &folder).unwrap();
+        let files = std::fs::read_dir(&folder).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let expected = ["calls", "mem", "stack", "tune"].map(|name| format!("lancet-{name}.1"));
+        assert_eq!(names[..4], expected);
+        assert_eq!(names[4], "lancet.1");
+    }
 
     #[test]
     fn pages() {

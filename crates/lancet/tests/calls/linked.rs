@@ -132,6 +132,30 @@ fn each_call_is_counted_however_it_is_linked() {
     assert_eq!(answers.len(), 1, "{answers:?}");
 }
 
+/// What returned calls leave on a stack is not taken for frames that are still to return: all hooks go, the unwinder's too.
+#[test]
+fn returned_calls_keep_no_hook() {
+    if !installed("gcc") {
+        return skip("holes", "no gcc");
+    }
+    let folder = TempDir::new("holes");
+    let path = compile(&folder, "holes.c", "holes", &["-static", "-rdynamic"]);
+    for how in [&["-c"][..], &[]] {
+        let mut guest = run(&path, &[]);
+        let before = Snapshot::take(guest.pid);
+        let watch = hooked(calls(guest.pid, &[how, &["-x", "h_work"]].concat()));
+        guest.tell("1000");
+        assert_eq!(
+            guest.find("answer "),
+            (999 * 1000 / 2 * 3 + 1000).to_string()
+        );
+        let output = left(watch, "holes");
+        assert!(!output.stderr.contains("hook stays"), "{}", output.stderr);
+        before.text_holds(guest.pid, "holes");
+        guest.ends_with_nothing("holes");
+    }
+}
+
 /// Libraries whose calls are asked for, one there at the attach, one loaded later; what the program calls is not told.
 #[test]
 fn calls_are_told_from_the_libraries_that_were_named() {

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::support::{
-    Guest, LIMIT, TempDir, assert_shown, chosen, database, installed, lancet, run, skip,
+    Guest, LIMIT, TempDir, assert_shown, chosen, database, fixtures, installed, lancet, run, skip,
 };
 use crate::watch::{calls, hooked, left};
 
@@ -147,6 +147,21 @@ fn the_other_presets_of_a_python() {
         let (count, rows) = counts("locks", &["presets.py:", "'wait'"]);
         assert!(count >= ROUNDS, "{python}: {rows:#?}");
     }
+}
+
+/// `malloc` is another library's: the preset follows the name, whoever has it.
+#[test]
+fn memory_of_another_allocator() {
+    const OTHER: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    if !std::path::Path::new(OTHER).exists() {
+        return skip("another allocator", format_args!("no {OTHER}"));
+    }
+    let script = fixtures().join("python/calls/presets.py");
+    let mut python = Command::new("/usr/bin/python3");
+    python.arg(script).env("LD_PRELOAD", OTHER);
+    let rows = counted(Guest::ready(&mut python), "alloc");
+    let count = sum(&rows, &["malloc", "presets.py:", "'allocate'"]);
+    assert!(count >= ROUNDS, "{rows:#?}");
 }
 
 #[test]

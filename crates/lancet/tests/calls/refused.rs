@@ -267,3 +267,26 @@ fn a_thread_that_locked_itself_in() {
     guest.tell("");
     assert_eq!(guest.end().0, ["answer right"]);
 }
+
+/// What is asked for is nowhere: that is said at once, and the exit code says that nothing could be seen.
+#[test]
+fn what_hooks_nothing() {
+    for asked in [
+        &["-x", "nosuchfunction"][..],
+        &["-x", "malloc@nosuchlibrary"],
+        &["-l", "nosuchlibrary"],
+        &["--preset", "sql"],
+    ] {
+        let guest = cat();
+        let watch = hooked(calls(guest.pid, asked));
+        let output = watch.interrupt();
+        assert_eq!(output.code(), 4, "{asked:?}: {}", output.stderr);
+        for said in [
+            "nothing in it fits what was asked for",
+            "nothing was hooked, so no call could be seen",
+        ] {
+            assert!(output.stderr.contains(said), "{asked:?}: {}", output.stderr);
+        }
+        goes_on(guest);
+    }
+}

@@ -64,7 +64,14 @@ fn rings_leave_a_guest_the_room_it_has() {
     group.write("memory.limit_in_bytes", before + (2 << 20));
     let watch = hooked(calls(
         guest.pid,
-        &["-x", "malloc,Perl_sv_setsv_flags", "-o", "/dev/null"],
+        &[
+            "-x",
+            "malloc",
+            "-x",
+            "Perl_sv_setsv_flags",
+            "-o",
+            "/dev/null",
+        ],
     ));
     assert_eq!(guest.answer_to("work"), "done");
     let peak = group.charged();

@@ -11,6 +11,7 @@
 //! | `family` | forked workers, followed or left alone |
 //! | `reuse` | eval, anonymous classes: the right lines, and the agent's memory stays bounded |
 //! | `sizes` | objects whose own size function raises |
+//! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
 //! | `elsewhere` | another user, another mount and PID namespace |
@@ -32,6 +33,7 @@ mod cycles;
 mod elsewhere;
 mod family;
 mod killed;
+mod leaks;
 mod nasty;
 mod panics;
 mod refused;

@@ -57,7 +57,12 @@ fn it_is_named_first_on_disk_and_alive() {
     assert_eq!(frames[0]["bytes"], BYTES, "{}", frames[0]);
 
     let guest = guest(&folder);
-    let said = text(&stack(&["-p", &guest.pid.to_string()]));
+    let said = text(&stack(&[
+        "--native",
+        "--bytes",
+        "-p",
+        &guest.pid.to_string(),
+    ]));
     let warning = said.lines().nth(1).expect("a second line");
     assert_shown(
         warning,
@@ -97,7 +102,12 @@ fn moving_the_room_off_the_stack_makes_the_warning_vanish() {
         return;
     };
     let guest = guest(&folder);
-    let said = text(&stack(&["-p", &guest.pid.to_string()]));
+    let said = text(&stack(&[
+        "--native",
+        "--bytes",
+        "-p",
+        &guest.pid.to_string(),
+    ]));
     assert!(
         said.contains("bigframe.so: ") && !said.contains("warning:"),
         "{said}"

@@ -88,7 +88,12 @@ pub fn seen(language: &Language, guest: &Guest, what: &str) -> Vec<(u64, Vec<Fra
             one["whole"],
             true,
             "{what}: {}",
-            text(&stack(&["-p", &guest.pid.to_string()]))
+            text(&stack(&[
+                "--native",
+                "--bytes",
+                "-p",
+                &guest.pid.to_string()
+            ]))
         );
         let frames = frames.iter().filter(|frame| frame["tid"] == tid);
         let idle =

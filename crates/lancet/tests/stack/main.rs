@@ -14,3 +14,4 @@ mod rivals;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod waits;

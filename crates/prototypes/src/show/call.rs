@@ -3,8 +3,8 @@
 use capture::{Registers, Returned};
 use vm::Word;
 
+use super::prepared::Prepared;
 use crate::plan::Detail;
-use crate::types::Prototype;
 
 /// Returns the text of a word of a language VM; `None` shows it as a number.
 pub type Decode<'a> = &'a dyn Fn(Word, u64) -> Option<String>;
@@ -23,8 +23,8 @@ pub struct Show<'a> {
 /// The values of a call, borrowed: what it was made with and what it returned.
 #[derive(Clone, Copy)]
 pub struct CallValues<'a> {
-    /// The prototype of the function that was called.
-    pub prototype: &'a Prototype,
+    /// The function that was called.
+    pub prepared: &'a Prepared,
     /// The registers at the call.
     pub registers: &'a Registers,
     /// The registers at the return, once it has returned.

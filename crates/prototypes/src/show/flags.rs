@@ -9,25 +9,25 @@ pub(super) fn name(word: u64, size: u32, names: &[(Box<str>, i64)]) -> Option<&s
     names.iter().find(named).map(|(name, _)| &**name)
 }
 
-/// Returns the names of the bits and the rest as a number: `O_WRONLY|O_CREAT|0x8`.
-pub(super) fn flags(word: u64, names: &[(Box<str>, i64)]) -> String {
+/// Writes the names of the bits and the rest as a number: `O_WRONLY|O_CREAT|0x8`.
+pub(super) fn flags(word: u64, names: &[(Box<str>, i64)], out: &mut Vec<u8>) {
     let named = |wanted: u64| names.iter().find(|(_, bits)| *bits as u64 == wanted);
     if let Some((name, _)) = named(word) {
-        return name.to_string();
+        return out.extend_from_slice(name.as_bytes());
     }
-    let (mut rest, mut parts) = (word, Vec::new());
+    let (mut rest, mut bar) = (word, "");
     for (name, bits) in names.iter().map(|(name, bits)| (name, *bits as u64)) {
         if bits != 0 && rest & bits == bits {
-            parts.push(name.to_string());
+            out.extend_from_slice(bar.as_bytes());
+            out.extend_from_slice(name.as_bytes());
+            bar = "|";
             rest &= !bits;
         }
     }
-    if rest != 0 || parts.is_empty() {
-        let mut number = String::new();
-        number::integer(rest, 8, false, Base::Guess, &mut number);
-        parts.push(number);
+    if rest != 0 || bar.is_empty() {
+        out.extend_from_slice(bar.as_bytes());
+        number::integer(rest, 8, false, Base::Guess, out);
     }
-    parts.join("|")
 }
 
 #[cfg(test)]
@@ -38,7 +38,11 @@ mod tests {
     fn bits_have_names_and_the_rest_is_a_number() {
         let names = [("O_RDONLY", 0), ("O_WRONLY", 1), ("O_CREAT", 64)];
         let names = names.map(|(name, bits)| (name.into(), bits));
-        let shown = [0, 1, 65, 64 | 8, 8].map(|word| flags(word, &names));
+        let shown = [0, 1, 65, 64 | 8, 8].map(|word| {
+            let mut out = Vec::new();
+            flags(word, &names, &mut out);
+            String::from_utf8(out).unwrap()
+        });
         assert_eq!(
             shown,
             ["O_RDONLY", "O_WRONLY", "O_WRONLY|O_CREAT", "O_CREAT|8", "8"]

@@ -1,9 +1,11 @@
 //! Numbers as text, in the form in which C prints them.
 
-use std::fmt::Write;
+use std::io::Write;
+
+use crate::digits::{decimal, hex};
 
 /// The base in which whole numbers are shown.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Base {
     /// The base of the type.
     Default,
@@ -14,7 +16,7 @@ pub(super) enum Base {
 }
 
 /// Writes a whole number of `size` bytes; `word` has zeros above them.
-pub(super) fn integer(word: u64, size: u32, signed: bool, base: Base, out: &mut String) {
+pub(super) fn integer(word: u64, size: u32, signed: bool, base: Base, out: &mut Vec<u8>) {
     // ltrace compares the word, so a negative int is a big number and a negative long a small one.
     let small = (-10_000..=10_000).contains(&(word as i64));
     let extended = match size {
@@ -23,26 +25,22 @@ pub(super) fn integer(word: u64, size: u32, signed: bool, base: Base, out: &mut 
         4 => i64::from(word as i32),
         _ => word as i64,
     };
-    // Writing to a String does not fail.
-    let _ = match base {
-        Base::Octal => write!(out, "0{word:o}"),
+    match base {
+        Base::Octal => {
+            // Writing to a Vec does not fail.
+            let _ = write!(out, "0{word:o}");
+        }
+        // As `%#x` does: without prefix for 0.
+        Base::Hex if word == 0 => out.push(b'0'),
         Base::Hex => hex(word, out),
         Base::Guess if !small => hex(word, out),
-        _ if signed => write!(out, "{extended}"),
-        _ => write!(out, "{word}"),
-    };
-}
-
-/// Writes a number as `%#x` does: without prefix for 0.
-fn hex(word: u64, out: &mut String) -> std::fmt::Result {
-    match word {
-        0 => out.write_char('0'),
-        _ => write!(out, "{word:#x}"),
+        _ if signed => decimal(extended, out),
+        _ => decimal(word, out),
     }
 }
 
 /// Writes a number as `%f` does, or as `%a`.
-pub(super) fn floating(value: f64, base: Base, out: &mut String) {
+pub(super) fn floating(value: f64, base: Base, out: &mut Vec<u8>) {
     let _ = match (base, value.is_nan(), value.is_infinite()) {
         (_, true, _) if value.is_sign_negative() => write!(out, "-nan"),
         (_, true, _) => write!(out, "nan"),
@@ -52,7 +50,7 @@ pub(super) fn floating(value: f64, base: Base, out: &mut String) {
     };
 }
 
-fn hexadecimal(value: f64, out: &mut String) -> std::fmt::Result {
+fn hexadecimal(value: f64, out: &mut Vec<u8>) -> std::io::Result<()> {
     let bits = value.to_bits();
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
@@ -86,10 +84,10 @@ pub(super) fn extended(bytes: [u8; 10]) -> f64 {
 }
 
 /// Writes the numbers of the set bits, lowest first: `<0-1,5,8>`; the clear ones if they are fewer: `~<0>`.
-pub(super) fn bits(bytes: &[u8], out: &mut String) {
+pub(super) fn bits(bytes: &[u8], out: &mut Vec<u8>) {
     let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
     let invert = set as usize > bytes.len() * 4;
-    out.push_str(if invert { "~<" } else { "<" });
+    out.extend_from_slice(if invert { b"~<" } else { b"<" });
     let all = bytes.len() * 8;
     let is_shown = |bit: usize| bit < all && (bytes[bit / 8] >> (bit % 8) & 1 == 1) != invert;
     let mut bit = 0;
@@ -110,5 +108,5 @@ pub(super) fn bits(bytes: &[u8], out: &mut String) {
         comma = ",";
         bit += 1;
     }
-    out.push('>');
+    out.push(b'>');
 }

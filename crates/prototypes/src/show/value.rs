@@ -1,22 +1,20 @@
 //! Values as text.
 
-use std::fmt::Write;
-
-use capture::{What, Width, describe};
+use capture::{What, describe};
 
 use super::call::{CallValues, Show};
 use super::captures::Memory;
 use super::number::{self, Base};
-use super::storage::{Storage, argument_at, returned_at};
+use super::storage::Storage;
 use super::text;
-use crate::location::Locations;
-use crate::types::{Array, Expr, Kind, Lens, Type};
+use crate::digits::hex;
+use crate::types::{Array, Kind, Lens, Type};
 
 /// A value, and the value that it is part of.
 pub(super) struct Value<'v> {
-    ty: &'v Type,
-    at: Storage,
-    parent: Option<&'v Value<'v>>,
+    pub(super) ty: &'v Type,
+    pub(super) at: Storage,
+    pub(super) parent: Option<&'v Value<'v>>,
 }
 
 impl<'v> Value<'v> {
@@ -29,28 +27,30 @@ impl<'v> Value<'v> {
     }
 
     /// Returns the nearest lens: its own or that of what it is part of.
-    fn lens(&self) -> Option<&'v Lens> {
+    pub(super) fn lens(&self) -> Option<&'v Lens> {
         let own = self.ty.lens.as_ref();
         own.or_else(|| self.parent.and_then(Value::lens))
     }
 }
 
 /// The error for bytes that are not known.
-struct Unknown;
+pub(super) struct Unknown;
 
-type Result<T = (), E = Unknown> = std::result::Result<T, E>;
+pub(super) type Result<T = (), E = Unknown> = std::result::Result<T, E>;
 
 /// Characters of the longest text.
 const LONGEST: usize = 64 << 10;
 /// The deepest nesting of pointers: each level is a frame on our stack.
 const DEEPEST: usize = 200;
 
+/// Appends the texts of one call's values to a line.
 pub(super) struct Writer<'w> {
-    show: &'w Show<'w>,
-    call: CallValues<'w>,
-    locations: &'w Locations,
-    memory: &'w dyn Memory,
-    out: String,
+    pub(super) show: &'w Show<'w>,
+    pub(super) call: CallValues<'w>,
+    pub(super) memory: &'w dyn Memory,
+    pub(super) out: &'w mut Vec<u8>,
+    /// Where the value that is being written begins in `out`.
+    start: usize,
     /// Pointers that are being followed, with the struct that each leads to, so that a circle is not followed again.
     followed: Vec<(u64, *const Type, bool)>,
     steps: usize,
@@ -60,43 +60,46 @@ impl<'w> Writer<'w> {
     pub(super) fn new(
         show: &'w Show<'w>,
         call: CallValues<'w>,
-        locations: &'w Locations,
         memory: &'w dyn Memory,
+        out: &'w mut Vec<u8>,
     ) -> Self {
         Self {
             show,
             call,
-            locations,
             memory,
-            out: String::new(),
+            start: out.len(),
+            out,
             followed: Vec::new(),
             steps: 0,
         }
     }
 
-    /// Returns the text of a value; `?` if nothing of it is known.
-    pub(super) fn whole(&mut self, value: &Value) -> String {
-        self.out.clear();
+    /// Writes a value; `?` if nothing of it is known.
+    pub(super) fn whole(&mut self, ty: &Type, at: Storage) {
+        self.start = self.out.len();
         self.followed.clear();
         self.steps = 0;
-        if self.value(value).is_err() {
-            self.out.clear();
-            self.out.push('?');
+        if self.value(&Value::new(ty, at)).is_err() {
+            self.out.truncate(self.start);
+            self.out.push(b'?');
         }
-        std::mem::take(&mut self.out)
     }
 
-    /// Returns the text of an argument, where an array is a pointer.
-    pub(super) fn argument(&mut self, ty: &Type, at: Storage) -> String {
-        let Kind::Array(_) = ty.kind else {
-            return self.whole(&Value::new(ty, at));
-        };
-        let mut pointer = ty.clone().pointer();
-        pointer.lens.clone_from(&ty.lens);
-        self.whole(&Value::new(&pointer, at))
+    pub(super) fn push(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
     }
 
-    fn read(&self, value: &Value, into: &mut [u8]) -> Result {
+    /// Whether so many bytes more, and so many steps, stay within what the longest text may have.
+    pub(super) fn has_room(&self, bytes: usize, steps: usize) -> bool {
+        self.out.len() - self.start + bytes <= LONGEST && self.steps + steps <= LONGEST
+    }
+
+    /// Counts the steps of what was written without [`Writer::value`].
+    pub(super) fn stepped(&mut self, steps: usize) {
+        self.steps += steps;
+    }
+
+    pub(super) fn read(&self, value: &Value, into: &mut [u8]) -> Result {
         match value.at {
             Storage::Registers(bytes) => {
                 let bytes = bytes.get(..into.len()).ok_or(Unknown)?;
@@ -109,7 +112,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Returns the value's first bytes as a word, with zeros above.
-    fn word(&self, value: &Value) -> Result<u64> {
+    pub(super) fn word(&self, value: &Value) -> Result<u64> {
         let mut word = [0; 8];
         let size = match value.ty.kind {
             Kind::Array(_) => 8,
@@ -119,9 +122,9 @@ impl<'w> Writer<'w> {
         Ok(u64::from_le_bytes(word))
     }
 
-    fn value(&mut self, value: &Value) -> Result {
+    pub(super) fn value(&mut self, value: &Value) -> Result {
         self.steps += 1;
-        if self.out.len() > LONGEST || self.steps > LONGEST {
+        if !self.has_room(0, 0) {
             return Ok(());
         }
         match value.lens() {
@@ -132,7 +135,7 @@ impl<'w> Writer<'w> {
             Some(Lens::Guess) => self.plain(value, Base::Guess),
             Some(Lens::Bool) if value.ty.is_integer() => {
                 let word = self.word(value)?;
-                self.out.push_str(if word == 0 { "false" } else { "true" });
+                self.push(if word == 0 { "false" } else { "true" });
                 Ok(())
             }
             Some(Lens::Bool) => self.plain(value, Base::Default),
@@ -141,83 +144,96 @@ impl<'w> Writer<'w> {
             Some(Lens::Enum(names)) if value.ty.is_integer() => {
                 let word = self.word(value)?;
                 match super::flags::name(word, value.ty.size(), names) {
-                    Some(name) => self.out.push_str(name),
+                    Some(name) => self.push(name),
                     None => return self.plain(value, Base::Default),
                 }
                 Ok(())
             }
             Some(Lens::Flags(names)) if value.ty.is_integer() => {
                 let word = self.word(value)?;
-                self.out.push_str(&super::flags::flags(word, names));
+                super::flags::flags(word, names, self.out);
                 Ok(())
             }
             Some(Lens::Enum(_) | Lens::Flags(_)) => self.plain(value, Base::Default),
             Some(Lens::Vm(word)) => {
                 let number = self.word(value)?;
-                let decoded = self.show.decode.and_then(|decode| decode(*word, number));
-                let described = decoded.or_else(|| self.described(What(word.number()), number));
-                match described {
-                    Some(text) => self.out.push_str(&text),
-                    None if word.is_opaque() => self.out.push('…'),
-                    None if number == 0 => self.out.push_str("nil"),
-                    None => number::integer(number, 8, false, Base::Hex, &mut self.out),
+                match self.show.decode.and_then(|decode| decode(*word, number)) {
+                    Some(text) => self.push(&text),
+                    None if self.described(What(word.number()), number) => {}
+                    None if word.is_opaque() => self.push("…"),
+                    None if number == 0 => self.push("nil"),
+                    None => number::integer(number, 8, false, Base::Hex, self.out),
                 }
                 Ok(())
             }
         }
     }
 
-    /// Returns the text that the hook handed on for a word.
-    fn described(&self, what: What, word: u64) -> Option<String> {
+    /// Writes the text that the hook handed on for a word; false if there is none.
+    fn described(&mut self, what: What, word: u64) -> bool {
         let at = describe::address(what, word);
         let mut length = [0; describe::HEAD];
-        self.memory.read(at, &mut length).then_some(())?;
-        let length = u32::from_le_bytes(length) as usize;
-        let mut text = vec![0; length.min(describe::LONGEST)];
-        let read = self.memory.read(at + describe::HEAD as u64, &mut text);
-        let text = read.then(|| String::from_utf8_lossy(&text).into_owned())?;
+        if !self.memory.read(at, &mut length) {
+            return false;
+        }
+        let length = (u32::from_le_bytes(length) as usize).min(describe::LONGEST);
+        let at = at + describe::HEAD as u64;
+        let piece = self.memory.piece(at).and_then(|piece| piece.get(..length));
+        if let Some(text) =
+            piece.filter(|text| text.iter().all(|byte| (b' '..=b'~').contains(byte)))
+        {
+            self.out.extend_from_slice(text);
+            return true;
+        }
+        let mut text = vec![0; length];
+        if !self.memory.read(at, &mut text) {
+            return false;
+        }
         // A class may have any name, and the text goes to a terminal.
-        let shown = text.chars().flat_map(|character| {
-            let escaped = character.is_control().then(|| character.escape_default());
-            let plain = escaped.is_none().then_some(character);
-            escaped.into_iter().flatten().chain(plain)
-        });
-        Some(shown.collect())
+        for character in String::from_utf8_lossy(&text).chars() {
+            if character.is_control() {
+                self.out
+                    .extend(character.escape_default().map(|part| part as u8));
+            } else {
+                self.push(character.encode_utf8(&mut [0; 4]));
+            }
+        }
+        true
     }
 
-    fn plain(&mut self, value: &Value, base: Base) -> Result {
+    pub(super) fn plain(&mut self, value: &Value, base: Base) -> Result {
         let ty = value.ty;
         match &ty.kind {
-            Kind::Void => self.out.push_str("<void>"),
+            Kind::Void => self.push("<void>"),
             Kind::Char if base == Base::Default => {
                 let byte = self.word(value)? as u8;
-                self.out.push('\'');
-                text::character(byte, &mut self.out);
-                self.out.push('\'');
+                self.out.push(b'\'');
+                text::character(byte, self.out);
+                self.out.push(b'\'');
             }
             Kind::Float => {
                 let number = f32::from_bits(self.word(value)? as u32);
-                number::floating(number.into(), base, &mut self.out);
+                number::floating(number.into(), base, self.out);
             }
             Kind::Double => {
                 let number = f64::from_bits(self.word(value)?);
-                number::floating(number, base, &mut self.out);
+                number::floating(number, base, self.out);
             }
             Kind::LongDouble => {
                 let mut bytes = [0; 10];
                 self.read(value, &mut bytes)?;
-                number::floating(number::extended(bytes), base, &mut self.out);
+                number::floating(number::extended(bytes), base, self.out);
             }
             Kind::ComplexLongDouble => {
                 let mut bytes = [0; 32];
                 self.read(value, &mut bytes)?;
                 let part =
                     |at: usize| number::extended(bytes[at..at + 10].try_into().expect("ten bytes"));
-                self.out.push_str("{ ");
-                number::floating(part(0), base, &mut self.out);
-                self.out.push_str(", ");
-                number::floating(part(16), base, &mut self.out);
-                self.out.push_str(" }");
+                self.push("{ ");
+                number::floating(part(0), base, self.out);
+                self.push(", ");
+                number::floating(part(16), base, self.out);
+                self.push(" }");
             }
             Kind::Pointer(to) => return self.pointer(value, to),
             Kind::Array(array) => {
@@ -225,12 +241,12 @@ impl<'w> Writer<'w> {
                 return self.array(value, array, most, ["[ ", ", ", " ]"]);
             }
             Kind::Struct(of) => {
-                self.out.push_str("{ ");
+                self.push("{ ");
                 let mut begun = false;
                 for (offset, field) in of.members() {
                     let before = self.out.len();
                     if begun {
-                        self.out.push_str(", ");
+                        self.push(", ");
                     }
                     let at = self.out.len();
                     self.value(&part(value, field, offset.into()))?;
@@ -241,24 +257,24 @@ impl<'w> Writer<'w> {
                         self.out.truncate(before)
                     }
                 }
-                self.out.push_str(" }");
+                self.push(" }");
             }
             _ => {
                 let word = self.word(value)?;
-                number::integer(word, ty.size(), ty.is_signed(), base, &mut self.out);
+                number::integer(word, ty.size(), ty.is_signed(), base, self.out);
             }
         }
         Ok(())
     }
 
-    fn pointer(&mut self, value: &Value, to: &Type) -> Result {
+    pub(super) fn pointer(&mut self, value: &Value, to: &Type) -> Result {
         let address = self.word(value)?;
         if address == 0 {
-            self.out.push_str("nil");
+            self.push("nil");
             return Ok(());
         }
         if matches!(to.kind, Kind::Void) {
-            let _ = write!(self.out, "{address:#x}");
+            hex(address, self.out);
             return Ok(());
         }
         let this: *const Type = match &to.kind {
@@ -274,7 +290,7 @@ impl<'w> Writer<'w> {
             .count();
         let deep = is_struct && same >= self.show.detail.array as usize;
         if deep || self.followed.len() > DEEPEST {
-            self.out.push_str("...");
+            self.push("...");
             return Ok(());
         }
         let ring = self
@@ -283,11 +299,18 @@ impl<'w> Writer<'w> {
             .rev()
             .position(|(followed, ..)| *followed == address);
         if let Some(levels) = ring {
-            self.out.push_str("recurse");
-            self.out.extend(std::iter::repeat_n('^', levels));
+            self.push("recurse");
+            self.out.extend(std::iter::repeat_n(b'^', levels));
             return Ok(());
         }
-        self.followed.push((address, this, is_struct));
+        // Nothing that is written of it looks back at what is followed.
+        let ends = match &to.kind {
+            Kind::Array(array) => !array.element.leads_on(),
+            _ => !to.leads_on(),
+        };
+        if !ends {
+            self.followed.push((address, this, is_struct));
+        }
         let before = self.out.len();
         let behind = Value {
             ty: to,
@@ -297,27 +320,39 @@ impl<'w> Writer<'w> {
         if self.value(&behind).is_err() {
             // Its bytes were not copied, or not readable: only its address is known.
             self.out.truncate(before);
-            let _ = write!(self.out, "{address:#x}");
+            hex(address, self.out);
         }
-        self.followed.pop();
+        if !ends {
+            self.followed.pop();
+        }
         Ok(())
     }
 
     /// Writes elements between brackets, or characters between quotes: there the dots come behind the quote.
-    fn array(&mut self, value: &Value, array: &Array, most: u32, signs: [&str; 3]) -> Result {
+    pub(super) fn array(
+        &mut self,
+        value: &Value,
+        array: &Array,
+        most: u32,
+        signs: [&str; 3],
+    ) -> Result {
         let [open, comma, close] = signs;
         let stride = u64::from(array.element.size());
         let (length, open_end) = self.length(value, array, u64::from(most) + 1)?;
         let quoted = comma.is_empty();
-        self.out.push_str(open);
+        self.push(open);
         // ltrace puts dots behind a text that just fits, too.
         let fits = length < u64::from(most)
             || !(quoted && self.show.like_ltrace) && length == u64::from(most);
         let mut cut = open_end || !fits;
-        for index in 0..length.min(most.into()) {
+        let mut count = length.min(most.into());
+        if quoted && self.characters(value, array, count) {
+            count = 0;
+        }
+        for index in 0..count {
             let before = self.out.len();
             if index > 0 {
-                self.out.push_str(comma);
+                self.push(comma);
             }
             let element = part(value, &array.element, index * stride);
             if self.value(&element).is_err() {
@@ -331,146 +366,18 @@ impl<'w> Writer<'w> {
             }
         }
         if cut && !quoted {
-            self.out.push_str("...");
+            self.push("...");
         }
-        self.out.push_str(close);
+        self.push(close);
         if cut && quoted {
-            self.out.push_str("...");
+            self.push("...");
         }
         Ok(())
-    }
-
-    fn string(&mut self, value: &Value) -> Result {
-        let most = self.show.detail.strings;
-        match &value.ty.kind {
-            Kind::Pointer(to) if to.is_integer() => {
-                // string(char *) means a NUL-terminated string, as in C.
-                let array = Type::new(Kind::Array(std::sync::Arc::new(Array {
-                    element: (**to).clone(),
-                    length: Expr::Zero(None),
-                })));
-                let mut ty = array.pointer();
-                ty.lens = Some(Lens::String);
-                let again = Value {
-                    ty: &ty,
-                    at: value.at,
-                    parent: value.parent,
-                };
-                self.plain(&again, Base::Default)
-            }
-            Kind::Array(array) => self.array(value, array, most, ["\"", "", "\""]),
-            Kind::Char => {
-                let byte = self.word(value)? as u8;
-                text::character(byte, &mut self.out);
-                Ok(())
-            }
-            _ if value.ty.is_integer() => {
-                let word = self.word(value)?;
-                let part = value.parent.is_some() && value.ty.lens.is_none();
-                let quote = if part { "" } else { "'" };
-                self.out.push_str(quote);
-                if !text::wide(word, &mut self.out) {
-                    return Err(Unknown);
-                }
-                self.out.push_str(quote);
-                Ok(())
-            }
-            _ => self.plain(value, Base::Default),
-        }
-    }
-
-    fn bits(&mut self, value: &Value) -> Result {
-        let size = match &value.ty.kind {
-            Kind::Pointer(to) => return self.pointer(value, to),
-            Kind::Void => return self.plain(value, Base::Default),
-            Kind::Array(array) => {
-                let (length, _) = self.length(value, array, 4096)?;
-                length.min(4096) * u64::from(array.element.size())
-            }
-            _ => value.ty.size().into(),
-        };
-        let mut bytes = vec![0; size.min(4096) as usize];
-        self.read(value, &mut bytes)?;
-        number::bits(&bytes, &mut self.out);
-        Ok(())
-    }
-
-    /// Returns the number of elements, and whether what follows them is not known; no more than `enough` are looked at.
-    fn length(&self, value: &Value, array: &Array, enough: u64) -> Result<(u64, bool)> {
-        let Expr::Zero(bound) = &array.length else {
-            // A negative length is an error code, and nothing was filled in.
-            let length = self.number(&array.length, value)?.cast_signed();
-            return Ok((length.max(0).cast_unsigned(), false));
-        };
-        let is_string = value.lens() == Some(&Lens::String) && array.element.is_integer();
-        let bound = match bound {
-            Some(bound) => match self.number(bound, value)?.cast_signed() {
-                0.. => self.number(bound, value)?,
-                // In many libraries a text's length of -1 means up to its NUL.
-                _ if is_string && **bound != Expr::Returned => u64::MAX,
-                _ => 0,
-            },
-            None => u64::MAX,
-        };
-        let size = u64::from(array.element.size());
-        let mut bytes = vec![0; size as usize];
-        for index in 0..bound.min(enough) {
-            let element = part(value, &array.element, index * size);
-            match self.read(&element, &mut bytes) {
-                Ok(()) if bytes.iter().all(|byte| *byte == 0) => return Ok((index, false)),
-                Ok(()) => {}
-                Err(Unknown) if index == 0 => return Err(Unknown),
-                Err(Unknown) => return Ok((index, true)),
-            }
-        }
-        Ok((bound.min(enough), false))
-    }
-
-    /// Returns the number that an expression has here.
-    fn number(&self, of: &Expr, value: &Value) -> Result<u64> {
-        let found = match of {
-            Expr::Number(number) => return Ok((*number).into()),
-            Expr::Zero(_) => return Err(Unknown),
-            Expr::Argument(index) => {
-                let index = usize::from(*index);
-                let place = *self.locations.arguments.get(index).ok_or(Unknown)?;
-                let ty = &self.call.prototype.parameters[index].ty;
-                Value::new(ty, argument_at(place, self.call.registers))
-            }
-            Expr::Returned => {
-                let returned = self.call.returned.ok_or(Unknown)?;
-                let ty = &self.call.prototype.returns;
-                Value::new(ty, returned_at(self.locations.returned, returned))
-            }
-            Expr::Member(index) => {
-                let mut around = value.parent;
-                let (of, at) = loop {
-                    let parent = around.ok_or(Unknown)?;
-                    match &parent.ty.kind {
-                        Kind::Struct(of) => break (of, parent),
-                        _ => around = parent.parent,
-                    }
-                };
-                let (offset, field) = of.members().nth((*index).into()).ok_or(Unknown)?;
-                let field = part(at, field, offset.into());
-                return self.count(&field);
-            }
-        };
-        self.count(&found)
-    }
-
-    fn count(&self, value: &Value) -> Result<u64> {
-        let width = Width {
-            bytes: value.ty.size().clamp(1, 8) as u8,
-            signed: value.ty.is_signed(),
-            skip: 0,
-        };
-        Ok(width.of(self.word(value)?))
     }
 }
 
 /// Returns a member or an element of a value.
-fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v> {
+pub(super) fn part<'v>(of: &'v Value<'v>, ty: &'v Type, offset: u64) -> Value<'v> {
     let at = match of.at {
         Storage::Memory(at) => Storage::Memory(at.wrapping_add(offset)),
         Storage::Registers(bytes) => {

@@ -5,7 +5,6 @@ use capture::{Conversions, Kind as Wanted};
 use super::call::{CallValues, Show};
 use super::captures::Memory;
 use super::storage::{Storage, argument_at};
-use crate::location::Locations;
 use crate::types::{Expr, Kind, Lens, Type};
 
 /// Arguments of one format that are shown, at most.
@@ -15,18 +14,18 @@ const MOST: usize = 100;
 pub(super) fn arguments(
     show: &Show,
     call: CallValues,
-    locations: &Locations,
     memory: &dyn Memory,
 ) -> Vec<(Type, Storage)> {
     let mut found = Vec::new();
-    let Some(index) = call.prototype.format() else {
+    let (prototype, locations) = (call.prepared.prototype(), call.prepared.locations());
+    let Some(index) = prototype.format() else {
         return found;
     };
     let Storage::Registers(word) = argument_at(locations.arguments[index], call.registers) else {
         return found;
     };
     let mut at = u64::from_le_bytes(word[..8].try_into().expect("eight bytes"));
-    let unit = match &call.prototype.parameters[index].ty.kind {
+    let unit = match &prototype.parameters[index].ty.kind {
         Kind::Pointer(to) => match &to.kind {
             Kind::Array(array) => array.element.size(),
             _ => to.size(),

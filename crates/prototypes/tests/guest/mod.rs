@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use prototypes::capture::{Ended, Limits, Registers, Returned, run};
-use prototypes::{CallValues, Captures, Detail, Library, Memory, Prototype, Show};
+use prototypes::{CallValues, Captures, Detail, Library, Memory, Prepared, Prototype, Show};
 
 const PAGE: u64 = 4096;
 /// Between what a test puts there.
@@ -136,9 +136,9 @@ impl Guest {
         self
     }
 
-    pub fn call<'a>(&'a self, prototype: &'a Prototype) -> CallValues<'a> {
+    pub fn call<'a>(&'a self, prepared: &'a Prepared) -> CallValues<'a> {
         CallValues {
-            prototype,
+            prepared,
             registers: &self.registers,
             returned: Some(&self.returned),
         }
@@ -186,8 +186,9 @@ impl Guest {
     /// The call as it is printed from what was captured, which must be what the whole memory shows.
     pub fn line(&self, prototype: &Prototype, name: &str, show: &Show) -> String {
         let captures = self.capture(prototype, show.detail);
-        let line = show.line(name, self.call(prototype), &captures);
-        let whole = show.line(name, self.call(prototype), self);
+        let prepared = Prepared::new(prototype.clone());
+        let line = show.line(name, self.call(&prepared), &captures);
+        let whole = show.line(name, self.call(&prepared), self);
         assert_eq!(
             line,
             whole,

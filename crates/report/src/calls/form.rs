@@ -6,19 +6,27 @@
 //! ```
 
 use super::Layout;
-use crate::text::printable;
+use crate::text::{characters, printable};
 use calls::event::{At, Shown, time_of_day};
 use calls::{Function, Line};
 use frames::names::readable;
+use prototypes::digits::{decimal, hex, padded};
 use std::time::Duration;
 
-/// A name in a line, where the call begins and where its line is taken up again.
-#[derive(Clone)]
+/// What the lines of a call begin with, where it is made and where its line is taken up again.
 pub struct Head {
-    /// `libm.so.6->floor`, `floor@libm.so.6`
-    pub begins: String,
-    /// `floor`
-    pub resumes: String,
+    /// `libm.so.6->floor(`, `floor@libm.so.6(`
+    pub begins: Piece,
+    /// `<... floor resumed> `
+    pub resumes: Piece,
+}
+
+/// A text that is written again and again, and how wide it is.
+pub struct Piece {
+    /// The text.
+    pub text: Box<[u8]>,
+    /// In the columns of [`Form::width`].
+    pub width: usize,
 }
 
 /// See the module's text.
@@ -35,6 +43,8 @@ pub struct Form {
     align: usize,
     /// When the line before began.
     last: Option<Duration>,
+    /// A second since 1970 as the time of day: many lines are of the same one.
+    second: Option<(u64, String)>,
 }
 
 /// How lines say which thread they are of.
@@ -69,6 +79,7 @@ impl Form {
             indent: args.indent,
             align: args.align,
             last: None,
+            second: None,
         }
     }
 
@@ -91,83 +102,140 @@ impl Form {
     /// What a call is written as: to ltrace one that is asked for as made and as entered is two calls, the second inside
     /// the first.
     pub fn heads(&self, function: &Function, shown: Option<&Shown>) -> Vec<Head> {
-        let plain = |name: &str| Head {
-            begins: self.name(name),
-            resumes: self.name(name),
-        };
-        let mut heads = Vec::new();
         if !self.ltrace {
-            return vec![plain(&function.shown())];
+            let name = self.name(&function.shown());
+            return vec![self.head(&name, &name)];
         }
+        let mut heads = Vec::new();
         let made = shown.and_then(|shown| shown.made.as_ref());
         let entered = shown.and_then(|shown| shown.entered.as_ref());
         if let Some(made) = made {
-            let mut head = plain(&made.name);
-            if self.callers {
-                head.begins = format!("{}->{}", printable(&made.by), head.begins);
-            }
-            heads.push(head);
+            let name = self.name(&made.name);
+            heads.push(if self.callers {
+                self.head(&format!("{}->{name}", printable(&made.by)), &name)
+            } else {
+                self.head(&name, &name)
+            });
         }
         if let Some(entered) = entered {
-            let mut head = plain(&entered.name);
-            if let Some(library) = &entered.of {
-                head.begins = format!("{}@{}", head.begins, printable(library));
-            }
-            heads.push(head);
+            let name = self.name(&entered.name);
+            heads.push(match &entered.of {
+                Some(library) => self.head(&format!("{name}@{}", printable(library)), &name),
+                None => self.head(&name, &name),
+            });
         }
         heads
     }
 
-    /// What a line begins with.
-    pub fn prefix(&mut self, at: At, caller: Option<u64>, depth: usize) -> String {
-        let At { tid, time, .. } = at;
-        let mut prefix = match self.threads {
-            Threads::No => String::new(),
-            Threads::Named => format!("[pid {tid}] "),
-            Threads::Number => format!("{tid} "),
+    fn head(&self, begins: &str, resumes: &str) -> Head {
+        let piece = |text: String| Piece {
+            width: self.width(text.as_bytes()),
+            text: text.into_bytes().into(),
         };
-        let seconds = time.as_secs();
-        let micros = time.subsec_micros();
+        Head {
+            begins: piece(format!("{begins}(")),
+            resumes: piece(format!("<... {resumes} resumed> ")),
+        }
+    }
+
+    /// Appends what a line begins with; how wide that is.
+    pub fn prefix(
+        &mut self,
+        at: At,
+        caller: Option<u64>,
+        depth: usize,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let begins = out.len();
+        match self.threads {
+            Threads::No => {}
+            Threads::Named => {
+                out.extend_from_slice(b"[pid ");
+                decimal(at.tid, out);
+                out.extend_from_slice(b"] ");
+            }
+            Threads::Number => {
+                decimal(at.tid, out);
+                out.push(b' ');
+            }
+        }
+        self.times(at.time, out);
+        if let Some(caller) = caller.filter(|_| self.instruction) {
+            out.push(b'[');
+            hex(caller, out);
+            out.extend_from_slice(b"] ");
+        }
+        spaces(self.indent * depth, out);
+        // All of it is ASCII.
+        out.len() - begins
+    }
+
+    fn times(&mut self, time: Duration, out: &mut Vec<u8>) {
+        let (seconds, micros) = (time.as_secs(), time.subsec_micros().into());
         if self.relative {
             let since = time.saturating_sub(self.last.unwrap_or(time));
-            prefix += &format!("{:3}.{:06} ", since.as_secs(), since.subsec_micros());
-        }
-        match self.times {
-            0 => {}
-            1 => prefix += &format!("{} ", time_of_day(time)),
-            2 => prefix += &format!("{}.{micros:06} ", time_of_day(time)),
-            _ => prefix += &format!("{seconds}.{micros:06} "),
+            let whole = since.as_secs();
+            spaces(2 - (whole.max(1).ilog10() as usize).min(2), out);
+            fraction(whole, since.subsec_micros().into(), 6, out);
+            out.push(b' ');
         }
         self.last = Some(time);
-        if let Some(caller) = caller.filter(|_| self.instruction) {
-            prefix += &format!("[{caller:#x}] ");
+        if self.times == 0 {
+            return;
         }
-        prefix + &" ".repeat(self.indent * depth)
+        if self.times > 2 {
+            fraction(seconds, micros, 6, out);
+        } else {
+            let known = self.second.take().filter(|(known, _)| *known == seconds);
+            let (_, text) = self
+                .second
+                .insert(known.unwrap_or_else(|| (seconds, time_of_day(time))));
+            out.extend_from_slice(text.as_bytes());
+            if self.times == 2 {
+                out.push(b'.');
+                padded(micros, 6, out);
+            }
+        }
+        out.push(b' ');
     }
 
     /// How wide a text is. ltrace counts bytes.
-    pub fn width(&self, text: &str) -> usize {
+    pub fn width(&self, text: &[u8]) -> usize {
         if self.ltrace {
             text.len()
         } else {
-            text.chars().count()
+            characters(text)
         }
     }
 
-    /// From the end of the arguments to the result: the `=` stands in the column that was asked for.
-    pub fn equals(&self, written: usize) -> String {
-        let pad = self.align.saturating_sub(written + 2);
-        format!(" {:pad$}= ", "")
+    /// Appends what stands between the end of the arguments and the result: the `=` is in the column that was asked for.
+    pub fn equals(&self, written: usize, out: &mut Vec<u8>) {
+        out.push(b' ');
+        spaces(self.align.saturating_sub(written + 2), out);
+        out.extend_from_slice(b"= ");
     }
 
-    /// How long a call took.
-    pub fn took(&self, took: Duration) -> String {
+    /// Appends how long a call took.
+    pub fn took(&self, took: Duration, out: &mut Vec<u8>) {
+        out.extend_from_slice(b" <");
         if self.ltrace {
-            format!(" <{}.{:06}>", took.as_secs(), took.subsec_micros())
+            fraction(took.as_secs(), took.subsec_micros().into(), 6, out);
         } else {
-            format!(" <{}.{:09}>", took.as_secs(), took.subsec_nanos())
+            fraction(took.as_secs(), took.subsec_nanos().into(), 9, out);
         }
+        out.push(b'>');
     }
+}
+
+fn spaces(count: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + count, b' ');
+}
+
+/// Appends `12.000345`.
+fn fraction(whole: u64, part: u64, digits: usize, out: &mut Vec<u8>) {
+    decimal(whole, out);
+    out.push(b'.');
+    padded(part, digits, out);
 }
 
 /// A library's line, short: `mysql2/client.rb:151`, the last two names of its path in the folder that libraries are in.

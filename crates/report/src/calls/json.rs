@@ -1,15 +1,17 @@
 //! `--json`: one object a line. The schema is docs/calls-json.md; a test holds this file against it.
 
 use super::Layout;
-use calls::Line;
+use crate::json::{self, string};
 use calls::consumer::{Consumer, End};
-use calls::event::{At, Event, EventKind};
+use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
 use calls::stacks::Stacks;
-use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Detail, Show};
+use calls::{Line, Memo};
+use prototypes::digits::{decimal, hex};
+use prototypes::{CallValues, Prepared, Show};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::rc::Rc;
 
 /// Of the layout.
 const SCHEMA: u32 = 1;
@@ -32,40 +34,15 @@ impl<'a> From<&'a Line> for ScriptLine<'a> {
     }
 }
 
+/// What is written seldom. A call is written by [`Json::ended`].
 #[derive(Serialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are the large one, and each is written at once"
-)]
 enum Record<'a> {
     Guest {
         schema: u32,
         pid: i32,
         command: &'a [String],
         vm: Option<&'a str>,
-    },
-    Call {
-        pid: i32,
-        tid: u32,
-        time_ns: u64,
-        duration_ns: Option<u64>,
-        ended: &'a str,
-        depth: usize,
-        function: &'a str,
-        module: &'a str,
-        address: String,
-        from: Option<&'a str>,
-        caller: String,
-        arguments: Vec<String>,
-        registers: Vec<String>,
-        xmm: Vec<String>,
-        result: Option<String>,
-        rax: Option<String>,
-        xmm0: Option<String>,
-        line: Option<ScriptLine<'a>>,
-        library: Option<ScriptLine<'a>>,
-        callers: Vec<String>,
     },
     Signal {
         pid: i32,
@@ -100,6 +77,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// How calls from one module to one function are written: all that is the same for each of them.
+struct Plan {
+    prepared: Prepared,
+    /// `,"function":"floor",…,"caller":"`
+    names: Vec<u8>,
+}
+
 /// A call that has not ended.
 #[derive(Clone)]
 struct Open {
@@ -108,16 +92,23 @@ struct Open {
     depth: usize,
 }
 
+/// So many bytes are handed on at once.
+const CHUNK: usize = 64 << 10;
+
 /// See the module's text.
 pub struct Json<'a> {
     layout: Layout,
+    show: Show<'static>,
     signatures: &'a Signatures,
     out: Box<dyn Write>,
+    /// Lines that are not handed on yet.
+    text: Vec<u8>,
+    /// An argument or a result, before it is a string in `text`.
+    part: Vec<u8>,
+    plans: Memo<CallEdge, Rc<Plan>>,
+    lines: Memo<Line, Vec<u8>>,
+    callers: Memo<Caller, Vec<u8>>,
     stacks: Stacks<Open>,
-}
-
-fn hex(word: u64) -> String {
-    format!("{word:#x}")
 }
 
 fn nanos(at: At) -> u64 {
@@ -125,7 +116,7 @@ fn nanos(at: At) -> u64 {
 }
 
 fn write(out: &mut dyn Write, record: &Record) -> io::Result<()> {
-    crate::json::line(out, record)
+    json::line(out, record)
 }
 
 /// Writes what got lost, as every run ends.
@@ -143,75 +134,184 @@ pub fn losses(out: &mut dyn Write, end: &End) -> io::Result<()> {
     Ok(())
 }
 
+fn push(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends a word as a string: `"0x7f01c2"`.
+fn word(word: u64, out: &mut Vec<u8>) {
+    out.push(b'"');
+    hex(word, out);
+    out.push(b'"');
+}
+
+/// Appends a list.
+fn list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut Vec<u8>,
+    mut item: impl FnMut(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    let mut comma = false;
+    for one in items {
+        if std::mem::replace(&mut comma, true) {
+            out.push(b',');
+        }
+        item(one, out);
+    }
+    out.push(b']');
+}
+
+/// Appends what `some` appends of a value, or `null` where there is none.
+fn or_null<T>(value: Option<T>, out: &mut Vec<u8>, some: impl FnOnce(T, &mut Vec<u8>)) {
+    match value {
+        Some(value) => some(value, out),
+        None => push(out, "null"),
+    }
+}
+
+impl Plan {
+    fn new(edge: &CallEdge, signatures: &Signatures) -> Self {
+        let function = &edge.function;
+        let known = signatures.of(&function.module, &function.name);
+        let prototype = known.unwrap_or_else(|| signatures.unknown().clone());
+        let mut names = Vec::new();
+        push(&mut names, ",\"function\":");
+        string(&mut names, &function.name);
+        push(&mut names, ",\"module\":");
+        string(&mut names, &edge.module.path);
+        push(&mut names, ",\"address\":");
+        word(function.address, &mut names);
+        push(&mut names, ",\"from\":");
+        or_null(edge.from.as_ref(), &mut names, |from, out| {
+            string(out, &from.path);
+        });
+        push(&mut names, ",\"caller\":");
+        Plan {
+            prepared: Prepared::new(prototype),
+            names,
+        }
+    }
+}
+
 impl<'a> Json<'a> {
     /// Nothing is written yet.
     pub fn new(layout: Layout, signatures: &'a Signatures, out: Box<dyn Write>) -> Self {
         Json {
+            show: layout.show(),
             layout,
             signatures,
             out,
+            text: Vec::new(),
+            part: Vec::new(),
+            plans: Memo::default(),
+            lines: Memo::default(),
+            callers: Memo::default(),
             stacks: Stacks::default(),
         }
     }
 
     /// Writes a call: with what it returned and when, or how else it ended.
-    fn ended(
-        &mut self,
-        open: &Open,
-        how: &str,
-        at: Option<At>,
-        back: Option<&calls::event::Return>,
-    ) -> io::Result<()> {
-        let call = &open.call;
-        let function = &call.edge.function;
-        let known = self.signatures.of(&function.module, &function.name);
-        let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
-        let show = Show {
-            detail: Detail {
-                strings: self.layout.strings,
-                array: self.layout.array,
-            },
-            like_ltrace: self.layout.ltrace,
-            ..Show::default()
-        };
-        let returned: Option<&Returned> = back.map(|back| &back.returned);
-        let shown = CallValues {
-            prototype: &prototype,
-            registers: &call.registers,
-            returned,
-        };
-        let mut captures = call.captures.clone();
-        if let Some(back) = back {
-            captures.lay(&back.captures);
+    fn ended(&mut self, open: &mut Open, how: &str, back: Option<(At, &Return)>) {
+        let Open { at, call, depth } = open;
+        let make = |edge: &CallEdge| Rc::new(Plan::new(edge, self.signatures));
+        let plan = self.plans.of(&call.edge, make).clone();
+        if let Some((_, back)) = back {
+            call.captures.lay(&back.captures);
         }
-        let Registers { gp, sse, .. } = &call.registers;
+        let took = back.map(|(end, _)| nanos(end).saturating_sub(nanos(*at)));
+        let out = &mut self.text;
+        push(out, "{\"record\":\"call\",\"pid\":");
+        decimal(at.process, out);
+        push(out, ",\"tid\":");
+        decimal(at.tid, out);
+        push(out, ",\"time_ns\":");
+        decimal(nanos(*at), out);
+        push(out, ",\"duration_ns\":");
+        or_null(took, out, decimal);
+        push(out, ",\"ended\":\"");
+        push(out, how);
+        push(out, "\",\"depth\":");
+        decimal(*depth, out);
+        out.extend_from_slice(&plan.names);
+        word(call.caller, out);
+        self.values(&plan.prepared, call, back.map(|(_, back)| back));
+        let out = &mut self.text;
+        for (name, line) in [(",\"line\":", &call.line), (",\"library\":", &call.library)] {
+            push(out, name);
+            or_null(line.as_ref(), out, |line, out| {
+                out.extend_from_slice(self.lines.of(line, script_line));
+            });
+        }
+        push(out, ",\"callers\":");
         // A recording may have more.
         let callers = call.callers.iter().take(self.layout.frames);
-        let took = at.map(|at| nanos(at).saturating_sub(nanos(open.at)));
-        let record = Record::Call {
-            pid: open.at.process,
-            tid: open.at.tid,
-            time_ns: nanos(open.at),
-            duration_ns: took.filter(|_| back.is_some()),
-            ended: how,
-            depth: open.depth,
-            function: &function.name,
-            module: &call.edge.module.path,
-            address: hex(function.address),
-            from: call.edge.from.as_ref().map(|from| &*from.path),
-            caller: hex(call.caller),
-            arguments: show.all(shown, &captures),
-            registers: gp.iter().copied().map(hex).collect(),
-            xmm: sse.iter().copied().map(hex).collect(),
-            result: back.map(|_| show.returned(shown, &captures)),
-            rax: returned.map(|returned| hex(returned.rax)),
-            xmm0: returned.map(|returned| hex(returned.sse[0])),
-            line: call.line.as_deref().map(ScriptLine::from),
-            library: call.library.as_deref().map(ScriptLine::from),
-            callers: callers.map(ToString::to_string).collect(),
-        };
-        write(&mut self.out, &record)
+        list(callers, out, |caller, out| {
+            let text = |caller: &Caller| {
+                let mut text = Vec::new();
+                string(&mut text, &caller.to_string());
+                text
+            };
+            out.extend_from_slice(self.callers.of(caller, text));
+        });
+        push(out, "}\n");
     }
+
+    /// The arguments, the result and the registers.
+    fn values(&mut self, prepared: &Prepared, call: &calls::event::Call, back: Option<&Return>) {
+        let out = &mut self.text;
+        let shown = CallValues {
+            prepared,
+            registers: &call.registers,
+            returned: back.map(|back| &back.returned),
+        };
+        push(out, ",\"arguments\":[");
+        let begins = out.len();
+        let part = &mut self.part;
+        self.show.each(shown, &call.captures, part, |text| {
+            string(out, &String::from_utf8_lossy(text));
+            out.push(b',');
+        });
+        if out.len() > begins {
+            out.pop();
+        }
+        push(out, "],\"registers\":");
+        list(call.registers.gp, out, word);
+        push(out, ",\"xmm\":");
+        list(call.registers.sse, out, word);
+        push(out, ",\"result\":");
+        or_null(back, out, |_, out| {
+            part.clear();
+            self.show.returned(shown, &call.captures, part);
+            string(out, &String::from_utf8_lossy(part));
+        });
+        push(out, ",\"rax\":");
+        or_null(back, out, |back, out| word(back.returned.rax, out));
+        push(out, ",\"xmm0\":");
+        or_null(back, out, |back, out| word(back.returned.sse[0], out));
+    }
+
+    /// Writes calls that were left without a return, or that are still open.
+    fn all_ended(&mut self, open: impl IntoIterator<Item = Open>, how: &str) {
+        for mut open in open {
+            self.ended(&mut open, how, None);
+        }
+    }
+
+    /// Hands on what was written.
+    fn hand_on(&mut self) -> io::Result<()> {
+        let done = self.out.write_all(&self.text);
+        self.text.clear();
+        done
+    }
+}
+
+fn script_line(line: &Line) -> Vec<u8> {
+    let mut text = Vec::new();
+    // Writing to a Vec does not fail.
+    let _ = json::line(&mut text, &ScriptLine::from(line));
+    text.pop();
+    text
 }
 
 impl Consumer for Json<'_> {
@@ -241,9 +341,8 @@ impl Consumer for Json<'_> {
                 }
             }
             EventKind::Ended(end) => {
-                for open in self.stacks.drain(Some(pid)) {
-                    self.ended(&open, "open", None, None)?;
-                }
+                let open = self.stacks.drain(Some(pid));
+                self.all_ended(open, "open");
                 Record::End {
                     pid,
                     code: match end {
@@ -266,33 +365,33 @@ impl Consumer for Json<'_> {
                 if let Some(open) = self.stacks.last(at) {
                     open.depth = depth;
                 }
-                for open in unwound {
-                    self.ended(&open.call, "left", None, None)?;
-                }
+                self.all_ended(unwound.into_iter().map(|open| open.call), "left");
                 return Ok(());
             }
             EventKind::Return(back) => {
-                let Some((open, _, inside)) = self.stacks.leave(at) else {
-                    return Ok(());
-                };
-                for open in inside {
-                    self.ended(&open.call, "left", None, None)?;
+                if let Some((mut open, _, inside)) = self.stacks.leave(at) {
+                    self.all_ended(inside.into_iter().map(|open| open.call), "left");
+                    self.ended(&mut open, "returned", Some((at, back)));
                 }
-                return self.ended(&open, "returned", Some(at), Some(back));
+                if self.text.len() >= CHUNK {
+                    self.hand_on()?;
+                }
+                return Ok(());
             }
         };
-        write(&mut self.out, &record)
+        write(&mut self.text, &record)
     }
 
     fn rest(&mut self) -> io::Result<()> {
+        self.hand_on()?;
         self.out.flush()
     }
 
     fn finish(&mut self, end: End) -> io::Result<()> {
-        for open in self.stacks.drain(None) {
-            self.ended(&open, "open", None, None)?;
-        }
-        losses(&mut self.out, &end)?;
+        let open = self.stacks.drain(None);
+        self.all_ended(open, "open");
+        losses(&mut self.text, &end)?;
+        self.hand_on()?;
         self.out.flush()
     }
 }

@@ -2,30 +2,37 @@
 
 use super::Layout;
 use super::form::{Form, Head, short};
-use crate::text::printable;
-use calls::Line;
+use crate::text::{make_printable, printable};
 use calls::consumer::{Consumer, End};
-use calls::event::{At, Call as Began, Caller, End as Ended, Event, EventKind, Return};
+use calls::event::{At, Call as Began, CallEdge, Caller, End as Ended, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
 use calls::stacks::Stacks;
+use calls::{Line, Memo};
 use nix::errno::Errno;
 use prototypes::capture::{Registers, Returned};
-use prototypes::{CallValues, Captures, Detail, Prototype, Show};
+use prototypes::{CallValues, Captures, Prepared, Show};
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How calls from one module to one function are written: all that is the same for each of them.
+struct Plan {
+    heads: Vec<Head>,
+    prepared: Prepared,
+    is_system_call: bool,
+    entry_only: bool,
+}
 
 /// A call that has not returned.
 #[derive(Clone)]
 struct Open {
-    heads: Vec<Head>,
-    is_system_call: bool,
+    plan: Rc<Plan>,
     /// Which line of the output its last head stands on.
     number: u64,
     caller: u64,
-    prototype: Prototype,
     registers: Registers,
     captures: Captures,
     /// In nanoseconds since 1970, to subtract.
@@ -34,6 +41,9 @@ struct Open {
     library: Option<Arc<Line>>,
     callers: Vec<Arc<Caller>>,
 }
+
+/// So many bytes are handed on at once.
+const CHUNK: usize = 64 << 10;
 
 /// The line that is being written.
 #[derive(Clone, Copy)]
@@ -46,18 +56,36 @@ struct Unfinished {
     depth: usize,
 }
 
+/// What was worked out of what events share.
+#[derive(Default)]
+struct Known {
+    plans: Memo<CallEdge, Rc<Plan>>,
+    /// ` ← app.rb:12 in 'show'`
+    lines: Memo<Line, Box<[u8]>>,
+    /// ` (mysql2/client.rb:151)`
+    libraries: Memo<Line, Box<[u8]>>,
+    /// ` > libc.so.6(qsort+63) [0x7f01c2]`
+    callers: Memo<Caller, Box<[u8]>>,
+}
+
 /// See the module's text.
 pub struct Lines<'a> {
     layout: Layout,
+    show: Show<'static>,
     signatures: &'a Signatures,
     out: Box<dyn Write>,
+    /// Lines that are not handed on yet; the last one may be unfinished.
+    text: Vec<u8>,
+    /// Arguments or a result, before they stand in a line.
+    part: Vec<u8>,
     form: Form,
+    known: Known,
     stacks: Stacks<Open>,
     unfinished: Option<Unfinished>,
     lines: u64,
     /// The first thread that was seen.
     first: Option<(i32, u32)>,
-    /// How many calls were ever open at once in a thread.
+    /// How many calls were ever open at once in a thread; for ltrace's lines only.
     deepest: HashMap<(i32, u32), usize>,
 }
 
@@ -66,9 +94,13 @@ impl<'a> Lines<'a> {
     pub fn new(layout: Layout, signatures: &'a Signatures, out: Box<dyn Write>) -> Self {
         Lines {
             form: Form::new(&layout),
+            show: layout.show(),
             layout,
             signatures,
             out,
+            text: Vec::new(),
+            part: Vec::new(),
+            known: Known::default(),
             stacks: Stacks::default(),
             unfinished: None,
             lines: 0,
@@ -77,20 +109,25 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn show(&self) -> Show<'static> {
-        Show {
-            detail: Detail {
-                strings: self.layout.strings,
-                array: self.layout.array,
-            },
-            decode: None,
-            like_ltrace: self.layout.ltrace,
-        }
+    fn plan(&mut self, edge: &Arc<CallEdge>) -> Rc<Plan> {
+        let make = |edge: &CallEdge| {
+            let function = &edge.function;
+            let known = self.signatures.of(&function.module, &function.name);
+            let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
+            Rc::new(Plan {
+                heads: self.form.heads(function, edge.shown.as_ref()),
+                prepared: Prepared::new(prototype),
+                is_system_call: function.is_system_call(),
+                entry_only: calls::is_told_at_entry_only(function),
+            })
+        };
+        self.known.plans.of(edge, make).clone()
     }
 
-    fn called(&mut self, at: At, began: Began) -> io::Result<()> {
+    fn called(&mut self, at: At, began: Began) {
+        let plan = self.plan(&began.edge);
         let Began {
-            edge,
+            edge: _,
             caller,
             registers,
             captures,
@@ -98,30 +135,20 @@ impl<'a> Lines<'a> {
             library,
             mut callers,
         } = began;
-        let function = &edge.function;
         // A recording may have more.
         callers.truncate(self.layout.frames);
-        let known = self.signatures.of(&function.module, &function.name);
-        let prototype = known.unwrap_or_else(|| self.signatures.unknown().clone());
         let call = CallValues {
-            prototype: &prototype,
+            prepared: &plan.prepared,
             registers: &registers,
             returned: None,
         };
-        let left = self.show().left(call, &captures);
-        let left = printable(&left);
-        let entry_only = calls::is_told_at_entry_only(function);
-        let heads = self.form.heads(function, edge.shown.as_ref());
-        let begin: Vec<String> = heads
-            .iter()
-            .map(|head| format!("{}({left}", head.begins))
-            .collect();
+        self.part.clear();
+        self.show.left(call, &captures, &mut self.part);
+        make_printable(&mut self.part, 0);
         let open = Open {
-            heads,
-            is_system_call: function.is_system_call(),
+            plan: plan.clone(),
             number: self.lines,
             caller,
-            prototype,
             registers,
             captures,
             began: at.time,
@@ -131,167 +158,217 @@ impl<'a> Lines<'a> {
         };
         let (depth, unwound) = self.stacks.enter(at, open);
         for open in unwound {
-            self.unwound(at, depth, &open.call)?;
+            self.unwound(at, depth, &open.call);
         }
-        for (inside, head) in begin.iter().enumerate() {
-            self.break_line()?;
-            let prefix = self.form.prefix(at, Some(caller), depth + inside);
-            write!(self.out, "{prefix}{head}")?;
-            let thread = (at.process, at.tid);
-            let depth = depth + inside + 1;
-            let deepest = self.deepest.entry(thread).or_default();
-            *deepest = depth.max(*deepest);
-            self.unfinished = Some(Unfinished {
-                number: self.lines,
-                written: self.form.width(&prefix) + self.form.width(head),
-                thread,
-                depth,
-            });
+        for (inside, head) in plan.heads.iter().enumerate() {
+            self.begin(at, caller, depth + inside, head);
         }
         if let Some(open) = self.stacks.last(at) {
             open.number = self.lines;
         }
         // ltrace leaves such a line unfinished.
-        if entry_only
+        if plan.entry_only
             && !self.layout.ltrace
             && let Some((open, ..)) = self.stacks.leave(at)
         {
-            write!(self.out, ") <return not told>")?;
-            self.end_line(&open)?;
+            self.push(") <return not told>");
+            self.end_line(&open);
         }
-        Ok(())
     }
 
-    fn came_back(&mut self, at: At, back: Return) -> io::Result<()> {
+    /// A line begins, with the arguments that are in `part`.
+    fn begin(&mut self, at: At, caller: u64, depth: usize, head: &Head) {
+        self.break_line();
+        let prefix = self.form.prefix(at, Some(caller), depth, &mut self.text);
+        self.text.extend_from_slice(&head.begins.text);
+        self.text.extend_from_slice(&self.part);
+        let thread = (at.process, at.tid);
+        let depth = depth + 1;
+        if self.layout.ltrace {
+            let deepest = self.deepest.entry(thread).or_default();
+            *deepest = depth.max(*deepest);
+        }
+        self.unfinished = Some(Unfinished {
+            number: self.lines,
+            written: prefix + head.begins.width + self.form.width(&self.part),
+            thread,
+            depth,
+        });
+    }
+
+    fn came_back(&mut self, at: At, back: Return) {
         // It was called before we came, or in a process that is not shown.
         let Some((mut open, depth, inside)) = self.stacks.leave(at) else {
-            return Ok(());
+            return;
         };
         for open in inside {
-            self.unwound(at, depth + 1, &open.call)?;
+            self.unwound(at, depth + 1, &open.call);
         }
         open.captures.lay(&back.captures);
-        self.returned(at, depth, &open, &back.returned)
+        self.returned(at, depth, &open, &back.returned);
     }
 
-    fn returned(
-        &mut self,
-        at: At,
-        depth: usize,
-        open: &Open,
-        returned: &Returned,
-    ) -> io::Result<()> {
+    fn returned(&mut self, at: At, depth: usize, open: &Open, returned: &Returned) {
         let call = CallValues {
-            prototype: &open.prototype,
+            prepared: &open.plan.prepared,
             registers: &open.registers,
             returned: Some(returned),
         };
-        let show = self.show();
-        let right = show.right(call, &open.captures);
-        let right = printable(&right);
-        let error = (open.is_system_call && !self.layout.ltrace)
-            .then(|| error_of(returned.rax))
-            .flatten();
-        let value = error.unwrap_or_else(|| show.returned(call, &open.captures));
-        let value = printable(&value);
-        for (inside, head) in open.heads.iter().enumerate().rev() {
-            let written = self.resume(at, depth + inside, open, head)?;
-            let equals = self.form.equals(written + self.form.width(&right) + 1);
-            write!(self.out, "{right}){equals}{value}")?;
+        self.part.clear();
+        self.show.right(call, &open.captures, &mut self.part);
+        make_printable(&mut self.part, 0);
+        self.part.push(b')');
+        let right = self.part.len();
+        let tells_errors = open.plan.is_system_call && !self.layout.ltrace;
+        if !(tells_errors && push_error(returned.rax, &mut self.part)) {
+            self.show.returned(call, &open.captures, &mut self.part);
+            make_printable(&mut self.part, right);
+        }
+        for (inside, head) in open.plan.heads.iter().enumerate().rev() {
+            let written = self.resume(at, depth + inside, open, head);
+            let (late, value) = self.part.split_at(right);
+            self.text.extend_from_slice(late);
+            let written = written + self.form.width(late);
+            self.form.equals(written, &mut self.text);
+            self.text.extend_from_slice(value);
             if self.layout.durations {
                 let took = at.time.saturating_sub(open.began);
-                write!(self.out, "{}", self.form.took(took))?;
+                self.form.took(took, &mut self.text);
             }
-            self.end_line(open)?;
+            self.end_line(open);
         }
-        Ok(())
     }
 
     /// The line of a call goes on, or a new one that says which call it belongs to; how long it is so far.
-    fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> io::Result<usize> {
+    fn resume(&mut self, at: At, depth: usize, open: &Open, head: &Head) -> usize {
         // A child of vfork returns from its parent's call.
         if let Some(unfinished) = self.unfinished
             && unfinished.number == open.number
             && unfinished.thread == (at.process, at.tid)
         {
-            return Ok(unfinished.written);
+            return unfinished.written;
         }
-        self.break_line()?;
-        let prefix = self.form.prefix(at, Some(open.caller), depth);
-        let head = format!("{prefix}<... {} resumed> ", head.resumes);
-        write!(self.out, "{head}")?;
-        Ok(self.form.width(&head))
+        self.break_line();
+        let prefix = self
+            .form
+            .prefix(at, Some(open.caller), depth, &mut self.text);
+        self.text.extend_from_slice(&head.resumes.text);
+        prefix + head.resumes.width
     }
 
-    fn unwound(&mut self, at: At, depth: usize, open: &Open) -> io::Result<()> {
+    fn unwound(&mut self, at: At, depth: usize, open: &Open) {
         // ltrace leaves such a line unfinished.
         if self.layout.ltrace {
-            return Ok(());
+            return;
         }
-        if let Some(head) = open.heads.last() {
-            self.resume(at, depth, open, head)?;
+        if let Some(head) = open.plan.heads.last() {
+            self.resume(at, depth, open, head);
         }
-        write!(self.out, ") <left by an exception or a jump>")?;
-        self.end_line(open)
+        self.push(") <left by an exception or a jump>");
+        self.end_line(open);
     }
 
-    fn end_line(&mut self, open: &Open) -> io::Result<()> {
+    fn end_line(&mut self, open: &Open) {
+        let Known {
+            lines,
+            libraries,
+            callers,
+            ..
+        } = &mut self.known;
         if let Some(line) = &open.line {
-            write!(self.out, " ← {}", printable(&line.to_string()))?;
+            let text = |line: &Line| piece(" ← ", &line.to_string());
+            self.text.extend_from_slice(lines.of(line, text));
         }
         if let Some(library) = &open.library {
-            write!(self.out, " ({})", printable(&short(library)))?;
+            let text = |line: &Line| piece(" (", &(short(line) + ")"));
+            self.text.extend_from_slice(libraries.of(library, text));
         }
         self.unfinished = None;
         self.lines += 1;
-        writeln!(self.out)?;
+        self.text.push(b'\n');
         for caller in &open.callers {
-            writeln!(self.out, " > {}", printable(&caller.to_string()))?;
+            let text = |caller: &Caller| piece(" > ", &caller.to_string());
+            self.text.extend_from_slice(callers.of(caller, text));
+            self.text.push(b'\n');
         }
-        if open.callers.is_empty() {
-            Ok(())
-        } else {
+        if !open.callers.is_empty() {
             // As ltrace does.
-            writeln!(self.out)
+            self.text.push(b'\n');
         }
     }
 
     /// A line that is no call. To ltrace a call has not ended before it if other calls were made in it, else it will
     /// not return.
-    fn note(&mut self, at: At, text: &str) -> io::Result<()> {
+    fn note(&mut self, at: At, text: &str) {
         if let Some(unfinished) = self.unfinished
             && self.layout.ltrace
             && self.deepest.get(&unfinished.thread) == Some(&unfinished.depth)
         {
             self.unfinished = None;
             self.lines += 1;
-            writeln!(self.out, " <no return ...>")?;
+            self.push(" <no return ...>\n");
         }
-        self.break_line()?;
-        let prefix = self.form.prefix(at, None, 0);
+        self.break_line();
+        self.form.prefix(at, None, 0, &mut self.text);
         self.lines += 1;
-        writeln!(self.out, "{prefix}{text}")
+        self.push(text);
+        self.push("\n");
+    }
+
+    /// A process has ended, or runs another program.
+    fn ended(&mut self, at: At, end: Ended) {
+        self.stacks.drain(Some(at.process));
+        self.deepest.retain(|(pid, _), _| *pid != at.process);
+        match end {
+            Ended::Exited(code) => self.note(at, &format!("+++ exited (status {code}) +++")),
+            Ended::Killed(signal) => {
+                let name = signal_name(signal);
+                self.note(at, &format!("+++ killed by {name} +++"));
+            }
+            Ended::Replaced if self.layout.ltrace => self.note(at, "--- Called exec() ---"),
+            Ended::Unknown | Ended::Replaced => self.break_line(),
+        }
     }
 
     /// Ends a line whose call has not returned.
-    fn break_line(&mut self) -> io::Result<()> {
+    fn break_line(&mut self) {
         if self.unfinished.take().is_some() {
             self.lines += 1;
-            writeln!(self.out, " <unfinished ...>")?;
+            self.push(" <unfinished ...>\n");
         }
-        Ok(())
+    }
+
+    fn push(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    /// Hands on what was written.
+    fn hand_on(&mut self) -> io::Result<()> {
+        let done = self.out.write_all(&self.text);
+        self.text.clear();
+        done
     }
 }
 
-/// How a system call says that it failed: `-1 ENOENT`. The kernel returns the error's number, negative.
-fn error_of(result: u64) -> Option<String> {
+/// A text of the guest behind one of ours.
+fn piece(before: &str, text: &str) -> Box<[u8]> {
+    format!("{before}{}", printable(text)).into_bytes().into()
+}
+
+/// Appends how a system call says that it failed: `-1 ENOENT`; false if it did not fail. The kernel returns the error's
+/// number, negative.
+fn push_error(result: u64, out: &mut Vec<u8>) -> bool {
     const MOST: i64 = 4095;
-    let number = (result as i64).checked_neg()?;
-    let error = (1..=MOST).contains(&number).then_some(number as i32)?;
-    Some(match Errno::from_raw(error) {
-        Errno::UnknownErrno => format!("-1 ({error})"),
-        known => format!("-1 {known:?}"),
-    })
+    let number = (result as i64).checked_neg();
+    let Some(error) = number.filter(|number| (1..=MOST).contains(number)) else {
+        return false;
+    };
+    // Writing to a Vec does not fail.
+    let _ = match Errno::from_raw(error as i32) {
+        Errno::UnknownErrno => write!(out, "-1 ({error})"),
+        known => write!(out, "-1 {known:?}"),
+    };
+    true
 }
 
 impl Consumer for Lines<'_> {
@@ -303,47 +380,31 @@ impl Consumer for Lines<'_> {
             self.form.say_threads();
         }
         match event.kind {
-            EventKind::Opened(_) => Ok(()),
+            EventKind::Opened(_) => {}
             EventKind::Call(began) => self.called(event.at, began),
             EventKind::Return(back) => self.came_back(event.at, back),
-            EventKind::Signal(_) if self.layout.no_signals => Ok(()),
+            EventKind::Signal(_) if self.layout.no_signals => {}
             EventKind::Signal(signal) => {
-                let name = signal_name(signal);
-                self.note(
-                    event.at,
-                    &format!("--- {name} ({}) ---", signal_text(signal)),
-                )
+                let (name, text) = (signal_name(signal), signal_text(signal));
+                self.note(event.at, &format!("--- {name} ({text}) ---"));
             }
-            EventKind::Forked(child) => {
-                self.stacks.fork(event.at.process, child);
-                Ok(())
-            }
-            EventKind::Ended(end) => {
-                self.stacks.drain(Some(event.at.process));
-                self.deepest.retain(|(pid, _), _| *pid != event.at.process);
-                match end {
-                    Ended::Exited(code) => {
-                        self.note(event.at, &format!("+++ exited (status {code}) +++"))
-                    }
-                    Ended::Killed(signal) => self.note(
-                        event.at,
-                        &format!("+++ killed by {} +++", signal_name(signal)),
-                    ),
-                    Ended::Replaced if self.layout.ltrace => {
-                        self.note(event.at, "--- Called exec() ---")
-                    }
-                    Ended::Unknown | Ended::Replaced => self.break_line(),
-                }
-            }
+            EventKind::Forked(child) => self.stacks.fork(event.at.process, child),
+            EventKind::Ended(end) => self.ended(event.at, end),
         }
+        if self.text.len() >= CHUNK {
+            return self.hand_on();
+        }
+        Ok(())
     }
 
     fn rest(&mut self) -> io::Result<()> {
+        self.hand_on()?;
         self.out.flush()
     }
 
     fn finish(&mut self, _: End) -> io::Result<()> {
-        self.break_line()?;
+        self.break_line();
+        self.hand_on()?;
         self.out.flush()
     }
 }

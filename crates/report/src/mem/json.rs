@@ -4,10 +4,11 @@
 use std::io;
 use std::sync::Arc;
 
-use births::analysis::{Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report};
+use births::analysis::{Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Verdict};
 use serde::Serialize;
 
 use super::format::Format;
+use super::verdict::sentences;
 use crate::json::line as record;
 
 /// For programs; it names each guest, so that however many there are, each has its records.
@@ -31,6 +32,7 @@ const SCHEMA: u32 = 1;
 pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::Result<()> {
     let pid = pid(census);
     record(out, &guest(census, report.by.name(), None))?;
+    judged(out, census, report.verdict.as_ref())?;
     for row in &report.rows {
         if row.before {
             let Counts { live, bytes, .. } = row.counts;
@@ -51,6 +53,7 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
                     pid,
                     key: Subject::from(&row.key),
                     counts: row.counts.into(),
+                    alive: alive(&row.counts, census),
                 },
             )?;
         }
@@ -79,6 +82,7 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
 pub fn write_growth(out: &mut dyn io::Write, newer: &Census, growth: &Growth) -> io::Result<()> {
     let pid = pid(newer);
     record(out, &guest(newer, growth.by.name(), Some(growth.seconds)))?;
+    judged(out, newer, growth.verdict.as_ref())?;
     for row in &growth.rows {
         record(
             out,
@@ -89,6 +93,7 @@ pub fn write_growth(out: &mut dyn io::Write, newer: &Census, growth: &Growth) ->
                 change: row.delta.into(),
                 now_live: row.now.live,
                 now_bytes: row.now.bytes,
+                alive: alive(&row.now, newer),
             },
         )?;
     }
@@ -121,6 +126,22 @@ enum Record<'a> {
         gc_pause_us: Option<u64>,
         walk_pause_us: u64,
         garbage_included: bool,
+        #[serde(skip_serializing_if = "none")]
+        intervals: &'a [f64],
+    },
+    Verdict {
+        pid: Option<i32>,
+        verdict: &'static str,
+        text: String,
+    },
+    Leak {
+        pid: Option<i32>,
+        #[serde(flatten)]
+        key: Subject<'a>,
+        #[serde(flatten)]
+        counts: Figures,
+        #[serde(skip_serializing_if = "none")]
+        alive: &'a [u64],
     },
     Row {
         pid: Option<i32>,
@@ -128,6 +149,8 @@ enum Record<'a> {
         key: Subject<'a>,
         #[serde(flatten)]
         counts: Figures,
+        #[serde(skip_serializing_if = "none")]
+        alive: &'a [u64],
     },
     Before {
         pid: Option<i32>,
@@ -153,6 +176,8 @@ enum Record<'a> {
         change: Change,
         now_live: u64,
         now_bytes: u64,
+        #[serde(skip_serializing_if = "none")]
+        alive: &'a [u64],
     },
     GrowthTotal {
         pid: Option<i32>,
@@ -165,6 +190,10 @@ enum Record<'a> {
         pid: Option<i32>,
         loss: &'a str,
     },
+}
+
+fn none<T>(list: &&[T]) -> bool {
+    list.is_empty()
 }
 
 /// The fields that say what a row is about. They depend on the grouping.
@@ -242,6 +271,7 @@ impl From<Counts> for Figures {
             live,
             dead,
             bytes,
+            ..
         } = counts;
         Self {
             born,
@@ -312,7 +342,50 @@ fn guest<'a>(census: &'a Census, by: &'static str, interval: Option<f64>) -> Rec
         gc_pause_us: census.gc_pause.map(micros),
         walk_pause_us: micros(census.walk_pause),
         garbage_included: census.garbage_included,
+        intervals: &census.intervals,
     }
+}
+
+/// The living by the interval of their birth; as many figures as there are intervals.
+fn alive<'a>(counts: &'a Counts, census: &Census) -> &'a [u64] {
+    let all = &counts.alive.0;
+    all.get(..census.intervals.len()).unwrap_or(all)
+}
+
+/// Writes whether there is a leak, and each one.
+fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -> io::Result<()> {
+    let Some(verdict) = verdict else {
+        return Ok(());
+    };
+    let pid = pid(census);
+    record(
+        out,
+        &Record::Verdict {
+            pid,
+            verdict: match verdict {
+                Verdict::Leaks(_) => "leak",
+                Verdict::None { .. } => "none",
+                Verdict::TooEarly => "too_early",
+                Verdict::Garbage => "garbage",
+            },
+            text: sentences(verdict, census).0.join("; "),
+        },
+    )?;
+    let Verdict::Leaks(leaks) = verdict else {
+        return Ok(());
+    };
+    for leak in leaks {
+        record(
+            out,
+            &Record::Leak {
+                pid,
+                key: Subject::from(&leak.key),
+                counts: leak.counts.into(),
+                alive: alive(&leak.counts, census),
+            },
+        )?;
+    }
+    Ok(())
 }
 
 fn losses(out: &mut dyn io::Write, census: &Census) -> io::Result<()> {

@@ -16,10 +16,12 @@ mod label;
 pub mod memprof;
 mod reporter;
 pub mod table;
+mod verdict;
 
 pub use format::{Format, Options, Weight};
 pub use label::{BEFORE, label};
 pub use reporter::Reporter;
+pub use verdict::sentences;
 
 /// The formats, in the order in which help lists them. The first is the default for people.
 pub static FORMATS: &[&Format] = &[

@@ -9,10 +9,13 @@ mod layout;
 use std::io;
 use std::sync::Arc;
 
-use births::analysis::{By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report};
+use births::analysis::{
+    By, Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Trend, Verdict,
+};
 
 use super::format::Format;
 use super::label::{label, label_of_key};
+use super::verdict::sentences;
 use crate::Style;
 use crate::figures::{change, grouped, pause, plural, size, size_change, span};
 use crate::text::printable;
@@ -40,25 +43,33 @@ pub fn write(
 ) -> io::Result<()> {
     let watched = format!("{}, watched for {}", subject(census), span(census.seconds));
     head(out, &watched, style)?;
+    judged(out, census, report.verdict.as_ref(), style)?;
 
-    let mut lines = vec![heading(["live", "born", "dead", "bytes"], report.by)];
+    let age = Age::of(census);
+    let names = ["live", "born", "dead", "bytes"].map(str::to_owned);
+    let names = age.heading(names.to_vec());
+    let mut lines = vec![Line::words(names, title(report.by), Tone::Head)];
     lines.extend(report.rows.iter().map(|row| {
         let (cells, tone) = if row.before {
-            (before_cells(&row.counts), Tone::Dim)
+            (age.unknown(before_cells(&row.counts)), Tone::Dim)
         } else {
-            (cells(&row.counts), Tone::Plain)
+            let leaks = leaks(report.verdict.as_ref(), &row.key);
+            let tone = if leaks { Tone::Worst } else { Tone::Plain };
+            (age.cells(cells(&row.counts), &row.counts), tone)
         };
         Line::row(cells, label(row), tone, callers(&row.key))
     }));
+    let sum = |counts: &Counts| age.cells(cells(counts), counts);
     if let Some(rest) = report.rest {
         let Counts { live, bytes, .. } = rest.counts;
         let words = remainder(rest.rows, &objects(live), &size(bytes));
-        lines.push(Line::words(cells(&rest.counts), words, Tone::Dim));
+        lines.push(Line::words(sum(&rest.counts), words, Tone::Dim));
     }
-    lines.push(Line::words(cells(&report.total), "total", Tone::Head));
+    lines.push(Line::words(sum(&report.total), "total", Tone::Head));
     aligned(out, &lines, style)?;
     writeln!(out)?;
 
+    age.foot(out, style)?;
     let Counts { live, bytes, .. } = report.before;
     if live > 0 {
         let text = format!(
@@ -88,29 +99,31 @@ pub fn write_growth(
         subject(newer)
     );
     head(out, &grew, style)?;
+    judged(out, newer, growth.verdict.as_ref(), style)?;
 
-    let mut lines = vec![heading(["+live", "+bytes", "born", "live now"], growth.by)];
-    lines.extend(growth.rows.iter().enumerate().map(|(at, row)| {
-        let born = if row.before {
-            "-".into()
+    let age = Age::of(newer);
+    let names = ["+live", "+bytes", "born", "live now"].map(str::to_owned);
+    let names = age.heading(names.to_vec());
+    let mut lines = vec![Line::words(names, title(growth.by), Tone::Head)];
+    lines.extend(growth.rows.iter().map(|row| {
+        let now = grouped(row.now.live);
+        let (cells, tone) = if row.before {
+            let cells = delta_cells(&row.delta, "-".into(), now);
+            (age.unknown(cells), Tone::Dim)
         } else {
-            grouped(row.delta.born.unsigned_abs())
+            let born = grouped(row.delta.born.unsigned_abs());
+            let leaks = leaks(growth.verdict.as_ref(), &row.key);
+            let tone = if leaks { Tone::Worst } else { Tone::Plain };
+            let cells = delta_cells(&row.delta, born, now);
+            (age.cells(cells, &row.now), tone)
         };
-        let cells = delta_cells(&row.delta, born, grouped(row.now.live));
-        let grew = row.delta.live > 0 || row.delta.bytes > 0;
-        let tone = match (at, row.before) {
-            (0, _) if grew => Tone::Worst,
-            (_, true) => Tone::Dim,
-            (_, false) => Tone::Plain,
-        };
-        Line::row(
-            cells,
-            label_of_key(&row.key, row.before),
-            tone,
-            callers(&row.key),
-        )
+        let name = label_of_key(&row.key, row.before);
+        Line::row(cells, name, tone, callers(&row.key))
     }));
-    let sum = |delta: &Delta| delta_cells(delta, grouped(delta.born.unsigned_abs()), String::new());
+    let sum = |delta: &Delta| {
+        let born = grouped(delta.born.unsigned_abs());
+        age.unknown(delta_cells(delta, born, String::new()))
+    };
     if let Some(rest) = growth.rest {
         let Delta { live, bytes, .. } = rest.delta;
         let words = remainder(rest.rows, &object_change(live), &size_change(bytes));
@@ -120,6 +133,7 @@ pub fn write_growth(
     aligned(out, &lines, style)?;
     writeln!(out)?;
 
+    age.foot(out, style)?;
     let Delta { live, bytes, .. } = growth.hidden;
     if live != 0 || bytes != 0 {
         hidden(out, &object_change(live), &size_change(bytes), style)?;
@@ -154,8 +168,77 @@ fn head(out: &mut dyn io::Write, text: &str, style: &Style) -> io::Result<()> {
     writeln!(out)
 }
 
-fn heading(cells: [&str; 4], by: By) -> Line {
-    Line::words(cells.map(str::to_owned).to_vec(), title(by), Tone::Head)
+/// Writes which rows leak.
+fn judged(
+    out: &mut dyn io::Write,
+    census: &Census,
+    verdict: Option<&Verdict>,
+    style: &Style,
+) -> io::Result<()> {
+    let Some(verdict) = verdict else {
+        return Ok(());
+    };
+    let (said, leaks) = sentences(verdict, census);
+    let tone = if leaks { Tone::Worst } else { Tone::Plain };
+    for text in said {
+        written(out, &text, tone, style)?;
+    }
+    writeln!(out)
+}
+
+fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
+    matches!(verdict, Some(Verdict::Leaks(leaks)) if leaks.iter().any(|leak| leak.key == *key))
+}
+
+/// The column of objects that are older than the last interval. It stands behind the first, in the place of the third,
+/// which the others tell.
+struct Age {
+    intervals: usize,
+    /// How long the last interval was; `None` if there is no other, and then there is no such column.
+    last: Option<f64>,
+}
+
+impl Age {
+    fn of(census: &Census) -> Self {
+        let last = match census.intervals[..] {
+            [_, .., last] => Some(last),
+            _ => None,
+        };
+        Age {
+            intervals: census.intervals.len(),
+            last,
+        }
+    }
+
+    fn put(&self, mut cells: Vec<String>, cell: impl FnOnce(f64) -> String) -> Vec<String> {
+        if let Some(last) = self.last {
+            cells.remove(2);
+            cells.insert(1, cell(last));
+        }
+        cells
+    }
+
+    fn heading(&self, cells: Vec<String>) -> Vec<String> {
+        self.put(cells, |last| format!(">{}", span(last)))
+    }
+
+    fn cells(&self, cells: Vec<String>, counts: &Counts) -> Vec<String> {
+        let trend = Trend::of(counts, self.intervals);
+        self.put(cells, |_| grouped(trend.kept))
+    }
+
+    fn unknown(&self, cells: Vec<String>) -> Vec<String> {
+        self.put(cells, |_| "-".into())
+    }
+
+    /// Says what the column is.
+    fn foot(&self, out: &mut dyn io::Write, style: &Style) -> io::Result<()> {
+        let Some(last) = self.last.map(span) else {
+            return Ok(());
+        };
+        let text = format!(">{last}: born more than {last} ago and alive");
+        written(out, &text, Tone::Dim, style)
+    }
 }
 
 fn cells(counts: &Counts) -> Vec<String> {
@@ -164,6 +247,7 @@ fn cells(counts: &Counts) -> Vec<String> {
         live,
         dead,
         bytes,
+        ..
     } = *counts;
     vec![grouped(live), grouped(born), grouped(dead), size(bytes)]
 }

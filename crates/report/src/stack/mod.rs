@@ -3,18 +3,24 @@
 //! | module | what it writes | in which formats |
 //! |---|---|---|
 //! | [`ranking`] | the biggest frames of files | table, JSON |
-//! | [`listing`] | the stacks of a process or a core file | text, JSON |
+//! | [`dump`] | what the threads of a process do, and where | text |
+//! | [`listing`] | the same with every native frame and its bytes | text, JSON |
 //! | [`gc`] | what the stacks cost each garbage collection | text, JSON |
 //! | [`folded`] | many looks, folded | collapsed, speedscope, SVG |
 
+pub mod dump;
 pub mod folded;
 pub mod gc;
 pub mod listing;
 mod names;
 pub mod ranking;
+mod states;
 
 use frames::live::loaded::Modules;
 use frames::live::open::Look;
+use frames::live::repeats::Stretch;
+
+use crate::figures::{grouped, plural};
 
 /// One look at one process, with what is needed to name what was seen.
 #[allow(missing_docs)] // The names say the rest.
@@ -30,4 +36,17 @@ pub struct Subject<'a> {
     /// It comes from a core file: the process is gone, and was not stopped for this look.
     pub from_core: bool,
     pub look: &'a Look,
+}
+
+/// How often the rows of a stretch come again, in words; `None` if they do not.
+fn again(stretch: &Stretch) -> Option<String> {
+    let times = stretch.repeats();
+    if times == 0 {
+        return None;
+    }
+    let times = format!("{} {}", grouped(times), plural(times, "time", "times"));
+    Some(match stretch.period() {
+        1 => format!("the same, {times} more"),
+        rows => format!("these {rows} rows, {times} more"),
+    })
 }

@@ -10,11 +10,18 @@ use crate::text::printable;
 pub fn whose(stack: &Stack) -> String {
     match &stack.parked {
         // A core has no names of threads.
-        None if stack.thread.name.is_empty() => stack.thread.tid.to_string(),
-        None => format!("{} {}", stack.thread.tid, printable(&stack.thread.name)),
+        None if name(stack).is_empty() => stack.thread.tid.to_string(),
+        None => format!("{} {}", stack.thread.tid, printable(name(stack))),
         Some(one) if one.object == 0 => format!("{}, parked", one.kind),
         Some(one) => format!("{} {:#x}, parked", one.kind, one.object),
     }
+}
+
+/// Returns the name of a thread: the one that the program gave it, else the kernel's.
+pub fn name(stack: &Stack) -> &str {
+    let state = stack.state.as_ref();
+    let own = state.and_then(|state| state.vm.as_ref()?.name.as_deref());
+    own.unwrap_or(&stack.thread.name)
 }
 
 /// Returns the thread's id for programs; `None` for a stack that no thread runs.

@@ -22,6 +22,8 @@ fn site(frames: &[Arc<Frame>], kind: &str, born: u64, live: u64, bytes: u64) -> 
         born,
         live,
         bytes,
+        alive: Default::default(),
+        died_late: 0,
     }
 }
 
@@ -68,6 +70,8 @@ pub fn shop() -> Census {
             count: Some(40),
             text: "40 births had no room in their table and are not counted".into(),
         }],
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: false,
     }
 }
@@ -131,7 +135,33 @@ pub fn shop_with_stacks() -> Census {
         before: vec![before("String", 2_000, 80_000)],
         gc_pause: None,
         losses: Vec::new(),
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: true,
+        ..shop()
+    }
+}
+
+/// A shop with a leak, after four intervals of five seconds: a cache that has filled, requests in flight, and the leak.
+pub fn leaking() -> Census {
+    let alive = |site: SiteCount, alive: [u64; 4]| {
+        let mut all = births::analysis::Alive::default();
+        all.0[..4].copy_from_slice(&alive);
+        SiteCount { alive: all, ..site }
+    };
+    let at = |line| [frame("app.rb", line, "call")];
+    Census {
+        seconds: 20.0,
+        sites: vec![
+            alive(
+                site(&at(9), "String", 9_000, 9_000, 360_000),
+                [8_900, 100, 0, 0],
+            ),
+            alive(site(&at(25), "Hash", 140, 140, 23_520), [35, 35, 35, 35]),
+            alive(site(&at(40), "Array", 88_000, 400, 16_000), [0, 0, 0, 400]),
+        ],
+        intervals: vec![5.0; 4],
+        losses: Vec::new(),
         ..shop()
     }
 }

@@ -1,5 +1,6 @@
 //! What each format looks like. The expected text stands in the test, for people to read.
 
+mod calls;
 mod guests;
 
 use births::analysis::{By, Growth, Order, Report, View};
@@ -7,7 +8,7 @@ use report::Style;
 use report::mem::folded::Weight;
 use report::mem::{folded, json, memprof, table};
 
-use guests::{earlier, shop, shop_with_stacks};
+use guests::{earlier, leaking, shop, shop_with_stacks};
 
 /// The output of a writer as text.
 fn text(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> String {
@@ -43,6 +44,41 @@ fn table_by_line() {
     paused: 15.5 ms for a GC before the count, 1.1 ms for the count
     lost: 40 births had no room in their table and are not counted
     ");
+}
+
+#[test]
+fn a_leak_is_said_first_and_stands_first() {
+    let view = View {
+        order: Order::Growth,
+        top: Some(3),
+        ..View::default()
+    };
+    let report = Report::new(&leaking(), &view);
+    let table = text(|out| table::write(out, &leaking(), &report, &Style::default()));
+    insta::assert_snapshot!(table, @"
+    ruby app.rb (PID 4242), Ruby 3.1.2, watched for 20.0 s
+
+    leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), nothing of it died
+
+      live  >5.0 s    born      bytes  file:line:Type
+       140     105     140   23.0 KiB  app.rb:25:Hash
+     9,000   9,000   9,000  351.6 KiB  app.rb:9:String
+       400       0  88,000   15.6 KiB  app.rb:40:Array
+    22,524       0       0    2.0 MiB  … and 2 more rows (22,524 objects, 2.0 MiB)
+    32,064   9,105  97,140    2.4 MiB  total
+
+    >5.0 s: born more than 5.0 s ago and alive
+    of the total: 22,524 objects (2.0 MiB) from before lancet came
+    not shown: 9,000 objects (3.8 MiB) of the VM's own; --internal shows them
+    paused: 15.5 ms for a GC before the count, 1.1 ms for the count
+    ");
+    let json = text(|out| json::write(out, &leaking(), &report));
+    insta::assert_snapshot!(json.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
+    {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
+    {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), nothing of it died"}
+    {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
+    {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
+    "#);
 }
 
 #[test]
@@ -284,6 +320,7 @@ fn every_json_field_is_documented() {
         let growth = Growth::new(&earlier(), &shop(), &view).unwrap();
         let mut lines = text(|out| json::write(out, &shop(), &report(view)));
         lines += &text(|out| json::write_growth(out, &shop(), &growth));
+        lines += &text(|out| json::write(out, &leaking(), &Report::new(&leaking(), &view)));
         for line in lines.lines() {
             names(
                 &serde_json::from_str(line).expect("each line is JSON"),

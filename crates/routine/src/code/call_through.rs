@@ -28,6 +28,17 @@
 //! the hooked one has not begun. r11 may be used: it is scratch at a call; its value is kept for callers compiled
 //! with `-fipa-ra`.
 
+/// Behind each call: overwrites the return address that the call left below the stack pointer. `hooks::parked` searches
+/// stacks for such words, and a later function may have this place in an array that it does not write: the word would be
+/// taken for a frame that is still to return, and the unwinder's hook would stay for it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __clear_return {
+    () => {
+        "mov qword ptr [rsp - 8], 0"
+    };
+}
+
 /// See the module's text. The rules of unwinding stand behind it.
 #[doc(hidden)]
 #[macro_export]
@@ -76,6 +87,7 @@ macro_rules! __call_through {
             "lea rsi, [rbp - {frame} - {vectors}]",
             "mov rdx, [rbp - {frame} + {kept_original}]",
             "call {enter}",
+            $crate::__clear_return!(),
             $crate::__upper_vectors!(restore "rsp - 16 * 8"),
             "mov r11, [rbp - {frame} + {descriptor}]",
             // Nothing but the entry is wanted, or not even that.
@@ -97,6 +109,7 @@ macro_rules! __call_through {
             $crate::__arguments!(restore),
             "mov r11, [rbp - {frame} + {kept_r11}]",
             "call [rbp - {frame} + {kept_original}]",
+            $crate::__clear_return!(),
             // The gate may have been closed meanwhile, or this is a child that came out of fork with its gate wiped:
             // nothing to note.
             "cmp dword ptr [rip + {gate} + {offset}], 0",
@@ -122,6 +135,7 @@ macro_rules! __call_through {
             "mov rsi, rsp",
             "lea rdx, [rbp - {frame} - {vectors}]",
             "call {leave}",
+            $crate::__clear_return!(),
             $crate::__all_vectors!(restore "rsp"),
             ".Lquick_left:",
             $crate::__results!(restore "rsp"),

@@ -49,6 +49,7 @@ macro_rules! __find_object {
             "sub rsp, 64",
             "mov rbx, rdi",
             "call [r11 + {original}]",
+            $crate::__clear_return!(),
             // Not 0: the caller has found what it sought.
             "test eax, eax",
             "jnz .Literate_objects_found",
@@ -69,6 +70,7 @@ macro_rules! __find_object {
             "mov esi, 32",
             "mov rdx, [rbp - 16]",
             "call rbx",
+            $crate::__clear_return!(),
             ".Literate_objects_found:",
             "mov rbx, [rbp - 8]",
             "leave",

@@ -55,6 +55,7 @@ macro_rules! __probe {
             $crate::__all_vectors!(save "rsp"),
             "mov rdi, rsp",
             "call {probe}",
+            $crate::__clear_return!(),
             $crate::__all_vectors!(restore "rsp"),
             "add rsp, {vectors}",
             ".Lprobe_left:",

@@ -204,6 +204,8 @@ macro_rules! __small {
             "mov [rbp - {frame} + {kept_r11}], r9\n",
             $crate::__arguments!(restore),
             "call [rbp - {frame} + {kept_original}]\n",
+            $crate::__clear_return!(),
+            "\n",
             "cmp dword ptr [rip + {gate} + {offset}], 0\n",
             "jne .Lsmall_results\n",
             "push r11\n",

@@ -54,6 +54,17 @@ const FINISH: u64 = 0x20;
 /// `sp` of `rb_control_frame_t`.
 const SP: u64 = 8;
 
+/// `VM_ENV_FLAG_LOCAL`: the environment is a method's, not a block's. In the word before, a block has the address of
+/// the environment around it with two bits of flags (`VM_ENV_DATA_INDEX_SPECVAL`); in the word before that, a method
+/// has its entry (`VM_ENV_DATA_INDEX_ME_CREF`), or special variables of which it is the second word (`vm_svar`).
+const LOCAL: u64 = 2;
+const SPECIAL: u64 = 8;
+const ENTRY: u64 = 16;
+const ENTRY_IN_SPECIAL_VARIABLES: u64 = 8;
+
+/// Blocks within blocks that are followed, at most.
+const DEEPEST_BLOCK: u32 = 1 << 10;
+
 /// Frames of one VM stack, at most: the default 1 MiB stack ends below 20,000.
 const MOST_FRAMES: u32 = 1 << 20;
 
@@ -178,6 +189,35 @@ impl<M: Memory> Ruby<'_, M> {
     pub fn ends_run(&self, frame: Frame) -> Result<bool, Fault> {
         let ep = self.memory.u64(frame.cfp.wrapping_add(EP))?;
         Ok(self.memory.u64(ep)? & FINISH != 0)
+    }
+
+    /// Returns whether the innermost frame of an execution context is that of a function of C.
+    pub fn runs_c(&self, cfp: u64) -> Result<bool, Fault> {
+        let ep = self.memory.u64(cfp.wrapping_add(EP))?;
+        Ok(self.memory.u64(ep)? & C_FRAME != 0)
+    }
+
+    /// Returns the entry of the method that a frame runs, or that the block which it runs was written in
+    /// (`rb_vm_frame_method_entry`, `vm_insnhelper.c`); `None` for a frame of a file or a class body.
+    pub(super) fn method_entry(&self, cfp: u64) -> Result<Option<u64>, Fault> {
+        let mut ep = self.memory.u64(cfp.wrapping_add(EP))?;
+        for _ in 0..DEEPEST_BLOCK {
+            let entry = self.memory.u64(ep.wrapping_sub(ENTRY))?;
+            if self.is_method_entry(entry)? {
+                return Ok(Some(entry));
+            }
+            if self.memory.u64(ep)? & LOCAL != 0 {
+                if !self.is_special_variables(entry)? {
+                    return Ok(None);
+                }
+                let entry = self
+                    .memory
+                    .u64(entry.wrapping_add(ENTRY_IN_SPECIAL_VARIABLES))?;
+                return Ok(self.is_method_entry(entry)?.then_some(entry));
+            }
+            ep = self.memory.u64(ep.wrapping_sub(SPECIAL))? & !3;
+        }
+        Ok(None)
     }
 
     /// Returns the memory of an execution context that must be copied so that its frames can be read when it has gone

@@ -36,6 +36,12 @@ pub struct Layout {
     pub thread_region: u64,
     /// `main_thread`, since 3.0 `ractor.main_thread`, in `rb_vm_t`: `vm_core.h`.
     pub vm_main_thread: u64,
+    /// `name` in `rb_thread_t`: `vm_core.h`.
+    pub thread_name: u64,
+    /// `join_list` in `rb_thread_t`: `vm_core.h`. 3.4 has a list more before it.
+    pub thread_joins: u64,
+    /// The VM's lock; `None` where its place has not been looked up.
+    pub lock: Option<Lock>,
     /// How a method's or block's code maps to lines.
     pub iseq: Iseq,
     /// How long an embedded String is and where its bytes start.
@@ -151,6 +157,19 @@ pub struct Heap {
     pub count: PageCount,
     /// `destination` in `struct RMoved`.
     pub moved_to: u64,
+}
+
+/// The VM's lock: `rb_global_vm_lock_t`, since 3.2 `struct rb_thread_sched` (`thread_pthread.h`). Printed by `offsetof`
+/// in a program that included `vm_core.h` and `ractor_core.h` of the release with the `config.h` of 3.1, and held
+/// against live processes by `tests/stack/waits.rs`.
+#[derive(Debug)]
+pub struct Lock {
+    /// `threads.gvl.owner`, since 3.3 `threads.sched.running`, in `rb_ractor_t`; in 2.7 `gvl.owner` in `rb_vm_t`.
+    pub owner: u64,
+    /// `waitq`, since 3.3 `readyq`, beside it.
+    pub queue: u64,
+    /// `native_thread_data.node.gvl`, since 3.3 `sched.node.readyq`, in `rb_thread_t`.
+    pub link: u64,
 }
 
 /// Heaps by slot size: `size_pools`, since 3.4 `heaps`, in `rb_objspace_t`.

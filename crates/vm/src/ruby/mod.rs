@@ -19,6 +19,7 @@
 //! | `reason` | why does a collection begin? |
 //! | `heap` | which objects are there? |
 //! | `thread` | where are the VM and its threads? |
+//! | `locks` | what does a thread hold, and what does it wait for? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
 
 mod class;
@@ -31,6 +32,7 @@ mod function;
 mod heap;
 mod iseq;
 mod layout;
+mod locks;
 mod names;
 mod number;
 mod object;
@@ -53,6 +55,7 @@ pub use frames::{Frame, Frames};
 pub use function::{Convention, Function};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
+pub use locks::Turn;
 pub use object::{Imemo, Type};
 pub use reason::write_reason;
 pub use string::{Copied, Text};

@@ -34,7 +34,7 @@ impl Guest {
         if !news || self.tracing.arrives() != Arrives::Now {
             return Ok(());
         }
-        self.known.forget_edges();
+        self.forget_edges();
         let wanted = self.wanted(signatures);
         let refused = self.tracing.add(wanted)?;
         if !self.quiet {

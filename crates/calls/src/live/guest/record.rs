@@ -23,19 +23,13 @@ pub fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
 /// Copies of memory: address, bytes, and so many, padded.
 pub fn copied(mut words: &[u64]) -> Captures {
     let mut captures = Captures::new();
-    let mut bytes = Vec::new();
     while let [at, length, rest @ ..] = words {
         let length = *length as usize;
-        let count = length.div_ceil(8);
-        if count > rest.len() {
+        let Some((bytes, rest)) = rest.split_at_checked(length.div_ceil(8)) else {
             break;
-        }
-        bytes.clear();
-        for word in &rest[..count] {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        captures.add(*at, &bytes[..length]);
-        words = &rest[count..];
+        };
+        captures.add_words(*at, bytes, length);
+        words = rest;
     }
     captures
 }

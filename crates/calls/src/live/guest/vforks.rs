@@ -36,6 +36,14 @@ impl Vforks {
         self.made.insert(ring, (child, here));
     }
 
+    /// Whether a child speaks in this ring, or has spoken there until now.
+    pub fn concerns(&self, ring: u32, tid: u32) -> bool {
+        let Some((child, _)) = self.made.get(&ring) else {
+            return false;
+        };
+        *child == tid || self.speaking.contains(&ring)
+    }
+
     /// Who speaks, and whether that is another than before.
     pub fn speaks(&mut self, at: At) -> (At, Option<Turn>) {
         let Some((child, here)) = self.made.get(&at.ring).copied() else {

@@ -119,6 +119,7 @@ fn script<M: Memory>(perl: &Perl<'_, M>, frame: Frame) -> Script {
             Kind::RegexBlock => "(regex)".to_owned(),
             Kind::Defer => "(defer)".to_owned(),
         },
+        qualified: None,
         placement: if frame.enters {
             Placement::EndsRun
         } else {

@@ -194,6 +194,7 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
             path,
             line,
             name,
+            qualified: None,
             placement,
         }
     };

@@ -211,6 +211,7 @@ fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {
         path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
         line: python.line(frame.point).ok().flatten().unwrap_or(0),
         name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),
+        qualified: None,
         placement: match frame {
             Frame { entry: false, .. } => Placement::SameRun,
             Frame { native: 0, .. } => Placement::EndsRun,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use process::pages::Pages;
 use process::snapshot::{Copies, Thread, UnwindContext};
-use vm::Memory;
+use vm::library::is_library;
+use vm::{Language, Memory};
 
 /// The longest path or name that is read, in bytes; longer ones are cut.
 pub(super) const LONGEST: u64 = 4096;
@@ -21,6 +22,8 @@ pub struct Script {
     pub line: u32,
     /// The name of the method or function as the language shows it.
     pub name: String,
+    /// The same with the class that has the method, where that is known: `block in Worker#run`.
+    pub qualified: Option<String>,
     /// Where it belongs on the native stack.
     pub placement: Placement,
 }
@@ -38,6 +41,17 @@ pub enum Placement {
     NativeFunction(u64),
 }
 
+impl Script {
+    /// Returns whether its file belongs to a library or to the VM, not to the program.
+    pub fn is_library(&self) -> bool {
+        let all = Language::ALL.iter();
+        self.path.is_empty()
+            || all
+                .flat_map(|language| [language.description().libraries])
+                .any(|marks| is_library(self.path.as_bytes(), marks))
+    }
+}
+
 impl std::fmt::Display for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.path.as_str() {
@@ -45,6 +59,39 @@ impl std::fmt::Display for Script {
             path => write!(f, "{path}:{} in {}", self.line, self.name),
         }
     }
+}
+
+/// Whether a thread has the lock of its VM, without which it may run no script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Turn {
+    /// It has the lock.
+    Has,
+    /// It waits for the lock.
+    Waits,
+    /// It does without, in a system call or in C code.
+    Without,
+    /// The VM has no lock, or it is not known who has it.
+    #[default]
+    Unknown,
+}
+
+/// What a VM knows of one of its threads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VmThread {
+    /// The address of the VM's structure for it.
+    pub id: u64,
+    /// The name that the program gave it.
+    pub name: Option<String>,
+    /// Whether it has the VM's lock.
+    pub turn: Turn,
+    /// The function of C in which it is, as the language names it: `Thread::Queue#pop`.
+    pub function: Option<String>,
+    /// The mutex of the language that it waits for.
+    pub wants: Option<u64>,
+    /// The mutexes of the language that it holds.
+    pub holds: Vec<u64>,
+    /// The threads that wait for this one to end.
+    pub joined_by: Vec<u64>,
 }
 
 /// An object of a language that keeps its frames while no thread runs it: a fiber, a greenlet.
@@ -118,6 +165,11 @@ pub trait Scripts {
 
     /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
+
+    /// Returns what the VM knows of the thread that owns this native stack; `None` if it is none of the VM's.
+    fn thread(&self, _memory: &dyn Memory, _thread: &Thread, _copied: &Copies) -> Option<VmThread> {
+        None
+    }
 
     /// Returns what may be parked, fibers and the like, and whether that is all. It is called while the process runs,
     /// because it takes time; coroutines that have ended or run when the process stands are left out then.

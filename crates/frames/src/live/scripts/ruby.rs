@@ -9,7 +9,7 @@ use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
 use vm::{Language, Memory};
 
 use super::reader::{
-    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, text,
+    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, Turn, VmThread, text,
 };
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -127,6 +127,27 @@ impl Scripts for Vm {
         scripts(&ruby, context)
     }
 
+    fn thread(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<VmThread> {
+        let context = self.context(memory, thread, copied)?;
+        let ruby = Ruby::new(&memory, self.facts).ok()?;
+        let id = ruby.thread_of(context).ok()?;
+        let name = ruby.thread_name(id).ok().flatten();
+        Some(VmThread {
+            id,
+            name: name.map(|name| text(|out| ruby.write_text(name, LONGEST, out))),
+            turn: match ruby.turn(id) {
+                Some(vm::ruby::Turn::Has) => Turn::Has,
+                Some(vm::ruby::Turn::Waits) => Turn::Waits,
+                Some(vm::ruby::Turn::Without) => Turn::Without,
+                None => Turn::Unknown,
+            },
+            function: function(&ruby, context),
+            wants: ruby.wanted_mutex(id).ok().flatten(),
+            holds: ruby.held_mutexes(id).collect(),
+            joined_by: ruby.joining(id).collect(),
+        })
+    }
+
     fn coroutines(&self, memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         let pages = Pages::new(memory);
         let mut found = BTreeMap::new();
@@ -187,6 +208,14 @@ impl Scripts for Vm {
     }
 }
 
+/// Returns the function of C that an execution context is in; `None` if it is in Ruby code.
+fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
+    let cfp = ruby.current_cfp(context).ok()?;
+    let mut name = String::new();
+    let written = ruby.runs_c(cfp).ok()? && ruby.write_method(cfp, &mut name).ok()?;
+    written.then_some(name)
+}
+
 /// Returns the frames of an execution context. The name of each place is read once, because a recursion has it often.
 fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
     let cfp = ruby.current_cfp(context).ok()?;
@@ -208,7 +237,22 @@ fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
     Script {
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
         line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
+        qualified: qualified(ruby, frame),
         name: text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out)),
         placement: Placement::SameRun,
+    }
+}
+
+/// Returns the label of a frame with its method's class: `block in run` becomes `block in Worker#run`.
+fn qualified<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Option<String> {
+    let label = text(|out| ruby.write_text(ruby.label(frame.iseq)?, LONGEST, out));
+    let base = text(|out| ruby.write_text(ruby.base_label(frame.iseq)?, LONGEST, out));
+    let mut method = String::new();
+    match ruby.write_method(frame.cfp, &mut method) {
+        // A block given to `define_method` is called after where it was written; it keeps that name.
+        Ok(true) if method.ends_with(&base) => {
+            Some(format!("{}{method}", label.strip_suffix(&base)?))
+        }
+        _ => None,
     }
 }

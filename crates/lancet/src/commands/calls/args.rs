@@ -13,6 +13,7 @@ use crate::cli::format::one_of;
 use crate::ui::terminal::Stream;
 use calls::debug::Debug;
 use calls::preset::Preset;
+use calls::window::{Between, Moment};
 use calls::{Messages, Options};
 use report::calls::formats::{JSON, LINES, LTRACE};
 use report::calls::{FORMATS, Format, Layout};
@@ -105,6 +106,15 @@ pub struct CallsArgs {
     /// dropped and counted. 0 = never wait [default: 100ms; with --record 1s]
     #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
     pub max_wait: Option<Duration>,
+
+    /// Of a recording: only what happened from then on: so long after its beginning (90s, 2m), or a time of day
+    /// (14:10, 14:10:54.5)
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = TIME)]
+    pub since: Option<Moment>,
+
+    /// Of a recording: only what happened before then, in the words of --since
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = TIME)]
+    pub until: Option<Moment>,
 
     /// Count calls and their time by function and script line, and print the table at the end
     #[arg(short = 'c', help_heading = SHOW)]
@@ -261,8 +271,12 @@ impl CallsArgs {
                 file.display()
             ));
         }
-        let file = self.recording().filter(|_| !self.app.is_empty())?;
-        Some(format!(
+        let Some(file) = self.recording() else {
+            let asks = self.since.is_some() || self.until.is_some();
+            let why = "--since and --until choose a part of a recording: name its file";
+            return asks.then(|| why.into());
+        };
+        (!self.app.is_empty()).then(|| format!(
             "--app is decided in the process: {} has the lines that were told when it was recorded",
             file.display()
         ))
@@ -292,6 +306,11 @@ impl CallsArgs {
             most_wait: self.most_wait(),
             count: self.count,
             record: self.record.is_some(),
+            recording: None,
+            window: Between {
+                since: self.since,
+                until: self.until,
+            },
             strings: self.strings(),
             kept_of_strings: self.kept_of_strings(),
             array: self.array,
@@ -378,6 +397,28 @@ fn filter(text: &str) -> Result<Filter, FilterError> {
 
 fn library(text: &str) -> Result<Filter, FilterError> {
     Filter::library(text)
+}
+
+/// `90s` behind the beginning, or `14:10:54.5`.
+fn moment(text: &str) -> Result<Moment, String> {
+    if !text.contains(':') {
+        return parse(text).map(Moment::After);
+    }
+    let mut parts = text.split(':');
+    let mut next = |most: u64| -> Option<u64> {
+        let part = parts.next().unwrap_or("0");
+        part.parse().ok().filter(|number| *number < most)
+    };
+    let (hours, minutes) = (next(24), next(60));
+    let seconds: Option<f64> = parts.next().map_or(Some(0.0), |part| part.parse().ok());
+    let seconds = seconds.filter(|number| (0.0..60.0).contains(number));
+    match (hours, minutes, seconds, parts.next()) {
+        (Some(hours), Some(minutes), Some(seconds), None) => {
+            let whole = Duration::from_secs(hours * 3600 + minutes * 60);
+            Ok(Moment::TimeOfDay(whole + Duration::from_secs_f64(seconds)))
+        }
+        _ => Err("a time of day is written 14:10 or 14:10:54.5".into()),
+    }
 }
 
 fn wait(text: &str) -> Result<Duration, String> {

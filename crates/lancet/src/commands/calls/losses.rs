@@ -19,6 +19,25 @@ pub fn of_message(message: &Message) -> Option<Loss> {
     Some(Loss::new(pid, what, None, message.to_string()))
 }
 
+/// Whether a message says that something is hooked.
+pub fn says_hooked(message: &Message) -> bool {
+    match message {
+        Message::Hooked {
+            hooked,
+            system_calls: [places, _],
+            ..
+        } => *hooked + *places != 0,
+        Message::LibraryHooked { .. } | Message::DefinedHooked { .. } => true,
+        _ => false,
+    }
+}
+
+/// Says that nothing was ever hooked: what was asked for was called by nobody, or by somebody whom nobody has seen.
+pub fn say_nothing_hooked(losses: &mut Losses) {
+    let text = "nothing was hooked, so no call could be seen: what was asked for (-x, -e, -l, --preset) is in none of the processes";
+    losses.say(Loss::new(None, What::Hooks, None, text));
+}
+
 /// Says what the rings of each process have lost.
 pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)]) {
     for (pid, lost) in of {

@@ -13,16 +13,18 @@ use crate::ui::terminal::Stream;
 use calls::consumer::{Consumer, End};
 use calls::debug::{self, Debug};
 use calls::filter::RecordFilter;
-use calls::recorder::not_recorded;
+use calls::recorder::{Store, not_recorded};
 use calls::summary::Rows;
 use calls::{
-    Error, Family, Flow, Message, Messages, Options, Recorder, Replay, Signatures, Source,
+    Error, Family, Flow, Message, Messages, Options, Recorder, Recording, Replay, Signatures,
+    Source,
 };
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::calls::Summary;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -47,15 +49,36 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     }
     let losses = Rc::new(RefCell::new(Losses::default()));
     let heard = losses.clone();
-    let options = args.options(Messages::to(move |message| {
+    let hooked = Rc::new(Cell::new(false));
+    let says_hooked = hooked.clone();
+    let mut options = args.options(Messages::to(move |message| {
         print(message);
+        if losses::says_hooked(message) {
+            says_hooked.set(true);
+        }
         if let Some(loss) = losses::of_message(message) {
             heard.borrow_mut().note(loss);
         }
     }));
     let signatures = Signatures::read(&args.prototypes, options.ltrace).map_err(explain)?;
+    let signatures = Rc::new(signatures);
     let starts = !args.program.is_empty() && file.is_none();
-    let (mut consumer, ends) = consumer(&args, &options, &signatures, starts)?;
+    let recording = args.record.as_deref();
+    let recording = recording.map(|path| record(path, &options, signatures.clone()));
+    let (recording, recorded) = recording.transpose()?.unzip();
+    options.recording = recording
+        .clone()
+        .filter(|_| !args.shows() && file.is_none());
+    let (shown, written) = shown(&args, &options, &signatures, starts)?;
+    let mut consumer: Box<dyn Consumer> = match (recording, shown) {
+        (Some(recording), shown) => Box::new(Recorder::new(recording, shown)),
+        (None, Some(shown)) => shown,
+        (None, None) => unreachable!("what is not recorded is shown"),
+    };
+    if file.is_some() {
+        // A running guest decides for itself.
+        consumer = RecordFilter::before(consumer, &options, &signatures);
+    }
     let mut source: Box<dyn Source> = match file {
         Some(path) => Box::new(Replay::open(path, &options, &signatures).map_err(explain)?),
         None if args.pids.is_empty() && !starts => {
@@ -73,19 +96,23 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
     }
+    // ltrace's words are asked for, and it says nothing of its hooks.
+    if file.is_none() && !options.ltrace && !hooked.get() {
+        losses::say_nothing_hooked(&mut losses.borrow_mut());
+    }
     let lost = source.losses();
     losses::say_rings(&mut losses.borrow_mut(), &lost);
     consumer.finish(End {
         counted: source.counted(),
         losses: lost,
     })?;
-    if let (Some(recorded), Some(path)) = (ends.recorded, &args.record) {
+    if let (Some(recorded), Some(path)) = (recorded, &args.record) {
         let dropped = recorded
             .finish()
             .map_err(|error| not_recorded(path, &error))?;
         losses::say_recording(&mut losses.borrow_mut(), dropped);
     }
-    if let Some(written) = ends.written {
+    if let Some(written) = written {
         let mut losses = losses.borrow_mut();
         losses::say_output(&mut losses, written.finish()?);
         if args.format().is_json {
@@ -104,77 +131,65 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
 }
 
-/// What becomes of our output, and of the recording.
-struct Ends {
-    written: Option<Written>,
-    recorded: Option<Written>,
+/// Begins a recording. Beside it: what becomes of its file.
+fn record(
+    path: &Path,
+    options: &Options,
+    signatures: Rc<Signatures>,
+) -> anyhow::Result<(Recording, Written)> {
+    let file = private_file(path)?;
+    // The recorder names the file.
+    let explain = |error: &std::io::Error| error.to_string();
+    let (file, end) = queued(file, Kind::Whole, options.most_wait, explain);
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let store = Store::create(path, Box::new(file), words.collect(), signatures)?;
+    // A file that cannot be written is refused before any process is opened.
+    end.finish().map_err(|error| not_recorded(path, &error))?;
+    Ok((Rc::new(RefCell::new(store)), end))
 }
 
-/// Who takes the events: a format, the recorder, or both; before them, of a recording, the filter by condition. Beside
-/// it, if anything is shown: what becomes of our output.
-fn consumer<'a>(
+/// A format that shows events.
+type Shown<'a> = Box<dyn Consumer + 'a>;
+
+/// The format that shows the events, if they are shown, and what becomes of our output.
+fn shown<'a>(
     args: &'a CallsArgs,
-    options: &'a Options,
+    options: &Options,
     signatures: &'a Signatures,
     starts: bool,
-) -> anyhow::Result<(Box<dyn Consumer + 'a>, Ends)> {
-    let (mut written, mut recorded) = (None, None);
-    let shown: Option<Box<dyn Consumer>> = if args.shows() {
-        let stream = if starts || options.ltrace {
-            // Standard output is the program's.
-            Stream::Stderr
-        } else {
-            Stream::Stdout
-        };
-        // No guest waits for a recording to be shown.
-        let most_wait = match args.recording() {
-            Some(_) => Duration::MAX,
-            None => options.most_wait,
-        };
-        let (mut out, end) = Output::queued(args.output.as_deref(), stream, most_wait)?;
-        written = Some(end);
-        for error in signatures.wrong() {
-            // Where and how ltrace says it.
-            let prototypes::Error {
-                file,
-                line,
-                problem,
-                ..
-            } = error;
-            writeln!(out, "{file}:{line}: error: {problem}")?;
-        }
-        Some(if args.count {
-            let rows = Rows::new(&args.presets, options.strings, args.demangle);
-            Box::new(Summary::new(rows, args.format(), out))
-        } else {
-            (args.format().events)(args.layout(), signatures, out)
-        })
+) -> anyhow::Result<(Option<Shown<'a>>, Option<Written>)> {
+    if !args.shows() {
+        return Ok((None, None));
+    }
+    let stream = if starts || options.ltrace {
+        // Standard output is the program's.
+        Stream::Stderr
     } else {
-        None
+        Stream::Stdout
     };
-    let consumer: Box<dyn Consumer> = match (&args.record, shown) {
-        (Some(path), shown) => {
-            let file = private_file(path)?;
-            // The recorder names the file.
-            let explain = |error: &std::io::Error| error.to_string();
-            let (file, end) = queued(file, Kind::Whole, options.most_wait, explain);
-            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-            let recorder =
-                Recorder::create(path, Box::new(file), words.collect(), signatures, shown)?;
-            // A file that cannot be written is refused before any process is opened.
-            end.finish().map_err(|error| not_recorded(path, &error))?;
-            recorded = Some(end);
-            Box::new(recorder)
-        }
-        (None, Some(shown)) => shown,
-        (None, None) => unreachable!("what is not recorded is shown"),
+    // No guest waits for a recording to be shown.
+    let most_wait = match args.recording() {
+        Some(_) => Duration::MAX,
+        None => options.most_wait,
     };
-    // A running guest decides for itself.
-    let consumer = match args.recording() {
-        Some(_) => RecordFilter::before(consumer, options, signatures),
-        None => consumer,
+    let (mut out, end) = Output::queued(args.output.as_deref(), stream, most_wait)?;
+    for error in signatures.wrong() {
+        // Where and how ltrace says it.
+        let prototypes::Error {
+            file,
+            line,
+            problem,
+            ..
+        } = error;
+        writeln!(out, "{file}:{line}: error: {problem}")?;
+    }
+    let shown: Shown = if args.count {
+        let rows = Rows::new(&args.presets, options.strings, args.demangle);
+        Box::new(Summary::new(rows, args.format(), out))
+    } else {
+        (args.format().events)(args.layout(), signatures, out)
     };
-    Ok((consumer, Ends { written, recorded }))
+    Ok((Some(shown), Some(end)))
 }
 
 /// Prints a message, with the next step where one is known.

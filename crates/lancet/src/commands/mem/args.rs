@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use births::analysis::{By, Order, View};
+use births::analysis::{By, LEAST_INTERVALS, LEAST_SECONDS, Order, View};
 use clap::{ArgGroup, Args, ValueEnum};
 use report::mem::folded::Weight;
 use report::mem::{FORMATS, Format, folded, table};
@@ -14,6 +14,10 @@ use crate::cli::format::one_of;
 
 /// How many rows a table has unless `--top` says otherwise.
 const TABLE_ROWS: usize = 40;
+
+/// The shortest interval by which births are told apart: there are enough of them when a leak can be named.
+const SHORTEST_INTERVAL: Duration =
+    Duration::from_millis((LEAST_SECONDS * 1e3) as u64 / LEAST_INTERVALS as u64);
 
 /// How often `--live` looks.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,9 +69,10 @@ pub struct MemArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     pub stacks: Option<u32>,
 
-    /// What comes first
-    #[arg(long, value_name = "FIGURE", default_value = "live", help_heading = ROWS)]
-    sort: Figure,
+    /// What comes first: the steadiest growth, or the largest figure [default: growth; live for a program that is
+    /// started without --every]
+    #[arg(long, value_name = "FIGURE", help_heading = ROWS)]
+    sort: Option<First>,
 
     /// Only rows of at least N living objects (with --every: that changed by N) [default: 1 in a
     /// table, else 0]
@@ -136,6 +141,19 @@ enum Grouping {
     Type,
 }
 
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum First {
+    /// What keeps objects of every interval: a leak
+    Growth,
+    /// Living objects
+    Live,
+    /// Objects made while watched
+    Born,
+    /// Memory of the living ones
+    Bytes,
+}
+
 /// One of the figures of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Figure {
@@ -152,6 +170,34 @@ impl MemArgs {
     pub fn gc(&self) -> bool {
         // `--gc` is the default and only there to take back a `--no-gc` before it.
         self.gc || !self.no_gc
+    }
+
+    /// Returns whether a verdict on leaks is given. A program that is started and reported on at its end has made what it
+    /// needs all the time, and that is no leak.
+    pub fn seeks_leaks(&self) -> bool {
+        self.program.is_empty() || self.every.is_some()
+    }
+
+    /// Returns how long the first intervals are by which births are told apart: there are to be enough of them at the
+    /// first report.
+    pub fn first_interval(&self) -> Duration {
+        let first = [self.interval(), self.watch_for]
+            .into_iter()
+            .flatten()
+            .min();
+        let quarter = first.map_or(LIVE_INTERVAL, |first| first / LEAST_INTERVALS as u32);
+        quarter.max(SHORTEST_INTERVAL)
+    }
+
+    /// Returns what the processes are opened for.
+    pub fn options(&self) -> births::Options {
+        births::Options {
+            depth: self.stacks.unwrap_or(1),
+            follow: self.children,
+            interval: self.first_interval(),
+            // Where garbage counts as living there is no verdict.
+            looks: self.gc() && self.seeks_leaks(),
+        }
     }
 
     /// Returns the format of the answer.
@@ -181,9 +227,12 @@ impl MemArgs {
             },
             internal: self.internal,
             order: match self.sort {
-                Figure::Live => Order::Live,
-                Figure::Born => Order::Born,
-                Figure::Bytes => Order::Bytes,
+                Some(First::Growth) => Order::Growth,
+                Some(First::Live) => Order::Live,
+                Some(First::Born) => Order::Born,
+                Some(First::Bytes) => Order::Bytes,
+                None if self.seeks_leaks() => Order::Growth,
+                None => Order::Live,
             },
             min: self.min.unwrap_or(if for_people { 1 } else { 0 }),
             top: match self.top {

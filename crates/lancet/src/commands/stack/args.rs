@@ -28,7 +28,7 @@ const TABLE_ROWS: usize = 20;
     after_help = EXAMPLES,
 )]
 pub struct StackArgs {
-    /// Show the stacks of the running process PID, frame by frame; may be repeated
+    /// Show what each thread of the running process PID does, and where; may be repeated
     #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["files", "gems", "process"])]
     pub pids: Vec<i32>,
@@ -46,6 +46,14 @@ pub struct StackArgs {
     #[arg(long, value_name = "N", requires = "measure", help_heading = ROWS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub collect: Option<u32>,
+
+    /// Show the native frames too, between the lines of the scripts
+    #[arg(long, conflicts_with_all = ["gems", "process"], help_heading = ROWS)]
+    pub native: bool,
+
+    /// Say how many bytes each stack has in use; with --native, how many each frame takes
+    #[arg(long, conflicts_with_all = ["gems", "process"], help_heading = ROWS)]
+    pub bytes: bool,
 
     /// Show what is parked too: fibers, greenlets, coroutines
     #[arg(long, conflicts_with_all = ["gems", "process"], help_heading = ROWS)]
@@ -144,7 +152,8 @@ const OUTPUT: &str = "How to write it";
 
 const EXAMPLES: &str = "\
 Examples:
-  lancet stack -p 4242                                        what is on its stacks now
+  lancet stack -p 4242                                        what each thread does now, and where
+  lancet stack -p 4242 --native --bytes                       every frame on its stacks, and how big it is
   lancet stack -p 4242 --for 10s --format svg -o flame.svg    a flame graph of ten seconds
   lancet stack /usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1   the biggest frames in it
   lancet stack --gem eventmachine                             in a gem's extensions

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
-use frames::live::open::{Live, Look};
+use frames::live::open::{Live, Look, Wanted};
 use frames::live::stack::Stack;
 use frames::live::unwind::End;
 use process::guest::{self, Status};
 use report::figures::plural;
 use report::losses::{Loss, What};
 use report::stack::gc::{self, Collections};
-use report::stack::{Subject, listing};
+use report::stack::{Subject, dump, listing};
 
 use super::{StackArgs, measure, sample};
 use crate::exit::EXCEEDED;
@@ -30,7 +30,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     }
     let (mut larger, mut losses) = (0, Losses::default());
     for &pid in &args.pids {
-        let (live, look) = match open(pid, wants_fibers(args)) {
+        let (live, look) = match open(pid, args) {
             Ok(opened) => opened,
             Err(error) if args.pids.len() == 1 => return Err(error),
             Err(error) => {
@@ -143,8 +143,16 @@ fn show(
         }
     } else if args.json {
         listing::json::write(&mut sink.out, subject)?;
-    } else {
+    } else if args.native && args.bytes {
         listing::text::write(&mut sink.out, subject, args.rows_of_stack())?;
+    } else {
+        let layout = dump::Layout {
+            native: args.native,
+            bytes: args.bytes,
+            rows: args.rows_of_stack(),
+            style: sink.style,
+        };
+        dump::write(&mut sink.out, subject, layout)?;
     }
     sink.out.flush()?;
     let all = subject.look.stacks.iter().flat_map(|stack| &stack.lines);
@@ -196,9 +204,14 @@ fn wants_fibers(args: &StackArgs) -> bool {
     args.fibers || args.gc
 }
 
-fn open(pid: i32, fibers: bool) -> anyhow::Result<(Live, Look)> {
+fn open(pid: i32, args: &StackArgs) -> anyhow::Result<(Live, Look)> {
     let mut live = attach(pid)?;
-    let look = live.look(true, fibers).map_err(plain)?;
+    let wanted = Wanted {
+        count: args.bytes || args.gc || args.json,
+        fibers: wants_fibers(args),
+        states: !args.gc,
+    };
+    let look = live.look(wanted).map_err(plain)?;
     Ok((live, look))
 }
 

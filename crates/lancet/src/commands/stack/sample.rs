@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use frames::live::open::Wanted;
 use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 use report::stack::folded::{Stacks, collapsed};
@@ -31,9 +32,13 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
         args.look_for
             .is_some_and(|length| started.elapsed() >= length)
     };
+    let wanted = Wanted {
+        fibers: args.fibers,
+        ..Wanted::default()
+    };
     while !open.is_empty() && !interrupt::asked() && !over(started) {
         let due = Instant::now() + interval;
-        open.retain_mut(|(pid, live)| match live.look(false, args.fibers) {
+        open.retain_mut(|(pid, live)| match live.look(wanted) {
             Ok(look) => {
                 looks += 1;
                 stood += look.stopped;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use frames::live::scripts::Script;
+use frames::live::ties::deadlocks;
 use frames::live::unwind::End;
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use super::used;
 use crate::json::line;
 use crate::stack::Subject;
 use crate::stack::names::{parked, tid};
+use crate::stack::states::for_programs;
 
 /// Writes one look.
 ///
@@ -26,13 +28,22 @@ pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
         "copied": subject.look.copied,
     });
     line(out, &record)?;
-    for (stack, room) in subject.look.stacks.iter().zip(&subject.look.rooms) {
+    let stacks = &subject.look.stacks;
+    for circle in deadlocks(stacks) {
+        let tids: Vec<i32> = circle.iter().map(|&at| stacks[at].thread.tid).collect();
+        line(
+            out,
+            &json!({ "record": "deadlock", "pid": subject.pid, "tids": tids }),
+        )?;
+    }
+    for (number, (stack, room)) in stacks.iter().zip(&subject.look.rooms).enumerate() {
         let record = json!({
             "record": "stack",
             "pid": subject.pid,
             "tid": tid(stack),
             "thread": stack.thread.name,
             "parked": parked(stack),
+            "state": for_programs(stacks, number),
             "language": stack.language,
             "frames": stack.lines.len(),
             "whole": stack.end == End::Whole && (stack.unplaced.is_empty() || stack.lines.is_empty()),
@@ -68,7 +79,6 @@ pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
 }
 
 fn scripts(scripts: &[Script]) -> Vec<Value> {
-    let script =
-        |script: &Script| json!({ "path": script.path, "line": script.line, "name": script.name });
+    let script = |script: &Script| json!({ "path": script.path, "line": script.line, "name": script.name, "qualified": script.qualified });
     scripts.iter().map(script).collect()
 }

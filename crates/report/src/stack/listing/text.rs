@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use frames::live::repeats::{Stretch, stretches};
+use frames::live::repeats::stretches;
 use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
 use frames::live::unwind::End;
@@ -25,8 +25,8 @@ use process::room::Room;
 
 use super::used;
 use crate::figures::{grouped, pause, plural, size};
-use crate::stack::Subject;
 use crate::stack::names::{location, whose};
+use crate::stack::{Subject, again};
 use crate::text::printable;
 
 /// Frames of this many bytes and more are warned of: a few of them fill a fiber's stack, and each collection scans
@@ -68,7 +68,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, rows: usize) -> io::Result<
 }
 
 /// The biggest frames first, before everything else; those of one place together, however many threads stand there.
-fn warnings(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+pub(crate) fn warnings(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let mut big: BTreeMap<(Reverse<u64>, String, bool), Vec<&Stack>> = BTreeMap::new();
     for stack in &subject.look.stacks {
         for line in stack.lines.iter().filter(|line| line.bytes() >= BIG) {
@@ -109,7 +109,7 @@ fn warnings(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
 }
 
 /// What switching between coroutines costs that share a thread's stack.
-fn switches(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+pub(crate) fn switches(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let sharing = |stack: &&Stack| stack.copied.is_some();
     let sharing: Vec<&Stack> = subject.look.stacks.iter().filter(sharing).collect();
     let bytes = |stack: &&Stack| stack.copied.unwrap_or(0);
@@ -249,17 +249,4 @@ fn script_lines(out: &mut dyn Write, scripts: &[Script], indent: usize) -> io::R
         }
     }
     Ok(())
-}
-
-/// How often the rows of a stretch come again, in words; `None` if they do not.
-fn again(stretch: &Stretch) -> Option<String> {
-    let times = stretch.repeats();
-    if times == 0 {
-        return None;
-    }
-    let times = format!("{} {}", grouped(times), plural(times, "time", "times"));
-    Some(match stretch.period() {
-        1 => format!("the same, {times} more"),
-        rows => format!("these {rows} rows, {times} more"),
-    })
 }

@@ -10,7 +10,8 @@
 //! | 3.4 | v3_4_5 | Debian experimental |
 
 use super::{
-    Classes, Collections, Hashes, Heap, Iseq, Layout, Methods, Naming, PageCount, Pools, Strings,
+    Classes, Collections, Hashes, Heap, Iseq, Layout, Lock, Methods, Naming, PageCount, Pools,
+    Strings,
 };
 
 /// Every table, oldest first.
@@ -19,6 +20,13 @@ pub(super) static ALL: &[Layout] = &[RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUB
 const RUBY_2_7: Layout = Layout {
     version: (2, 7),
     thread_region: 152,
+    thread_name: 520,
+    thread_joins: 264,
+    lock: Some(Lock {
+        owner: 8,
+        queue: 56,
+        link: 88,
+    }),
     hook_advances_pc: true,
     nil: 8,
     frame_size: 56,
@@ -60,6 +68,9 @@ const RUBY_2_7: Layout = Layout {
 const RUBY_3_0: Layout = Layout {
     version: (3, 0),
     thread_region: 160,
+    thread_name: 344,
+    thread_joins: 272,
+    lock: None,
     thread_ec: 40,
     thread_vm: 32,
     vm_main_thread: 40,
@@ -76,6 +87,13 @@ const RUBY_3_0: Layout = Layout {
 const RUBY_3_1: Layout = Layout {
     version: (3, 1),
     thread_region: 168,
+    thread_name: 352,
+    thread_joins: 280,
+    lock: Some(Lock {
+        owner: 336,
+        queue: 384,
+        link: 104,
+    }),
     frame_size: 64,
     ec_thread: 48,
     iseq: Iseq {
@@ -106,6 +124,9 @@ const RUBY_3_1: Layout = Layout {
 const RUBY_3_2: Layout = Layout {
     version: (3, 2),
     thread_region: 120,
+    thread_name: 304,
+    thread_joins: 232,
+    lock: None,
     nil: 4,
     thread_ec: 48,
     iseq: Iseq {
@@ -145,6 +166,13 @@ const RUBY_3_2: Layout = Layout {
 const RUBY_3_3: Layout = Layout {
     version: (3, 3),
     thread_region: 248,
+    thread_name: 432,
+    thread_joins: 360,
+    lock: Some(Lock {
+        owner: 328,
+        queue: 344,
+        link: 72,
+    }),
     hook_advances_pc: false,
     frame_size: 56,
     class: Classes {
@@ -175,6 +203,8 @@ const RUBY_3_3: Layout = Layout {
 
 const RUBY_3_4: Layout = Layout {
     version: (3, 4),
+    thread_name: 448,
+    thread_joins: 376,
     class: Classes {
         singleton: 1 << 13,
         last_operator: 170,

@@ -39,6 +39,7 @@ fn defaults() {
         args.view(),
         View {
             top: Some(40),
+            order: Order::Growth,
             ..View::default()
         }
     );
@@ -87,6 +88,7 @@ fn stacks_are_folded_and_whole() {
         View {
             by: By::Stack,
             min: 0,
+            order: Order::Growth,
             ..View::default()
         }
     );
@@ -175,7 +177,9 @@ fn help() {
                             type]
           --stacks <DEPTH>  Keep the call path of each birth, at most DEPTH frames (1 to 64), and write
                             them folded for flame graphs
-          --sort <FIGURE>   What comes first [default: live] [possible values: live, born, bytes]
+          --sort <FIGURE>   What comes first: the steadiest growth, or the largest figure [default:
+                            growth; live for a program that is started without --every] [possible
+                            values: growth, live, born, bytes]
           --min <N>         Only rows of at least N living objects (with --every: that changed by N)
                             [default: 1 in a table, else 0]
           --top <N>         At most N rows, the rest in one line; 0 for all [default: 40 in a table,

@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::figures::{change, grouped, pause, plural, size, size_change, span};
+use report::mem::sentences;
 use report::mem::table::{subject, title};
 use report::text::{printable, shortened};
 
@@ -25,8 +26,16 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
         return;
     };
     let losses = u16::from(!census.losses.is_empty());
-    let [head, totals, lost, _, table, keys] = Layout::vertical([
+    let (said, leaks) = match &state.verdict {
+        Some(verdict) => sentences(verdict, census),
+        None => (Vec::new(), false),
+    };
+    let width = usize::from(frame.area().width);
+    let said: Vec<Line<'_>> = said.iter().flat_map(|text| wrapped(text, width)).collect();
+    let lines = said.len() as u16;
+    let [head, judged, totals, lost, _, table, keys] = Layout::vertical([
         Constraint::Length(1),
+        Constraint::Length(lines),
         Constraint::Length(1),
         Constraint::Length(losses),
         Constraint::Length(1),
@@ -45,6 +54,12 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
         span(census.seconds)
     );
     frame.render_widget(Paragraph::new(text).style(bold()), head);
+    let tone = if leaks {
+        painted(state, Color::Red).add_modifier(Modifier::BOLD)
+    } else {
+        Style::new()
+    };
+    frame.render_widget(Paragraph::new(said).style(tone), judged);
     frame.render_widget(Paragraph::new(summary(state)), totals);
     if let Some(loss) = census.losses.first() {
         let more = match census.losses.len() - 1 {
@@ -59,6 +74,21 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     }
     rows(frame, state, table);
     frame.render_widget(Paragraph::new(KEYS).style(dim()), keys);
+}
+
+/// Breaks a sentence at spaces into lines of a width, as far as its words allow it.
+fn wrapped(text: &str, width: usize) -> Vec<Line<'static>> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.into_iter().map(Line::from).collect()
 }
 
 /// The line below the head: totals, how they changed, what a look costs.

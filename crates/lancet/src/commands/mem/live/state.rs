@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use births::analysis::{By, Census, Counts, Delta, Growth, Key, Order, Report, Rest, View, merge};
+use births::analysis::{
+    By, Census, Counts, Delta, Growth, Key, Order, Report, Rest, Trend, Verdict, View, merge,
+};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use report::mem::label;
 
@@ -30,6 +32,7 @@ pub(super) enum Sort {
 pub(super) struct LiveRow {
     pub name: String,
     pub counts: Counts,
+    pub trend: Trend,
     pub delta: Delta,
     pub before: bool,
 }
@@ -52,6 +55,7 @@ pub struct State {
     pub(super) rest: Option<Rest>,
     pub(super) total: Counts,
     pub(super) grown: Delta,
+    pub(super) verdict: Option<Verdict>,
 }
 
 impl State {
@@ -59,6 +63,7 @@ impl State {
     pub fn new(view: View, color: bool) -> Self {
         Self {
             sort: match view.order {
+                Order::Growth => Sort::Growth,
                 Order::Bytes => Sort::Bytes,
                 Order::Live | Order::Born => Sort::Live,
             },
@@ -73,6 +78,7 @@ impl State {
             rest: None,
             total: Counts::default(),
             grown: Delta::default(),
+            verdict: None,
         }
     }
 
@@ -204,12 +210,14 @@ impl State {
             .flat_map(|growth| growth.rows)
             .map(|row| ((row.key, row.before), row.delta))
             .collect();
+        let intervals = guest.intervals.len();
         let mut rows: Vec<LiveRow> = report
             .rows
             .into_iter()
             .map(|row| LiveRow {
                 name: label(&row),
                 counts: row.counts,
+                trend: Trend::of(&row.counts, intervals),
                 before: row.before,
                 delta: deltas
                     .get(&(row.key, row.before))
@@ -225,9 +233,12 @@ impl State {
             Sort::Bytes => {
                 rows.sort_by_key(|row| (row.before, Reverse((row.counts.bytes, row.counts.live))));
             }
-            Sort::Growth => rows.sort_by_key(|row| Reverse((row.delta.live, row.delta.bytes))),
+            Sort::Growth => {
+                rows.sort_by_key(|row| Reverse((row.trend, row.delta.live, row.delta.bytes)));
+            }
         }
         self.rows = rows;
+        self.verdict = report.verdict;
         self.rest = report.rest;
         self.total = report.total;
         self.grown = grown;

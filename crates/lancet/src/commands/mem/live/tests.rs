@@ -23,6 +23,8 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
         born,
         live,
         bytes,
+        alive: Default::default(),
+        died_late: 0,
     }
 }
 
@@ -61,6 +63,8 @@ fn guest(pid: i32, second: u64) -> Census {
         gc_pause: Some(Duration::from_micros(15_520)),
         walk_pause: Duration::from_micros(1_130),
         losses: Vec::new(),
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: false,
     }
 }

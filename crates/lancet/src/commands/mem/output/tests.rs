@@ -66,11 +66,15 @@ fn guest(pid: i32, second: u64) -> Census {
             born: 20 * second,
             live: 10 * second,
             bytes: 400 * second,
+            alive: Default::default(),
+            died_late: 0,
         }],
         before: Vec::new(),
         gc_pause: None,
         walk_pause: Duration::from_millis(1),
         losses: Vec::new(),
+        gone: Default::default(),
+        intervals: Vec::new(),
         garbage_included: true,
     }
 }

@@ -1,0 +1,237 @@
+//! What leaks: rows of which objects of every interval still live.
+//!
+//! ```text
+//!   births of an interval that live now      1st  2nd  3rd  4th (the last)
+//!   a leak                                    35   35   35   35
+//!   a cache that has filled                 9000  120    0    0
+//!   objects of requests in flight              0    0    0   60
+//!   objects that live for five seconds         0    0   12   60
+//! ```
+//!
+//! One census gives these figures exactly, because each object carries the interval of its birth. They are better than
+//! the difference of two looks: what a request in flight holds at the moment of a look is in the last interval alone, and a
+//! cache has nothing in the later ones, however much it held before.
+
+use std::collections::HashMap;
+
+use crate::analysis::census::Census;
+use crate::analysis::counts::{Alive, Counts};
+use crate::analysis::key::Key;
+
+/// A leak is named after so many intervals, one of which is that of the requests in flight.
+pub const LEAST_INTERVALS: usize = 4;
+/// A leak is named after so many seconds. A request or a job may go on for some seconds and make objects all the time, and
+/// a thread keeps objects of its last request until the next one comes.
+pub const LEAST_SECONDS: f64 = 10.0;
+/// A leak has at least so many objects: fewer are as likely a program's first steps.
+const LEAST_OBJECTS: u64 = 20;
+/// One of so many of a leak's older objects may have died: the line may make others too.
+const MAY_DIE: u64 = 10;
+/// A leak goes on: of the intervals' earlier half and their later half neither keeps more than so many times what the
+/// other keeps. A cache that fills keeps ever less.
+const STEADY: u64 = 4;
+
+/// A row that leaks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leak {
+    /// What it is about.
+    pub key: Key,
+    /// Its figures.
+    pub counts: Counts,
+}
+
+/// Whether there is a leak.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It was not watched for long enough to tell.
+    TooEarly,
+    /// Garbage was counted as well, and looks like a leak.
+    Garbage,
+    /// No row leaks. So many grew as a leak does, but while as many objects of their type from before we came died:
+    /// what they are kept in replaces old by new.
+    None {
+        /// How many rows.
+        replaced: usize,
+    },
+    /// These do, the steadiest first.
+    Leaks(Vec<Leak>),
+}
+
+/// How the living of a row spread over the intervals: what tells a leak from noise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Trend {
+    /// It leaks.
+    pub leaks: bool,
+    /// The fewest that live of any interval's births.
+    pub least: u64,
+    /// Those that were born before the last interval began.
+    pub kept: u64,
+}
+
+impl Trend {
+    /// That of a row, after so many intervals.
+    pub fn of(counts: &Counts, intervals: usize) -> Self {
+        let alive = &counts.alive.0;
+        let all = alive.get(..intervals).unwrap_or(alive);
+        let Some((last, earlier)) = all.split_last() else {
+            return Trend::default();
+        };
+        let sum = |some: &[u64]| some.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
+        let least = earlier.iter().fold(*last, |least, one| least.min(*one));
+        let kept = sum(earlier);
+        // Halves of the same length; with an odd number of intervals both have the middle one.
+        let half = earlier.len().div_ceil(2);
+        let (old, young) = (sum(&earlier[..half]), sum(&earlier[earlier.len() - half..]));
+        let steady = old.min(young).saturating_mul(STEADY) >= old.max(young);
+        Trend {
+            leaks: all.len() >= LEAST_INTERVALS
+                && least > 0
+                && kept.saturating_add(*last) >= LEAST_OBJECTS
+                && steady
+                && counts.died_late.saturating_mul(MAY_DIE) <= kept,
+            least,
+            kept,
+        }
+    }
+}
+
+impl Verdict {
+    /// The verdict on the rows of a census; `None` if births were not told apart by intervals.
+    pub(crate) fn of<'a>(
+        census: &Census,
+        rows: impl Iterator<Item = (&'a Key, &'a Counts)>,
+    ) -> Option<Self> {
+        let intervals = census.intervals.len();
+        if intervals == 0 {
+            return None;
+        }
+        if census.garbage_included {
+            return Some(Self::Garbage);
+        }
+        if intervals < LEAST_INTERVALS || census.intervals.iter().sum::<f64>() < LEAST_SECONDS {
+            return Some(Self::TooEarly);
+        }
+        let trend = |counts: &Counts| Trend::of(counts, intervals);
+        let leaks = rows.filter(|(_, counts)| trend(counts).leaks);
+        let of_types = Replaced::of(census);
+        let (replaced, leaks): (Vec<_>, Vec<_>) =
+            leaks.partition(|(key, counts)| of_types.explains(key, counts));
+        let mut leaks: Vec<Leak> = leaks
+            .into_iter()
+            .map(|(key, counts)| Leak {
+                key: key.clone(),
+                counts: *counts,
+            })
+            .collect();
+        leaks.sort_by_cached_key(|leak| {
+            let rank = std::cmp::Reverse((trend(&leak.counts), leak.counts.bytes));
+            (rank, leak.key.to_string())
+        });
+        Some(if leaks.is_empty() {
+            Self::None {
+                replaced: replaced.len(),
+            }
+        } else {
+            Self::Leaks(leaks)
+        })
+    }
+}
+
+/// Types of which any program makes objects at many places.
+const COMMON: [&str; 6] = ["String", "Array", "Hash", "Object", "Proc", "Time"];
+
+/// What grew and what died of each type while we watched, requests in flight left out: births of the first interval, because
+/// those that were in flight then have died since, and of the last one.
+struct Replaced<'a> {
+    census: &'a Census,
+    grown: HashMap<&'a str, u64>,
+}
+
+impl<'a> Replaced<'a> {
+    fn of(census: &'a Census) -> Self {
+        let mut grown: HashMap<&str, u64> = HashMap::new();
+        for site in &census.sites {
+            let sum = grown.entry(&site.kind).or_default();
+            *sum = sum.saturating_add(between(&site.alive, census.intervals.len()));
+        }
+        Replaced { census, grown }
+    }
+
+    /// Whether deaths of older objects explain the growth of a row: its type as a whole grew by less than half of it.
+    /// Of a type that everything uses they explain it only if some of the row's own objects died late too, for there
+    /// they have many reasons. A row of several types is not explained.
+    fn explains(&self, key: &Key, counts: &Counts) -> bool {
+        let (Key::Line { kind, .. } | Key::Type { kind } | Key::Stack { kind, .. }) = key else {
+            return false;
+        };
+        if counts.died_late == 0 && COMMON.contains(&&**kind) {
+            return false;
+        }
+        let gone = self.census.gone.get(kind).copied().unwrap_or(0);
+        let grown = self.grown.get(&**kind).copied().unwrap_or(0);
+        let row = between(&counts.alive, self.census.intervals.len());
+        grown.saturating_sub(gone).saturating_mul(2) < row
+    }
+}
+
+/// The living of all intervals but the first and the last.
+fn between(alive: &Alive, intervals: usize) -> u64 {
+    let all = alive.0.get(1..intervals.saturating_sub(1)).unwrap_or(&[]);
+    all.iter().fold(0, |sum, one| sum.saturating_add(*one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(alive: &[u64], died_late: u64) -> Trend {
+        let mut counts = Counts {
+            died_late,
+            ..Counts::default()
+        };
+        counts.alive.0[..alive.len()].copy_from_slice(alive);
+        Trend::of(&counts, alive.len())
+    }
+
+    #[test]
+    fn what_goes_on_is_a_leak_and_what_stops_is_none() {
+        for steady in [
+            &[35, 35, 35, 35][..],
+            &[35, 105, 70, 35],
+            &[14, 42, 28, 160],
+            &[5, 5, 5, 5],
+            &[100, 90, 80, 70, 60, 50, 40, 30],
+        ] {
+            assert!(row(steady, 0).leaks, "{steady:?}");
+        }
+        for other in [
+            &[9000, 120, 0, 0][..],
+            &[9000, 800, 90, 12],
+            &[0, 0, 0, 60],
+            &[0, 0, 12, 60],
+            &[0, 3000, 0, 3000],
+            &[35, 35, 35],
+            &[4, 4, 4, 4],
+        ] {
+            assert!(!row(other, 0).leaks, "{other:?}");
+        }
+    }
+
+    /// What several threads keep of their last request is of several intervals, and dies with the next one.
+    #[test]
+    fn what_dies_late_is_no_leak() {
+        assert!(row(&[35, 35, 35, 35], 3).leaks);
+        assert!(!row(&[35, 35, 35, 35], 30).leaks);
+    }
+
+    #[test]
+    fn the_steadiest_comes_first() {
+        let order = [
+            row(&[35, 35, 35, 35], 0),
+            row(&[9000, 800, 90, 37], 0),
+            row(&[90, 0, 0, 3000], 0),
+            row(&[0, 0, 0, 30_000], 0),
+        ];
+        assert!(order.is_sorted_by(|a, b| a > b), "{order:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! What earlier looks at each guest have found, as far as the verdict on leaks needs it.
+//!
+//! - **What died late**: objects that had outlived the interval of their birth, and died nevertheless. A thread that waits
+//!   for its next request keeps objects of the last one, and several threads have such objects of several intervals; a full
+//!   cache replaces what it holds. Both look like a leak for a while, and lose objects late, which a leak does not.
+//! - **What is gone**: objects from before lancet came, by type. As long as what a full cache replaces is from before, none
+//!   of its objects that were born since dies.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use wire::ledger::INTERVALS;
+
+use crate::analysis::{Census, TypeCount};
+use crate::intervals::OfGuest;
+use crate::ledger::Tally;
+
+/// The living of each type at one look.
+type Living = HashMap<Arc<str>, u64>;
+
+/// Looks that are kept of each guest; of more, each second one is forgotten.
+const MOST: usize = 16;
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Earlier(BTreeMap<i32, Guest>);
+
+#[derive(Default)]
+struct Guest {
+    /// Objects from before lancet came, at each look.
+    looks: Vec<(Instant, Living)>,
+    /// The intervals of the last look, and of each site that had some the objects that had outlived theirs.
+    intervals: OfGuest,
+    old: HashMap<u32, [u32; INTERVALS]>,
+    /// How many of each site died late.
+    late: HashMap<u32, u64>,
+}
+
+impl Earlier {
+    /// Adds to the census of a look what is known from earlier ones, and notes this one for those that follow.
+    pub fn join(&mut self, census: &mut Census, tally: &Tally, intervals: &OfGuest, now: Instant) {
+        let guest = self.0.entry(census.pid).or_default();
+        census.gone = guest.gone(intervals.second, &census.before);
+        guest.note_deaths(tally, intervals);
+        for (site, of) in census.sites.iter_mut().zip(&tally.sites) {
+            site.died_late = guest.late.get(&of.number).copied().unwrap_or(0);
+        }
+        guest.looks.push((now, living(&census.before)));
+        if guest.looks.len() > MOST {
+            let mut number = 0;
+            guest.looks.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+    }
+}
+
+impl Guest {
+    /// How many of each type have died since the last look that was not later than `until`, or since the first one.
+    fn gone(&self, until: Option<Instant>, now: &[TypeCount]) -> Living {
+        let early = |look: &&(Instant, Living)| until.is_some_and(|until| look.0 <= until);
+        let looks = &self.looks;
+        let Some((_, then)) = looks.iter().rev().find(early).or(looks.first()) else {
+            return Living::new();
+        };
+        let now = living(now);
+        let died = then.iter().map(|(kind, then)| {
+            let now = now.get(kind).copied().unwrap_or(0);
+            (kind.clone(), then.saturating_sub(now))
+        });
+        died.filter(|(_, died)| *died != 0).collect()
+    }
+
+    /// Counts what has died of the objects that were old at the last look, and notes which are old now.
+    fn note_deaths(&mut self, tally: &Tally, intervals: &OfGuest) {
+        let folds = intervals.joins.saturating_sub(self.intervals.joins);
+        let mut old = std::mem::take(&mut self.old);
+        let mut next = HashMap::new();
+        for site in &tally.sites {
+            let alive = site.counts.alive;
+            if let Some(then) = old.remove(&site.number) {
+                self.count(site.number, &folded(&then, folds), &alive);
+            }
+            let mut kept = alive;
+            kept[intervals.current.min(INTERVALS - 1)..].fill(0);
+            if kept != [0; INTERVALS] {
+                next.insert(site.number, kept);
+            }
+        }
+        for (number, then) in old {
+            self.count(number, &then, &[0; INTERVALS]);
+        }
+        self.old = next;
+        self.intervals = intervals.clone();
+    }
+
+    fn count(&mut self, number: u32, then: &[u32; INTERVALS], now: &[u32; INTERVALS]) {
+        let died = then
+            .iter()
+            .zip(now)
+            .map(|(then, now)| u64::from(then.saturating_sub(*now)));
+        let died: u64 = died.sum();
+        if died != 0 {
+            *self.late.entry(number).or_default() += died;
+        }
+    }
+}
+
+/// The same objects by intervals each two of which have been joined so many times since.
+fn folded(alive: &[u32; INTERVALS], times: u32) -> [u32; INTERVALS] {
+    let mut folded = [0u32; INTERVALS];
+    for (at, count) in alive.iter().enumerate() {
+        let sum = &mut folded[at >> times.min(INTERVALS as u32)];
+        *sum = sum.saturating_add(*count);
+    }
+    folded
+}
+
+fn living(counts: &[TypeCount]) -> Living {
+    let mut living = Living::new();
+    for count in counts {
+        *living.entry(count.kind.clone()).or_default() += count.live;
+    }
+    living
+}

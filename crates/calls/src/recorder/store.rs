@@ -1,0 +1,408 @@
+//! The file of a recording: what its events name is defined once, when it is met first.
+
+use super::{Destination, not_recorded};
+use crate::consumer::End;
+use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module, Opened};
+use crate::signatures::Signatures;
+use hooks::rings::Line;
+use process::functions::Function;
+use recording::{CallRecord, Copies, Definition, Head, Losses, Place, ReturnRecord, Site, Writer};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Gives a writer to [`Writer`], and keeps it in reach.
+struct Out(Box<dyn Destination>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// So many events are written between two questions for room, and for the time.
+const BETWEEN: u32 = 64;
+
+/// Between two looks for what has waited too long, and how long that is: whoever kills us loses no more than that.
+const OFTEN: Duration = Duration::from_millis(100);
+const AGE: Duration = Duration::from_millis(400);
+
+/// The stream of signals and ends of a process: no ring has this number.
+const NO_RING: u32 = u32::MAX - 1;
+
+/// Things that were written, by their address, and kept, so that no other gets it.
+type Written<T> = HashMap<usize, (Arc<T>, u32)>;
+
+/// See the module's text.
+pub struct Store {
+    /// `None` when it is finished.
+    writer: Option<Writer<Out>>,
+    path: PathBuf,
+    signatures: Rc<Signatures>,
+    guests: HashMap<i32, u32>,
+    functions: Written<Function>,
+    modules: Written<Module>,
+    edges: Written<CallEdge>,
+    lines: Written<Line>,
+    callers: Written<Caller>,
+    /// By guest and ring.
+    streams: HashMap<(u32, u32), u32>,
+    /// The numbers of a call's frames: room that is used again.
+    numbers: Vec<u32>,
+    flushed: Instant,
+    /// Whether there was room when it was asked for last, and for how many events the answer holds.
+    room: (bool, u32),
+    /// Events that are not in the file, of each process.
+    dropped: HashMap<i32, u64>,
+    /// What went wrong where nobody could be told.
+    failed: Option<io::Error>,
+}
+
+impl Store {
+    /// Begins the file, which is the user's alone.
+    pub fn create(
+        path: &Path,
+        file: Box<dyn Destination>,
+        command: Vec<String>,
+        signatures: Rc<Signatures>,
+    ) -> io::Result<Self> {
+        let head = Head {
+            lancet: env!("CARGO_PKG_VERSION").into(),
+            command,
+            began: now(),
+        };
+        let writer = Writer::new(Out(file), head).map_err(|error| not_recorded(path, &error))?;
+        Ok(Store {
+            writer: Some(writer),
+            path: path.to_owned(),
+            signatures,
+            guests: HashMap::new(),
+            functions: HashMap::new(),
+            modules: HashMap::new(),
+            edges: HashMap::new(),
+            lines: HashMap::new(),
+            callers: HashMap::new(),
+            streams: HashMap::new(),
+            numbers: Vec::new(),
+            flushed: Instant::now(),
+            room: (true, 0),
+            dropped: HashMap::new(),
+            failed: None,
+        })
+    }
+
+    fn writer(&mut self) -> io::Result<&mut Writer<Out>> {
+        self.writer.as_mut().ok_or(io::ErrorKind::Other.into())
+    }
+
+    fn define(&mut self, definition: Definition) -> io::Result<u32> {
+        self.writer()?.define(definition)
+    }
+
+    fn add_guest(&mut self, pid: i32, opened: &Opened) -> io::Result<()> {
+        let guest = recording::Guest {
+            pid,
+            command: opened.command.clone(),
+            vm: opened.vm.clone(),
+            since: now(),
+        };
+        let number = self.define(Definition::Guest(guest))?;
+        self.guests.insert(pid, number);
+        Ok(())
+    }
+
+    /// The number of a process that was opened.
+    pub fn guest(&self, pid: i32) -> Option<u32> {
+        self.guests.get(&pid).copied()
+    }
+
+    /// The stream of a guest's ring.
+    pub fn stream(&mut self, guest: u32, ring: u32) -> io::Result<u32> {
+        if let Some(stream) = self.streams.get(&(guest, ring)) {
+            return Ok(*stream);
+        }
+        let stream = self.writer()?.stream(guest, ring);
+        self.streams.insert((guest, ring), stream);
+        Ok(stream)
+    }
+
+    fn module(&mut self, module: &Arc<Module>) -> io::Result<u32> {
+        let key = Arc::as_ptr(module).addr();
+        if let Some((_, number)) = self.modules.get(&key) {
+            return Ok(*number);
+        }
+        let number = self.define(Definition::Module(recording::Module {
+            path: module.path.clone(),
+            name: module.name.to_string(),
+            main: module.main,
+            bias: module.bias,
+        }))?;
+        self.modules.insert(key, (module.clone(), number));
+        Ok(number)
+    }
+
+    fn function(&mut self, edge: &CallEdge) -> io::Result<u32> {
+        let function = &edge.function;
+        let key = Arc::as_ptr(function).addr();
+        if let Some((_, number)) = self.functions.get(&key) {
+            return Ok(*number);
+        }
+        let module = self.module(&edge.module)?;
+        let prototype = self.signatures.text(&function.module, &function.name);
+        let number = self.define(Definition::Function(recording::Function {
+            module,
+            names: edge.names.to_vec(),
+            address: function.address,
+            size: function.size,
+            prototype: prototype.unwrap_or_default(),
+        }))?;
+        self.functions.insert(key, (function.clone(), number));
+        Ok(number)
+    }
+
+    fn edge(&mut self, edge: &Arc<CallEdge>) -> io::Result<u32> {
+        let key = Arc::as_ptr(edge).addr();
+        if let Some((_, number)) = self.edges.get(&key) {
+            return Ok(*number);
+        }
+        let function = self.function(edge)?;
+        let from = edge.from.as_ref();
+        let from = from.map(|from| self.module(from)).transpose()?;
+        let number = self.define(Definition::CallEdge(recording::CallEdge {
+            function,
+            from,
+            slots: edge.slots,
+        }))?;
+        self.edges.insert(key, (edge.clone(), number));
+        Ok(number)
+    }
+
+    fn line(&mut self, line: &Arc<Line>) -> io::Result<u32> {
+        let key = Arc::as_ptr(line).addr();
+        if let Some((_, number)) = self.lines.get(&key) {
+            return Ok(*number);
+        }
+        let number = self.define(Definition::Line(recording::Line {
+            path: line.path.clone(),
+            line: line.line,
+            name: line.name.clone(),
+        }))?;
+        self.lines.insert(key, (line.clone(), number));
+        Ok(number)
+    }
+
+    fn caller(&mut self, caller: &Arc<Caller>) -> io::Result<u32> {
+        let key = Arc::as_ptr(caller).addr();
+        if let Some((_, number)) = self.callers.get(&key) {
+            return Ok(*number);
+        }
+        let (name, offset) = caller.function.clone().unwrap_or_default();
+        let number = self.define(Definition::Caller(recording::Caller {
+            address: caller.address,
+            path: caller.path.clone().unwrap_or_default(),
+            name,
+            offset,
+        }))?;
+        self.callers.insert(key, (caller.clone(), number));
+        Ok(number)
+    }
+
+    /// What calls from there have in common, with everything that it names.
+    pub fn site(
+        &mut self,
+        edge: &Arc<CallEdge>,
+        caller: u64,
+        lines: [Option<&Arc<Line>>; 2],
+    ) -> io::Result<Site> {
+        let edge = self.edge(edge)? + 1;
+        let mut numbers = [0; 2];
+        for (number, line) in numbers.iter_mut().zip(lines) {
+            if let Some(line) = line {
+                *number = self.line(line)? + 1;
+            }
+        }
+        let [line, library] = numbers;
+        Ok(Site {
+            edge,
+            caller,
+            line,
+            library,
+        })
+    }
+
+    fn call(&mut self, stream: u32, place: Place, event: &Event, call: &Call) -> io::Result<()> {
+        let lines = [call.line.as_ref(), call.library.as_ref()];
+        let site = self.site(&call.edge, call.caller, lines)?;
+        let mut callers = std::mem::take(&mut self.numbers);
+        callers.clear();
+        for caller in &call.callers {
+            callers.push(self.caller(caller)?);
+        }
+        let record = CallRecord {
+            site,
+            place,
+            frame: event.at.frame,
+            time: event.at.nanos(),
+            registers: &call.registers,
+            copies: Copies::Captures(&call.captures),
+            callers: &callers,
+        };
+        self.record_call(stream, &record)?;
+        self.numbers = callers;
+        Ok(())
+    }
+
+    /// Writes a call.
+    #[inline]
+    pub fn record_call(&mut self, stream: u32, call: &CallRecord) -> io::Result<()> {
+        self.writer()?.call(stream, call)
+    }
+
+    /// Writes a return.
+    #[inline]
+    pub fn record_return(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
+        self.writer()?.back(stream, back)
+    }
+
+    fn write(&mut self, event: &Event) -> io::Result<()> {
+        let at = &event.at;
+        if let EventKind::Opened(opened) = &event.kind {
+            return self.add_guest(at.process, opened);
+        }
+        let Some(guest) = self.guest(at.process) else {
+            return Ok(());
+        };
+        let is_call = matches!(event.kind, EventKind::Call(_) | EventKind::Return(_));
+        if is_call && !self.has_room(at.process)? {
+            return Ok(());
+        }
+        let ring = match event.kind {
+            EventKind::Signal(_) | EventKind::Ended(_) => NO_RING,
+            _ => at.ring,
+        };
+        let stream = self.stream(guest, ring)?;
+        let place = Place {
+            guest,
+            tid: at.tid,
+            stack: at.stack,
+        };
+        match &event.kind {
+            EventKind::Call(call) => self.call(stream, place, event, call),
+            EventKind::Return(back) => {
+                let back = ReturnRecord {
+                    place,
+                    frame: at.frame,
+                    time: at.nanos(),
+                    returned: &back.returned,
+                    copies: Copies::Captures(&back.captures),
+                };
+                self.record_return(stream, &back)
+            }
+            EventKind::Forked(_) => self.writer()?.other(stream, place, at.nanos(), &event.kind),
+            kind => {
+                // It comes after all that was told before it.
+                let writer = self.writer()?;
+                let time = at.nanos().max(writer.latest());
+                writer.other(stream, place, time, kind)
+            }
+        }
+    }
+
+    fn fails(&mut self) -> io::Result<()> {
+        let failed = self.failed.take();
+        failed.map_or(Ok(()), |error| Err(not_recorded(&self.path, &error)))
+    }
+
+    /// Writes an event.
+    pub fn take(&mut self, event: &Event) -> io::Result<()> {
+        self.fails()?;
+        let written = self.write(event);
+        written.map_err(|error| not_recorded(&self.path, &error))
+    }
+
+    /// Whether the next call of a process is written; the answer is asked for from time to time.
+    #[inline]
+    pub fn has_room(&mut self, pid: i32) -> io::Result<bool> {
+        let (room, left) = self.room;
+        if room && left != 0 {
+            self.room.1 -= 1;
+            return Ok(true);
+        }
+        self.look_for_room(pid)
+    }
+
+    fn look_for_room(&mut self, pid: i32) -> io::Result<bool> {
+        let (mut room, mut left) = self.room;
+        if left == 0 {
+            if self.flushed.elapsed() >= OFTEN {
+                self.writer()?.flush_old(AGE)?;
+                self.flushed = Instant::now();
+            }
+            (room, left) = (self.writer()?.out_mut().0.has_room(), BETWEEN);
+        }
+        if !room {
+            self.writer()?.out_mut().0.dropped();
+            *self.dropped.entry(pid).or_default() += 1;
+        }
+        self.room = (room, left - 1);
+        Ok(room)
+    }
+
+    /// Writes what has waited for long, because there is time for that.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.fails()?;
+        if self.flushed.elapsed() < OFTEN {
+            return Ok(());
+        }
+        self.flushed = Instant::now();
+        let flushed = self.writer().and_then(|writer| writer.flush_old(AGE));
+        flushed.map_err(|error| not_recorded(&self.path, &error))
+    }
+
+    /// Writes what was lost, and the end.
+    pub fn finish(&mut self, end: &End) -> io::Result<()> {
+        self.fails()?;
+        let finished = self.end(end);
+        finished.map_err(|error| not_recorded(&self.path, &error))
+    }
+
+    /// Something could not be written; that is told by the next call.
+    pub fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
+    }
+
+    fn end(&mut self, end: &End) -> io::Result<()> {
+        for (pid, losses) in &end.losses {
+            let Some(guest) = self.guest(*pid) else {
+                continue;
+            };
+            let dropped = self.dropped.get(pid).copied().unwrap_or(0);
+            self.define(Definition::Losses(Losses {
+                guest,
+                // Recordings have no kinds of loss of their own for these.
+                records: losses
+                    .records
+                    .saturating_add(losses.panics)
+                    .saturating_add(dropped),
+                without_ring: losses.without_ring,
+            }))?;
+        }
+        match self.writer.take() {
+            Some(writer) => writer.finish().map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_nanos() as u64
+}

@@ -1,0 +1,191 @@
+//! What numbers in a recording mean.
+
+use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module};
+use crate::select::Selection;
+use crate::signatures::Signatures;
+use hooks::rings::{Line, Losses};
+use process::functions::Function;
+use recording::{Definitions, Guest};
+use std::sync::Arc;
+
+/// See the module's text.
+pub struct Names {
+    guests: Vec<Guest>,
+    edges: Vec<Arc<CallEdge>>,
+    /// Each as a call edge from no module.
+    functions: Vec<CallEdge>,
+    lines: Vec<Arc<Line>>,
+    callers: Vec<Arc<Caller>>,
+    losses: Vec<recording::Losses>,
+    /// Of two lines the library's is shown.
+    nearest: bool,
+}
+
+/// A text; empty = there is none.
+fn filled(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+impl Names {
+    /// Of what a file defines; its prototypes are learned.
+    pub fn new(
+        of: Definitions,
+        selection: &Selection,
+        signatures: &Signatures,
+        nearest: bool,
+    ) -> Self {
+        let modules = of.modules.into_iter().map(|module| {
+            Arc::new(Module {
+                path: module.path,
+                name: module.name.into(),
+                main: module.main,
+                bias: module.bias,
+            })
+        });
+        let modules: Vec<_> = modules.collect();
+        let functions = of.functions.into_iter();
+        let functions = functions.map(|function| named(function, &modules, signatures));
+        let functions: Vec<_> = functions.collect();
+        let edges = of.edges.into_iter().map(|edge| {
+            let of = &functions[edge.function as usize];
+            let mut edge = CallEdge {
+                function: of.function.clone(),
+                names: of.names.clone(),
+                module: of.module.clone(),
+                from: edge.from.map(|from| modules[from as usize].clone()),
+                slots: edge.slots,
+                shown: None,
+            };
+            edge.shown = selection.shows(&edge);
+            Arc::new(edge)
+        });
+        let edges = edges.collect();
+        let lines = of.lines.into_iter().map(|line| {
+            Arc::new(Line {
+                path: line.path,
+                line: line.line,
+                name: line.name,
+            })
+        });
+        let callers = of.callers.into_iter().map(|caller| {
+            Arc::new(Caller {
+                address: caller.address,
+                path: filled(caller.path),
+                function: filled(caller.name).map(|name| (name, caller.offset)),
+            })
+        });
+        Names {
+            guests: of.guests,
+            edges,
+            functions,
+            lines: lines.collect(),
+            callers: callers.collect(),
+            losses: of.losses,
+            nearest,
+        }
+    }
+
+    /// How many processes there are.
+    pub fn guests(&self) -> usize {
+        self.guests.len()
+    }
+
+    /// A process.
+    pub fn guest(&self, number: u32) -> &Guest {
+        &self.guests[number as usize]
+    }
+
+    /// For each call edge, whether its calls are shown.
+    pub fn shown(&self) -> Vec<bool> {
+        self.edges.iter().map(|edge| edge.shown.is_some()).collect()
+    }
+
+    /// A call edge.
+    pub fn edge(&self, number: u32) -> &CallEdge {
+        &self.edges[number as usize]
+    }
+
+    /// A script line.
+    pub fn line(&self, number: u32) -> Arc<Line> {
+        self.lines[number as usize].clone()
+    }
+
+    /// All names of all functions.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        let names = self.functions.iter().flat_map(|of| of.names.iter());
+        names.map(|name| &**name)
+    }
+
+    /// Whether there are calls, and no frame around any of them.
+    pub fn lacks_callers(&self) -> bool {
+        self.callers.is_empty() && !self.edges.is_empty()
+    }
+
+    /// What was lost of each process.
+    pub fn losses(&mut self) -> Vec<(i32, Losses)> {
+        let losses = std::mem::take(&mut self.losses);
+        let losses = losses.into_iter().map(|losses| {
+            let lost = Losses {
+                records: losses.records,
+                without_ring: losses.without_ring,
+                ..Losses::default()
+            };
+            (self.guest(losses.guest).pid, lost)
+        });
+        losses.collect()
+    }
+
+    /// An event with what was defined in place of its numbers. The reader has seen to it that everything is defined.
+    pub fn resolve(&self, event: recording::Event) -> Event {
+        let at = event.at.named(self.guest(event.at.process).pid);
+        let kind = match event.kind {
+            recording::EventKind::Call(call) => {
+                let (nearest, library) = match call.library {
+                    Some(library) if self.nearest => (Some(library), None),
+                    library => (call.line, library),
+                };
+                let callers = call.callers.iter();
+                let callers = callers.map(|caller| self.callers[*caller as usize].clone());
+                EventKind::Call(Call {
+                    edge: self.edges[call.edge as usize].clone(),
+                    caller: call.caller,
+                    registers: call.registers,
+                    captures: call.captures,
+                    line: nearest.map(|line| self.line(line)),
+                    library: library.map(|line| self.line(line)),
+                    callers: callers.collect(),
+                })
+            }
+            recording::EventKind::Return(back) => EventKind::Return(back),
+            recording::EventKind::Opened(opened) => EventKind::Opened(opened),
+            recording::EventKind::Signal(signal) => EventKind::Signal(signal),
+            recording::EventKind::Forked(child) => EventKind::Forked(child),
+            recording::EventKind::Ended(end) => EventKind::Ended(end),
+        };
+        Event { at, kind }
+    }
+}
+
+fn named(
+    function: recording::Function,
+    modules: &[Arc<Module>],
+    signatures: &Signatures,
+) -> CallEdge {
+    let module = modules[function.module as usize].clone();
+    let name = function.names.first().cloned().unwrap_or_default();
+    if !function.prototype.is_empty() {
+        signatures.learn(&module.name, &name, &function.prototype);
+    }
+    CallEdge {
+        function: Arc::new(Function {
+            name,
+            module: module.name.clone(),
+            address: function.address,
+            size: function.size,
+            picks: false,
+        }),
+        names: function.names.into(),
+        module,
+        ..CallEdge::default()
+    }
+}

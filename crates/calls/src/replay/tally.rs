@@ -1,0 +1,384 @@
+//! Counts calls of a recording segment by segment, on all processors.
+//!
+//! A segment is counted knowing nothing of those before it. What returns in the segment that it was called in, which is
+//! nearly everything, is counted at once. What is left is an account of what happens to calls of earlier segments,
+//! and of those that stay open ([`Left`]); these are worked off in the order of the file, by the rules of
+//! [`crate::stacks`]: a call that begins leaves those that stand where it stands, or further in; a return leaves those
+//! inside its call.
+
+use super::names::Names;
+use crate::source::Count;
+use hooks::rings::Counted;
+use recording::{Decoder, Error, EventKind, Place, Recording, Step, Wanted};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use wire::calls::{BUCKETS, bucket};
+
+/// So many segments are counted between two looks at whether it is to end, and so many sites at most: each has a row
+/// until the segment's turn has come.
+const AT_ONCE: usize = 64;
+const SITES: u64 = 8192;
+
+/// A call edge, and the number of a script line and 1.
+type Key = (u32, u32);
+
+/// What was counted of one key.
+struct Row {
+    returned: u64,
+    left: u64,
+    total: u64,
+    longest: u64,
+    buckets: Vec<u64>,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Row {
+            returned: 0,
+            left: 0,
+            total: 0,
+            longest: 0,
+            buckets: vec![0; BUCKETS],
+        }
+    }
+}
+
+impl Row {
+    #[inline]
+    fn add(&mut self, took: u64) {
+        self.returned += 1;
+        self.total = self.total.saturating_add(took);
+        self.longest = self.longest.max(took);
+        self.buckets[bucket(took)] += 1;
+    }
+
+    fn lay(&mut self, other: &Row) {
+        self.returned += other.returned;
+        self.left += other.left;
+        self.total = self.total.saturating_add(other.total);
+        self.longest = self.longest.max(other.longest);
+        for (sum, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum += more;
+        }
+    }
+}
+
+/// Rows by key.
+#[derive(Default)]
+struct Rows(BTreeMap<Key, Row>);
+
+impl Rows {
+    fn of(&mut self, key: Key) -> &mut Row {
+        self.0.entry(key).or_default()
+    }
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy)]
+struct Open {
+    frame: u64,
+    began: u64,
+    key: Key,
+}
+
+/// What a segment leaves to be done in the order of the file, on one stack.
+enum Left {
+    /// Calls began at frames up to this one.
+    Unwound(u64),
+    /// A call began and did not return before what comes next.
+    Open(Open),
+    /// A call that is not of this segment returned.
+    Return { frame: u64, time: u64 },
+}
+
+/// A stack of a ring: guest and stack.
+type StackOf = (u32, u64);
+
+/// A stack within one segment.
+struct Stack {
+    of: StackOf,
+    open: Vec<Open>,
+    /// The highest frame that a call began at while none of this segment was open.
+    unwound: u64,
+}
+
+/// What is known of one segment when it has been counted.
+#[derive(Default)]
+struct Part {
+    rows: Rows,
+    left: Vec<(StackOf, Left)>,
+    /// Guests that have ended.
+    ended: Vec<u32>,
+}
+
+/// What one thread works with, kept from segment to segment.
+#[derive(Default)]
+struct Worker {
+    decoder: Decoder,
+    /// Calls of this segment that returned at once, by the number of their site.
+    sites: Vec<Option<(Key, Box<Row>)>>,
+    stacks: Vec<Stack>,
+    /// That of the call before.
+    stack: usize,
+}
+
+/// See the module's text.
+pub struct Tally {
+    segments: Vec<u32>,
+    next: usize,
+    wanted: Wanted,
+    nearest: bool,
+    workers: Vec<Worker>,
+    rows: Rows,
+    /// By stream and stack.
+    open: HashMap<(u32, StackOf), Vec<Open>>,
+    ended: HashSet<u32>,
+}
+
+impl Tally {
+    /// Of these segments.
+    pub fn new(segments: Vec<u32>, wanted: Wanted, nearest: bool) -> Self {
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        Tally {
+            segments,
+            next: 0,
+            wanted,
+            nearest,
+            workers: (0..count).map(|_| Worker::default()).collect(),
+            rows: Rows::default(),
+            open: HashMap::new(),
+            ended: HashSet::new(),
+        }
+    }
+
+    /// Counts some more segments; false if all are counted.
+    pub fn read(&mut self, recording: &Recording) -> Result<bool, Error> {
+        let mut room = SITES;
+        let fit = self.segments[self.next..].iter().take_while(|number| {
+            let sites = recording.segments()[**number as usize].0.sites.into();
+            let fits = room == SITES || sites <= room;
+            room = room.saturating_sub(sites);
+            fits
+        });
+        let end = self.next + fit.take(AT_ONCE).count();
+        let segments = &self.segments[self.next..end];
+        let parts: Vec<Mutex<Option<Result<Part, Error>>>> =
+            segments.iter().map(|_| Mutex::new(None)).collect();
+        let claimed = AtomicUsize::new(0);
+        let (wanted, nearest) = (&self.wanted, self.nearest);
+        thread::scope(|scope| {
+            for worker in &mut self.workers {
+                scope.spawn(|| {
+                    loop {
+                        let at = claimed.fetch_add(1, Ordering::Relaxed);
+                        let Some(number) = segments.get(at) else {
+                            return;
+                        };
+                        let part = worker.count(recording, *number as usize, wanted, nearest);
+                        if let Ok(mut place) = parts[at].lock() {
+                            *place = Some(part);
+                        }
+                    }
+                });
+            }
+        });
+        for (number, part) in segments.iter().zip(parts) {
+            let part = part.into_inner().ok().flatten();
+            let stream = recording.segments()[*number as usize].0.stream;
+            let part = part.unwrap_or_else(|| Ok(Part::default()))?;
+            for (key, row) in part.rows.0 {
+                self.rows.of(key).lay(&row);
+            }
+            settle(&mut self.open, &mut self.rows, stream, part.left);
+            self.ended.extend(part.ended);
+        }
+        self.next = end;
+        Ok(self.next < self.segments.len())
+    }
+
+    /// What was counted, by function and line.
+    pub fn counts(&mut self, names: &Names) -> Vec<Count> {
+        for ((_, (guest, _)), open) in self.open.drain() {
+            if self.ended.contains(&guest) {
+                for open in open {
+                    self.rows.of(open.key).left += 1;
+                }
+            }
+        }
+        let rows = std::mem::take(&mut self.rows.0).into_iter();
+        let counts = rows.map(|((edge, line), row)| Count {
+            function: names.edge(edge).function.clone(),
+            line: line.checked_sub(1).map(|line| names.line(line)),
+            counted: Counted {
+                hook: 0,
+                place: None,
+                returned: row.returned,
+                left: row.left,
+                total: row.total,
+                longest: row.longest,
+                buckets: row.buckets,
+            },
+            period: 1.0,
+        });
+        counts.collect()
+    }
+}
+
+/// Works off what a segment has left.
+fn settle(
+    all: &mut HashMap<(u32, StackOf), Vec<Open>>,
+    rows: &mut Rows,
+    stream: u32,
+    left: Vec<(StackOf, Left)>,
+) {
+    for (stack, left) in left {
+        let open = all.entry((stream, stack)).or_default();
+        let from = match left {
+            Left::Unwound(frame) => open.iter().position(|open| open.frame <= frame),
+            Left::Open(call) => {
+                open.push(call);
+                None
+            }
+            Left::Return { frame, time } => {
+                let place = open.iter().rposition(|open| open.frame == frame);
+                if let Some(place) = place {
+                    let call = open.remove(place);
+                    rows.of(call.key).add(time.saturating_sub(call.began));
+                }
+                place
+            }
+        };
+        for call in open.drain(from.unwrap_or(open.len())..) {
+            rows.of(call.key).left += 1;
+        }
+    }
+}
+
+impl Worker {
+    /// Counts one segment.
+    fn count(
+        &mut self,
+        recording: &Recording,
+        number: usize,
+        wanted: &Wanted,
+        nearest: bool,
+    ) -> Result<Part, Error> {
+        recording.read(number, &mut self.decoder)?;
+        self.sites.clear();
+        self.stacks.clear();
+        let mut part = Part::default();
+        loop {
+            let step = self.decoder.step();
+            let damaged = |_| Error::Damaged(recording.segments()[number].0.offset);
+            match step.map_err(damaged)? {
+                Step::Over => break,
+                Step::Other => {
+                    if let Some(EventKind::Ended(_)) = self.decoder.other() {
+                        part.ended.push(self.decoder.place().guest);
+                    }
+                }
+                step => self.event(step, wanted, nearest, &mut part),
+            }
+        }
+        for stack in &mut self.stacks {
+            stack.give(&mut part.left);
+        }
+        for (key, row) in self.sites.drain(..).flatten() {
+            part.rows.of(key).lay(&row);
+        }
+        Ok(part)
+    }
+
+    /// Counts a call or a return.
+    #[inline]
+    fn event(&mut self, step: Step, wanted: &Wanted, nearest: bool, part: &mut Part) {
+        let decoder = &self.decoder;
+        let (site, began, ended) = (decoder.site(), decoder.began(), decoder.ended());
+        let is_wanted = site.edge == 0 || wanted.edge(site.edge - 1);
+        let (begins, returns) = (wanted.time(began), wanted.time(ended));
+        if !is_wanted || !begins {
+            return;
+        }
+        let (frame, number) = (decoder.frame(), decoder.site_number());
+        let Place { guest, stack, .. } = decoder.place();
+        let of = (guest, stack);
+        let at = match self.stacks.get(self.stack) {
+            Some(stack) if stack.of == of => self.stack,
+            _ => self.find(of),
+        };
+        self.stack = at;
+        let line = if nearest && site.library != 0 {
+            site.library
+        } else {
+            site.line
+        };
+        let key = (site.edge.wrapping_sub(1), line);
+        let stack = &mut self.stacks[at];
+        if step == Step::Return {
+            stack.returned(frame, ended, part);
+            return;
+        }
+        stack.begun(frame, part);
+        if step == Step::Call || !returns {
+            stack.open.push(Open { frame, began, key });
+            return;
+        }
+        if self.sites.len() <= number {
+            self.sites.resize_with(number + 1, || None);
+        }
+        let (_, row) = self.sites[number].get_or_insert_with(|| (key, Box::default()));
+        row.add(ended.saturating_sub(began));
+    }
+
+    fn find(&mut self, of: StackOf) -> usize {
+        if let Some(at) = self.stacks.iter().position(|stack| stack.of == of) {
+            return at;
+        }
+        self.stacks.push(Stack {
+            of,
+            open: Vec::new(),
+            unwound: 0,
+        });
+        self.stacks.len() - 1
+    }
+}
+
+impl Stack {
+    /// A call begins at this frame: those that stand there or further in were left.
+    #[inline]
+    fn begun(&mut self, frame: u64, part: &mut Part) {
+        while let Some(open) = self.open.pop_if(|open| open.frame <= frame) {
+            part.rows.of(open.key).left += 1;
+        }
+        if self.open.is_empty() {
+            self.unwound = self.unwound.max(frame);
+        }
+    }
+
+    /// A call returns.
+    fn returned(&mut self, frame: u64, time: u64, part: &mut Part) {
+        let Some(place) = self.open.iter().rposition(|open| open.frame == frame) else {
+            self.give(&mut part.left);
+            part.left.push((self.of, Left::Return { frame, time }));
+            return;
+        };
+        for open in self.open.drain(place + 1..) {
+            part.rows.of(open.key).left += 1;
+        }
+        if let Some(call) = self.open.pop() {
+            part.rows.of(call.key).add(time.saturating_sub(call.began));
+        }
+    }
+
+    /// Hands on what concerns calls of other segments.
+    fn give(&mut self, left: &mut Vec<(StackOf, Left)>) {
+        if self.unwound != 0 {
+            left.push((self.of, Left::Unwound(self.unwound)));
+            self.unwound = 0;
+        }
+        let open = self.open.drain(..).map(|open| (self.of, Left::Open(open)));
+        left.extend(open);
+    }
+}

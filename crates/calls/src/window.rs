@@ -1,0 +1,59 @@
+//! Which part of a recording is looked at (`--since`, `--until`).
+
+use std::time::Duration;
+
+/// A point in time of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// So long after it began.
+    After(Duration),
+    /// The first time that clocks here show so much since midnight, from when it began.
+    TimeOfDay(Duration),
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Between {
+    /// From then on; `None` = from the beginning.
+    pub since: Option<Moment>,
+    /// Until before then; `None` = to the end.
+    pub until: Option<Moment>,
+}
+
+/// The same in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first.
+    pub since: u64,
+    /// The first that is not in it.
+    pub until: u64,
+}
+
+impl Between {
+    /// Of a recording that began then, in nanoseconds since 1970.
+    pub fn within(&self, began: u64) -> Window {
+        let at = |moment: Moment| nanos(moment, began);
+        Window {
+            since: self.since.map_or(0, at),
+            until: self.until.map_or(u64::MAX, at),
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn nanos(moment: Moment, began: u64) -> u64 {
+    let after = match moment {
+        Moment::After(time) => time,
+        Moment::TimeOfDay(time) => {
+            let first = crate::event::since_midnight(Duration::from_nanos(began));
+            // One that has passed when it began is that of the next day.
+            if time < first {
+                time + DAY - first
+            } else {
+                time - first
+            }
+        }
+    };
+    began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,142 @@
+//! The verdict on leaks: the line that leaks is named and stands first, at any rate of requests; where none leaks, none is
+//! named.
+//!
+//! The guest is `fixtures/ruby/leak/server.rb`: requests in flight, objects left on the stacks of waiting threads, a cache
+//! that warms up and stops, and one that replaces what it holds.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Guest, Interpreter, Snapshot, lancet, mem, rubies, run};
+
+/// Requests a second.
+const RATES: [&str; 3] = ["0.5", "3", "30"];
+/// Objects that leak every five seconds.
+const LEAKED: &str = "35";
+/// The line of `server.rb` that leaks.
+const LEAK: &str = "leak/server.rb:33:Hash";
+/// How long each is watched.
+const WATCH: &str = "20s";
+
+fn server(ruby: &Interpreter, rate: &str, leaked: &str) -> Guest {
+    let guest = Guest::script(ruby, "leak/server.rb", &[rate, leaked]);
+    guest.expect("ready");
+    guest
+}
+
+/// What lancet writes of a server that it has watched.
+fn watched(guest: &Guest, options: &[&str]) -> String {
+    let before = Snapshot::take(guest.pid);
+    let mut command = mem(guest.pid);
+    command.args(["--for", WATCH]).args(options);
+    let output = run(&mut command, Duration::from_secs(120));
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    before.holds(guest.pid, "after the watch");
+    output.stdout
+}
+
+/// The records of one kind, as `path:line:Type`.
+fn records(text: &str, kind: &str) -> Vec<String> {
+    let records = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let of_kind = records.filter(|record: &Value| record["record"] == kind);
+    let named = of_kind.map(|record| {
+        let (path, line) = (record["path"].as_str().unwrap_or("-"), &record["line"]);
+        format!("{path}:{line}:{}", record["type"].as_str().unwrap_or("?"))
+    });
+    named.collect()
+}
+
+fn verdicts(text: &str) -> Vec<String> {
+    let records = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let verdicts = records.filter(|record: &Value| record["record"] == "verdict");
+    let words = verdicts.map(|record| record["verdict"].as_str().unwrap_or("?").to_owned());
+    words.collect()
+}
+
+/// Watches a server of each rate, all at the same time, once by `--for` alone and once with `--every`.
+fn at_each_rate(ruby: &Interpreter, leaked: &str, check: impl Fn(&str, &str) + Sync) {
+    thread::scope(|scope| {
+        for rate in RATES {
+            for options in [&[][..], &["--every", "5s"]] {
+                let check = &check;
+                scope.spawn(move || {
+                    let guest = server(ruby, rate, leaked);
+                    let what = format!("{ruby}, {rate} requests/s, {options:?}");
+                    check(&what, &watched(&guest, options));
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn the_line_that_leaks_is_named_and_stands_first() {
+    for ruby in rubies("the leak is named") {
+        at_each_rate(&ruby, LEAKED, |what, text| {
+            assert_eq!(
+                verdicts(text).last().map(String::as_str),
+                Some("leak"),
+                "{what}: {text}"
+            );
+            let leaks = records(text, "leak");
+            assert!(!leaks.is_empty(), "{what}");
+            for leak in leaks {
+                assert!(leak.ends_with(LEAK), "{what}: {leak} does not leak");
+            }
+            // Of the last look: after its `guest` come its rows, the first of which is the leak.
+            let (_, last) = text.rsplit_once("{\"record\":\"guest\"").expect("a report");
+            let last = format!("{{\"record\":\"guest\"{last}");
+            let kind = if what.contains("every") {
+                "growth"
+            } else {
+                "row"
+            };
+            let first = records(&last, kind).into_iter().next().expect("a row");
+            assert!(first.ends_with(LEAK), "{what}: {first} stands first");
+        });
+    }
+}
+
+#[test]
+fn no_leak_is_named_where_none_is() {
+    for ruby in rubies("no leak is named") {
+        at_each_rate(&ruby, "0", |what, text| {
+            assert_eq!(
+                verdicts(text).last().map(String::as_str),
+                Some("none"),
+                "{what}: {text}"
+            );
+            assert!(
+                records(text, "leak").is_empty(),
+                "{what}: {:?}",
+                records(text, "leak")
+            );
+        });
+    }
+}
+
+/// As a person reads it: the verdict comes first, in one line, and the numbers in it are those of the row.
+#[test]
+fn the_table_begins_with_the_verdict() {
+    for ruby in rubies("the verdict in the table") {
+        let guest = server(&ruby, "3", LEAKED);
+        let mut command = lancet();
+        command.args(["mem", "--for", "10s", "-p", &guest.pid.to_string()]);
+        let output = run(&mut command, Duration::from_secs(60));
+        assert_eq!(output.code(), 0, "{}", output.stderr);
+        let line = output.stdout.lines().nth(2).unwrap_or_default();
+        assert!(line.starts_with("leak: "), "{ruby}: {}", output.stdout);
+        assert!(line.contains(LEAK), "{ruby}: {line}");
+        assert!(
+            line.contains(" grew in each of 4 intervals of 2.")
+                && line.ends_with("nothing of it died"),
+            "{ruby}: {line}"
+        );
+    }
+}

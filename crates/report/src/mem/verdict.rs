@@ -1,0 +1,67 @@
+//! The verdict on leaks as sentences, for the head of a report.
+
+use births::analysis::{Census, LEAST_SECONDS, Leak, Verdict};
+
+use super::label::label_of_key;
+use crate::figures::{grouped, plural, span};
+
+/// So many leaks are named; the others stand among the first rows.
+const NAMED: usize = 3;
+
+/// Returns the verdict in sentences, safe to print, and whether a leak is named.
+pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
+    let intervals = &census.intervals;
+    let count = intervals.len();
+    let each = match count {
+        0 => 0.0,
+        count => intervals.iter().sum::<f64>() / count as f64,
+    };
+    let all = format!("each of {count} intervals of {}", span(each));
+    let text = match verdict {
+        Verdict::Leaks(leaks) => {
+            let mut said: Vec<String> = leaks
+                .iter()
+                .take(NAMED)
+                .map(|leak| sentence(leak, &all, count))
+                .collect();
+            let more = leaks.len().saturating_sub(NAMED) as u64;
+            if more > 0 {
+                let rows = plural(more, "row", "rows");
+                said.push(format!(
+                    "      and {} more {rows}, which stand below them",
+                    grouped(more)
+                ));
+            }
+            return (said, true);
+        }
+        Verdict::None { replaced: 0 } => format!("no leak: nothing grew in {all}"),
+        Verdict::None { replaced } => {
+            let rows = *replaced as u64;
+            format!(
+                "no leak: {} {} grew in {all}, and as many older objects of the type died",
+                grouped(rows),
+                plural(rows, "row", "rows")
+            )
+        }
+        Verdict::TooEarly => {
+            format!("no verdict on leaks yet: that takes {LEAST_SECONDS} s of watching")
+        }
+        Verdict::Garbage => {
+            "no verdict on leaks: no GC was run before the count, and garbage looks like a leak"
+                .into()
+        }
+    };
+    (vec![text], false)
+}
+
+fn sentence(leak: &Leak, all: &str, count: usize) -> String {
+    let counts = &leak.counts;
+    let name = label_of_key(&leak.key, false);
+    let live = grouped(counts.live);
+    let died = match counts.dead {
+        0 => "nothing of it died".into(),
+        _ => format!("{live} of {} born still live", grouped(counts.born)),
+    };
+    let each = grouped(counts.live / (count.max(1) as u64));
+    format!("leak: {name} grew in {all}, +{live} (+{each} each), {died}")
+}

@@ -1,0 +1,191 @@
+//! What a thread does, in words.
+
+use std::time::Duration;
+
+use frames::live::scripts::{Script, Turn};
+use frames::live::stack::Stack;
+use frames::live::state::State;
+use frames::live::ties::{Until, waits_for};
+use process::wait::Wait;
+use serde_json::{Value, json};
+use vm::library::within;
+
+use super::names::whose;
+use crate::figures::span;
+use crate::text::printable;
+
+/// How locks of all kinds wait; where more is known it says nothing.
+const LOCKS: &[&str] = &[
+    "futex",
+    "pthread_cond_",
+    "sem_wait",
+    "sem_clockwait",
+    "__lll_",
+    "__futex",
+];
+
+/// What a thread does, in words safe to print.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Words {
+    /// `running`, `asleep`, `waits`.
+    pub verb: &'static str,
+    /// The rest: `in Thread::Queue#pop`, `for a mutex that thread 4243 worker holds (app.rb:12)`.
+    pub rest: String,
+    /// Another thread is what it waits for.
+    pub for_another: bool,
+}
+
+/// Returns what the thread of a stack does; `None` if that was not asked for.
+pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
+    let state = stacks[number].state.as_ref()?;
+    let another = |rest: String| {
+        Some(Words {
+            verb: "waits",
+            rest,
+            for_another: true,
+        })
+    };
+    if let Some((until, other)) = waits_for(stacks, number) {
+        let thread = thread_at(&stacks[other]);
+        return another(match until {
+            Until::Unlocked => format!("for a mutex that {thread} holds"),
+            Until::Turn => format!("for the VM lock, which {thread} has"),
+            Until::Ended => format!("for the end of {thread}"),
+        });
+    }
+    let vm = state.vm.as_ref();
+    let Some(wait) = &state.wait else {
+        let rest = match vm.map_or(Turn::Unknown, |vm| vm.turn) {
+            Turn::Has => "with the VM lock",
+            Turn::Waits => "and about to get the VM lock",
+            Turn::Without => "without the VM lock",
+            Turn::Unknown => "",
+        };
+        return Some(Words {
+            verb: "running",
+            rest: rest.to_owned(),
+            for_another: false,
+        });
+    };
+    match vm {
+        Some(vm) if vm.wants.is_some() => return another("for a mutex".to_owned()),
+        Some(vm) if vm.turn == Turn::Waits => return another("for the VM lock".to_owned()),
+        _ => {}
+    }
+    Some(Words {
+        verb: "asleep",
+        rest: asleep(&stacks[number], state, wait),
+        for_another: false,
+    })
+}
+
+/// Returns how long a thread has slept, if it sleeps and the kernel says it.
+pub(super) fn slept(stack: &Stack) -> Option<Duration> {
+    stack.state.as_ref()?.wait.as_ref()?.asleep
+}
+
+/// Returns a time for the line of a state: `12.3 s`.
+pub(super) fn time(time: Duration) -> String {
+    if time < Duration::from_millis(100) {
+        return format!("{} ms", time.as_millis());
+    }
+    span(time.as_secs_f64())
+}
+
+/// Returns a thread with its place: `thread 4243 worker (app.rb:12)`. The whole path stands in the thread's own block.
+pub(super) fn thread_at(stack: &Stack) -> String {
+    let place = stack.place().map(|script| {
+        let file = script.path.rsplit('/').next().unwrap_or_default();
+        format!(" ({}:{})", printable(file), script.line)
+    });
+    format!("thread {}{}", whose(stack), place.unwrap_or_default())
+}
+
+/// Returns the file and line of a script frame, safe to print; a library's without the folder it is in.
+pub(super) fn at(script: &Script) -> String {
+    format!("{}:{}", printable(within(&script.path)), script.line)
+}
+
+/// `in Addrinfo.getaddrinfo (getaddrinfo, poll): udp to 10.0.0.2:53 and 2 more`.
+fn asleep(stack: &Stack, state: &State, wait: &Wait) -> String {
+    let call = match (wait.call, wait.number) {
+        (Some(call), _) => call.to_owned(),
+        (None, 0..) => format!("system call {}", wait.number),
+        (None, _) => "a page fault".to_owned(),
+    };
+    // A method that the VM has in Ruby, `Thread::Queue#pop` since 3.3, is to its callers what one in C is.
+    let of_the_vm = stack
+        .scripts()
+        .next()
+        .filter(|script| script.path.starts_with("<internal:"))
+        .and_then(|script| script.qualified.as_deref());
+    let function = state.vm.as_ref().and_then(|vm| vm.function.as_deref());
+    let function = function.or(of_the_vm);
+    let mut names: Vec<&str> = Vec::new();
+    for name in [function, state.through.as_deref(), Some(call.as_str())] {
+        let name = name.unwrap_or_default();
+        let is_new = !name.is_empty() && !names.iter().any(|known| same(known, name));
+        let is_lock = LOCKS.iter().any(|lock| name.starts_with(lock));
+        if is_new && (names.is_empty() || !is_lock) {
+            names.push(name);
+        }
+    }
+    let mut text = format!("in {}", printable(names[0]));
+    if names.len() > 1 {
+        text += &format!(" ({})", printable(&names[1..].join(", ")));
+    }
+    if !wait.on.is_empty() {
+        text += &format!(": {}", printable(&wait.on.join(", ")));
+    }
+    match wait.more {
+        0 => {}
+        more => text += &format!(" and {more} more"),
+    }
+    text
+}
+
+/// Returns whether two names say the same: `__poll` and `poll`, `clock_nanosleep` and `clock_nanosleep@@GLIBC_2.17`,
+/// `recv` and `recvfrom`, by which the C library makes it.
+fn same(one: &str, other: &str) -> bool {
+    let plain = |name: &str| {
+        let name = name.trim_start_matches('_');
+        let name = name.strip_prefix("libc_").unwrap_or(name);
+        name.split('@').next().unwrap_or(name).to_owned()
+    };
+    let (one, other) = (plain(one), plain(other));
+    one.starts_with(&other) || other.starts_with(&one)
+}
+
+/// Returns what the thread of a stack does, for programs.
+pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
+    let Some(state) = &stacks[number].state else {
+        return Value::Null;
+    };
+    let wait = state.wait.as_ref();
+    let vm = state.vm.as_ref();
+    let until = waits_for(stacks, number).map(|(until, other)| {
+        let until = match until {
+            Until::Unlocked => "unlock",
+            Until::Turn => "vm-lock",
+            Until::Ended => "end",
+        };
+        json!({ "tid": stacks[other].thread.tid, "until": until })
+    });
+    json!({
+        "running": wait.is_none(),
+        "call": wait.and_then(|wait| wait.call),
+        "on": wait.map(|wait| &wait.on),
+        "on_more": wait.map(|wait| wait.more),
+        "asleep_s": wait.and_then(|wait| wait.asleep).map(|time| time.as_secs_f64()),
+        "through": state.through,
+        "function": vm.and_then(|vm| vm.function.as_ref()),
+        "name": vm.and_then(|vm| vm.name.as_ref()),
+        "vm_lock": match vm.map_or(Turn::Unknown, |vm| vm.turn) {
+            Turn::Has => Some("has"),
+            Turn::Waits => Some("waits"),
+            Turn::Without => Some("without"),
+            Turn::Unknown => None,
+        },
+        "waits_for": until,
+    })
+}
