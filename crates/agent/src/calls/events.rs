@@ -1,6 +1,6 @@
 //! The records of events: a call, a return. Layout: `wire::calls::record`.
 
-use super::hooked::{Hooked, Outcome};
+use super::hooked::{self, Hooked, Outcome};
 use super::record::{Record, Room};
 use super::session::calls;
 use super::{captures, x87};
@@ -25,7 +25,7 @@ fn room(program: [u64; 2]) -> u64 {
 /// stores.
 #[inline(always)]
 pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
-    let shape = Shape(call.hook.shape);
+    let shape = hooked::shape(call.hook);
     let (kind, behind) = if call.wants(want::HELD) {
         (kind::HELD, 0)
     } else {
@@ -36,7 +36,7 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
     let Some(mut record) = Record::begin(ring, kind, words, behind) else {
         return false;
     };
-    let mut next = integers(&record, call, which, ticks);
+    let mut next = integers(&record, call, (which, shape), ticks);
     for xmm in call.vectors.iter().take(shape.vectors() as usize) {
         record.word(next, xmm[0]);
         next += 1;
@@ -56,8 +56,7 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
 
 /// Writes what the record of a call holds before its vector registers; where those are. No vector register is used.
 #[inline(always)]
-pub fn integers(record: &Record, call: Hooked, which: Which, ticks: u64) -> u64 {
-    let shape = Shape(call.hook.shape);
+pub fn integers(record: &Record, call: Hooked, (which, shape): (Which, Shape), ticks: u64) -> u64 {
     let Which { number, lines } = which;
     let frame = call.frame;
     let caller = frame.return_address;
@@ -143,7 +142,7 @@ pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began
     if began != 0 && fill(ring, began, now, rax, rest) {
         return;
     }
-    let shape = Shape(call.hook.shape);
+    let shape = hooked::shape(call.hook);
     let program = call.hook.at_return;
     let words = shape.return_words() + room(program);
     let Some(mut record) = Record::begin(ring, kind::RETURN, words, 0) else {

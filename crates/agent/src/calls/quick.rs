@@ -7,7 +7,7 @@
 //! nothing here may panic.
 
 use super::events::{self, Which};
-use super::hooked::{Hooked, NO_VECTORS, wanted};
+use super::hooked::{self, Hooked, NO_VECTORS, wanted};
 use super::record::Record;
 use super::{places, pulse, ring, session, thread, ticket};
 use crate::memory::sys;
@@ -15,7 +15,6 @@ use core::sync::atomic::Ordering;
 use routine::frame::flags::ENTRY_ONLY;
 use routine::quick::{ASK, DONE, UNSEEN};
 use routine::{Frame, Results, Room};
-use wire::calls::record::Shape;
 use wire::calls::{Hook, Ring, kind, want};
 
 /// What may be wanted of a call that goes this way.
@@ -36,7 +35,7 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
     if wanted == 0 {
         return UNSEEN;
     }
-    let shape = Shape(hook.shape);
+    let shape = hooked::shape(hook);
     let Some(ring) = ring else {
         return ASK;
     };
@@ -60,7 +59,7 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
         number: hook.number,
         lines: 0,
     };
-    events::integers(&record, call, which, now);
+    events::integers(&record, call, (which, shape), now);
     if behind == 0 {
         record.end(shape.entry_bits());
     } else {
@@ -103,7 +102,7 @@ pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results)
     if events::fill(ring, frame.ticket[2], now, rax, |_, _| rdx) {
         return DONE;
     }
-    let shape = Shape(hook.shape);
+    let shape = hooked::shape(hook);
     if !shape.is_plain() {
         return ASK;
     }
