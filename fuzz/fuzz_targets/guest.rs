@@ -111,7 +111,10 @@ impl Image {
             for (words, what) in [
                 (2, kind::THREAD),
                 (4, kind::PLACE),
-                (12, kind::ENTRY),
+                (6, kind::ENTRY),
+                (3, kind::RETURNED),
+                (5, kind::ENTRY),
+                (2, kind::ROOM),
                 (6, kind::RETURN),
                 (3, kind::FORK),
             ] {

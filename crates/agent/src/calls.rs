@@ -26,6 +26,7 @@
 //! | file | what |
 //! |---|---|
 //! | `call`, `probes`, `system_calls` | what the routine calls: functions, points in mid-function, system calls |
+//! | `quick` | the short way of a function's call that needs no vector registers |
 //! | `own`, `notices`, `loader`, `children`, `wait`, `pulse` | our own hooks, and waits for the command |
 //! | `hooked`, `ticket` | a call; what its return must know |
 //! | `selection`, `scripted`, `places` | whether a call is wanted; which function of the VM, which line of the script |
@@ -51,6 +52,7 @@ mod places;
 mod pool;
 mod probes;
 mod pulse;
+mod quick;
 mod record;
 mod ring;
 mod room;
@@ -72,6 +74,8 @@ use wire::calls::Hook;
 routine::routines! {
     enter = call::enter,
     leave = call::leave,
+    quick_enter = quick::quick_enter,
+    quick_leave = quick::quick_leave,
     probe = probes::probe,
     gate = CONTROL_PAGE,
     offset = core::mem::offset_of!(wire::ControlPage, calls),

@@ -25,7 +25,7 @@ use lines::Lines;
 use process::error::Result;
 use process::memory::GuestMemory;
 use queue::Queue;
-use record::{decode, string};
+use record::{Decoder, string};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
@@ -52,7 +52,12 @@ pub struct Rings {
     /// Counted calls for whose rows there was no room.
     rows_lost: u64,
     /// For each queue that is not empty, when its oldest record was written, and the index of its ring.
-    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    heads: BinaryHeap<Head>,
+    /// The index of the ring whose is the earliest, if that is known; then it is not among them. While one ring alone has
+    /// records, the others need not be looked at.
+    first: Option<usize>,
+    /// When that was written.
+    first_ticks: u64,
     /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
     /// before they are read.
     blocked: bool,
@@ -62,16 +67,26 @@ pub struct Rings {
     open: HashMap<(u64, u64), u64>,
     /// A buffer, kept because it is large.
     words: Vec<u64>,
+    /// Another, for words that are handed on.
+    spare: Vec<u64>,
+    /// The time-stamp counter when rings were read last.
+    now: u64,
 }
+
+/// When the oldest record of a queue was written, and the index of its ring; the earliest is the greatest.
+type Head = Reverse<(u64, usize)>;
 
 #[derive(Clone, Debug)]
 struct Known {
     address: u64,
     records: u64,
     words: u64,
+    /// Words ever read.
     taken: u64,
+    /// Words whose room was given back ([`Ring::taken`]).
+    given: u64,
     tid: u32,
-    places: HashMap<u32, usize>,
+    decoder: Decoder,
     queue: Queue,
     /// It has unread records.
     behind: bool,
@@ -109,11 +124,15 @@ impl Rings {
             lines_lost: 0,
             rows_lost: 0,
             heads: BinaryHeap::new(),
+            first: None,
+            first_ticks: 0,
             blocked: false,
             lost_before: Losses::default(),
             session,
             open: HashMap::new(),
             words: Vec::new(),
+            spare: Vec::new(),
+            now: 0,
         };
         rings.begin_here()?;
         Ok(rings)
@@ -135,11 +154,15 @@ impl Rings {
             lines_lost: 0,
             rows_lost: 0,
             heads: BinaryHeap::new(),
+            first: None,
+            first_ticks: 0,
             blocked: false,
             lost_before: Losses::default(),
             session: self.session,
             open: HashMap::new(),
             words: Vec::new(),
+            spare: Vec::new(),
+            now: 0,
         };
         let there = rings.addresses()?;
         for ring in &mut rings.known {
@@ -152,7 +175,7 @@ impl Rings {
         for at in 0..rings.known.len() {
             // Records that wait are handed on by the parent's reader. The script lines among them count for both.
             while rings.known[at].queue.waiting() != 0 {
-                rings.find_head(at, false);
+                let _ = rings.find_head(at, false);
                 rings.known[at].queue.advance();
             }
         }
@@ -175,6 +198,8 @@ impl Rings {
             let (reserved, lost) = self.written(at)?;
             let ring = &mut self.known[at];
             (ring.taken, ring.lost_before) = (reserved, lost);
+            // Whatever stands there: the child of a fork has memory of its own.
+            ring.given = !reserved;
             (ring.stuck, ring.abandoned) = (None, 0);
             self.give_back(at)?;
         }
@@ -243,8 +268,9 @@ impl Rings {
             records,
             words: size / 8,
             taken,
+            given: taken,
             tid: 0,
-            places: HashMap::new(),
+            decoder: Decoder::default(),
             queue: Queue::default(),
             behind: false,
             there: true,
@@ -275,33 +301,27 @@ impl Rings {
     fn written(&self, at: usize) -> Result<(u64, u64)> {
         let field = |offset| self.backing.word(self.known[at].address + offset as u64);
         Ok((
-            field(offset_of!(Ring, reserved))?,
-            field(offset_of!(Ring, lost))?,
+            field(offset_of!(Ring, written.reserved))?,
+            field(offset_of!(Ring, written.lost))?,
         ))
     }
 
-    fn give_back(&self, at: usize) -> Result<()> {
-        let ring = &self.known[at];
-        self.backing
-            .set_word(ring.address + offset_of!(Ring, taken) as u64, ring.taken)
-    }
-
-    /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and notes the time
-    /// of the first event. After a call that was `held` back until its return was seen, that return comes at once.
-    fn find_head(&mut self, at: usize, held: bool) {
-        let mut queue = std::mem::take(&mut self.known[at].queue);
-        while let Some(record) = queue.front() {
-            if let (kind::ENTRY | kind::RETURN | kind::HELD | kind::FORK, [_, _, ticks, ..]) =
-                (record[0] >> 16 & 0xff, record)
-            {
-                let when = if held { 0 } else { *ticks };
-                self.heads.push(Reverse((when, at)));
-                break;
+    /// Handles the records at the head of a ring's queue that are no events (threads, script lines); the time of the first
+    /// event. After a call that was `held` back until its return was seen, that return comes at once.
+    fn find_head(&mut self, at: usize, held: bool) -> Option<Head> {
+        loop {
+            let ring = &mut self.known[at];
+            let record = ring.queue.front()?;
+            if let Some(ticks) = ring.decoder.ticks(record, self.now) {
+                return Some(Reverse((if held { 0 } else { ticks }, at)));
             }
-            self.note(at, record);
+            let mut queue = std::mem::take(&mut ring.queue);
+            if let Some(record) = queue.front() {
+                self.note(at, record);
+            }
             queue.advance();
+            self.known[at].queue = queue;
         }
-        self.known[at].queue = queue;
     }
 
     /// Notes what a record says that is no event: which thread writes, what a number of a line means.
@@ -325,7 +345,7 @@ impl Rings {
     /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
     fn learn_line(&mut self, at: usize, number: u32, line: Line) {
         let index = self.lines.index_of(line);
-        let numbered = &mut self.known[at].places;
+        let numbered = &mut self.known[at].decoder.places;
         // What the number meant before must not be told in its place.
         let before = numbered.remove(&number).is_some();
         self.numbers -= usize::from(before);
@@ -342,22 +362,37 @@ impl Rings {
     /// the rings must be read again first.
     pub fn next(&mut self, rest: &mut Vec<u64>) -> Option<RingEvent> {
         while !self.blocked {
-            let Reverse((_, at)) = self.heads.pop()?;
+            let at = match self.first.take() {
+                Some(at) => at,
+                None => self.heads.pop()?.0.1,
+            };
             let ring = &mut self.known[at];
-            let event = ring.queue.front().and_then(|record| {
-                let (kind, ticks, follows) = decode(record, &ring.places)?;
-                rest.clear();
-                rest.extend_from_slice(follows);
-                Some(RingEvent {
-                    tid: ring.tid,
-                    ring: at as u32,
-                    ticks,
-                    kind,
-                })
-            });
-            let held = ring.queue.front().map(|record| record[0] >> 16 & 0xff) == Some(kind::HELD);
+            let (mut event, mut held) = (None, false);
+            if let Some(record) = ring.queue.front() {
+                held = record[0] >> 16 & 0xff == kind::HELD;
+                let decoded = ring.decoder.decode(record, self.now, &mut self.spare);
+                event = decoded.map(|decoded| {
+                    rest.clear();
+                    rest.extend_from_slice(decoded.rest);
+                    RingEvent {
+                        tid: ring.tid,
+                        ring: at as u32,
+                        ticks: decoded.ticks,
+                        kind: decoded.kind,
+                    }
+                });
+            }
             ring.queue.advance();
-            self.find_head(at, held);
+            if let Some(mut head) = self.find_head(at, held) {
+                if let Some(mut earliest) = self.heads.peek_mut()
+                    && head < *earliest
+                {
+                    // Another ring has an earlier one.
+                    std::mem::swap(&mut *earliest, &mut head);
+                }
+                let Reverse((ticks, at)) = head;
+                (self.first, self.first_ticks) = (Some(at), ticks);
+            }
             let ring = &self.known[at];
             self.blocked = ring.behind && ring.queue.waiting() == 0;
             if event.is_some() {

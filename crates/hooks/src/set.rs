@@ -375,6 +375,7 @@ impl Patcher {
         hook.flags &= !flags::FLOATS;
         hook.flags |= floats_at_return(hook);
         [hook.callers, _] = self.program(edit, &wanted.callers)?;
+        hook.shape = wanted.shape(hook);
         Ok(())
     }
 

@@ -4,11 +4,9 @@ use inject::resident::Resident;
 use process::control_group;
 use process::error::{Error, Result};
 use process::functions::Function;
-use routine::frame::Guard;
+use routine::frame::{Guard, flags};
 use std::time::Duration;
-#[cfg(doc)]
-use wire::calls::Hook;
-use wire::calls::SYSTEM_CALLS;
+use wire::calls::{Hook, SYSTEM_CALLS, record, want};
 
 /// How a process is traced.
 #[derive(Clone, Debug)]
@@ -78,6 +76,8 @@ pub struct Wanted {
     pub function: Function,
     /// What the agent is to do at its calls: bits of [`wire::calls::want`].
     pub want: u64,
+    /// Which registers are recorded of its calls and returns.
+    pub registers: record::Wanted,
     /// The size in bytes of the stack arguments that its prototype has; `None` = not known.
     pub stack: Option<u32>,
     /// Code whose calls are recorded, in the layout of [`Hook::callers`]; empty = all code.
@@ -116,11 +116,24 @@ impl Wanted {
         }
     }
 
+    /// What the records of its hook hold, whose other fields are filled in. Behind that of a call there is room for its
+    /// return, unless the call itself is told at its return, or what the return copies may be long.
+    pub(crate) fn shape(&self, hook: &Hook) -> u64 {
+        let asked = hook.want & (want::ENTRY | want::RETURN | want::HELD);
+        let told = asked == want::ENTRY | want::RETURN;
+        let function = self.routine == CALL_THROUGH && self.role == Role::Function;
+        let returns = function && hook.flags & flags::ENTRY_ONLY == 0;
+        let returns = told && returns && hook.at_return[1] == 0;
+        let nothing = [hook.at_entry[1], hook.at_return[1], hook.callers] == [0; 3];
+        self.registers.shape(returns, nothing && function).0
+    }
+
     /// A function of which nothing is wanted yet.
     pub fn of(function: Function) -> Self {
         Wanted {
             function,
             want: 0,
+            registers: record::Wanted::UNKNOWN,
             stack: Some(0),
             callers: Vec::new(),
             copy: [Vec::new(), Vec::new()],

@@ -5,6 +5,8 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/quick.rs"]
+mod quick;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

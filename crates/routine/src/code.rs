@@ -40,6 +40,8 @@
 //! - The x87 stack (results of type long double), MXCSR, the direction flag and errno are not touched, as long as
 //!   `enter` and `leave` do not compute with floating point.
 //!
+//! - [`quick`](crate::quick) is asked first, which uses no vector register: where its answer is enough, none is kept.
+//!
 //! # Guards
 //!
 //! Most of what a condition refuses, one integer argument decides ([`Guard`](crate::frame::Guard)): before any vector
@@ -71,6 +73,9 @@ mod small;
 ///     enter = enter,
 ///     // unsafe extern "C" fn(*mut Frame, *mut Results, *const Vectors)
 ///     leave = leave,
+///     // unsafe extern "C" fn(*mut Frame, *const Room) -> u64, and (*mut Frame, *const Results) -> u64: see `quick`
+///     quick_enter = quick_enter,
+///     quick_leave = quick_leave,
 ///     // unsafe extern "C" fn(*mut ProbeFrame)
 ///     probe = probe,
 ///     gate = CONTROL_PAGE, offset = 8,   // a static with a u32 there: 0 = closed, every hook falls through
@@ -82,9 +87,18 @@ mod small;
 /// floating point, no AVX, no unwinding, `errno` untouched. `enter` is given the record of the thread, if that was found.
 #[macro_export]
 macro_rules! routines {
-    (enter = $enter:path, leave = $leave:path, probe = $probe:path, gate = $gate:path, offset = $offset:expr,
+    (enter = $enter:path, leave = $leave:path, quick_enter = $quick_enter:path, quick_leave = $quick_leave:path,
+        probe = $probe:path, gate = $gate:path, offset = $offset:expr,
         rooms = $rooms:path $(,)?) => {
-        $crate::__call_through!($enter, $leave, $gate, $offset, $rooms);
+        $crate::__call_through!(
+            $enter,
+            $leave,
+            $quick_enter,
+            $quick_leave,
+            $gate,
+            $offset,
+            $rooms
+        );
         $crate::__probe!($probe, $gate, $offset, $rooms);
         $crate::__works!();
         $crate::__find_fde!();

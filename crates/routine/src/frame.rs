@@ -176,6 +176,14 @@ impl Frame {
     pub fn stack_arguments(this: *const Self) -> *const u64 {
         this.wrapping_add(1).cast()
     }
+
+    /// The register of an integer argument, 0 to 5. Read by itself, so that no vector register is needed for several.
+    #[inline(always)]
+    pub fn argument(&self, index: u64) -> u64 {
+        let first = &raw const self.rdi;
+        // SAFETY: six registers lie behind each other, and the index stays below 8: two more words of the frame.
+        unsafe { first.add(index as usize & 7).read_volatile() }
+    }
 }
 
 /// The registers when the original has returned. What `leave` changes here, the caller sees.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frame` | what the stub, the routine and the agent's `enter` and `leave` agree on |
 //! | `code` | the routine itself, as a macro that puts it into the image that calls it |
+//! | `quick` | what is asked before `enter` and `leave`, without vector registers |
 //! | `room` | on which stack `enter`, `leave` and `probe` run |
 //! | `unwind` | how exceptions and backtraces pass through it |
 //! | `escape` | how a panic of `enter`, `leave` or `probe` gets back to it |
@@ -16,6 +17,7 @@
 mod code;
 pub mod escape;
 pub mod frame;
+pub mod quick;
 pub mod room;
 pub mod unwind;
 

@@ -15,15 +15,28 @@
 //! ```text
 //!   word 0   bits 0..16   length in words, this one included
 //!            bits 16..24  what it is, a [`kind`]; [`kind::BEGUN`] until it is whole
+//!            bits 24..32  what of a call or return it holds, see [`record`]
 //!            bits 32..64  where it stands in the ring, in words, cut to 32 bits: what is left there from
 //!                         the lap before has another number
 //! ```
 //!
 //! A record never wraps: where the rest of the ring is too short a [`kind::GAP`] fills it.
+//!
+//! # A call that nothing is recorded within
+//!
+//! Behind the record of a call there is room for its return, reserved together with it: a [`kind::ROOM`]. If nothing
+//! was recorded in between, the return makes a [`kind::RETURNED`] of it; otherwise it has a record of its own, a
+//! [`kind::RETURN`].
+//!
+//! The reader takes the call at once. It goes past an unfilled room when more is reserved behind it, and stays before it
+//! otherwise. The writer says first that it fills the room ([`kind::BEGUN`]), then looks whether anything was reserved
+//! behind it (a signal handler may come in at any instruction), and only then fills it. So whoever sees what was reserved
+//! behind also sees what the writer has decided: x86-64 shows the stores of a processor in their order.
 
 mod hook;
 mod place;
 mod pool;
+pub mod record;
 mod system_call;
 pub mod ticket;
 
@@ -155,6 +168,9 @@ pub mod area {
 pub const NO_POINTER: u64 = 1 << 63;
 
 /// One thread's ring of records with its tables. Made by the agent, found through [`Calls::rings`].
+///
+/// What the writer changes with each record has a cache line of its own, beside what it only reads; so has what the
+/// reader changes.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Ring {
@@ -173,22 +189,20 @@ pub struct Ring {
     pub records: u64,
     /// Bytes of the records, a power of two.
     pub size: u64,
-    /// Words ever reserved for records. Only the writer changes it.
-    pub reserved: AtomicU64,
-    /// Records that were dropped, because no room came in time.
-    pub lost: AtomicU64,
     /// Address of the table of [`Place`]s: the script lines that this thread has called from.
     pub places: u64,
-    /// Number of the newest line in that table.
+    /// Address of the table of [`Count`]s; 0 = none yet.
+    pub counts: AtomicU64,
+    /// What changes with each record.
+    pub written: Written,
+    /// Words ever read. Only the command changes it; it has a cache line of its own.
+    pub taken: Taken,
+    /// Number of the newest line in the table of lines.
     pub last_place: AtomicU32,
     /// Counts that were dropped, because their table is full.
     pub uncounted: AtomicU32,
     /// 1 = the kernel's id is read from the thread's own block, where the kernel clears it when the thread ends.
     pub has_block: AtomicU64,
-    /// Address of the table of [`Count`]s; 0 = none yet.
-    pub counts: AtomicU64,
-    /// Words ever read. Only the command changes it; it has a cache line of its own.
-    pub taken: Taken,
     /// System calls that have not returned. A ring, because a signal handler makes others while one is open.
     pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
     /// How many are open; some of them may never return.
@@ -200,6 +214,22 @@ pub struct Ring {
 }
 
 const _: () = assert!(size_of::<Ring>() <= crate::PAGE);
+
+/// What the writer of a ring changes with each record, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Written {
+    /// Words ever reserved for records. Only the writer changes it.
+    pub reserved: AtomicU64,
+    /// Up to where may be reserved without a look at [`Ring::taken`], and without a gap at the end of the ring.
+    pub limit: AtomicU64,
+    /// Time-stamp counter at the last call behind whose record there is a [`kind::ROOM`]: names the call.
+    pub began: AtomicU64,
+    /// Where that room is, in words since the ring was made.
+    pub room: AtomicU64,
+    /// Records that were dropped, because no room came in time.
+    pub lost: AtomicU64,
+}
 
 /// The type of [`Ring::taken`], with the alignment of a cache line.
 #[derive(Debug)]
@@ -266,11 +296,9 @@ pub const fn bucket_start(bucket: usize) -> u64 {
 pub mod kind {
     /// No record: fills the rest of the ring.
     pub const GAP: u64 = 1;
-    /// A call: [`super::Entry`], then as wanted 8 words of floating-point registers, then copies. A copy is address,
-    /// number of bytes, and the bytes, padded to whole words.
+    /// A call: [`super::record`], then copies. A copy is address, number of bytes, and the bytes, padded to whole words.
     pub const ENTRY: u64 = 2;
-    /// A return: [`super::Return`], then as wanted 2 words of xmm0 and xmm1, 2 words each of st(0) and st(1), then
-    /// copies.
+    /// A return: [`super::record`], then copies.
     pub const RETURN: u64 = 3;
     /// A script line that this ring has not named before: [`super::NewPlace`], then its path and its name.
     pub const PLACE: u64 = 4;
@@ -280,41 +308,12 @@ pub mod kind {
     pub const HELD: u64 = 7;
     /// Two words: process id of a child that this thread has made, in the child's namespace; time-stamp counter.
     pub const FORK: u64 = 6;
+    /// Room for the return of the call whose record stands before it.
+    pub const ROOM: u64 = 8;
+    /// The return of that call: [`super::record`].
+    pub const RETURNED: u64 = 9;
     /// The record is reserved and still being written.
     pub const BEGUN: u64 = 0xff;
-}
-
-/// What the record of a call holds first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Entry {
-    /// Number of the hook; in the upper half the [`lines`] that it was called from.
-    pub hook: u64,
-    /// Time-stamp counter at the call.
-    pub ticks: u64,
-    /// Stack pointer at the function's entry, where the return address lies. It names the call within its ring until
-    /// the call returns.
-    pub frame: u64,
-    /// The return address.
-    pub caller: u64,
-    /// rdi, rsi, rdx, rcx, r8, r9.
-    pub registers: [u64; 6],
-    /// rax: at a variadic call its low byte holds the number of vector registers used (System V ABI, 3.5.7).
-    pub rax: u64,
-}
-
-/// What the record of a return holds first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Return {
-    /// Number of the hook; in the upper half how many words of x87 registers follow.
-    pub hook: u64,
-    /// Time-stamp counter at the return.
-    pub ticks: u64,
-    /// [`Entry::frame`] of the call.
-    pub frame: u64,
-    /// rax, rdx.
-    pub registers: [u64; 2],
 }
 
 /// Returns the first word of a record of so many words that stands at `position`, in words since the ring was made.

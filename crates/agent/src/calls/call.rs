@@ -2,7 +2,7 @@
 //! costs.
 
 use super::finish::{self, Ended};
-use super::hooked::{Hooked, Outcome, wanted};
+use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
 use super::record::exchange;
 use super::{
     counts, events, loader, notices, own, pulse, ring, scripted, selection, session, ticket,
@@ -99,15 +99,13 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u
         return wanted & want::COUNT;
     }
     let ticket = ticket::pack(session::number(), lines, kept, ring);
-    let told = wanted & (want::ENTRY | want::HELD) != want::ENTRY
-        || events::call(ring, call, events::which(number, lines), sys::ticks());
-    let now = if told {
-        let now = sys::ticks();
-        pulse::look(now);
-        now
-    } else {
-        ticket::UNTOLD
-    };
+    let mut now = sys::ticks();
+    pulse::look(now);
+    let number = events::Which { number, lines };
+    if wanted & (want::ENTRY | want::HELD) == want::ENTRY && !events::call(ring, call, number, now)
+    {
+        now = ticket::UNTOLD;
+    }
     frame.ticket = [ticket[0], ticket[1], now];
     wanted & (want::RETURN | want::COUNT)
 }
@@ -151,7 +149,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
     };
     // SAFETY: `enter` put it there, and rings are never unmapped.
     let ring = unsafe { &*(ring as *const Ring) };
-    let Some((ring, lines)) = of_this_thread(ring, lines) else {
+    let Some((ring, lines, here)) = of_this_thread(ring, lines) else {
         return;
     };
     if frame.ticket[2] == ticket::UNTOLD {
@@ -160,9 +158,13 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         }
         return;
     }
-    finish::finish(Ended {
+    let vectors = match ticket::quick_ring(frame.ticket) {
         // SAFETY: the routine's.
-        call: Hooked::new(hook, wanted, frame, unsafe { &*vectors }),
+        None => unsafe { &*vectors },
+        Some(_) => NO_VECTORS,
+    };
+    finish::finish(Ended {
+        call: Hooked::new(hook, wanted, frame, vectors),
         ring,
         number,
         lines,
@@ -172,6 +174,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         },
         began: frame.ticket[2],
         now,
+        here,
     });
 }
 
@@ -225,13 +228,13 @@ fn count_elsewhere(began: &Ring, hook: &Hook, frame: &Frame, took: u64) {
 }
 
 /// The ring of the thread that runs here and the lines of the call there: a frame that another thread finishes (a
-/// coroutine that was moved) has its lines in the first one's ring.
+/// coroutine that was moved) has its lines in the first one's ring. Beside them, whether the call began on this thread.
 #[inline]
-fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32)> {
+fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32, bool)> {
     if ring.thread.load(Ordering::Relaxed) == super::thread::thread() {
-        return Some((ring, lines));
+        return Some((ring, lines, true));
     }
-    Some((of_another()?, 0))
+    Some((of_another()?, 0, false))
 }
 
 /// The ring of the thread that runs here, which is not the one that the call began on.

@@ -15,10 +15,10 @@ pub fn record_fork(child: u64) {
     let Some(ring) = ring::mine() else {
         return;
     };
-    if let Some(record) = Record::begin(ring, kind::FORK, 2) {
+    if let Some(record) = Record::begin(ring, kind::FORK, 3, 0) {
         record.word(0, child);
         record.word(1, sys::ticks());
-        record.end();
+        record.end(0);
     }
 }
 

@@ -1,20 +1,18 @@
-//! The records of events: a call, a return. Layout: `wire::calls::{Entry, Return}`.
+//! The records of events: a call, a return. Layout: `wire::calls::record`.
 
-use super::hooked::{Hooked, Outcome};
-use super::record::Record;
+use super::hooked::{self, Hooked, Outcome};
+use super::record::{Record, Room};
 use super::session::calls;
 use super::{captures, x87};
 use core::sync::atomic::Ordering;
-use wire::calls::{Entry, Return, Ring, kind, want};
+use wire::calls::record::{self, Shape};
+use wire::calls::{Ring, kind, want};
 
-/// Words of an [`Entry`] and of a [`Return`].
-const ENTRY_WORDS: u64 = (size_of::<Entry>() / 8) as u64;
-pub const RETURN_WORDS: u64 = (size_of::<Return>() / 8) as u64;
-
-/// The number of a hook and the lines of its call, as [`Entry::hook`] has them.
-#[inline]
-pub fn which(number: u64, lines: u32) -> u64 {
-    number | u64::from(lines) << 32
+/// The number of a hook and the lines of its call.
+#[derive(Clone, Copy)]
+pub struct Which {
+    pub number: u64,
+    pub lines: u32,
 }
 
 /// Words that a record has for copies, where there are any to make.
@@ -26,83 +24,145 @@ fn room(program: [u64; 2]) -> u64 {
 /// Records a call that began at `ticks`; whether there was room. Inlined, because handing a context on would cost each call ten loads and
 /// stores.
 #[inline(always)]
-pub fn call(ring: &Ring, call: Hooked, which: u64, ticks: u64) -> bool {
-    let kind = if call.wants(want::HELD) {
-        kind::HELD
+pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
+    let shape = hooked::shape(call.hook);
+    let (kind, behind) = if call.wants(want::HELD) {
+        (kind::HELD, 0)
     } else {
-        kind::ENTRY
+        (kind::ENTRY, shape.room_words())
     };
-    let floats = if call.wants(want::FLOATS) { 8 } else { 0 };
-    let fixed = ENTRY_WORDS + floats;
-    let Some(mut record) = Record::begin(ring, kind, fixed + room(call.hook.at_entry)) else {
+    let program = call.hook.at_entry;
+    let words = shape.entry_words() + room(program);
+    let Some(mut record) = Record::begin(ring, kind, words, behind) else {
         return false;
     };
-    let frame = call.frame;
-    let entry = Entry {
-        hook: which,
-        ticks,
-        frame: call.stack,
-        caller: frame.return_address,
-        registers: [
-            frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9,
-        ],
-        rax: frame.rax,
-    };
-    // SAFETY: the parts add up to the body; the command wrote the program.
-    unsafe {
-        record.part(0, entry);
-        for (index, xmm) in (0..floats).zip(call.vectors) {
-            record.word(ENTRY_WORDS + index, xmm[0]);
-        }
-        if call.hook.at_entry[1] != 0 {
-            let end = captures::copy(call.hook.at_entry, call, None, &record, fixed);
-            record.shorten(ring, end);
-        }
+    let mut next = integers(&record, call, (which, shape), ticks);
+    for xmm in call.vectors.iter().take(shape.vectors() as usize) {
+        record.word(next, xmm[0]);
+        next += 1;
     }
-    record.end();
+    if program[1] != 0 {
+        // SAFETY: the command wrote the program.
+        let end = unsafe { captures::copy(program, call, None, &record, next) };
+        record.shorten(ring, end);
+    }
+    if behind == 0 {
+        record.end(shape.entry_bits());
+    } else {
+        record.end_before_room(ring, shape, ticks);
+    }
     true
 }
+
+/// Writes what the record of a call holds before its vector registers; where those are. No vector register is used.
+#[inline(always)]
+pub fn integers(record: &Record, call: Hooked, (which, shape): (Which, Shape), ticks: u64) -> u64 {
+    let Which { number, lines } = which;
+    let frame = call.frame;
+    let caller = frame.return_address;
+    let [time, stack, caller] = record::call(number, lines, ticks, call.stack, caller);
+    record.word(0, time);
+    record.word(1, stack);
+    record.word(2, caller);
+    let first = record::ENTRY - 1;
+    let count = shape.integers();
+    if shape.is_narrow() {
+        for pair in 0..count.div_ceil(2) {
+            let [low, high] = [frame.argument(pair * 2), frame.argument(pair * 2 + 1)];
+            record.word(first + pair, low & 0xffff_ffff | high << 32);
+        }
+        return first + count.div_ceil(2);
+    }
+    for index in 0..count {
+        record.word(first + index, frame.argument(index));
+    }
+    first + count
+}
+
+/// Writes what the record of a return holds up to rax.
+#[inline(always)]
+pub fn results(record: &Record, number: u64, [now, stack, rax]: [u64; 3]) {
+    let [time, stack] = record::back(number, now, stack);
+    record.word(0, time);
+    record.word(1, stack);
+    record.word(2, rax);
+}
+
+/// Where in the body of a return's record the words behind rax are.
+pub const FOLLOWS: u64 = record::RETURN;
 
 /// Counts the return of a call as lost whose own record found no room: nobody could tell what returns.
 #[cold]
 pub fn lose_return(ring: &Ring) {
-    ring.lost.fetch_add(1, Ordering::Relaxed);
+    ring.written.lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Records a return at `ticks`. Inlined for the same reason.
+/// Fills the room behind the record of a call that began on this thread at `began`, if nothing was recorded since and it
+/// did not take too long; whether it has. The function of `rest` is asked for what follows rax, by index.
 #[inline(always)]
-pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, ticks: u64) {
-    let floats = if call.wants(want::FLOATS) { 2 } else { 0 };
-    let x87 = match call.wanted & (want::X87 | want::X87_PAIR) {
-        0 => 0,
-        want::X87 => 2,
-        _ => 4,
+pub fn fill(ring: &Ring, began: u64, now: u64, rax: u64, rest: impl Fn(Shape, u64) -> u64) -> bool {
+    let took = now.wrapping_sub(began);
+    if took >> 32 != 0 {
+        return false;
+    }
+    let Some(room) = Room::of(ring, began) else {
+        return false;
     };
-    let fixed = RETURN_WORDS + floats + x87;
-    let body = fixed + room(call.hook.at_return);
-    let Some(mut record) = Record::begin(ring, kind::RETURN, body) else {
+    let shape = room.shape;
+    if shape.has_narrow_result() {
+        room.word(0, took | rax << 32);
+    } else {
+        room.word(0, took);
+        room.word(1, rax);
+    }
+    let first = 1 + u64::from(!shape.has_narrow_result());
+    for index in 0..u64::from(shape.second_result()) + shape.vector_results() {
+        room.word(first + index, rest(shape, index));
+    }
+    room.end();
+    true
+}
+
+/// What follows rax in the record of a return, by index: rdx if it is wanted, then vector registers.
+#[inline]
+fn follows(outcome: Outcome, shape: Shape, index: u64) -> u64 {
+    let results = outcome.results;
+    match index.checked_sub(u64::from(shape.second_result())) {
+        None => results.rdx,
+        Some(vector) => results.xmm[vector as usize & 1][0],
+    }
+}
+
+/// Records a return at `now`, of a call that began at `began` on this thread (0 = or on another). Inlined for the same
+/// reason.
+#[inline(always)]
+pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began, now]: [u64; 2]) {
+    let rax = outcome.results.rax;
+    let rest = |shape, index| follows(outcome, shape, index);
+    if began != 0 && fill(ring, began, now, rax, rest) {
+        return;
+    }
+    let shape = hooked::shape(call.hook);
+    let program = call.hook.at_return;
+    let words = shape.return_words() + room(program);
+    let Some(mut record) = Record::begin(ring, kind::RETURN, words, 0) else {
         return;
     };
-    let results = outcome.results;
-    let event = Return {
-        hook: number | x87 << 32,
-        ticks,
-        frame: call.stack,
-        registers: [results.rax, results.rdx],
-    };
-    // SAFETY: the parts add up to the body; the command wrote the program.
-    unsafe {
-        record.part(0, event);
-        for (index, xmm) in (0..floats).zip(&results.xmm) {
-            record.word(RETURN_WORDS + index, xmm[0]);
-        }
-        if x87 != 0 {
-            x87::copy(record.address(RETURN_WORDS + floats), x87);
-        }
-        if call.hook.at_return[1] != 0 {
-            let end = captures::copy(call.hook.at_return, call, Some(outcome), &record, fixed);
-            record.shorten(ring, end);
-        }
+    results(&record, number, [now, call.stack, rax]);
+    let follow = u64::from(shape.second_result()) + shape.vector_results();
+    for index in 0..follow {
+        record.word(FOLLOWS + index, rest(shape, index));
     }
-    record.end();
+    let mut next = FOLLOWS + follow;
+    if shape.x87_words() != 0 {
+        // SAFETY: the record has room for so many words.
+        unsafe { x87::copy(record.address(next), shape.x87_words()) };
+        next += shape.x87_words();
+    }
+    if program[1] != 0 {
+        // SAFETY: the command wrote the program.
+        let end = unsafe { captures::copy(program, call, Some(outcome), &record, next) };
+        record.shorten(ring, end);
+    }
+    record.end(shape.return_bits());
 }

@@ -1,5 +1,6 @@
 //! What is done with a call that has returned: counted, or recorded.
 
+use super::events::Which;
 use super::hooked::{Hooked, Outcome};
 use super::{counts, events, places, selection};
 use wire::calls::{Ring, want};
@@ -16,6 +17,8 @@ pub struct Ended<'a> {
     /// Time-stamp counter at the call and at the return.
     pub began: u64,
     pub now: u64,
+    /// The call began on the thread that runs here.
+    pub here: bool,
 }
 
 /// Records or counts the return; if the call was held until now, the call first.
@@ -43,7 +46,7 @@ pub fn finish(ended: Ended) {
             return;
         }
         if !call.wants(want::COUNT)
-            && !events::call(ring, call, events::which(number, lines), ended.began)
+            && !events::call(ring, call, Which { number, lines }, ended.began)
         {
             if call.wants(want::RETURN) {
                 events::lose_return(ring);
@@ -54,6 +57,7 @@ pub fn finish(ended: Ended) {
     if call.wants(want::COUNT) {
         counts::add(ring, number as u32, lines, took);
     } else if call.wants(want::RETURN) {
-        events::returned(ring, call, outcome, number, ended.now);
+        let began = if ended.here { ended.began } else { 0 };
+        events::returned(ring, call, outcome, number, [began, ended.now]);
     }
 }

@@ -2,6 +2,7 @@
 
 use routine::{Frame, Results, Vectors};
 use wire::calls::Hook;
+use wire::calls::record::Shape;
 
 /// A call of a hooked function, or a probe or system call that is shown as one.
 #[derive(Clone, Copy)]
@@ -50,6 +51,14 @@ pub struct Outcome<'a> {
 pub fn wanted(hook: &Hook) -> u64 {
     // SAFETY: the command changes it while threads run; an aligned word is read whole.
     unsafe { (&raw const hook.want).read_volatile() }
+}
+
+/// What the records of a hook hold now. Read once for each record, as [`wanted`] is for each visit: the command changes
+/// it where a thread may stand between two looks.
+#[inline(always)]
+pub fn shape(hook: &Hook) -> Shape {
+    // SAFETY: as in `wanted`.
+    Shape(unsafe { (&raw const hook.shape).read_volatile() })
 }
 
 /// The vector registers of what is recorded as if it were a call of a function.

@@ -89,6 +89,12 @@ impl Script {
         }
     }
 
+    /// Whether there is one.
+    #[inline(always)]
+    pub fn is_there(&self) -> bool {
+        self.reader.is_some()
+    }
+
     /// The thread that runs.
     #[inline]
     fn thread(&self) -> OwnThread {

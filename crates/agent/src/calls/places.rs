@@ -54,6 +54,13 @@ struct Asker<'a> {
 /// The lines of what runs on this thread ([`lines`]; 0 = none), and which tests of lines the one that is told meets.
 #[inline]
 pub fn current(ring: &Ring) -> (u32, u32) {
+    if !script().is_there() {
+        return (0, 0);
+    }
+    here(ring)
+}
+
+fn here(ring: &Ring) -> (u32, u32) {
     if !has_block(ring.thread.load(Ordering::Relaxed)) {
         return (0, 0);
     }
@@ -171,7 +178,7 @@ impl Asker<'_> {
             let (path, name) = (words.path(), words.name());
             let [path_words, name_words] = [path, name].map(|text| text.len().div_ceil(8) as u64);
             let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
-            let record = Record::begin(self.ring, kind::PLACE, body)?;
+            let record = Record::begin(self.ring, kind::PLACE, body + 1, 0)?;
             let line = NewPlace {
                 number: (place.number & NUMBER) as u32,
                 line: words.line,
@@ -185,7 +192,7 @@ impl Asker<'_> {
                 at.add(path_words as usize * 8)
                     .copy_from_nonoverlapping(name.as_ptr(), name.len());
             }
-            record.end();
+            record.end(0);
             Some(place.number & !UNTOLD)
         };
         let Some(number) = tell() else {

@@ -1,7 +1,7 @@
 //! Probes in mid-function: around system calls (`system_calls`); and USDT, recorded like a call that returns at once,
 //! with the probe's arguments as its own.
 
-use super::events::RETURN_WORDS;
+use super::events::Which;
 use super::hooked::{Hooked, NO_VECTORS, as_call, wanted};
 use super::record::Record;
 use super::values::Proven;
@@ -9,7 +9,7 @@ use super::{counts, events, ring, selection, system_calls};
 use crate::memory::sys;
 use routine::frame::ProbeFrame;
 use vm::Memory;
-use wire::calls::{Hook, Return, Ring, kind, operand, want};
+use wire::calls::{Hook, Ring, kind, operand, record, want};
 
 /// A thread passes a probe.
 ///
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     if wanted & want::COUNT != 0 {
         return counts::add(ring, hook.number as u32, lines, 0);
     }
-    let which = events::which(hook.number, lines);
-    if events::call(ring, call, which, sys::ticks()) {
+    let number = hook.number;
+    if events::call(ring, call, Which { number, lines }, sys::ticks()) {
         returned(ring, call);
     } else if call.wants(want::RETURN) {
         events::lose_return(ring);
@@ -65,52 +65,38 @@ fn after_vfork(hook: &Hook, frame: &ProbeFrame) {
     };
     let (result, pid) = (frame.registers[0], sys::process_id());
     if result == 0
-        && let Some(record) = Record::begin(ring, kind::FORK, 2)
+        && let Some(record) = Record::begin(ring, kind::FORK, 3, 0)
     {
         record.word(0, u64::from(pid));
         record.word(1, sys::ticks());
-        record.end();
+        record.end(0);
     }
     // The ring is the parent's, and knows nothing of another thread at its address.
-    let Some(record) = Record::begin(ring, kind::THREAD, 1) else {
+    let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return;
     };
     record.word(0, u64::from(sys::thread_id()));
-    record.end();
-    let Some(record) = Record::begin(ring, kind::RETURN, RETURN_WORDS) else {
-        return;
-    };
-    let event = Return {
-        hook: hook.number,
-        ticks: sys::ticks(),
-        // The return address stands on the stack again.
-        frame: frame.registers[RSP] + 8,
-        registers: [if result >= ERRORS { u64::MAX } else { result }, 0],
-    };
-    // SAFETY: the parts add up to the body.
-    unsafe { record.part(0, event) };
-    record.end();
+    record.end(0);
+    let result = if result >= ERRORS { u64::MAX } else { result };
+    // The return address stands on the stack again.
+    back(ring, hook, frame.registers[RSP] + 8, result);
 }
 
 /// The return of a probe that was recorded as a call, at once and without results.
 fn returned(ring: &Ring, call: Hooked) {
-    let floats = if call.wants(want::FLOATS) { 2 } else { 0 };
-    let body = RETURN_WORDS + floats;
-    let Some(record) = Record::begin(ring, kind::RETURN, body) else {
+    back(ring, call.hook, call.stack, 0);
+}
+
+/// Records a return with a result and no other registers.
+fn back(ring: &Ring, hook: &Hook, stack: u64, result: u64) {
+    let Some(record) = Record::begin(ring, kind::RETURN, record::RETURN + 1, 0) else {
         return;
     };
-    let event = Return {
-        hook: call.hook.number,
-        ticks: sys::ticks(),
-        frame: call.stack,
-        registers: [0; 2],
-    };
-    // SAFETY: the parts add up to `body`.
-    unsafe { record.part(0, event) };
-    for index in 0..floats {
-        record.word(RETURN_WORDS + index, 0);
+    let [time, stack] = record::back(hook.number, sys::ticks(), stack);
+    for (index, word) in (0..).zip([time, stack, result]) {
+        record.word(index, word);
     }
-    record.end();
+    record.end(0);
 }
 
 /// The values of its arguments; of those that there are not, 0.

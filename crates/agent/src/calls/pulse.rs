@@ -33,9 +33,15 @@ static LOOKED: AtomicU64 = AtomicU64::new(0);
 /// Looks now and then, for hooks that only count.
 #[inline]
 pub fn look(ticks: u64) {
-    if ticks.wrapping_sub(LOOKED.load(Ordering::Relaxed)) > LOOK {
+    if is_due(ticks) {
         seldom(ticks);
     }
+}
+
+/// Whether it is time for a look.
+#[inline(always)]
+pub fn is_due(ticks: u64) -> bool {
+    ticks.wrapping_sub(LOOKED.load(Ordering::Relaxed)) > LOOK
 }
 
 #[cold]

@@ -11,6 +11,7 @@ use super::session::{self, calls};
 use crate::memory::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use wire::calls::record::Shape;
 use wire::calls::{Ring, header, kind};
 
 /// Pauses of a thread that waits for room, in nanoseconds: about what the reader needs for a turn.
@@ -20,45 +21,43 @@ const PAUSE: u64 = 50_000;
 pub struct Record {
     at: u64,
     words: u64,
+    /// Words that are reserved behind it.
+    behind: u64,
     kind: u64,
     position: u64,
 }
 
 impl Record {
-    /// Reserves room for `body` words; `None` = there was none in time, which is counted.
-    #[inline]
-    pub fn begin(ring: &Ring, kind: u64, body: u64) -> Option<Record> {
-        let words = body + 1;
-        let ring_words = ring.size / 8;
-        if ring_words == 0 {
-            // The command died while it put other memory in the place of the pool.
-            return None;
-        }
-        let at = |position| position & (ring_words - 1);
+    /// Reserves room for a record of `words` words, its first included, and for `behind` more; `None` = there was none in
+    /// time, which is counted.
+    #[inline(always)]
+    pub fn begin(ring: &Ring, kind: u64, words: u64, behind: u64) -> Option<Record> {
         loop {
-            let position = ring.reserved.load(Ordering::Relaxed);
-            let left = ring_words - at(position);
-            let (take, gap) = if words <= left {
-                (words, false)
-            } else {
-                (left, true)
-            };
-            if position + take - ring.taken.0.load(Ordering::Acquire) > ring_words {
-                if !wait(ring, position + take - ring_words) {
-                    return None;
-                }
-                continue;
+            if let Some(record) = Self::at_once(ring, kind, words, behind) {
+                return Some(record);
             }
-            if !exchange(&ring.reserved, position, position + take) {
-                continue;
+            if !makes_room(ring, words + behind) {
+                return None;
             }
-            let at = ring.records + at(position) * 8;
-            let state = if gap { kind::GAP } else { kind::BEGUN };
-            store(at, header(take, state, position));
-            if !gap {
+        }
+    }
+
+    /// The same where it is known that there is room; `None` = it is not known. No vector register is used.
+    #[inline(always)]
+    pub fn at_once(ring: &Ring, kind: u64, words: u64, behind: u64) -> Option<Record> {
+        let take = words + behind;
+        loop {
+            let position = ring.written.reserved.load(Ordering::Relaxed);
+            if position + take > ring.written.limit.load(Ordering::Relaxed) {
+                return None;
+            }
+            if exchange(&ring.written.reserved, position, position + take) {
+                let at = address(ring, position);
+                store(at, header(take, kind::BEGUN, position));
                 return Some(Record {
                     at,
                     words,
+                    behind,
                     kind,
                     position,
                 });
@@ -67,10 +66,10 @@ impl Record {
     }
 
     /// Writes word `index` of the body.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, index: u64, value: u64) {
-        // SAFETY: the caller stays within what it reserved, which is this thread's alone.
-        unsafe { ((self.at + 8 + index * 8) as *mut u64).write(value) };
+        // The caller stays within what it reserved.
+        store(self.at + 8 + index * 8, value);
     }
 
     /// Writes a body part.
@@ -102,31 +101,139 @@ impl Record {
         if words >= self.words {
             return;
         }
-        let end = self.position + self.words;
-        if !exchange(&ring.reserved, end, self.position + words) {
+        let end = self.position + self.words + self.behind;
+        let rest = self.position + words + self.behind;
+        if !exchange(&ring.written.reserved, end, rest) {
             // A handler's records follow.
-            let rest = self.position + words;
-            store(self.at + words * 8, header(end - rest, kind::GAP, rest));
+            store(address(ring, rest), header(end - rest, kind::GAP, rest));
         }
         self.words = words;
     }
 
-    /// It is whole: the reader may have it.
-    #[inline]
-    pub fn end(self) {
+    /// It is whole: the reader may have it. `shape`: see `wire::calls::record`.
+    #[inline(always)]
+    pub fn end(self, shape: u64) {
         compiler_fence(Ordering::Release);
-        store(self.at, header(self.words, self.kind, self.position));
+        store(
+            self.at,
+            header(self.words, self.kind, self.position) | shape,
+        );
+    }
+
+    /// As [`end`](Self::end), for a call behind which `room` words were reserved for its return.
+    #[inline(always)]
+    pub fn end_before_room(self, ring: &Ring, shape: Shape, ticks: u64) {
+        let (position, words) = (self.position + self.words, shape.room_words());
+        // First: until then the record's first word says how long both are.
+        store(
+            self.at + self.words * 8,
+            header(words, kind::ROOM, position) | shape.return_bits(),
+        );
+        ring.written.began.store(ticks, Ordering::Relaxed);
+        ring.written.room.store(position, Ordering::Relaxed);
+        self.end(shape.entry_bits());
     }
 }
 
-#[inline]
+/// Room behind the record of a call, which is filled now.
+pub struct Room {
+    at: u64,
+    begun: u64,
+    /// What the return holds, by what was wanted of it at the call.
+    pub shape: Shape,
+}
+
+impl Room {
+    /// The room of the call that began on this thread at `began`, if nothing was recorded since.
+    #[inline(always)]
+    pub fn of(ring: &Ring, began: u64) -> Option<Room> {
+        let written = &ring.written;
+        if written.began.load(Ordering::Relaxed) != began {
+            return None;
+        }
+        let position = written.room.load(Ordering::Relaxed);
+        let at = address(ring, position);
+        // SAFETY: within the ring, aligned.
+        let first = unsafe { &*(at as *const AtomicU64) };
+        let room = first.load(Ordering::Relaxed);
+        let end = position + (room & 0xffff);
+        if written.reserved.load(Ordering::Relaxed) != end {
+            return None;
+        }
+        let begun = room | kind::BEGUN << 16;
+        // A handler that came in between may have written all of the ring.
+        if room >> 16 & 0xff != kind::ROOM || !exchange(first, room, begun) {
+            return None;
+        }
+        if written.reserved.load(Ordering::Relaxed) != end {
+            // A handler came in between, and the reader may have gone past.
+            exchange(first, begun, header(room & 0xffff, kind::GAP, position));
+            return None;
+        }
+        // The header's other bits say where it stands, as the ROOM's did.
+        let shape = Shape::of_header(room);
+        Some(Room { at, begun, shape })
+    }
+
+    /// Writes word `index` of the body.
+    #[inline(always)]
+    pub fn word(&self, index: u64, value: u64) {
+        store(self.at + 8 + index * 8, value);
+    }
+
+    /// It is whole: the reader may have it.
+    #[inline(always)]
+    pub fn end(self) {
+        compiler_fence(Ordering::Release);
+        store(self.at, self.begun & !(0xff << 16) | kind::RETURNED << 16);
+    }
+}
+
+/// The address of a position in the ring.
+#[inline(always)]
+fn address(ring: &Ring, position: u64) -> u64 {
+    ring.records + ((position * 8) & (ring.size - 1))
+}
+
+/// Makes it so that `words` words can be reserved, if the reader gives the room in time; whether it has.
+#[cold]
+#[inline(never)]
+fn makes_room(ring: &Ring, words: u64) -> bool {
+    let all = ring.size / 8;
+    if all == 0 {
+        // The command died while it put other memory in the place of the pool.
+        return false;
+    }
+    let position = ring.written.reserved.load(Ordering::Relaxed);
+    let taken = || ring.taken.0.load(Ordering::Acquire);
+    // Where the ring begins anew.
+    let anew = (position / all + 1) * all;
+    let wraps = position + words > anew;
+    let end = if wraps { anew } else { position + words };
+    if end > taken() + all {
+        return wait(ring, end - all);
+    }
+    if wraps {
+        if exchange(&ring.written.reserved, position, anew) {
+            let gap = header(anew - position, kind::GAP, position);
+            store(address(ring, position), gap);
+        }
+        return true;
+    }
+    // A handler may have set it higher meanwhile; then it is looked for again.
+    let limit = anew.min(taken() + all);
+    ring.written.limit.store(limit, Ordering::Relaxed);
+    true
+}
+
+#[inline(always)]
 fn store(at: u64, word: u64) {
     // SAFETY: within the ring, aligned; the reader is another process. x86-64 keeps the order of stores.
     unsafe { (*(at as *const AtomicU64)).store(word, Ordering::Release) };
 }
 
 /// Compares and exchanges, against interrupts of this thread only.
-#[inline]
+#[inline(always)]
 pub fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
     let same: u8;
     // SAFETY: the word is alive; one instruction, which an interrupt comes before or after.
@@ -158,14 +265,14 @@ fn wait(ring: &Ring, until: u64) -> bool {
         }
         // Whoever has not read a record in all that time has stopped reading. The next wait is worth it when all that
         // stands in the ring now was read.
-        let written = ring.reserved.load(Ordering::Relaxed);
+        let written = ring.written.reserved.load(Ordering::Relaxed);
         ring.waits_from.store(written, Ordering::Relaxed);
     } else {
         pulse::look(sys::ticks());
     }
     // Where the gate was closed meanwhile, nobody asks for this any more.
     if session::number() == session {
-        ring.lost.fetch_add(1, Ordering::Relaxed);
+        ring.written.lost.fetch_add(1, Ordering::Relaxed);
     }
     false
 }
@@ -174,7 +281,8 @@ fn wait(ring: &Ring, until: u64) -> bool {
 #[cold]
 #[inline(never)]
 pub fn drain(ring: &Ring, most: u64) {
-    let read = || ring.taken.0.load(Ordering::Acquire) >= ring.reserved.load(Ordering::Relaxed);
+    let read =
+        || ring.taken.0.load(Ordering::Acquire) >= ring.written.reserved.load(Ordering::Relaxed);
     let session = session::number();
     pause_until(read, session, most);
 }

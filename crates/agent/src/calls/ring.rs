@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, place};
 use wire::PAGE;
 use wire::calls::{
-    MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN, kind,
+    MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN, Written, kind,
 };
 
 /// The ring of the thread that runs here, made if it has none.
@@ -81,6 +81,22 @@ fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
     (known || introduce(ring, thread, session)).then_some(ring)
 }
 
+/// Whether a ring that says it is the thread's that runs here is so for sure, and was introduced in this session. Where
+/// the kernel must be asked for the thread's id, it is not known.
+#[inline(always)]
+pub fn speaks(ring: &Ring, session: u32) -> bool {
+    let thread = ring.thread.load(Ordering::Relaxed);
+    let last = ring.tid.load(Ordering::Relaxed);
+    let known = match calls().tid_offset {
+        0 => !matches!(last, UNKNOWN | TAKEN),
+        // SAFETY: as in `thread::thread_id`.
+        offset => unsafe {
+            has_block(thread) && last != 0 && *(thread.wrapping_add(offset) as *const u32) == last
+        },
+    };
+    known && ring.session.load(Ordering::Relaxed) == session
+}
+
 /// Says which thread speaks from here on; whether the ring is its, and there was room to say it.
 #[cold]
 #[inline(never)]
@@ -99,11 +115,11 @@ fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     if last == TAKEN || claim(last).is_err() {
         return false;
     }
-    let Some(record) = Record::begin(ring, kind::THREAD, 1) else {
+    let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return false;
     };
     record.word(0, u64::from(tid));
-    record.end();
+    record.end(0);
     // System calls of whoever had it last will not return.
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
@@ -176,7 +192,8 @@ fn reclaim(thread: u64) -> Option<u64> {
         if matches!(tid, TAKEN | UNKNOWN) || ring.has_block.load(Ordering::Relaxed) == 0 {
             continue;
         }
-        let unread = ring.reserved.load(Ordering::Relaxed) - ring.taken.0.load(Ordering::Relaxed);
+        let unread =
+            ring.written.reserved.load(Ordering::Relaxed) - ring.taken.0.load(Ordering::Relaxed);
         if unread > ring.size / 16 {
             // Whoever got it would soon wait for room.
             continue;
@@ -234,8 +251,7 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
             session: session.into(),
             records: at + PAGE as u64 + TABLE,
             size: calls().ring_size,
-            reserved: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
+            written: Written::default(),
             places: at + PAGE as u64,
             last_place: last_place.into(),
             uncounted: 0.into(),

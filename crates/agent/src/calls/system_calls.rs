@@ -9,6 +9,7 @@
 //! its parent's twin, with result 0, and then it runs as the parent's thread until it is another program or gone. The
 //! ring is *lent* for so long, and what it does is not recorded.
 
+use super::events::Which;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, as_call, wanted};
 use super::values::Proven;
@@ -88,12 +89,13 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
         return;
     };
     open.hook = core::ptr::from_ref(hook).addr() as u64;
-    open.ticket = events::which(session.into(), lines);
+    open.ticket = u64::from(session) | u64::from(lines) << 32;
     let ends = matches!(number, EXIT | EXIT_GROUP);
     let mut told = true;
+    let now = sys::ticks();
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
-        let which = events::which(hook.number, lines);
-        told = events::call(ring, call, which, sys::ticks());
+        let number = hook.number;
+        told = events::call(ring, call, Which { number, lines }, now);
         // With the process goes its memory.
         match number {
             EXIT_GROUP => record::drain(ring, session::calls().patience),
@@ -107,7 +109,6 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
         }
         return;
     }
-    let now = sys::ticks();
     pulse::look(now);
     open.began = if told { now } else { ticket::UNTOLD };
     push(ring, open);
@@ -176,6 +177,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         },
         began: open.began,
         now,
+        here: true,
     });
 }
 

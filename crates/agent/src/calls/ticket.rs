@@ -4,7 +4,8 @@
 //!   word 0   bits  0..32  the session
 //!                 32..44  the line of its events (`wire::calls::event_line`)
 //!                 44..64  what the VM's reader keeps of the call (`languages::Script::kept`)
-//!   word 1   bits  0..48  address of the ring; 0 = no event is wanted of the return
+//!   word 1   bit   0      QUICK
+//!            bits  0..48  address of the ring, which is aligned; 0 = no event is wanted of the return
 //!                 48..64  the line of the library between (`wire::calls::library_line`)
 //!   word 2                time-stamp counter at the call
 //! ```
@@ -19,6 +20,10 @@ const KEPT_AT: u32 = 64 - vm::reader::KEPT;
 pub const LINE: u32 = (1 << (KEPT_AT - 32)) - 1;
 const _: () = assert!(wire::calls::MOST_LINES <= LINE);
 const LIBRARY_AT: u32 = 48;
+
+/// In word 1: the call went the short way, so its vector registers were not kept (`quick`).
+const QUICK: u64 = 1;
+const _: () = assert!(align_of::<Ring>() as u64 > QUICK);
 
 /// In the place of the time: the call's own record found no room.
 pub const UNTOLD: u64 = 0;
@@ -39,6 +44,20 @@ pub fn pack(session: u32, lines: u32, kept: u64, ring: &Ring) -> [u64; 3] {
         core::ptr::from_ref(ring).addr() as u64 | library,
         0,
     ]
+}
+
+/// The ticket of a call without lines that began at `ticks` and went the short way.
+#[inline(always)]
+pub fn quick(session: u32, ring: &Ring, ticks: u64) -> [u64; 3] {
+    let ring = core::ptr::from_ref(ring).addr() as u64;
+    [session.into(), ring | QUICK, ticks]
+}
+
+/// The address of the ring of a call that went the short way.
+#[inline(always)]
+pub fn quick_ring([_, second, _]: [u64; 3]) -> Option<u64> {
+    // That of a call that is counted has a row in the upper bits, and an aligned address.
+    (second & QUICK != 0).then_some(second - QUICK)
 }
 
 /// The ticket of a call of this line that began at `ticks` and is counted in a row of the ring's table.
@@ -75,5 +94,5 @@ pub fn kept([first, ..]: [u64; 3]) -> u64 {
 pub fn ring_and_lines([first, second, _]: [u64; 3]) -> (u64, u32) {
     let event = (first >> 32) as u32 & LINE;
     let lines = wire::calls::lines(event, (second >> LIBRARY_AT) as u32);
-    (second & ((1 << LIBRARY_AT) - 1), lines)
+    (second & ((1 << LIBRARY_AT) - 1) & !QUICK, lines)
 }

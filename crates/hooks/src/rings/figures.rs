@@ -63,7 +63,11 @@ impl Rings {
                 let over = [count.returned, count.moved, open.copied().unwrap_or(0)];
                 let over = over.into_iter().fold(0, u64::saturating_add);
                 let hook = (count.key as u32).wrapping_sub(1);
-                let place = ring.places.get(&((count.key >> 32) as u32)).copied();
+                let place = ring
+                    .decoder
+                    .places
+                    .get(&((count.key >> 32) as u32))
+                    .copied();
                 all.add(hook, place, &count, count.begun.saturating_sub(over));
             }
         }

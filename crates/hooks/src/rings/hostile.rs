@@ -59,7 +59,7 @@ impl Image {
                 (offset_of!(Ring, records), address(records)),
                 (offset_of!(Ring, size), WORDS as u64 * 8),
                 (offset_of!(Ring, taken), 0),
-                (offset_of!(Ring, reserved), random.next() % 64),
+                (offset_of!(Ring, written.reserved), random.next() % 64),
                 (offset_of!(Ring, counts), 0),
             ] {
                 if !random.next().is_multiple_of(8) {
@@ -132,7 +132,7 @@ fn any_image_is_read_to_its_end() {
                 1 => random.next() % (2 * WORDS as u64),
                 _ => WORDS as u64,
             };
-            let word = header + offset_of!(Ring, reserved) / 8;
+            let word = header + offset_of!(Ring, written.reserved) / 8;
             image.words[word] = std::hint::black_box(reserved);
         }
         let mut rest = Vec::new();

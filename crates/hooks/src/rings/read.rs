@@ -3,11 +3,13 @@
 use super::Rings;
 use super::event::RingEvent;
 use super::queue::Queue;
-use super::record::{behind, decode};
+use super::record::{Decoded, behind};
 use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
 use process::error::{Error, Result};
+use std::cmp::Reverse;
+use std::mem::offset_of;
 use std::time::{Duration, Instant};
-use wire::calls::{self, kind};
+use wire::calls::{self, Ring, kind};
 
 /// How long an unfinished record that others follow is waited for. Its writer was interrupted by a signal handler,
 /// which may have left by `longjmp`, so that the record is never finished.
@@ -17,6 +19,10 @@ const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 /// The longest record, in words: what the length in its first word can say.
 const LONGEST: usize = 0xffff;
+
+/// Room is given back when it is at least one part in so many of a ring, or when nothing more was written: a thread looks
+/// at what was given back only when it has used up what it knows of.
+const STEP: u64 = 8;
 
 /// What was copied of a ring.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,9 +43,19 @@ enum Found {
     Long(u64),
 }
 
+/// The time-stamp counter.
+pub fn now() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and the kernel lets programs use it: the agent does.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
 impl Rings {
     /// Reads up to `most` words of each ring, in whole records; whether there were any.
     pub fn fill(&mut self, most: u64) -> Result<bool> {
+        // Others may have an earlier one now.
+        let first = self.first.take();
+        let first = first.map(|at| Reverse((self.first_ticks, at)));
+        self.heads.extend(first);
         let waiting = self.known.iter().map(|ring| ring.queue.waiting() as u64);
         let waiting = waiting.sum();
         let any = self.each_ring(|rings, at| rings.fill_ring(at, most, waiting));
@@ -59,8 +75,8 @@ impl Rings {
         most: u64,
         mut each: impl FnMut(RingEvent, &[u64]),
     ) -> Result<bool> {
+        (self.first, self.blocked) = (None, false);
         self.heads.clear();
-        self.blocked = false;
         for at in 0..self.known.len() {
             let queue = std::mem::take(&mut self.known[at].queue);
             self.hand_on(at, queue.all(), &mut each);
@@ -77,22 +93,25 @@ impl Rings {
     /// Hands on the events among whole records of a ring.
     fn hand_on(&mut self, at: usize, records: &[u64], each: &mut impl FnMut(RingEvent, &[u64])) {
         let mut rest = records;
+        let mut spare = std::mem::take(&mut self.spare);
+        let now = self.now;
         while let Some(record) = Queue::first(rest) {
             rest = &rest[record.len()..];
-            let ring = &self.known[at];
-            match decode(record, &ring.places) {
-                Some((kind, ticks, follows)) => each(
+            let ring = &mut self.known[at];
+            match ring.decoder.decode(record, now, &mut spare) {
+                Some(Decoded { kind, ticks, rest }) => each(
                     RingEvent {
                         tid: ring.tid,
                         ring: at as u32,
                         ticks,
                         kind,
                     },
-                    follows,
+                    rest,
                 ),
                 None => self.note(at, record),
             }
         }
+        self.spare = spare;
     }
 
     /// Does something for each ring that can be read; whether any of it says so. A ring that was lost with its process is
@@ -101,6 +120,7 @@ impl Rings {
         &mut self,
         mut read: impl FnMut(&mut Self, usize) -> Result<bool>,
     ) -> Result<bool> {
+        self.now = now();
         let mut result = Ok(());
         let mut any = false;
         for at in 0..self.known.len() {
@@ -135,7 +155,8 @@ impl Rings {
         let was_empty = ring.queue.waiting() == 0;
         ring.queue.add(&self.words[..copied.whole as usize]);
         if was_empty {
-            self.find_head(at, false);
+            let head = self.find_head(at, false);
+            self.heads.extend(head);
         }
         self.took(at, copied)
     }
@@ -150,8 +171,21 @@ impl Rings {
         if ring.stuck.is_some_and(|(_, written)| ring.taken >= written) {
             ring.stuck = None;
         }
-        self.give_back(at)?;
+        if ring.taken.wrapping_sub(ring.given) >= ring.words / STEP {
+            self.give_back(at)?;
+        }
         Ok(true)
+    }
+
+    /// Gives back the room of all that was taken, if that was not done yet.
+    pub(super) fn give_back(&mut self, at: usize) -> Result<()> {
+        let ring = &mut self.known[at];
+        if ring.given == ring.taken {
+            return Ok(());
+        }
+        ring.given = ring.taken;
+        let field = ring.address + offset_of!(Ring, taken) as u64;
+        self.backing.set_word(field, ring.taken)
     }
 
     /// Copies up to `most` words of a ring to `self.words`, and looks how many of them are whole records. If the first
@@ -160,6 +194,9 @@ impl Rings {
         let (reserved, _) = self.written(at)?;
         let ring = &self.known[at];
         let unread = reserved.saturating_sub(ring.taken);
+        if unread == 0 {
+            return self.give_back(at).map(|()| Copied::default());
+        }
         if unread > ring.words || reserved > MOST_POSITION {
             return Ok(Copied::default());
         }
@@ -218,7 +255,11 @@ impl Rings {
             }
             let opened =
                 opened.filter(|(length, what)| *length as usize <= rest && *what != kind::BEGUN);
-            if let Some((length, _)) = opened {
+            if let Some((length, what)) = opened {
+                if what == kind::ROOM && position + length == reserved {
+                    // The call has not returned, and nothing was recorded since: it may be filled.
+                    break;
+                }
                 done += length as usize;
                 continue;
             }

@@ -2,45 +2,166 @@
 
 use super::event::RingEventKind;
 use std::collections::HashMap;
+use wire::calls::record::{self, Shape};
 use wire::calls::{self, kind};
 
-/// Decodes a record: what happened, the time-stamp counter, and the words after its fixed part. `None` for records of
-/// other kinds.
-pub fn decode<'r>(
-    record: &'r [u64],
-    places: &HashMap<u32, usize>,
-) -> Option<(RingEventKind, u64, &'r [u64])> {
-    let line = |number: u32| places.get(&number).copied();
-    match (record[0] >> 16 & 0xff, &record[1..]) {
-        (
-            kind::ENTRY | kind::HELD,
-            [hook, ticks, frame, caller, a, b, c, d, e, f, rax, rest @ ..],
-        ) => {
-            let call = RingEventKind::Call {
-                hook: *hook as u32,
-                place: line(calls::event_line((hook >> 32) as u32)),
-                library: line(calls::library_line((hook >> 32) as u32)),
-                frame: *frame,
-                caller: *caller,
-                registers: [*a, *b, *c, *d, *e, *f, *rax],
-            };
-            Some((call, *ticks, rest))
+/// What the records of one ring are decoded by, beside themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    /// Lines by the numbers that the ring has for them.
+    pub places: HashMap<u32, usize>,
+    /// The last call: the number of its hook, its stack pointer, its time.
+    last: (u32, u64, u64),
+}
+
+/// What a record says.
+pub struct Decoded<'r> {
+    pub kind: RingEventKind,
+    pub ticks: u64,
+    /// The words after the fixed part, as [`super::Rings::next`] hands them on.
+    pub rest: &'r [u64],
+}
+
+impl Decoder {
+    /// When a record was written, if it is of an event. `now`: a time-stamp counter that is not much older than it.
+    pub fn ticks(&self, record: &[u64], now: u64) -> Option<u64> {
+        let word = *record.get(1)?;
+        match record[0] >> 16 & 0xff {
+            kind::ENTRY | kind::HELD | kind::RETURN => Some(record::ticks(word, now)),
+            kind::RETURNED => Some(self.last.2.wrapping_add(word & 0xffff_ffff)),
+            kind::FORK => record.get(2).copied(),
+            _ => None,
         }
-        (kind::RETURN, [hook, ticks, frame, rax, rdx, rest @ ..]) => {
-            let back = RingEventKind::Return {
-                hook: *hook as u32,
-                frame: *frame,
-                registers: [*rax, *rdx],
-                x87: (hook >> 32) as usize,
-            };
-            Some((back, *ticks, rest))
-        }
-        (kind::FORK, [child, ticks, rest @ ..]) => {
-            let child = *child as u32;
-            Some((RingEventKind::Forked { child }, *ticks, rest))
-        }
-        _ => None,
     }
+
+    /// Decodes a record; `None` for records of other kinds. `spare`: where the words that follow are put, if they do not
+    /// stand so in the record.
+    #[inline]
+    pub fn decode<'r>(
+        &mut self,
+        record: &'r [u64],
+        now: u64,
+        spare: &'r mut Vec<u64>,
+    ) -> Option<Decoded<'r>> {
+        let shape = Shape::of_header(record[0]);
+        match (record[0] >> 16 & 0xff, &record[1..]) {
+            (kind::ENTRY | kind::HELD, [time, stack, caller, rest @ ..]) => {
+                let ticks = record::ticks(*time, now);
+                let hook = record::hook([*time, *stack]);
+                let frame = record::address(*stack);
+                self.last = (hook, frame, ticks);
+                let (registers, rest) = integers(shape, rest);
+                let [event, library] = record::lines_of([*stack, *caller]);
+                let line = |number: u32| match number {
+                    0 => None,
+                    number => self.places.get(&number).copied(),
+                };
+                let kind = RingEventKind::Call {
+                    hook,
+                    place: line(event),
+                    library: line(library),
+                    frame,
+                    caller: record::address(*caller),
+                    registers,
+                };
+                let rest = widened::<8>(shape.vectors(), rest, spare);
+                Some(Decoded { kind, ticks, rest })
+            }
+            (kind::RETURN, [time, stack, rax, rest @ ..]) => {
+                let (hook, frame) = (record::hook([*time, *stack]), record::address(*stack));
+                let ticks = record::ticks(*time, now);
+                Some(Decoded::back(
+                    (hook, frame, ticks),
+                    shape,
+                    *rax,
+                    rest,
+                    spare,
+                ))
+            }
+            (kind::RETURNED, [first, rest @ ..]) => {
+                let (hook, frame, began) = self.last;
+                let ticks = began.wrapping_add(first & 0xffff_ffff);
+                let (rax, rest) = match (shape.has_narrow_result(), rest) {
+                    (false, [rax, rest @ ..]) => (*rax, rest),
+                    (_, rest) => (first >> 32, rest),
+                };
+                Some(Decoded::back((hook, frame, ticks), shape, rax, rest, spare))
+            }
+            (kind::FORK, [child, ticks, rest @ ..]) => {
+                let kind = RingEventKind::Forked {
+                    child: *child as u32,
+                };
+                let ticks = *ticks;
+                Some(Decoded { kind, ticks, rest })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'r> Decoded<'r> {
+    /// The return of a hook's call, with rax and what follows it.
+    #[inline]
+    fn back(
+        (hook, frame, ticks): (u32, u64, u64),
+        shape: Shape,
+        rax: u64,
+        rest: &'r [u64],
+        spare: &'r mut Vec<u64>,
+    ) -> Self {
+        let (rdx, rest) = match (shape.second_result(), rest) {
+            (true, [rdx, rest @ ..]) => (*rdx, rest),
+            _ => (0, rest),
+        };
+        let kind = RingEventKind::Return {
+            hook,
+            frame,
+            registers: [rax, rdx],
+            x87: shape.x87_words() as usize,
+        };
+        let rest = widened::<2>(shape.vector_results(), rest, spare);
+        Decoded { kind, ticks, rest }
+    }
+}
+
+/// The integer registers of a call (those that were not recorded are 0), and the words behind them.
+#[inline]
+fn integers(shape: Shape, words: &[u64]) -> ([u64; 7], &[u64]) {
+    let mut registers = [0; 7];
+    let count = shape.integers() as usize;
+    let taken = if shape.is_narrow() {
+        let pairs = registers.chunks_mut(2).zip(words);
+        for (pair, word) in pairs.take(count.div_ceil(2)) {
+            pair[0] = word & 0xffff_ffff;
+            if let Some(second) = pair.get_mut(1) {
+                *second = word >> 32;
+            }
+        }
+        count.div_ceil(2)
+    } else {
+        for (register, word) in registers.iter_mut().zip(words).take(count) {
+            *register = *word;
+        }
+        count
+    };
+    registers[count..].fill(0);
+    (registers, words.get(taken..).unwrap_or_default())
+}
+
+/// Words that begin with `N` vector registers, of which `count` were recorded. Where there is none and nothing follows,
+/// there are none.
+#[inline]
+fn widened<'r, const N: usize>(count: u64, words: &'r [u64], spare: &'r mut Vec<u64>) -> &'r [u64] {
+    let count = count as usize;
+    if words.is_empty() || count == N {
+        return words;
+    }
+    let (vectors, copies) = words.split_at(count.min(N).min(words.len()));
+    spare.clear();
+    spare.extend_from_slice(vectors);
+    spare.resize(N, 0);
+    spare.extend_from_slice(copies);
+    spare
 }
 
 /// The length in words of an unfinished record, if others follow it. If not even its first word was written, the next
@@ -49,7 +170,7 @@ pub fn decode<'r>(
 pub fn behind(words: &[u64], position: u64) -> Option<u64> {
     let begins = |at: usize| {
         let (length, what) = calls::open(*words.get(at)?, position + at as u64)?;
-        let known = matches!(what, kind::GAP..=kind::HELD | kind::BEGUN);
+        let known = matches!(what, kind::GAP..=kind::RETURNED | kind::BEGUN);
         (known && at + length as usize <= words.len()).then_some(length as usize)
     };
     match begins(0) {

@@ -3,12 +3,14 @@
 //! The guest is this process: a buffer of the test holds what the agent would have written.
 
 use super::hostile::Random;
+use super::read::now;
 use super::{RingEvent, RingEventKind, Rings};
 use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::sync::Arc;
-use wire::calls::{self, Calls, Ring, kind};
+use wire::calls::{self, Calls, Ring, kind, record};
 
+const STACK: u64 = 0x7fff_0000_0010;
 const RINGS: usize = 3;
 const WORDS: usize = 1024;
 const CALLS: usize = size_of::<Calls>().div_ceil(8);
@@ -54,26 +56,63 @@ impl Image {
             self.put(ring, kind::GAP, left, &[]);
         }
         self.put(ring, what, length, body);
-        let reserved = Self::header(ring) + offset_of!(Ring, reserved) / 8;
+        let reserved = Self::header(ring) + offset_of!(Ring, written.reserved) / 8;
         self.words[reserved] = std::hint::black_box(self.written[ring]);
+    }
+
+    /// Fills the room that was written last: the return of a call so many ticks ago.
+    fn fill(&mut self, ring: usize, took: u64, ticks: u64) {
+        let position = self.written[ring] - 3;
+        let at = Self::records(ring) + position as usize % WORDS;
+        self.words[at + 1] = took;
+        self.words[at + 2] = ticks + 1;
+        self.words[at] = std::hint::black_box(calls::header(3, kind::RETURNED, position));
     }
 
     fn put(&mut self, ring: usize, what: u64, length: usize, body: &[u64]) {
         let position = self.written[ring];
         let at = Self::records(ring) + position as usize % WORDS;
-        self.words[at] = calls::header(length as u64, what, position);
+        let shape = if what == kind::ENTRY { 1 << 24 } else { 0 };
+        self.words[at] = calls::header(length as u64, what, position) | shape;
         self.words[at + 1..][..body.len()].copy_from_slice(body);
         self.written[ring] += length as u64;
     }
 }
 
-/// A return at `ticks`, with so many words behind its fixed part.
-fn written(ticks: u64, more: u64) -> Vec<u64> {
+/// The body of a call or a return at `ticks`, with rdi or rax, and with so many words of copies behind.
+fn written(what: u64, ticks: u64, more: u64) -> Vec<u64> {
+    let begin = match what {
+        kind::ENTRY => record::call(7, 0, ticks, STACK, 0x5000).to_vec(),
+        _ => record::back(7, ticks, STACK).to_vec(),
+    };
     let more = (0..more).map(|word| ticks ^ word);
-    [7, ticks, ticks * 16, ticks + 1, 0]
-        .into_iter()
-        .chain(more)
-        .collect()
+    begin.into_iter().chain([ticks + 1]).chain(more).collect()
+}
+
+/// What a test notes of an event: how many ticks, whether it is a call, and words of copies.
+type Seen = (u64, bool, usize);
+
+fn seen(event: &RingEvent, rest: &[u64], origin: u64) -> Seen {
+    let (call, value, frame) = match event.kind {
+        RingEventKind::Call {
+            registers, frame, ..
+        } => (true, registers[0], frame),
+        RingEventKind::Return {
+            registers, frame, ..
+        } => (false, registers[0], frame),
+        RingEventKind::Forked { .. } => panic!("nothing forks: {event:?}"),
+    };
+    assert_eq!((frame, value), (STACK, event.ticks + 1));
+    // Room for vector registers, of which none was recorded.
+    let vectors = if call { 8 } else { 2 };
+    let copies = rest.get(vectors..).unwrap_or_default();
+    assert!(
+        copies
+            .iter()
+            .zip(0..)
+            .all(|(word, at)| *word == event.ticks ^ at)
+    );
+    (event.ticks - origin, call, copies.len())
 }
 
 #[test]
@@ -81,35 +120,50 @@ fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
     let memory = Arc::new(GuestMemory::open(std::process::id() as i32).expect("our own memory"));
     let mut random = Random(0x77aa_1234_8642_0f0f);
     let mut image = Image::new();
+    let origin = now();
     let open = |session| Rings::open(memory.clone(), None, image.words.as_ptr() as u64, session);
     let mut rings = open(1).expect("an image");
-    let mut seen: [Vec<(u64, usize)>; RINGS] = Default::default();
-    let mut expected = seen.clone();
+    let mut all: [Vec<Seen>; RINGS] = Default::default();
+    let mut expected = all.clone();
     let (mut ticks, mut rest) = (0, Vec::new());
     for turn in 0..2000 {
         let mut in_turn = 0;
         for _ in 0..random.next() % 16 {
             let ring = random.next() as usize % RINGS;
+            let (what, more) = match random.next() % 3 {
+                0 => (kind::ENTRY, 0),
+                1 => (kind::ENTRY, random.next() % 9),
+                _ => (kind::RETURN, random.next() % 9),
+            };
             ticks += 1;
             in_turn += 1;
-            let more = random.next() % 9;
-            image.write(ring, kind::RETURN, &written(ticks, more));
-            expected[ring].push((ticks, more as usize));
+            image.write(ring, what, &written(what, origin + ticks, more));
+            expected[ring].push((ticks, what == kind::ENTRY, more as usize));
+            if (what, more) != (kind::ENTRY, 0) {
+                continue;
+            }
+            image.write(ring, kind::ROOM, &[0, 0]);
+            // What the ring holds now may be read before the call returns.
+            if random.next().is_multiple_of(2) {
+                let note = |event: RingEvent, rest: &[u64]| {
+                    all[event.ring as usize].push(seen(&event, rest, origin));
+                };
+                rings
+                    .for_each_of_ring(1 << 20, note)
+                    .expect("our own memory");
+            }
+            if random.next().is_multiple_of(2) {
+                ticks += 1;
+                image.fill(
+                    ring,
+                    ticks - expected[ring].last().expect("a call").0,
+                    origin + ticks,
+                );
+                expected[ring].push((ticks, false, 0));
+            }
         }
         let mut note = |event: RingEvent, rest: &[u64]| {
-            let RingEventKind::Return {
-                frame, registers, ..
-            } = event.kind
-            else {
-                panic!("only returns are written: {event:?}");
-            };
-            assert_eq!((frame, registers[0]), (event.ticks * 16, event.ticks + 1));
-            assert!(
-                rest.iter()
-                    .zip(0..)
-                    .all(|(word, at)| *word == event.ticks ^ at)
-            );
-            seen[event.ring as usize].push((event.ticks, rest.len()));
+            all[event.ring as usize].push(seen(&event, rest, origin));
         };
         if turn % 3 == 0 {
             // Some of it waits, and is handed on by the other way.
@@ -125,6 +179,6 @@ fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
             .expect("our own memory")
         {}
     }
-    assert_eq!(seen, expected);
+    assert_eq!(all, expected);
     assert!(ticks > 10_000);
 }

@@ -19,6 +19,8 @@ pub struct Hook {
     pub guard: [u64; 3],
     /// Bits of [`want`]; 0 = nothing.
     pub want: u64,
+    /// What its records hold: a [`Shape`](super::record::Shape).
+    pub shape: u64,
     /// Capture program that runs at the call: address and number of its words; 0 = nothing is copied.
     pub at_entry: [u64; 2],
     /// Capture program that runs at the return, likewise.
@@ -103,14 +105,8 @@ pub mod want {
     pub const RETURN: u64 = 2;
     /// Record the script's line with each call.
     pub const PLACE: u64 = 4;
-    /// Record the floating-point registers.
-    pub const FLOATS: u64 = 8;
     /// Count calls instead of recording them.
     pub const COUNT: u64 = 16;
-    /// Record st(0) at the return.
-    pub const X87: u64 = 32;
-    /// Record st(0) and st(1) at the return.
-    pub const X87_PAIR: u64 = 512;
     /// The hook is on the loader's `r_brk`: the thread waits there until the command has seen what was loaded.
     pub const LOADER: u64 = 64;
     /// The guest's VM calls the function in a convention of its own.

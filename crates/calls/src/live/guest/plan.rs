@@ -11,7 +11,8 @@ use hooks::probes::Probe;
 use hooks::{PROBE, Role, Tracing, Wanted};
 use inject::heartbeat;
 use process::functions::Function;
-use prototypes::{Detail, Location, Prototype};
+use prototypes::{Detail, Half, Kind, Location, Prototype, Type};
+use wire::calls::record::Wanted as Registers;
 use wire::calls::want;
 
 /// So many system calls are not asked for by name.
@@ -22,6 +23,8 @@ pub struct Plan {
     want: u64,
     detail: Detail,
     copies: bool,
+    /// All integer arguments are recorded: a preset tells calls apart by them.
+    all_integers: bool,
     asks: Conditions,
     /// With the stack (`-w`).
     callers: bool,
@@ -38,6 +41,7 @@ impl Plan {
                 array: args.array,
             },
             copies: !args.counts_in_guest(),
+            all_integers: !args.presets.is_empty(),
             asks: Conditions::new(args, heartbeat::ticks),
             callers: args.frames != 0 && !args.counts_in_guest(),
             messages: args.messages.clone(),
@@ -76,7 +80,8 @@ impl Plan {
             }
             Some(Wanted {
                 stack: signatures.stack_of(&function.module, &function.name),
-                want: self.want | prototype.as_ref().map_or(0, |of| self.x87(of)) | asked.want,
+                want: self.want | asked.want,
+                registers: self.registers(prototype.as_ref()),
                 callers,
                 copy: [copy.call, copy.exit],
                 asks: asked.words,
@@ -117,6 +122,7 @@ impl Plan {
             };
             Some(Wanted {
                 want: self.want | want::PROBE | asked.want,
+                registers: self.registers(Some(&prototype)),
                 probe: Some(probe.semaphore),
                 copy: [copy, probe.operands],
                 asks: asked.words,
@@ -181,20 +187,87 @@ impl Plan {
         wanted
     }
 
-    /// What a record of its return has of the x87's registers.
-    fn x87(&self, prototype: &Prototype) -> u64 {
-        match prototype.locations().returned {
-            Location::X87 if self.want & want::RETURN != 0 => want::X87,
-            Location::ComplexX87 if self.want & want::RETURN != 0 => want::X87_PAIR,
-            _ => 0,
+    /// Which registers are recorded: those that hold what is shown.
+    fn registers(&self, prototype: Option<&Prototype>) -> Registers {
+        if !self.copies {
+            return Registers::default();
         }
+        let mut registers = prototype.map_or(Registers::UNKNOWN, registers_of);
+        if self.all_integers {
+            (registers.integers, registers.narrow) = (INTEGERS, false);
+        }
+        registers
     }
+}
+
+/// Registers that integer arguments are in, and floating-point ones.
+const INTEGERS: u8 = 6;
+const VECTORS: u8 = 8;
+
+/// The registers of a prototype's arguments and results.
+fn registers_of(prototype: &Prototype) -> Registers {
+    let places = prototype.locations();
+    // Whatever a format calls for.
+    let any = prototype.parameters.iter().any(|one| one.format);
+    let arguments = prototype.parameters.iter().zip(&places.arguments);
+    let wide = arguments
+        .filter(|(one, place)| match place {
+            Location::Gp(_) => !is_narrow(&one.ty),
+            Location::Split(..) => true,
+            _ => false,
+        })
+        .count();
+    // The address that the caller gives for a returned struct is one of them.
+    let hidden = matches!(places.returned, Location::Stack(_));
+    let halves = match places.returned {
+        Location::Gp(n) => [Some(Half::Gp(n)), None],
+        Location::Sse(n) => [Some(Half::Sse(n)), None],
+        Location::Split(first, second) => [Some(first), Some(second)],
+        _ => [None; 2],
+    };
+    let result = |of: &dyn Fn(Half) -> Option<u8>| {
+        let most = halves.into_iter().flatten().filter_map(of).max();
+        most.map_or(0, |number| number + 1)
+    };
+    let vector_results = result(&|half| match half {
+        Half::Sse(number) => Some(number),
+        Half::Gp(_) => None,
+    });
+    let integer_results = result(&|half| match half {
+        Half::Gp(number) => Some(number),
+        Half::Sse(_) => None,
+    });
+    Registers {
+        integers: if any { INTEGERS } else { places.used.gp },
+        narrow: !any && wide == 0 && !hidden,
+        vectors: if any { VECTORS } else { places.used.sse },
+        narrow_result: match places.returned {
+            Location::Gp(_) => is_narrow(&prototype.returns),
+            Location::Nowhere | Location::Sse(_) => true,
+            _ => false,
+        },
+        second_result: integer_results > 1,
+        vector_results,
+        x87: match places.returned {
+            Location::X87 => 1,
+            Location::ComplexX87 => 2,
+            _ => 0,
+        },
+    }
+}
+
+/// Whether a value is a number of at most 32 bits.
+fn is_narrow(ty: &Type) -> bool {
+    matches!(
+        ty.kind,
+        Kind::Char | Kind::Short | Kind::UShort | Kind::Int | Kind::UInt
+    )
 }
 
 fn wanted_of(args: &Options, selection: &Selection) -> u64 {
     let place = if args.ltrace { 0 } else { want::PLACE };
     if !args.counts_in_guest() {
-        want::ENTRY | want::RETURN | want::FLOATS | place
+        want::ENTRY | want::RETURN | place
     } else if selection.asks_callers() {
         // Which module called is seen from the record only.
         want::ENTRY | want::RETURN | place

@@ -1,0 +1,119 @@
+//! The short way of a call of which nothing but integer registers is recorded: into the ring and out again, without a
+//! vector register, so that the routine keeps none of them, and without a call of another function. Whatever is not of
+//! that kind is left to [`call`](super::call), whose checks and records these are.
+//!
+//! A test reads the code of both functions in the finished agent (`crates/lancet/tests/house.rs`): they are the only ones
+//! between the routine and the function that leave vector registers alone, so nothing else may be called here, and
+//! nothing here may panic.
+
+use super::events::{self, Which};
+use super::hooked::{self, Hooked, NO_VECTORS, wanted};
+use super::record::Record;
+use super::{places, pulse, ring, session, thread, ticket};
+use crate::memory::sys;
+use core::sync::atomic::Ordering;
+use routine::frame::flags::ENTRY_ONLY;
+use routine::quick::{ASK, DONE, UNSEEN};
+use routine::{Frame, Results, Room};
+use wire::calls::{Hook, Ring, kind, want};
+
+/// What may be wanted of a call that goes this way.
+const PLAIN: u64 = want::ENTRY | want::RETURN | want::PLACE;
+
+/// A function is called: [`UNSEEN`], [`DONE`], or [`ASK`].
+///
+/// # Safety
+/// Called by the routine, with the frame it made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u64 {
+    // SAFETY: as in `call::enter`.
+    let (frame, hook, ring) = unsafe {
+        let hook = (*frame).descriptor.cast::<Hook>();
+        (&mut *frame, &*hook, room.cast::<Ring>().as_ref())
+    };
+    let wanted = wanted(hook);
+    if wanted == 0 {
+        return UNSEEN;
+    }
+    let shape = hooked::shape(hook);
+    let Some(ring) = ring else {
+        return ASK;
+    };
+    if wanted & !PLAIN != 0 || wanted & want::ENTRY == 0 || !shape.is_plain() {
+        return ASK;
+    }
+    let session = session::number();
+    if !ring::speaks(ring, session) || wanted & want::PLACE != 0 && places::script().is_there() {
+        return ASK;
+    }
+    let now = sys::ticks();
+    if pulse::is_due(now) {
+        return ASK;
+    }
+    let behind = shape.room_words();
+    let Some(record) = Record::at_once(ring, kind::ENTRY, shape.entry_words(), behind) else {
+        return ASK;
+    };
+    let call = Hooked::new(hook, wanted, frame, NO_VECTORS);
+    let which = Which {
+        number: hook.number,
+        lines: 0,
+    };
+    events::integers(&record, call, (which, shape), now);
+    if behind == 0 {
+        record.end(shape.entry_bits());
+    } else {
+        record.end_before_room(ring, shape, now);
+    }
+    if wanted & want::RETURN == 0 || hook.flags & ENTRY_ONLY != 0 {
+        return UNSEEN;
+    }
+    frame.ticket = ticket::quick(session, ring, now);
+    DONE
+}
+
+/// It has returned: [`DONE`], or [`ASK`]. The vector registers of the results are not there.
+///
+/// # Safety
+/// Called by the routine, with the frame that [`quick_enter`] was given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results) -> u64 {
+    // SAFETY: as in `call::leave`; of the results, the general registers are there.
+    let (frame, rax, rdx, hook) = unsafe {
+        let frame = &*frame;
+        let results = (&raw const (*results).rax, &raw const (*results).rdx);
+        let hook = &*frame.descriptor.cast::<Hook>();
+        (frame, *results.0, *results.1, hook)
+    };
+    let Some(ring) = ticket::quick_ring(frame.ticket) else {
+        return ASK;
+    };
+    // SAFETY: `quick_enter` put it there, and rings are never unmapped.
+    let ring = unsafe { &*(ring as *const Ring) };
+    let wanted = wanted(hook);
+    if wanted & !PLAIN != 0
+        || wanted & want::RETURN == 0
+        || ticket::session(frame.ticket) != session::number()
+        || ring.thread.load(Ordering::Relaxed) != thread::thread()
+    {
+        return ASK;
+    }
+    let now = sys::ticks();
+    if events::fill(ring, frame.ticket[2], now, rax, |_, _| rdx) {
+        return DONE;
+    }
+    let shape = hooked::shape(hook);
+    if !shape.is_plain() {
+        return ASK;
+    }
+    let Some(record) = Record::at_once(ring, kind::RETURN, shape.return_words(), 0) else {
+        return ASK;
+    };
+    let stack = Frame::stack_arguments(frame).addr() as u64;
+    events::results(&record, hook.number, [now, stack, rax]);
+    if shape.second_result() {
+        record.word(events::FOLLOWS, rdx);
+    }
+    record.end(shape.return_bits());
+    DONE
+}
