@@ -94,7 +94,7 @@ struct Known {
     there: bool,
     /// It was lost with the memory of a process that is gone.
     went: bool,
-    /// [`Ring::lost`] at the beginning of this session.
+    /// [`calls::Written::lost`] at the beginning of this session.
     lost_before: u64,
     /// Since when the next record is unfinished although others follow it, and how far the ring was written then.
     /// Unfinished records before that position are at least as old.

@@ -92,7 +92,7 @@ pub struct Wanted {
     /// A test of one argument, made by the routine before the agent is entered.
     pub guard: Option<Guard>,
     /// Calls that took fewer cycles of the time-stamp counter are not recorded; only with
-    /// [`want::HELD`](wire::calls::want::HELD).
+    /// [`want::HELD`].
     pub least_ticks: u64,
     /// Which of the agent's routines its stub jumps to: [`CALL_THROUGH`] or [`PROBE`].
     pub routine: usize,
