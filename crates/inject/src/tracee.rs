@@ -10,6 +10,7 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What a traced process stands at, until [`Tracee::go_on`].
@@ -40,14 +41,43 @@ pub struct Tracee {
     tells_signals: bool,
 }
 
-/// A user that a program runs as.
+/// A user that a program runs as: the ids, looked up before the fork.
 #[derive(Clone, Debug)]
-pub struct User(nix::unistd::User);
+pub struct User {
+    user: libc::uid_t,
+    group: libc::gid_t,
+    groups: Vec<libc::gid_t>,
+}
 
 impl User {
     /// By name; `None` = there is no such user.
+    ///
+    /// POSIX's `id` is asked, and not the C library: users may be in a directory service, and a static program of glibc
+    /// that loads the modules for those (NSS) is killed by them.
     pub fn named(name: &str) -> Option<Self> {
-        nix::unistd::User::from_name(name).ok().flatten().map(User)
+        let ids = |which: &str| -> Option<Vec<u32>> {
+            let output = Command::new("id").args([which, "--", name]).output().ok()?;
+            let text = String::from_utf8(output.stdout).ok()?;
+            let ids = text.split_whitespace().map(|id| id.parse().ok());
+            output.status.success().then(|| ids.collect())?
+        };
+        let one = |which: &str| -> Option<u32> { ids(which)?.first().copied() };
+        Some(User {
+            user: one("-u")?,
+            group: one("-g")?,
+            groups: ids("-G")?,
+        })
+    }
+
+    /// Becomes the user; whether the kernel let us. System calls themselves: libc's functions would speak to other threads,
+    /// which a child of fork has none of.
+    fn become_it(&self) -> bool {
+        // SAFETY: numbers, and a list that lives through the call.
+        unsafe {
+            libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()) == 0
+                && libc::syscall(libc::SYS_setgid, self.group) == 0
+                && libc::syscall(libc::SYS_setuid, self.user) == 0
+        }
     }
 }
 
@@ -76,10 +106,6 @@ impl Tracee {
             .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
         let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
         pointers.push(std::ptr::null());
-        let who = match user {
-            None => None,
-            Some(user) => Some(Who::of(user).map_err(|errno| failed(errno.into()))?),
-        };
         let ours = hold_child_signal();
         let (wait, go) = pipe()?;
         let (failure, fail) = pipe()?;
@@ -88,7 +114,7 @@ impl Tracee {
         match pid {
             -1 => return Err(Error::system("fork", io::Error::last_os_error())),
             // SAFETY: this is the child.
-            0 => unsafe { child(&pointers, who.as_ref(), &ours, &[&wait, &go, &fail]) },
+            0 => unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) },
             _ => {}
         }
         let options = OPTIONS | if follow { FOLLOW } else { 0 };
@@ -296,43 +322,13 @@ impl Tracee {
     }
 }
 
-/// The ids of a user, looked up before the fork.
-struct Who {
-    user: libc::uid_t,
-    group: libc::gid_t,
-    groups: Vec<libc::gid_t>,
-}
-
-impl Who {
-    fn of(User(user): &User) -> nix::Result<Self> {
-        let name = CString::new(user.name.as_str()).map_err(|_| nix::errno::Errno::EINVAL)?;
-        let groups = nix::unistd::getgrouplist(&name, user.gid)?;
-        Ok(Who {
-            user: user.uid.as_raw(),
-            group: user.gid.as_raw(),
-            groups: groups.into_iter().map(|group| group.as_raw()).collect(),
-        })
-    }
-
-    /// Whether the kernel let us. System calls themselves: libc's functions would speak to other threads, which a child
-    /// of fork has none of.
-    fn become_it(&self) -> bool {
-        // SAFETY: numbers, and a list that lives through the call.
-        unsafe {
-            libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()) == 0
-                && libc::syscall(libc::SYS_setgid, self.group) == 0
-                && libc::syscall(libc::SYS_setuid, self.user) == 0
-        }
-    }
-}
-
 /// In the child, until it is the program.
 ///
 /// # Safety
 /// Only right after fork.
 unsafe fn child(
     words: &[*const libc::c_char],
-    who: Option<&Who>,
+    user: Option<&User>,
     mask: &libc::sigset_t,
     [wait, go, fail]: &[&OwnedFd; 3],
 ) -> ! {
@@ -348,7 +344,7 @@ unsafe fn child(
         // Rust ignores it for its own programs; the guest must find it as the shell would give it.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
-        if who.is_none_or(|who| who.become_it()) {
+        if user.is_none_or(User::become_it) {
             libc::execvp(words[0], words.as_ptr());
         }
         let errno = *libc::__errno_location();

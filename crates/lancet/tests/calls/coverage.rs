@@ -74,15 +74,21 @@ fn ninety_nine_in_a_hundred_functions_are_hooked_where_they_run() {
             let filter = format!("*@{library}");
             let what = ["-c", "-o", "/dev/null", "-x", &filter, "--for", "10ms"];
             let output = run(&mut calls(guest.pid, &what), LIMIT);
+            // Linked to it or not, as the distribution has it.
+            let nothing = output.stderr.contains("nothing was hooked");
+            let code = if nothing { 4 } else { 0 };
             assert_eq!(
                 output.code(),
-                0,
+                code,
                 "{interpreter} {library}: {}",
                 output.stderr
             );
             text_holds(&before, guest.pid, library, &output);
             guest.tell("");
             guest.ends_with("answer");
+            if nothing {
+                continue;
+            }
             let (hooked, all) = figures(&output.stderr);
             say(format_args!("{interpreter} {library}: {hooked} of {all}"));
             for line in output
@@ -93,7 +99,6 @@ fn ninety_nine_in_a_hundred_functions_are_hooked_where_they_run() {
                 say(format_args!("    {line}"));
             }
             if all < 100 {
-                // Linked to it or not, as the distribution has it.
                 continue;
             }
             seen += 1;
