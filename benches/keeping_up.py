@@ -168,6 +168,8 @@ def getppid():
                     tool.leave()
                 told = tool.lines_with(rb"getppid\(")
                 guest.good_end()
+            if not told:
+                raise Failed("it told nothing")
             row("C", "getppid", f"guest's CPU, {name}", [cpu / bare[1]], "×", 1,
                 beside=f"by the clock {wall / bare[0]:.0f}×; {told:,} of 20,000 told")
         except (Failed, OSError, ValueError) as failed:
@@ -226,6 +228,8 @@ def rivals():
                 tool.leave()
                 told = tool.told()
                 guest.good_end()
+            if not told:
+                raise Failed("it told nothing")
             row("C", "one thread", kind.name, [1e3 / wall], " M/s", 3, beside=f"{told:,} of 20,000 told")
         except (Failed, OSError, ValueError) as failed:
             skip("C", "one thread", kind.name, str(failed))

@@ -71,6 +71,8 @@ pub struct Rings {
     spare: Vec<u64>,
     /// The time-stamp counter when rings were read last.
     now: u64,
+    /// A good part of a ring was unread when it was read last.
+    busy: bool,
 }
 
 /// When the oldest record of a queue was written, and the index of its ring; the earliest is the greatest.
@@ -133,6 +135,7 @@ impl Rings {
             words: Vec::new(),
             spare: Vec::new(),
             now: 0,
+            busy: false,
         };
         rings.begin_here()?;
         Ok(rings)
@@ -163,6 +166,7 @@ impl Rings {
             words: Vec::new(),
             spare: Vec::new(),
             now: 0,
+            busy: false,
         };
         let there = rings.addresses()?;
         for ring in &mut rings.known {
@@ -206,6 +210,11 @@ impl Rings {
         self.lost_before.without_ring = self.without_ring;
         self.lost_before.panics = self.panics()?;
         Ok(())
+    }
+
+    /// Whether a good part of some ring was unread since the last call: its thread would soon wait for us.
+    pub fn was_busy(&mut self) -> bool {
+        std::mem::take(&mut self.busy)
     }
 
     /// The script lines so far, by the indices that events have.

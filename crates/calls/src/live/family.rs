@@ -17,7 +17,11 @@ use inject::tracee::{User, wait_for_any};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Between two looks at rings that were empty.
+/// Between two looks at rings that were empty after one of which a good part was unread: a thread that calls without a
+/// pause fills a ring in half a millisecond. For so many looks, because its threads may be waiting for a moment.
+const SOON: Duration = Duration::from_micros(50);
+const A_MOMENT: u32 = 20;
+/// Between two looks at other rings that were empty.
 const LOOK: Duration = Duration::from_millis(1);
 /// The same where there has been nothing for so many looks. Who loads a library waits for a look.
 const SELDOM: Duration = Duration::from_millis(4);
@@ -215,7 +219,13 @@ impl Source for Family<'_> {
 
     fn rest(&mut self) {
         self.idle += 1;
-        let pause = if self.idle > A_WHILE { SELDOM } else { LOOK };
+        let pause = if self.idle > A_WHILE {
+            SELDOM
+        } else if self.idle <= A_MOMENT && self.processes.watched().any(|guest| guest.is_busy) {
+            SOON
+        } else {
+            LOOK
+        };
         match self.processes.started() {
             Some(_) => wait_for_any(pause),
             None => sleep(pause),

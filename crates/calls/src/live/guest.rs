@@ -58,6 +58,8 @@ pub struct Guest {
     life: life::Life,
     /// Its rings are no more.
     gone: bool,
+    /// A good part of one of them was unread when something was read last: its thread may soon wait for room.
+    pub is_busy: bool,
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
     messages: Messages,
@@ -116,6 +118,7 @@ impl Guest {
             tracee: None,
             life: life::Life::default(),
             gone: false,
+            is_busy: false,
             quiet: args.ltrace,
             messages: args.messages.clone(),
             callers: Callers::new(args.frames),
@@ -231,6 +234,9 @@ impl Guest {
             matches!(any, Ok(true))
         };
         self.pace.read(any);
+        if any {
+            self.is_busy = self.tracing.rings().was_busy();
+        }
         // What is shared with it outlives it.
         self.gone = there.is_err() && !any;
         if let (true, Err(error)) = (self.gone, there) {

@@ -200,6 +200,7 @@ impl Rings {
         if unread > ring.words || reserved > MOST_POSITION {
             return Ok(Copied::default());
         }
+        self.busy |= unread >= ring.words / STEP;
         let mut words = std::mem::take(&mut self.words);
         let mut count = unread.min(most);
         let copied = loop {
