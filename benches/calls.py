@@ -43,7 +43,21 @@ def compiled(output, source, *flags):
     return path
 
 
-class Caller(Process):
+class Bench(Process):
+    """A guest that calls into libbenchcall.so as often as it is told, and ends when it is told no more."""
+
+    @staticmethod
+    def mapped(_):
+        return os.path.join(PLACE, "libbenchcall.so")
+
+    def good_end(self):
+        self.child.stdin.close()
+        self.child.stdin = None
+        if code := self.end():
+            raise Failed(f"WRONG: the guest ended with {code}")
+
+
+class Caller(Bench):
     """A program, or a Ruby with the same as an extension, that calls bench_call as often as it is told."""
 
     def __init__(self, in_ruby=False, prefix=()):
@@ -67,16 +81,6 @@ class Caller(Process):
         found = self.lines.until(r"^wall (\S+) cpu (\S+) calls (\d+)")
         self.made += 0 if probe else int(found[3])
         return float(found[1]), float(found[2])
-
-    @staticmethod
-    def mapped(_):
-        return os.path.join(PLACE, "libbenchcall.so")
-
-    def good_end(self):
-        self.child.stdin.close()
-        self.child.stdin = None
-        if code := self.end():
-            raise Failed(f"WRONG: the guest ended with {code}")
 
 
 def hooked(guest, tool, bare):

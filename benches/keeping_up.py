@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import tracers
-from calls import Caller, compiled
+from calls import Bench, Caller, compiled
 from session import LANCET, PLACE, SCALE, Failed, Process, left
 from table import row, say, skip
 
@@ -19,7 +19,7 @@ TARGETS = {"one": ("≥", 10), "four": ("≥", 8), "lines": ("≥", 3), "json": 
            "bytes": ("≤", 8), "getppid": ("≤", 1.15), "replay": ("≤", 5)}
 
 
-class Threads(Process):
+class Threads(Bench):
     """Threads that call bench_call, or getppid, as often as they are told."""
 
     def __init__(self, prefix=()):
@@ -34,16 +34,6 @@ class Threads(Process):
         self.child.stdin.flush()
         found = self.lines.until(r"^wall (\S+) cpu (\S+) fair (\S+)")
         return [float(number) for number in found.groups()]
-
-    @staticmethod
-    def mapped(_):
-        return os.path.join(PLACE, "libbenchcall.so")
-
-    def good_end(self):
-        self.child.stdin.close()
-        self.child.stdin = None
-        if code := self.end():
-            raise Failed(f"WRONG: the guest ended with {code}")
 
 
 class Taker(tracers.Lancet):

@@ -95,9 +95,9 @@ pub struct Definitions {
     pub functions: Vec<Function>,
     /// From which module to which function calls went.
     pub edges: Vec<CallEdge>,
-    /// Script lines.
+    /// Lines of scripts that calls were made from.
     pub lines: Vec<Line>,
-    /// Native frames.
+    /// Native frames around calls (`-w`).
     pub callers: Vec<Caller>,
     /// What was lost of each guest.
     pub losses: Vec<Losses>,

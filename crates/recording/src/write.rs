@@ -93,7 +93,7 @@ impl<W: Write> Writer<W> {
         self.streams.len() as u32 - 1
     }
 
-    /// Writes a call.
+    /// Writes a call into the segment of its stream; a full segment is closed.
     #[inline]
     pub fn call(&mut self, stream: u32, call: &CallRecord) -> io::Result<()> {
         let encoder = &mut self.streams[stream as usize].encoder;
@@ -104,7 +104,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes a return.
+    /// As [`call`](Self::call), for a return.
     #[inline]
     pub fn back(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
         let encoder = &mut self.streams[stream as usize].encoder;

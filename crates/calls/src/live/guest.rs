@@ -29,8 +29,7 @@ use inject::tracee::Tracee;
 use plan::Plan;
 use process::clock::Clock;
 use prototypes::Filter;
-use prototypes::capture::{Registers, Returned};
-use record::{copied, halves, x87_registers};
+use record::{arguments, copied, results};
 use std::time::Instant;
 use straight::{Look, Straight};
 use vforks::{Turn, Vforks};
@@ -322,19 +321,14 @@ impl Guest {
                 let Some(edge) = edge else {
                     return;
                 };
-                let (sse, copies) = halves::<8>(rest);
+                let (registers, copies) = arguments(*registers, *frame, rest);
                 let mut captures = copied(copies);
                 let callers = &mut self.callers;
                 let callers = callers.of(&self.tracing, *caller, *frame, &mut captures);
-                let [rdi, rsi, rdx, rcx, r8, r9, _] = *registers;
                 let call = Call {
                     edge,
                     caller: *caller,
-                    registers: Registers {
-                        gp: [rdi, rsi, rdx, rcx, r8, r9],
-                        sse,
-                        stack: *frame,
-                    },
+                    registers,
                     line: place.and_then(|place| known.line(&mut self.tracing, place)),
                     library: library.and_then(|place| known.line(&mut self.tracing, place)),
                     callers,
@@ -353,15 +347,9 @@ impl Guest {
                 x87,
                 ..
             } => {
-                let (sse, rest) = halves::<2>(rest);
-                let (st, copies) = rest.split_at((*x87).min(rest.len()));
+                let (returned, copies) = results(*registers, *x87, rest);
                 let back = Return {
-                    returned: Returned {
-                        rax: registers[0],
-                        rdx: registers[1],
-                        sse,
-                        x87: x87_registers(st),
-                    },
+                    returned,
                     captures: copied(copies),
                 };
                 (*frame, EventKind::Return(back))

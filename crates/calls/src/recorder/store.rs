@@ -259,13 +259,13 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a call.
+    /// Writes a call into the segment of its stream; a full segment is closed.
     #[inline]
     pub fn record_call(&mut self, stream: u32, call: &CallRecord) -> io::Result<()> {
         self.writer()?.call(stream, call)
     }
 
-    /// Writes a return.
+    /// As [`record_call`](Self::record_call), for a return.
     #[inline]
     pub fn record_return(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
         self.writer()?.back(stream, back)

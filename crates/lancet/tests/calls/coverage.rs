@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::support::{Guest, LIMIT, Snapshot, Watch, fixtures, installed, run, say, skip};
-use crate::watch::{calls, left, text_holds};
+use crate::watch::{calls, hooked_something, left, text_holds};
 
 /// An interpreter, a script that says `ready` and waits for a line, and what is hooked of it.
 const GUESTS: [(&str, &[&str], &[&str]); 4] = [
@@ -75,18 +75,11 @@ fn ninety_nine_in_a_hundred_functions_are_hooked_where_they_run() {
             let what = ["-c", "-o", "/dev/null", "-x", &filter, "--for", "10ms"];
             let output = run(&mut calls(guest.pid, &what), LIMIT);
             // Linked to it or not, as the distribution has it.
-            let nothing = output.stderr.contains("nothing was hooked");
-            let code = if nothing { 4 } else { 0 };
-            assert_eq!(
-                output.code(),
-                code,
-                "{interpreter} {library}: {}",
-                output.stderr
-            );
+            let some = hooked_something(&output, &format!("{interpreter} {library}"));
             text_holds(&before, guest.pid, library, &output);
             guest.tell("");
             guest.ends_with("answer");
-            if nothing {
+            if !some {
                 continue;
             }
             let (hooked, all) = figures(&output.stderr);

@@ -40,6 +40,14 @@ pub fn left_with_losses(watch: Watch, what: &str) -> Output {
     output
 }
 
+/// Whether anything was hooked; the exit code says the same.
+pub fn hooked_something(output: &Output, what: &str) -> bool {
+    let nothing = output.stderr.contains("nothing was hooked");
+    let code = if nothing { 4 } else { 0 };
+    assert_eq!(output.code(), code, "{what}: {}", output.stderr);
+    !nothing
+}
+
 /// Functions that unwinders ask and that we hook for ourselves, in one guest at most.
 const UNWINDERS: usize = 3;
 

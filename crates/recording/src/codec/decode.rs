@@ -33,9 +33,9 @@ pub struct Defined {
     pub guests: u32,
     /// Call edges.
     pub edges: u32,
-    /// Script lines.
+    /// Lines of scripts that calls were made from.
     pub lines: u32,
-    /// Native frames.
+    /// Native frames around calls (`-w`).
     pub callers: u32,
 }
 

@@ -17,6 +17,34 @@ const DEEPEST: usize = 32;
 /// What is said without `-p`.
 const ONE_PROCESS: &str = "about one process: name it with -p PID";
 
+/// The worst of what several groups or files say, the first of those that are as bad, with all that was read.
+#[derive(Default)]
+struct Worst {
+    outcome: Option<Outcome>,
+    seen: Vec<(String, String)>,
+}
+
+impl Worst {
+    fn saw(&mut self, from: String, value: String) {
+        self.seen.push((from, value));
+    }
+
+    fn take(&mut self, outcome: Outcome) {
+        let known = self.outcome.as_ref();
+        if known.is_none_or(|known| outcome.verdict < known.verdict) {
+            self.outcome = Some(outcome);
+        }
+    }
+
+    /// Returns it; `none` where nothing was taken.
+    fn or(self, none: Outcome) -> Outcome {
+        let seen = self.seen.into_iter();
+        seen.fold(self.outcome.unwrap_or(none), |outcome, (from, value)| {
+            outcome.saw(from, value)
+        })
+    }
+}
+
 /// Returns the folders of the groups of a process, its own first; without the root, which has no limits.
 fn groups(tree: &Tree, guest: &Guest) -> Result<Vec<String>, Cannot> {
     let file = guest.file("cgroup");
@@ -75,8 +103,7 @@ fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
         return Ok(Outcome::not_applicable(ONE_PROCESS));
     };
     let tree = &machine.tree;
-    let mut worst: Option<Outcome> = None;
-    let mut seen = Vec::new();
+    let mut worst = Worst::default();
     for group in groups(tree, guest)? {
         let Ok(limit) = tree.word(&format!("{group}/cpu.max")) else {
             continue;
@@ -90,10 +117,10 @@ fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
         let number = |key: &str| value(&stat, key).unwrap_or(0);
         let (periods, throttled) = (number("nr_periods"), number("nr_throttled"));
         let seconds = number("throttled_usec") as f64 / 1e6;
-        seen.push((format!("{group}/cpu.max"), limit.clone()));
+        worst.saw(format!("{group}/cpu.max"), limit.clone());
         let counts =
             format!("nr_throttled {throttled} of {periods} periods, {seconds:.1} s in all");
-        seen.push((format!("{group}/cpu.stat"), counts));
+        worst.saw(format!("{group}/cpu.stat"), counts);
         // In one period of a hundred a request in a hundred may meet it; in one of twenty the 95th percentile does.
         let per_cent = throttled.saturating_mul(100) / periods.max(1);
         let says = format!(
@@ -103,22 +130,11 @@ fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
         let outcome = match per_cent {
             5.. => Outcome::bad(says),
             1.. => Outcome::consider(says),
-            0 => continue,
+            0 => Outcome::good("a quota, seldom or never used up"),
         };
-        if worst
-            .as_ref()
-            .is_none_or(|known| outcome.verdict < known.verdict)
-        {
-            worst = Some(outcome);
-        }
+        worst.take(outcome);
     }
-    let outcome = worst.unwrap_or_else(|| match seen.len() {
-        0 => Outcome::good("no quota"),
-        _ => Outcome::good("a quota, seldom or never used up"),
-    });
-    Ok(seen
-        .into_iter()
-        .fold(outcome, |outcome, (from, value)| outcome.saw(from, value)))
+    Ok(worst.or(Outcome::good("no quota")))
 }
 
 pub(super) const MEMORY: Rule = Rule {
@@ -144,8 +160,7 @@ fn memory(machine: &Machine) -> Result<Outcome, Cannot> {
         return Ok(Outcome::not_applicable(ONE_PROCESS));
     };
     let tree = &machine.tree;
-    let mut worst: Option<Outcome> = None;
-    let mut seen = Vec::new();
+    let mut worst = Worst::default();
     for group in groups(tree, guest)? {
         let number = |name: &str| tree.number::<u64>(&format!("{group}/{name}")).ok();
         let Ok(events) = tree.read(&format!("{group}/memory.events")) else {
@@ -190,20 +205,12 @@ fn memory(machine: &Machine) -> Result<Outcome, Cannot> {
         } else {
             Outcome::good(format!("{} MiB of {}", now >> 20, mib(most.or(high))))
         };
-        seen.push((format!("{group}/memory.max"), mib(most)));
-        seen.push((format!("{group}/memory.high"), mib(high)));
-        seen.push((format!("{group}/memory.events"), events));
-        if worst
-            .as_ref()
-            .is_none_or(|known| outcome.verdict < known.verdict)
-        {
-            worst = Some(outcome);
-        }
+        worst.saw(format!("{group}/memory.max"), mib(most));
+        worst.saw(format!("{group}/memory.high"), mib(high));
+        worst.saw(format!("{group}/memory.events"), events);
+        worst.take(outcome);
     }
-    let outcome = worst.unwrap_or_else(|| Outcome::good("no limit"));
-    Ok(seen
-        .into_iter()
-        .fold(outcome, |outcome, (from, value)| outcome.saw(from, value)))
+    Ok(worst.or(Outcome::good("no limit")))
 }
 
 pub(super) const TASKS: Rule = Rule {
@@ -301,8 +308,7 @@ fn pressure(machine: &Machine) -> Result<Outcome, Cannot> {
         .guest
         .as_ref()
         .and_then(|guest| groups(tree, guest).ok()?.into_iter().next());
-    let mut worst: Option<Outcome> = None;
-    let mut seen = Vec::new();
+    let mut worst = Worst::default();
     for (what, much, too_much) in BOUNDS {
         let own = group
             .as_ref()
@@ -320,24 +326,15 @@ fn pressure(machine: &Machine) -> Result<Outcome, Cannot> {
                 share if share >= much => Outcome::consider(says),
                 _ => Outcome::good("little: nobody waits long for processor, memory or disk"),
             };
-            seen.push((file, format!("{share:.2}% over 60 s")));
-            if worst
-                .as_ref()
-                .is_none_or(|known| outcome.verdict < known.verdict)
-            {
-                worst = Some(outcome);
-            }
+            worst.saw(file, format!("{share:.2}% over 60 s"));
+            worst.take(outcome);
         }
     }
-    let Some(outcome) = worst else {
+    if worst.outcome.is_none() {
         tree.list("/proc")?;
-        return Ok(Outcome::not_applicable(
-            "the kernel keeps no account of it (psi=1)",
-        ));
-    };
-    Ok(seen
-        .into_iter()
-        .fold(outcome, |outcome, (from, value)| outcome.saw(from, value)))
+    }
+    let none = "the kernel keeps no account of it (psi=1)";
+    Ok(worst.or(Outcome::not_applicable(none)))
 }
 
 /// Returns `avg60` of the line `some avg10=0.00 avg60=1.25 avg300=0.40 total=4711`.

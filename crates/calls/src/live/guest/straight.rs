@@ -7,12 +7,11 @@
 //! speaks in its parent's ring.
 
 use super::super::known::Known;
-use super::record::{halves, x87_registers};
+use super::record::{arguments, results};
 use super::vforks::Vforks;
 use crate::recorder::{Recording, Store};
 use hooks::rings::{RingEvent, RingEventKind};
 use process::clock::{self, Clock};
-use prototypes::capture::{Registers, Returned};
 use recording::{CallRecord, Copies, Place, ReturnRecord, Site};
 use std::collections::HashMap;
 use std::io;
@@ -186,18 +185,13 @@ impl Straight {
                     return Ok(false);
                 };
                 let Ring { stream, place, .. } = self.rings[at];
-                let (sse, copies) = halves::<8>(rest);
-                let [rdi, rsi, rdx, rcx, r8, r9, _] = registers;
+                let (registers, copies) = arguments(registers, frame, rest);
                 let call = CallRecord {
                     site,
                     place,
                     frame,
                     time: look.times.at(event.ticks),
-                    registers: &Registers {
-                        gp: [rdi, rsi, rdx, rcx, r8, r9],
-                        sse,
-                        stack: frame,
-                    },
+                    registers: &registers,
                     copies: Copies::Words(copies),
                     callers: &[],
                 };
@@ -205,7 +199,7 @@ impl Straight {
             }
             RingEventKind::Return {
                 frame,
-                registers: [rax, rdx],
+                registers,
                 x87,
                 ..
             } => {
@@ -216,18 +210,12 @@ impl Straight {
                     return Ok(false);
                 };
                 let Ring { stream, place, .. } = self.rings[at];
-                let (sse, rest) = halves::<2>(rest);
-                let (st, copies) = rest.split_at(x87.min(rest.len()));
+                let (returned, copies) = results(registers, x87, rest);
                 let back = ReturnRecord {
                     place,
                     frame,
                     time: look.times.at(event.ticks),
-                    returned: &Returned {
-                        rax,
-                        rdx,
-                        sse,
-                        x87: x87_registers(st),
-                    },
+                    returned: &returned,
                     copies: Copies::Words(copies),
                 };
                 store.record_return(stream, &back)?;
