@@ -5,7 +5,7 @@
 #   make test     format, lints, all tests with this machine's Ruby, documentation
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14,
 #                 Perl 5.32, 5.36 and 5.40, PHP 7.4, 8.2 and 8.4
-#   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's own test suite; every reader fuzzed for FUZZ seconds (60)
+#   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's and strace's own test suites; every reader fuzzed for FUZZ seconds (60)
 #   make build    target/lancet, one static program
 #   make install  it, its man pages and completions below PREFIX (/usr/local), DESTDIR in front; after make build
 #   make deb      the same as a Debian package in target/
@@ -22,9 +22,9 @@ FUZZ := 60
 PERLS := 5.32 5.36 5.40
 PHPS := 7.4 8.2 8.4
 SCRIPTS := $(PYTHONS:%=python-%) $(PERLS:%=perl-%) $(PHPS:%=php-%)
-# The tests of `calls` that other versions may fail: libraries loaded late, drivers, coroutines, raises, lines through libraries,
+# The tests of `calls` that other versions may fail: opcode caches, libraries loaded late, drivers, coroutines, raises, lines through libraries,
 # values in conditions.
-OF_VERSIONS := late:: drivers:: coroutines:: nasty:: through:: compared::
+OF_VERSIONS := opcache:: late:: drivers:: coroutines:: nasty:: through:: compared::
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 LANCET := $(TARGET)/lancet
 PREFIX := /usr/local
@@ -52,7 +52,7 @@ deps-test: deps
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2
 # A database and each language's driver for it; coroutines.
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
-		python3-greenlet python3-gevent
+		python3-greenlet python3-gevent python3-pymysql ruby-sqlite3
 # Headers that the bundled prototypes are held against.
 	@.ci/apt libunwind-14-dev
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
@@ -69,7 +69,7 @@ deps-matrix: deps-test
 
 deps-bench: deps
 	@.ci/apt python3 ruby ruby-memory-profiler ruby-stackprof puma ruby-sinatra wrk curl linux-perf procps \
-		ruby-dev binutils ltrace uftrace bpftrace python3-venv gdb elfutils
+		ruby-dev binutils ltrace strace uftrace bpftrace python3-venv gdb elfutils time valgrind
 	@.ci/rival py-spy frida rbspy
 
 build: deps
@@ -111,7 +111,7 @@ matrix: roots
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
-	@.ci/apt valgrind dejagnu g++ curl xz-utils ca-certificates
+	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates
 # Programs of which everything is hooked.
 	@.ci/apt nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
@@ -123,11 +123,15 @@ soak: deps-soak roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
+	LANCET_SOAK=1 cargo test --release -p lancet-recording --test growth
 	crates/switch/soak
 	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run
+	LANCET_BIN=$(LANCET) crates/lancet/tests/strace-suite/run
 	fuzz/run $(FUZZ)
 
 bench: deps-bench roots
 	.ci/package build $(LANCET)
-	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_RIVALS=$(LANCET_RIVALS) LANCET_BIN=$(LANCET) benches/run
+	.ci/package counted $(TARGET)/counted
+	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_RIVALS=$(LANCET_RIVALS) LANCET_BIN=$(LANCET) \
+		LANCET_COUNTED_BIN=$(TARGET)/counted benches/run
 	benches/switch/run

@@ -169,7 +169,7 @@ def attach():
             with Guest(Ruby("3.1"), script) as guest:
                 guest.lines.until("^ready$")
                 for _ in range(STOPS if SCALE >= 1 else 2):
-                    with Process([LANCET, "calls", "-c", "-x", "*@libruby*", "--for", "100ms", "-o", "/dev/null",
+                    with Process([LANCET, "calls", "--budget", "100", "-c", "-x", "*@libruby*", "--for", "100ms", "-o", "/dev/null",
                                   "-p", str(guest.pid)], lines="stderr") as tool:
                         said = tool.lines.until(r"(\d+) of \d+ functions hooked in ([\d.]+) ms; it stood still for ([\d.]+)")
                         hooks, _ = int(said[1]), took.append(float(said[2]))

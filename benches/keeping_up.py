@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 
+import counted
 import tracers
 from calls import Bench, Caller, compiled
 from session import LANCET, PLACE, SCALE, Failed, Process, left
@@ -16,7 +17,7 @@ CALLS = max(100_000, int(5_000_000 * SCALE))
 LINES = max(20_000, int(500_000 * SCALE))
 LARGE = int(100_000_000 * SCALE)
 TARGETS = {"one": ("≥", 10), "four": ("≥", 8), "lines": ("≥", 3), "json": ("≥", 2), "cpu": ("≤", 60), "ruby": ("≥", 5),
-           "bytes": ("≤", 8), "getppid": ("≤", 1.15), "replay": ("≤", 5)}
+           "bytes": ("≤", 8), "replay": ("≤", 5)}
 
 
 class Threads(Bench):
@@ -44,7 +45,7 @@ class Taker(tracers.Lancet):
     def __init__(self, guest, options):
         self.output = os.path.join(PLACE, f"taken-{os.getpid()}")
         self.functions = ["bench_call"]
-        command = [LANCET, "calls", *options, "-p", str(guest.pid)]
+        command = [LANCET, "calls", "--budget", "100", *options, "-p", str(guest.pid)]
         Process.__init__(self, [word.replace("OUTPUT", self.output) for word in command], lines="stderr")
 
     def hooks(self):
@@ -61,7 +62,7 @@ class Taker(tracers.Lancet):
 def replayed(file, *options):
     """What a replay counts, and its seconds by the clock and by CPU, and its memory in MiB."""
     began = time.monotonic()
-    with Process([LANCET, "calls", "-c", *options, file]) as tool:
+    with Process([LANCET, "calls", "-c", *options, file], measured=True) as tool:
         found, line = 0, ""
         while line is not None:
             if total := re.search(r"(\d+) total", line):
@@ -70,7 +71,7 @@ def replayed(file, *options):
         if code := tool.end():
             raise Failed(f"FAILED: the replay ended with {code}")
         took = time.monotonic() - began
-        return found, took, tool.used.ru_utime + tool.used.ru_stime, tool.used.ru_maxrss / 1024
+        return found, took, tool.used.ru_utime + tool.used.ru_stime, tool.memory()
 
 
 def idle(guest, options):
@@ -80,15 +81,15 @@ def idle(guest, options):
         return tool.leave()
 
 
-def taken(threads, calls, options, what=0, lines=None):
+def taken(threads, calls, options, lines=None):
     """One round: a dict of what it took the guest and lancet."""
     with Threads() as guest:
-        guest.calls(threads, calls, what)
-        bare = guest.calls(threads, calls, what)
+        guest.calls(threads, calls)
+        bare = guest.calls(threads, calls)
         before = idle(guest, options)
         with Taker(guest, options) as tool:
             tool.hooks()
-            wall, cpu, fair = guest.calls(threads, calls, what)
+            wall, cpu, fair = guest.calls(threads, calls)
             ours = tool.leave() - before
             made, size = threads * calls, os.path.getsize(tool.output)
             if lines:
@@ -132,38 +133,10 @@ def keeping_up():
         if done := rounds(figure, "one thread", 1, LINES, options, lines=pattern):
             row("C", "one thread", f"{figure} printed to a file", [1e3 / d["wall"] for d in done], " M/s", 2, TARGETS[figure],
                 beside=f"our CPU a line {done[0]['ours']:.0f} ns")
-    getppid()
+    counted.counted()
     ruby()
     rivals()
     replay()
-
-
-def getppid():
-    """A loop of one system call."""
-    options = ["-L", "-S", "-x", "getppid@SYS", "--record", "OUTPUT"]
-    if done := rounds("recorded", "getppid", 1, CALLS // 4, options, what=1):
-        row("C", "getppid", "guest's CPU, recorded", [d["cpu"] / d["bare"][1] for d in done], "×", 2, TARGETS["getppid"],
-            beside=f"by the clock {done[0]['wall'] / done[0]['bare'][0]:.2f}×; our CPU a call {done[0]['ours']:.0f} ns")
-    for name, command in (("strace", ["strace", "-f", "-e", "trace=getppid", "-o", "OUTPUT", "-p"]),
-                          ("perf trace", ["perf", "trace", "-e", "getppid", "-o", "OUTPUT", "-p"])):
-        if not shutil.which(command[0]):
-            skip("C", "getppid", name, f"{command[0]} is missing")
-            continue
-        try:
-            with Threads() as guest:
-                bare = guest.calls(1, CALLS // 4, 1)
-                with tracers.Tracer([*command, str(guest.pid)], lines="stderr") as tool:
-                    time.sleep(1)   # They do not all say when they are at work.
-                    wall, cpu, _ = guest.calls(1, 20_000, 1)
-                    tool.leave()
-                told = tool.lines_with(rb"getppid\(")
-                guest.good_end()
-            if not told:
-                raise Failed("it told nothing")
-            row("C", "getppid", f"guest's CPU, {name}", [cpu / bare[1]], "×", 1,
-                beside=f"by the clock {wall / bare[0]:.0f}×; {told:,} of 20,000 told")
-        except (Failed, OSError, ValueError) as failed:
-            skip("C", "getppid", name, str(failed))
 
 
 def ruby():

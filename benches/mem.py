@@ -45,7 +45,7 @@ class Watch(Process):
     def __init__(self, pid, *options, many=1):
         self.output = os.path.join(PLACE, f"report-{pid}")
         command = [LANCET, "mem", "-p", str(pid), "--format", "json", "-o", self.output, *options]
-        super().__init__(command, lines="stderr")
+        super().__init__(command, lines="stderr", measured=True)
         try:
             opened = [self.lines.until(self.OPENED) for _ in range(many)]
         except Failed as failed:
@@ -60,7 +60,7 @@ class Watch(Process):
     def leave(self):
         """Ctrl-C and a good end; the seconds this took."""
         since = time.monotonic()
-        self.child.send_signal(signal.SIGINT)
+        self.signal(signal.SIGINT)
         self.good_end()
         return time.monotonic() - since
 
@@ -116,7 +116,7 @@ def one_case(ruby, work, kind, how, reports):
             total = next(r for r in records if r["record"] == "total")
             head = records[0]
             born = total["born"] + total["hidden"]["born"]
-            figures |= {"own": watch.used.ru_utime + watch.used.ru_stime, "rss": watch.used.ru_maxrss / 1024,
+            figures |= {"own": watch.used.ru_utime + watch.used.ru_stime, "rss": watch.memory(),
                         "gc": (head["gc_pause_us"] or 0) / 1e3, "walk": head["walk_pause_us"] / 1e3}
         # Both count births; lancet a few more, of before and after the work.
         if not figures["objects"] <= born <= figures["objects"] * 1.001 + 500:

@@ -5,6 +5,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -74,9 +75,15 @@ class Lines:
 
 
 class Process:
-    """A child with its output as lines. `with` kills what is still there at the end."""
+    """A child with its output as lines. `with` kills what is still there at the end. `measured`: what memory it had at most
+    is known at its end. The figure of wait4 is no less than what this process has, because a child's begins with its
+    parent's and an exec keeps it; so GNU time, which is small, becomes its parent."""
 
-    def __init__(self, command, env=None, stdin=subprocess.DEVNULL, lines="stdout"):
+    def __init__(self, command, env=None, stdin=subprocess.DEVNULL, lines="stdout", measured=False):
+        self.most = None
+        if measured:
+            self.most = tempfile.NamedTemporaryFile(mode="r")
+            command = ["time", "-f", "%M", "-o", self.most.name, *command]
         self.other = tempfile.TemporaryFile()
         streams = {"stdout": self.other, "stderr": self.other, lines: subprocess.PIPE}
         self.child = started(command, env={**os.environ, **(env or {})}, stdin=stdin, **streams)
@@ -97,6 +104,20 @@ class Process:
                 time.sleep(0.002)
         return self.child.returncode
 
+    def signal(self, number):
+        """To the program itself: time ignores Ctrl-C, and leaves it alone when it is killed."""
+        pids = [self.pid]
+        if self.most:
+            with open(f"/proc/{self.pid}/task/{self.pid}/children") as children:
+                pids = [int(pid) for pid in children.read().split()]
+        for pid in pids:
+            os.kill(pid, number)
+
+    def memory(self):
+        """The MiB that it had at most, when it has ended."""
+        self.most.seek(0)
+        return int(self.most.read().split()[-1]) / 1024
+
     def said(self):
         self.other.seek(0)
         return self.other.read().decode(errors="replace")
@@ -106,9 +127,10 @@ class Process:
 
     def __exit__(self, *_):
         if self.child.returncode is None:
+            self.signal(signal.SIGKILL)
             self.child.kill()
             self.end()
-        for stream in (self.child.stdin, self.child.stdout, self.child.stderr, self.other):
+        for stream in (self.child.stdin, self.child.stdout, self.child.stderr, self.other, self.most):
             if stream:
                 stream.close()
 

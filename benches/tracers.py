@@ -53,7 +53,7 @@ class Lancet(Tracer):
     def __init__(self, guest, library, functions):
         self.functions = functions
         hooks = [word for function in functions for word in ("-x", f"{function}@{library}")]
-        super().__init__([LANCET, "calls", *self.options, *hooks, "-o", "OUTPUT", "-p", str(guest.pid)],
+        super().__init__([LANCET, "calls", "--budget", "100", *self.options, *hooks, "-o", "OUTPUT", "-p", str(guest.pid)],
                          lines="stderr")
 
     def hooks(self):

@@ -1,13 +1,15 @@
-//! `lancet calls FILE`: bytes as a file, and as definitions and events of segments whose checksums are right. What is read
-//! can be written and reads the same again; calls are shown by the prototypes that came with them.
+//! `lancet calls FILE`: bytes as a file, and as segments of definitions, events and the index whose checksums are right. What
+//! is read can be written and reads the same again, what the index leads to is what the merger finds; calls are shown by the
+//! prototypes that came with them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use prototypes::capture::{Registers, Returned};
 use prototypes::{CallValues, Library, Prepared, Show};
 use recording::{
-    Call, CallEdge, CallRecord, Copies, Definition, Event, EventKind, Function, Guest, Head, Kind,
-    Line, Merge, Module, Place, Recording, ReturnRecord, Segment, Site, VERSION, Wanted, Writer,
+    Call, CallEdge, CallRecord, Copies, Decoder, Definition, Event, EventKind, Function, Guest,
+    Head, Kind, Line, Merge, Module, Place, Recording, ReturnRecord, Scan, Segment, Site, Step,
+    VERSION, Wanted, Writer,
 };
 
 /// More than that is not kept of one input, to stay quick.
@@ -21,40 +23,150 @@ fuzz_target!(|bytes: &[u8]| {
         read(rest.to_vec());
         return;
     }
-    let once = read(file_of(rest));
+    let file = file_of(rest);
+    count(&file);
+    let once = read(file);
     if let Some(written) = once.written {
         assert_eq!(read(written).events, once.events);
     }
 });
 
-/// A recording of these bytes: the first says how many of them are definitions, beside some that are there always, and
-/// where a second segment of events begins.
-fn file_of(bytes: &[u8]) -> Vec<u8> {
-    let (&first, rest) = bytes.split_first().unwrap_or((&0, bytes));
-    let (defined, events) = rest.split_at(rest.len().min(first as usize & 0x3f));
-    let (one, other) = events.split_at(events.len().min(first as usize));
-    let mut file = begun();
-    for (kind, stream, bytes) in [
-        (Kind::Definitions, 0, defined),
-        (Kind::Events, 0, one),
-        (Kind::Events, u32::from(first & 1), other),
-    ] {
-        if bytes.is_empty() {
-            continue;
+/// What the control byte of a chunk says.
+mod control {
+    pub const KIND: u8 = 3;
+    pub const INDEX: u8 = 2;
+    pub const PACKED: u8 = 3;
+    /// The stream of a segment of events.
+    pub const STREAM: u8 = 3 << 2;
+    pub const FORKS: u8 = 1 << 4;
+    /// Three bytes of times follow, as distance from each other; in a segment of the index and of definitions the first
+    /// byte says by how much the chain is wrong.
+    pub const TIMES: u8 = 1 << 5;
+    /// The file is finished behind this segment.
+    pub const LAST: u8 = 1 << 6;
+}
+
+/// A file of chunks: control byte, length, times if they are said to follow, bytes. Each becomes a segment whose
+/// checksums are right, behind some definitions that are there always. The bytes of a segment of the index stand behind the
+/// heads of the segments of events that it lists, as what occurs in each; four bytes are one entry, of which the last two
+/// make head and offset wrong.
+fn file_of(mut bytes: &[u8]) -> Vec<u8> {
+    let mut made = Made {
+        file: begun(),
+        last: [0, BEGIN],
+        listed: Vec::new(),
+    };
+    while let [first, length, rest @ ..] = bytes {
+        let times = if first & control::TIMES == 0 { 0 } else { 3 };
+        if rest.len() < times {
+            break;
         }
-        let segment = Segment {
-            sum: crc32fast::hash(bytes),
-            here: bytes.len() as u32,
-            whole: bytes.len() as u32,
-            kind,
-            stream,
-            sites: bytes.len() as u32,
+        let (times, rest) = rest.split_at(times);
+        let (chunk, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        made.add(*first, times, chunk);
+        bytes = rest;
+        if first & control::LAST != 0 {
+            made.finish();
+            break;
+        }
+    }
+    made.file
+}
+
+/// Where the first segment of every file is.
+const BEGIN: u64 = 12;
+
+struct Made {
+    file: Vec<u8>,
+    /// The last segment of the index, and of definitions.
+    last: [u64; 2],
+    /// Segments of events since the last of the index.
+    listed: Vec<Segment>,
+}
+
+impl Made {
+    fn add(&mut self, control: u8, times: &[u8], chunk: &[u8]) {
+        let kind = control & control::KIND;
+        let entries = if kind == control::INDEX {
+            self.entries(chunk)
+        } else {
+            chunk.to_vec()
+        };
+        if entries.is_empty() {
+            return;
+        }
+        let time = |at: usize| u64::from(times.get(at).copied().unwrap_or(0));
+        let offset = self.file.len() as u64;
+        let mut segment = Segment {
+            offset,
+            whole: entries.len() as u32,
+            stream: u32::from((control & control::STREAM) >> 2),
+            ring: u32::from((control & control::STREAM) >> 2),
+            forks: control & control::FORKS != 0,
+            sites: entries.len() as u32,
+            first: time(0) * 50,
+            earliest: time(0) * 50 + time(1),
+            latest: time(0) * 50 + time(1) + time(2),
             ..Segment::default()
         };
-        file.extend(segment.encode());
-        file.extend(bytes);
+        let mut here = entries.clone();
+        match kind {
+            0 => {
+                (segment.kind, segment.first) = (Kind::Definitions, self.last[1] ^ time(0));
+                self.last[1] = offset;
+            }
+            control::INDEX => {
+                (segment.kind, segment.first) = (Kind::Index, self.last[0] ^ time(0));
+                segment.events = self.listed.len() as u32;
+                self.last[0] = offset;
+                self.listed.clear();
+            }
+            kind => {
+                segment.kind = Kind::Events;
+                if kind == control::PACKED {
+                    here = lz4_flex::block::compress(&entries);
+                    segment.packed = true;
+                }
+            }
+        }
+        (segment.here, segment.sum) = (here.len() as u32, crc32fast::hash(&here));
+        self.file.extend(segment.encode());
+        self.file.extend(here);
+        if segment.kind == Kind::Events {
+            self.listed.push(segment);
+        }
     }
-    file
+
+    fn entries(&self, chunk: &[u8]) -> Vec<u8> {
+        let mut entries = Vec::new();
+        let mut rest = chunk.chunks(4);
+        for segment in &self.listed {
+            let (mut segment, wrong) = (*segment, rest.next().unwrap_or_default());
+            let byte = |at: usize| wrong.get(at).copied().unwrap_or(0);
+            segment.offset ^= u64::from(byte(2));
+            segment.here ^= u32::from(byte(3) & 0xf);
+            segment.stream ^= u32::from(byte(3) >> 4);
+            entries.extend(segment.encode());
+            entries.extend(segment.offset.to_le_bytes());
+            // How many call edges and lines are listed, and the first of each.
+            for count in [byte(0), byte(1)] {
+                entries.push(count & 3);
+                entries.extend((1..count & 3).map(|_| count >> 2));
+            }
+        }
+        entries
+    }
+
+    fn finish(&mut self) {
+        let mut trailer = Vec::new();
+        for last in self.last {
+            trailer.extend(last.to_le_bytes());
+        }
+        let sum = crc32fast::hash(&trailer);
+        self.file.extend(trailer);
+        self.file.extend(sum.to_le_bytes());
+        self.file.extend(0x5844_4e49_u32.to_le_bytes());
+    }
 }
 
 /// A file with one definition of each kind, without its end.
@@ -75,8 +187,49 @@ fn begun() -> Vec<u8> {
         writer.define(definition).expect("memory");
     }
     writer.flush().expect("memory");
-    assert_eq!(VERSION, 3);
+    assert_eq!(VERSION, 4);
     std::mem::take(writer.out_mut())
+}
+
+/// Reads the segments that may hold what is asked for, as `-c` does; what is found so is what the merger finds.
+fn count(file: &[u8]) {
+    let wanted = Wanted {
+        edges: vec![true, false, true],
+        lines: Some(vec![true, false]),
+        since: 20,
+        until: 40_000,
+        ..Wanted::ALL
+    };
+    let Ok(recording) = Recording::open(file.to_vec()) else {
+        return;
+    };
+    let (mut scan, mut decoder) = (Scan::new(wanted.clone()), Decoder::default());
+    let mut scanned = 0;
+    while let Ok(Some(segment)) = scan.next(&recording) {
+        if recording.read(&segment, &mut decoder).is_err() {
+            return;
+        }
+        loop {
+            match decoder.step() {
+                Ok(Step::Over) => break,
+                Ok(Step::Other) => scanned += u32::from(wanted.time(decoder.began())),
+                Ok(step) if wanted.site(&decoder.site()) => {
+                    scanned += u32::from(wanted.time(decoder.began()));
+                    scanned += u32::from(step == Step::Both && wanted.time(decoder.ended()));
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+    let (mut merge, mut merged) = (Merge::new(wanted), 0);
+    loop {
+        match merge.next(&recording) {
+            Ok(Some(_)) => merged += 1,
+            Ok(None) => break assert_eq!(merged, scanned),
+            Err(_) => return,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -91,12 +244,7 @@ fn read(file: Vec<u8>) -> Read {
     let Ok(mut recording) = Recording::open(file) else {
         return read;
     };
-    let wanted = Wanted {
-        edges: Vec::new(),
-        since: 0,
-        until: u64::MAX,
-    };
-    let mut merge = Merge::new(&recording, wanted);
+    let mut merge = Merge::new(Wanted::ALL);
     let of = recording.take_definitions();
     let mut writer = Writer::new(Vec::new(), Head::default()).expect("memory");
     let mut define = |definition| drop(writer.define(definition));

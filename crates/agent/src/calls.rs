@@ -77,6 +77,7 @@ routine::routines! {
     quick_enter = quick::quick_enter,
     quick_leave = quick::quick_leave,
     probe = probes::probe,
+    quick_probe = system_calls::quick_probe,
     gate = CONTROL_PAGE,
     offset = core::mem::offset_of!(wire::ControlPage, calls),
     rooms = session::CALLS,

@@ -32,6 +32,7 @@ pub static mut LEDGER: Ledger = Ledger {
     lost_memory: 0,
     unbooked: 0,
     unsized_objects: 0,
+    empty_bytes: 0,
     mapped: 0,
     slots: 0,
     moved: 0,

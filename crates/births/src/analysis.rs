@@ -25,7 +25,7 @@ mod owner;
 mod report;
 mod view;
 
-pub use census::{Census, Frame, Loss, Lost, SiteCount, TypeCount};
+pub use census::{Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount};
 pub use counts::{Alive, Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;

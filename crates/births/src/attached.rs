@@ -63,30 +63,46 @@ struct Pauses {
 }
 
 #[derive(Default)]
-struct Heard(Vec<Notice>);
+struct Heard {
+    notices: Vec<Notice>,
+    /// Counts of processes that cannot be asked any more.
+    last: Vec<Event>,
+}
 
 impl Observer<Session> for Heard {
-    /// What a traced program tells; none of these is traced.
-    fn event(&mut self, _: Event) {}
+    fn event(&mut self, event: Event) {
+        if matches!(event, Event::Final { .. }) {
+            self.last.push(event);
+        }
+    }
 
     fn begins(&mut self, _: i32) {}
 
     fn unwatched(&mut self, _: i32, error: Error) {
-        self.0.push(Notice::Lost(error));
+        self.notices.push(Notice::Lost(error));
     }
 
     fn over(&mut self, session: Session, why: Over) {
         let pid = session.pid();
         match session.farewell() {
             _ if why != Over::Ended => {}
+            // It has been counted before a Ractor, which its count says.
+            _ if self.has_last_of(pid) => {}
             Ok(Some(why)) if session.is_alive() => {
-                self.0.push(Notice::Lost(Error::Left { pid, why }))
+                self.notices.push(Notice::Lost(Error::Left { pid, why }))
             }
-            _ => self.0.push(Notice::Ended(pid)),
+            _ => self.notices.push(Notice::Ended(pid)),
         }
     }
 
     fn ended(&mut self, _: i32, _: Option<i32>) {}
+}
+
+impl Heard {
+    fn has_last_of(&self, pid: i32) -> bool {
+        let mut last = self.last.iter();
+        last.any(|event| matches!(event, Event::Final { pid: of, .. } if *of == pid))
+    }
 }
 
 impl Attached {
@@ -143,7 +159,7 @@ impl Attached {
         };
         // One that has gone meanwhile is seen at the next look.
         let _ = session.mark(&self.intervals);
-        self.heard.0.push(Notice::Opened {
+        self.heard.notices.push(Notice::Opened {
             pid,
             ruby: session.ruby().version().to_string(),
             forked: parent.is_some(),
@@ -169,11 +185,8 @@ impl Attached {
         if !self.shared.options.follow {
             return;
         }
-        let mut found = Vec::new();
-        for root in &self.roots {
-            descendants(*root, &mut found);
-        }
-        for (parent, pid) in found {
+        let below = self.roots.iter().flat_map(|root| guest::descendants(*root));
+        for (parent, pid) in below.collect::<Vec<_>>() {
             if !self.processes.contains(pid) && !self.refused.contains(&pid) {
                 self.take_in(parent, pid);
             }
@@ -195,7 +208,7 @@ impl Attached {
                 self.refused.insert(pid);
                 // A server's helpers in other languages are none of this command's business.
                 if !matches!(error, Error::NotARuby { .. }) {
-                    self.heard.0.push(Notice::Lost(error));
+                    self.heard.notices.push(Notice::Lost(error));
                 }
             }
         }
@@ -220,7 +233,7 @@ impl Attached {
 
     /// What has come to pass since the last time.
     pub fn notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.heard.0)
+        std::mem::take(&mut self.heard.notices)
     }
 
     /// Whether nobody is open.
@@ -230,15 +243,15 @@ impl Attached {
 
     /// A look that nobody asked for. One that cannot be had of a process that lives is no loss, and not tried again.
     fn look_aside(&mut self) {
-        let said = self.heard.0.len();
+        let said = self.heard.notices.len();
         self.census(true);
-        for notice in self.heard.0.split_off(said) {
+        for notice in self.heard.notices.split_off(said) {
             if let Notice::Lost(error) = &notice
                 && !is_end(error)
             {
                 self.shared.options.looks = false;
             } else {
-                self.heard.0.push(notice);
+                self.heard.notices.push(notice);
             }
         }
     }
@@ -267,15 +280,23 @@ impl Attached {
                     self.earlier.join(&mut census, &tally, &intervals, now);
                     found.push(census);
                 }
+                // Before its first Ractor it answers no more, and is counted at the next look.
+                Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
                 Err(error) => {
                     if is_end(&error) {
                         session.give_up();
                     }
-                    self.heard.0.push(Notice::Lost(error));
+                    self.heard.notices.push(Notice::Lost(error));
                 }
             }
         }
+        self.processes.poll(&self.shared, &mut self.heard);
         self.processes.drop_over();
+        let last = std::mem::take(&mut self.heard.last);
+        found.extend(
+            last.into_iter()
+                .filter_map(|event| self.last_of(event, now)),
+        );
         let pause = |census: &Census| census.walk_pause + census.gc_pause.unwrap_or_default();
         self.pauses.looks += 1;
         self.pauses.last = found.iter().map(pause).max().unwrap_or_default();
@@ -287,6 +308,32 @@ impl Attached {
         }
         found.sort_by_key(|census| census.pid);
         found
+    }
+
+    /// The count of a process that could not be asked any more.
+    fn last_of(&mut self, event: Event, now: Instant) -> Option<Census> {
+        let Event::Final {
+            pid,
+            command,
+            ruby,
+            tally,
+            how,
+        } = event
+        else {
+            return None;
+        };
+        let since = self.since.get(&pid).copied().unwrap_or(now);
+        let source = Source {
+            pid,
+            command: &command,
+            root: guest::working_directory(pid),
+            ruby: &ruby,
+            seconds: since.elapsed().as_secs_f64(),
+            intervals: self.intervals.of_guest(since, now),
+        };
+        let mut census = census_of(source, &tally, &mut self.frames);
+        census.losses.extend(how.loss());
+        Some(census)
     }
 
     /// Leaves all; what could not be left as it should.
@@ -301,12 +348,4 @@ fn is_end(error: &Error) -> bool {
         error,
         Error::Left { .. } | Error::Replaced(_) | Error::Gone(_) | Error::NoSuchProcess(_)
     )
-}
-
-/// Every process below `pid`, with its parent; parents first.
-fn descendants(pid: i32, found: &mut Vec<(i32, i32)>) {
-    for child in guest::children(pid) {
-        found.push((pid, child));
-        descendants(child, found);
-    }
 }

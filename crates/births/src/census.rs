@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::{Alive, Census, Frame, Loss, Lost, SiteCount, TypeCount};
+use crate::analysis::{Alive, Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount};
 use crate::intervals::OfGuest;
 use crate::ledger::{Line, Tally};
 use wire::ledger::INTERVALS;
@@ -99,6 +99,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         bytes: site.counts.bytes,
         alive: joined.alive(&site.counts.alive),
         died_late: 0,
+        allocated: site.allocated,
     });
     let before = tally
         .before
@@ -120,6 +121,11 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         looks: 0,
         paused: Duration::ZERO,
         gone: HashMap::new(),
+        memory: tally.rss.map(|rss| Memory {
+            rss,
+            empty: tally.empty,
+            agent: tally.mapped,
+        }),
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,
         walk_pause: tally.walk,

@@ -9,6 +9,7 @@ mod tests;
 use inject::records::{ReadRecords, Record, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
+use process::rss::Rss;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -40,7 +41,24 @@ pub struct SiteTally {
     pub internal: bool,
     /// Born, alive, bytes.
     pub counts: Counts,
+    /// The bytes that all that were born used, about: see the module `allocated`.
+    pub allocated: u64,
 }
+
+/// The bytes that the births of a site used, by the mean of those that were measured; where none was, by that of the living,
+/// or else as many slots of the smallest size.
+fn allocated(site: &Site, counts: &Counts) -> u64 {
+    let (bytes, of) = match (site.measured, counts.live) {
+        (0, 0) => (SMALLEST_SLOT, 1),
+        (0, live) => (counts.bytes, live),
+        (measured, _) => (site.measured_bytes, measured.into()),
+    };
+    let all = u128::from(counts.born) * u128::from(bytes) / u128::from(of);
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
+/// The bytes of the smallest slot of a Ruby heap.
+const SMALLEST_SLOT: u64 = 40;
 
 /// What a census found.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +79,10 @@ pub struct Tally {
     pub unsized_objects: u64,
     /// Bytes the agent has mapped.
     pub mapped: u64,
+    /// Bytes of heap slots without an object.
+    pub empty: u64,
+    /// What the process's memory is used for; `None` if that could not be read.
+    pub rss: Option<Rss>,
     /// Live objects seen.
     pub objects: u64,
     /// Objects a compaction moved.
@@ -116,7 +138,10 @@ impl Rows {
         if tally.sites.len() >= MOST_ROWS {
             tally.cut += 1;
             if let Some(row_of_kind) = self.others.get(&kind) {
-                let counts = &mut tally.sites[*row_of_kind].counts;
+                let SiteTally {
+                    counts, allocated, ..
+                } = &mut tally.sites[*row_of_kind];
+                *allocated = allocated.saturating_add(row.allocated);
                 counts.born = counts.born.saturating_add(row.counts.born);
                 counts.live = counts.live.saturating_add(row.counts.live);
                 counts.bytes = counts.bytes.saturating_add(row.counts.bytes);
@@ -238,6 +263,7 @@ impl Reader {
             unbooked: field(offset_of!(Ledger, unbooked))?,
             unsized_objects: field(offset_of!(Ledger, unsized_objects))?,
             mapped: field(offset_of!(Ledger, mapped))?,
+            empty: field(offset_of!(Ledger, empty_bytes))?,
             objects: field(offset_of!(Ledger, slots))?,
             moved: field(offset_of!(Ledger, moved))?,
             ..Tally::default()
@@ -280,6 +306,7 @@ impl Reader {
                 kind: names[site.kind as usize].clone(),
                 internal: kind.flags & INTERNAL != 0,
                 counts: *counts,
+                allocated: allocated(site, counts),
             };
             rows.add(&mut tally, site.kind, row);
         }

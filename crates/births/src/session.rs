@@ -4,9 +4,11 @@
 //! stands still, the agent leaves by itself.
 
 mod collections;
+mod last;
 mod vm_entry;
 mod watched;
 
+pub use last::Last;
 pub use watched::{Event, Shared};
 
 use crate::intervals::Intervals;
@@ -18,19 +20,21 @@ use inject::heartbeat::Heartbeat;
 use inject::image::Image;
 use inject::records::ReadRecords;
 use inject::resident::Resident;
+use inject::residents::Residents;
 use inject::seccomp;
 use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::rss::Rss;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::panicking;
 use std::time::Duration;
 use wire::slots::epoch_bits;
-use wire::{Config, ControlPage, Farewell, Ledger, Reply, Request};
+use wire::{Config, ControlPage, Farewell, Ledger, Reply, Request, State};
 
 /// Without a heartbeat for this long, the agent leaves by itself.
 pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
@@ -52,16 +56,6 @@ pub struct Options {
 
 /// A part of the control page's page that holds no field.
 const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
-
-/// How a guest's last tally came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
-    /// By the agent, when the main program had ended.
-    Counted,
-    /// From outside, after the VM could run no code: garbage included, slots without what hangs on
-    /// them.
-    Seen,
-}
 
 /// How the attach went.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,16 +106,12 @@ impl Session {
     fn open_for(pid: i32, image: &Image, options: Options, collections: bool) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
-        hooks::lift_others(&status, &memory, ruby.gadgets, &maps, image)?;
-        let found = Resident::find(&memory, &maps, image);
-        if let Some(resident) = &found {
-            resident.check_free(&memory)?;
-            // Of `calls` that was killed.
-            hooks::lift_left(&status, &memory, ruby.gadgets, resident)?;
-        }
+        let residents = Residents::read(&memory, &maps, image)?;
+        // Of `calls` that was killed.
+        hooks::lift_left(&status, &memory, ruby.gadgets, &residents)?;
         let mut session = Session::new(status, memory, ruby, maps, options);
         session.config.collections = u64::from(collections);
-        session.enter_for_the_first_time(found, image)?;
+        session.enter_for_the_first_time(residents, image)?;
         session.await_answer("set its hook")?;
         Ok(session)
     }
@@ -219,7 +209,7 @@ impl Session {
     }
 
     /// Puts the agent in, or finds it, and has it watch.
-    fn enter_for_the_first_time(&mut self, found: Option<Resident>, image: &Image) -> Result<()> {
+    fn enter_for_the_first_time(&mut self, mut residents: Residents, image: &Image) -> Result<()> {
         let pid = self.status.pid;
         let memory = self.memory.clone();
         // Whichever thread has the VM's lock does what we ask.
@@ -228,17 +218,8 @@ impl Session {
             if session.status.seccomp != 0 {
                 seccomp::check(pid, pid, &[])?;
             }
-            // Again, now that nobody else can be at work in it.
-            let found = match found {
-                Some(resident) => Some(resident),
-                None => {
-                    let maps = Maps::of(pid)?;
-                    Resident::find(&memory, &maps, image)
-                }
-            };
-            let resident = Resident::place(found, remote, &memory, image)?;
+            let (resident, _) = residents.take(remote, &memory, image, true)?;
             if !session.open {
-                resident.check_free(&memory)?;
                 session.take(resident)?;
             }
             Ok(())
@@ -309,6 +290,9 @@ impl Session {
     /// agent counted at the program's end, or else what can be seen from outside.
     pub fn last_words(&mut self) -> Result<(Tally, Last)> {
         self.open = false;
+        if self.awaits_last_count()? {
+            return Ok((self.count_before_ractor()?, Last::BeforeRactor));
+        }
         if let Some(why) = self.farewell()? {
             let pid = self.status.pid;
             return Err(Error::Left { pid, why });
@@ -319,19 +303,48 @@ impl Session {
         if ended == Reply::Done as u32 {
             return Ok((self.reader.tally(&self.memory)?, Last::Counted));
         }
+        Ok((self.count_from_outside()?, Last::Seen))
+    }
+
+    fn count_from_outside(&mut self) -> Result<Tally> {
         let counts =
             postmortem::count(&self.memory, &self.ruby.facts, self.resident.header.ledger)?;
-        let tally = self
-            .reader
-            .with_rows(&self.memory, counts.tally, &counts.sites, &[])?;
-        Ok((tally, Last::Seen))
+        self.reader
+            .with_rows(&self.memory, counts.tally, &counts.sites, &[])
+    }
+
+    /// Whether the program is about to make its first Ractor and stands still until it was counted ([`Self::last_words`]).
+    pub fn awaits_last_count(&self) -> Result<bool> {
+        let half = |offset| self.resident.control_page_u32(&self.memory, offset);
+        Ok(
+            half(offset_of!(ControlPage, deserted))? == Farewell::Ractor as u32
+                && half(offset_of!(ControlPage, state))? == State::Open as u32,
+        )
+    }
+
+    /// Counts what was born before a Ractor, and lets the program go on.
+    fn count_before_ractor(&mut self) -> Result<Tally> {
+        let counted = self.count_from_outside();
+        // It may have waited for too long and have given up the books meanwhile.
+        let waited = self.awaits_last_count()?;
+        let state = offset_of!(ControlPage, state);
+        self.resident
+            .write_control_page(&self.memory, state, State::Quiet as u32)?;
+        if waited {
+            return counted;
+        }
+        let (pid, why) = (self.status.pid, because(Farewell::Ractor));
+        Err(Error::Left { pid, why })
     }
 
     /// Counts the living, after a garbage collection if `collect` says so.
     pub fn census(&mut self, collect: bool) -> Result<Tally> {
         self.ask(Request::Census, u64::from(collect), "count the living")?;
         process::fault::point("counting");
-        self.reader.tally(&self.memory)
+        let mut tally = self.reader.tally(&self.memory)?;
+        let Resident { base, header } = &self.resident;
+        tally.rss = Rss::of(self.status.pid, &(*base..base + header.size)).ok();
+        Ok(tally)
     }
 
     /// Has births from now on be of the latest of these intervals. The guest is not stopped.

@@ -51,6 +51,7 @@ fn site() -> impl Strategy<Value = SiteCount> {
             bytes,
             alive: spread(live, cuts),
             died_late: dead / 100,
+            allocated: 0,
         })
 }
 
@@ -91,6 +92,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: vec![5.0; 4],
+        memory: None,
         garbage_included: false,
     })
 }
@@ -104,7 +106,13 @@ fn view() -> impl Strategy<Value = View> {
         By::Type,
         By::Stack,
     ]);
-    let order = prop::sample::select(vec![Order::Growth, Order::Live, Order::Bytes, Order::Born]);
+    let order = prop::sample::select(vec![
+        Order::Growth,
+        Order::Live,
+        Order::Bytes,
+        Order::Born,
+        Order::Allocated,
+    ]);
     let top = prop::option::of(0usize..20);
     let fold = prop::sample::select(vec![
         Fold::Nothing,
@@ -179,6 +187,7 @@ proptest! {
             Order::Live => (Trend::default(), counts.live),
             Order::Bytes => (Trend::default(), counts.bytes),
             Order::Born => (Trend::default(), counts.born),
+            Order::Allocated => (Trend::default(), counts.allocated),
         };
         let report = Report::new(&census, &view);
         let rank = |row: &Row| (row.before, Reverse(figure(&row.counts)));
@@ -277,6 +286,7 @@ fn two_guests_have_no_growth() {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: false,
     };
     let view = View::default();
@@ -309,6 +319,7 @@ fn a_merge_names_its_guests() {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: false,
     };
     let two = Census {
@@ -325,6 +336,7 @@ fn a_merge_names_its_guests() {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: true,
         ..one.clone()
     };

@@ -1,5 +1,6 @@
 //! What becomes of calls: lines, a table, a file.
 
+use crate::descriptors::Held;
 use crate::event::Event;
 use crate::source::Count;
 use hooks::rings::Losses;
@@ -12,6 +13,8 @@ pub struct End {
     pub counted: Vec<Count>,
     /// What got lost in each process.
     pub losses: Vec<(i32, Losses)>,
+    /// The descriptors of each process, if they were asked for.
+    pub descriptors: Vec<(i32, Held)>,
 }
 
 /// Takes calls and returns in the order of time.
@@ -24,4 +27,7 @@ pub trait Consumer {
 
     /// Nothing comes any more.
     fn finish(&mut self, end: End) -> io::Result<()>;
+
+    /// How many open calls were forgotten, because too many were open at the same time: what returned of them was not told.
+    fn forgotten(&self) -> u64;
 }

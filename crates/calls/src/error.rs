@@ -1,5 +1,6 @@
 //! Why a source or a recording could not be opened or read.
 
+use crate::live::is_of_kernel;
 use std::io;
 use std::path::PathBuf;
 
@@ -21,9 +22,26 @@ pub enum Error {
     /// Several processes were named, and none could be opened.
     #[error("none of the processes could be opened")]
     NothingOpened,
-    /// All functions that were asked for by name were refused.
-    #[error("process {0}: nothing of what was asked for can be hooked")]
+    /// Nothing of what was asked for is there or can be hooked, and nothing that comes later can change that.
+    #[error(
+        "process {0}: nothing of what was asked for is there and can be hooked, and no library can bring it: there is nothing to wait for"
+    )]
     NothingHooked(i32),
+    /// Some of what was asked for would not be seen, and all of it was required.
+    #[error("process {pid} is not watched, because not all of it would be seen: {}", unseen.join("; "))]
+    NotExact {
+        /// The process.
+        pid: i32,
+        /// What would not be seen.
+        unseen: Vec<String>,
+        /// Whether a tracer would see all of it.
+        by_tracing: bool,
+    },
+    /// Of all functions that were asked for, none can meet the condition.
+    #[error(
+        "process {0}: no function that was asked for has what --where asks about: there is nothing to wait for"
+    )]
+    NothingMeets(i32),
     /// A file with prototypes that was named cannot be read.
     #[error("cannot read prototypes from {path}: {error}")]
     Prototypes {
@@ -52,6 +70,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// A process of which this would not be seen.
+    pub(crate) fn not_exact(pid: i32, unseen: Vec<String>) -> Self {
+        let by_tracing = !unseen.iter().any(|one| is_of_kernel(one));
+        Error::NotExact {
+            pid,
+            unseen,
+            by_tracing,
+        }
+    }
+
     /// What failed in a guest, if that is the cause: there may be advice for it.
     pub fn of_process(&self) -> Option<&process::Error> {
         match self {

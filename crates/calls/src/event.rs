@@ -6,7 +6,7 @@
 use hooks::rings::Line;
 use process::functions::Function;
 use prototypes::Where;
-pub use recording::{End, Opened, Return};
+pub use recording::{End, Opened, Return, Signal};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,34 @@ pub fn time_of_day(time: Duration) -> String {
     )
 }
 
+/// A time since 1970 as strace writes it behind a number: `2026-11-22T23:49:46.259859184+0000`, in local time. Before 1970
+/// there is none.
+pub fn date(seconds: i64, nanos: u64) -> Option<String> {
+    let seconds = u64::try_from(seconds).ok()?;
+    if seconds == 0 && nanos == 0 {
+        return None;
+    }
+    let parts = local(Duration::from_secs(seconds));
+    let fraction = match nanos {
+        0 => String::new(),
+        nanos => format!(".{nanos:09}"),
+    };
+    let east = parts.tm_gmtoff / 60;
+    let sign = if east < 0 { '-' } else { '+' };
+    let east = east.unsigned_abs();
+    Some(format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{fraction}{sign}{:02}{:02}",
+        i64::from(parts.tm_year) + 1900,
+        parts.tm_mon + 1,
+        parts.tm_mday,
+        parts.tm_hour,
+        parts.tm_min,
+        parts.tm_sec,
+        east / 60,
+        east % 60
+    ))
+}
+
 /// A frame of native code around a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -80,6 +108,9 @@ pub struct CallEdge {
     pub from: Option<Arc<Module>>,
     /// For which of the names that has a slot to call through: a bit for each.
     pub slots: u64,
+    /// Of a system call, the function whose code makes it; `None` = no symbol holds the instruction. Of the calls of a
+    /// function, `None`.
+    pub inside: Option<Arc<str>>,
     /// As what calls are shown, by the filters of this run; `None` = not at all.
     pub shown: Option<Shown>,
 }

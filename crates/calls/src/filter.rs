@@ -6,7 +6,7 @@ use crate::consumer::{Consumer, End};
 use crate::event::{At, Call, Event, EventKind, Return};
 use crate::options::Options;
 use crate::signatures::Signatures;
-use crate::stacks::Stacks;
+use crate::stacks::{Kept, Stacks};
 use crate::{Message, Messages};
 use hooks::rings::Line;
 use process::functions::Function;
@@ -31,6 +31,17 @@ enum Open {
     Event,
     /// It waits for its return.
     Held(At, Box<Call>, Arc<CallTest>, u32),
+}
+
+impl Kept for Open {
+    fn beside(&self) -> usize {
+        match self {
+            Open::Event => 0,
+            Open::Held(_, call, ..) => {
+                size_of::<Call>() + call.captures.size() + call.callers.len() * 8
+            }
+        }
+    }
 }
 
 /// See the module's text.
@@ -79,13 +90,19 @@ impl<'a> RecordFilter<'a> {
             Ok(asked) if asked.values => {
                 let name = function.name.clone();
                 let why = "values of the script's language can be asked in the process, not in a recording; record with the same --where".into();
-                self.messages.say(Message::NotShown { name, why });
+                self.messages.say(Message::NotShown {
+                    names: vec![name],
+                    why,
+                });
                 None
             }
             Ok(asked) => Some(Arc::new(asked)),
             Err(unfit) => {
                 let (name, why) = (function.name.clone(), unfit.to_string());
-                self.messages.say(Message::NotShown { name, why });
+                self.messages.say(Message::NotShown {
+                    names: vec![name],
+                    why,
+                });
                 None
             }
         };
@@ -98,7 +115,7 @@ impl<'a> RecordFilter<'a> {
             return 0;
         };
         let find = || {
-            let text = line.to_string();
+            let text = line.tested();
             (line.clone(), line_bits(&self.line_tests, text.as_bytes()))
         };
         self.lines
@@ -210,6 +227,10 @@ impl Consumer for RecordFilter<'_> {
 
     fn finish(&mut self, end: End) -> io::Result<()> {
         self.next.finish(end)
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.stacks.forgotten() + self.next.forgotten()
     }
 }
 

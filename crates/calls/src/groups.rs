@@ -4,6 +4,8 @@
 use crate::event::{At, Call, Return};
 use crate::preset::{By, Key, Preset, Rule, normalise};
 use process::functions::Function;
+use prototypes::capture::describe::{HEAD, is_text};
+use prototypes::outcome::SQLITE_ROW;
 use prototypes::{Filter, Memory, Where};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +37,29 @@ pub struct Groups<K> {
     named: HashMap<Name, Arc<str>>,
     /// Calls that last until another function returns: which, and what both were called with.
     spans: HashMap<(usize, Name), Span<K>>,
+    /// Executions that are not over, by what stands for what is executed.
+    executions: HashMap<Name, Execution<K>>,
+}
+
+/// Calls that are added up.
+struct Execution<K> {
+    row: K,
+    over: Outcomes,
+    /// It was only prepared.
+    is_prepared: bool,
+}
+
+/// What a row gets when something of it is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// How long it took.
+    pub took: Duration,
+    /// It failed.
+    pub failed: bool,
+    /// Bytes that it moved or got.
+    pub bytes: u64,
+    /// Rows that it had.
+    pub rows: u64,
 }
 
 /// What the rules say of a function: which is its own, and which of `ends` are it.
@@ -57,6 +82,10 @@ pub struct Ticket {
     ends: Vec<(usize, Name)>,
     /// It is of no row of its own.
     silent: bool,
+    /// It is added to the execution of what has this name, if it has one by now.
+    adds: Option<Option<Name>>,
+    /// The execution that is over with it.
+    closes: Option<Name>,
 }
 
 impl Ticket {
@@ -64,13 +93,23 @@ impl Ticket {
     pub fn is_silent(&self) -> bool {
         self.silent
     }
+
+    /// Bytes that it takes beside its own size, about.
+    pub fn bytes(&self) -> usize {
+        let names = self.until.iter().chain(&self.ends);
+        let texts = names.map(|(_, (_, value))| match value {
+            Value::Number(_) => size_of::<(usize, Name)>(),
+            Value::Text(text) => size_of::<(usize, Name)>() + text.len(),
+        });
+        texts.sum::<usize>() + self.group.as_ref().map_or(0, |group| group.len())
+    }
 }
 
 /// A call that goes on after its return.
 struct Span<K> {
     row: K,
     began: Duration,
-    took: Duration,
+    over: Outcomes,
 }
 
 impl<K> Groups<K> {
@@ -84,6 +123,7 @@ impl<K> Groups<K> {
             known: HashMap::new(),
             named: HashMap::new(),
             spans: HashMap::new(),
+            executions: HashMap::new(),
         };
         for rule in &groups.rules {
             if let Some((name, key)) = &rule.until
@@ -108,6 +148,11 @@ impl<K> Groups<K> {
             silent: known.rule.is_none() && !known.ends.is_empty(),
             ..Ticket::default()
         };
+        if let Some(key) = known.rule.and_then(|rule| self.rules[rule].ends) {
+            ticket.silent = true;
+            ticket.closes = self.value(key, call).map(name);
+            return ticket;
+        }
         let rule = known
             .rule
             .map(|rule| (rule, self.rules[rule].by, self.rules[rule].names));
@@ -120,6 +165,12 @@ impl<K> Groups<K> {
         }
         let group = self.group(at.process, by, call);
         ticket.grouped = true;
+        if self.rules[rule].adds.is_some() {
+            ticket.adds = Some(match by {
+                By::As(key) => self.value(key, call).map(name),
+                _ => None,
+            });
+        }
         ticket.until = self.end_of(rule).and_then(|end| {
             let value = self.value(self.ends[end].1, call)?;
             Some((end, name(value)))
@@ -137,42 +188,122 @@ impl<K> Groups<K> {
         ticket
     }
 
-    /// It returns: the rows that are over with it, and how long each took.
+    /// It returns: the rows that are over with it, and what each gets. `over`: what this call says.
     pub fn leave(
         &mut self,
         at: At,
         ticket: Ticket,
         back: &Return,
         row: K,
-        began: Duration,
-    ) -> Vec<(K, Duration)> {
+        mut over_now: Outcomes,
+    ) -> Vec<(K, Outcomes)> {
+        let began = at.time.saturating_sub(over_now.took);
+        let mut named = None;
         if let (Some(behind), Some(group)) = (ticket.behind, &ticket.group) {
             let mut word = [0; 8];
             if back.captures.read(behind, &mut word) {
                 let value = Value::Number(u64::from_le_bytes(word));
+                named = Some((at.process, value.clone()));
                 self.remember((at.process, value), group.clone());
             }
         }
         let mut over = Vec::new();
+        if let Some(name) = &ticket.closes {
+            // A driver may reset what was only prepared, before it runs it.
+            let runs = |of: &Execution<K>| !of.is_prepared;
+            if self.executions.get(name).is_some_and(runs) {
+                let ended = self.executions.remove(name);
+                over.extend(ended.map(|of| (of.row, of.over)));
+            }
+        }
         for end in &ticket.ends {
             if let Some(span) = self.spans.remove(end) {
-                over.push((span.row, at.time.saturating_sub(span.began)));
+                let took = at.time.saturating_sub(span.began);
+                over.push((span.row, Outcomes { took, ..span.over }));
             }
         }
         if ticket.silent {
             return over;
         }
-        let took = at.time.saturating_sub(began);
+        if let Some(by_key) = ticket.adds {
+            let result = back.returned.rax as i32;
+            over_now.rows = u64::from(result == SQLITE_ROW);
+            let name = by_key.clone().or(named);
+            over.extend(self.add(name, row, over_now, by_key.is_none(), result));
+            return over;
+        }
         match ticket.until {
-            None => over.push((row, took)),
+            None => over.push((row, over_now)),
             Some(until) => {
-                let span = Span { row, began, took };
+                let span = Span {
+                    row,
+                    began,
+                    over: over_now,
+                };
                 // Nobody asked how the last one ended.
                 let last = self.spans.insert(until, span);
-                over.extend(last.map(|span| (span.row, span.took)));
+                over.extend(last.map(|span| (span.row, span.over)));
             }
         }
         over
+    }
+
+    /// Adds a call to an execution, which is over if it failed, or if it was a step that has no row.
+    fn add(
+        &mut self,
+        name: Option<Name>,
+        row: K,
+        over: Outcomes,
+        prepares: bool,
+        result: i32,
+    ) -> Vec<(K, Outcomes)> {
+        let Some(name) = name.filter(|_| !prepares || !over.failed) else {
+            return vec![(row, over)];
+        };
+        let before = self.executions.remove(&name);
+        let mut ended = Vec::new();
+        let mut sum = Execution {
+            row,
+            over,
+            is_prepared: prepares,
+        };
+        match before {
+            // The name was given again: what it stood for was over, or was never run.
+            Some(before) if prepares => {
+                let ran = !before.is_prepared;
+                ended.extend(ran.then_some((before.row, before.over)));
+            }
+            Some(before) => {
+                sum.over.took += before.over.took;
+                sum.over.rows += before.over.rows;
+                if !before.is_prepared {
+                    sum.row = before.row;
+                }
+            }
+            None => {}
+        }
+        if prepares || result == SQLITE_ROW {
+            if self.executions.len() >= MOST_NAMED {
+                self.executions.clear();
+            }
+            self.executions.insert(name, sum);
+        } else {
+            ended.push((sum.row, sum.over));
+        }
+        ended
+    }
+
+    /// What is not over when nothing comes any more, but for what was only prepared.
+    pub fn rest(&mut self) -> Vec<(K, Outcomes)> {
+        let open = self.executions.drain().map(|(_, of)| of);
+        let run = open.filter(|of| !of.is_prepared);
+        run.map(|of| (of.row, of.over)).collect()
+    }
+
+    /// The name under which calls of a function are added up, if they are.
+    pub fn adds_as(&mut self, function: &Function) -> Option<&str> {
+        let rule = self.known(function).rule?;
+        self.rules[rule].adds.as_deref()
     }
 
     fn known(&mut self, function: &Function) -> Known {
@@ -210,6 +341,14 @@ impl<K> Groups<K> {
             By::Statement(dialect, argument) => {
                 let (text, cut) = self.text(call, argument);
                 let mut statement = normalise(&String::from_utf8_lossy(&text), dialect);
+                if cut {
+                    statement.push('…');
+                }
+                statement.into()
+            }
+            By::Value(dialect) => {
+                let (text, cut) = first_text(call).unwrap_or_default();
+                let mut statement = normalise(&text, dialect);
                 if cut {
                     statement.push('…');
                 }
@@ -253,5 +392,55 @@ impl<K> Groups<K> {
         }
         let cut = text.len() == self.strings;
         (text, cut)
+    }
+}
+
+/// The first text among the values that a function of the script's language was called with, and whether it was cut.
+fn first_text(call: &Call) -> Option<(String, bool)> {
+    let mut texts = call.captures.iter().filter(|(at, _)| is_text(*at));
+    texts.find_map(|(_, bytes)| unquoted(&String::from_utf8_lossy(bytes.get(HEAD..)?)))
+}
+
+/// The first literal in a text of values, as `vm` writes them: in quotes, `\\`, `\"`, `\n`, `\r`, `\t` and `\x{1b}` escaped, with three
+/// dots behind the quotes where it was cut.
+fn unquoted(values: &str) -> Option<(String, bool)> {
+    let (_, rest) = values.split_once('"')?;
+    let mut text = String::new();
+    let mut left = rest.chars();
+    while let Some(c) = left.next() {
+        match c {
+            '"' => return Some((text, left.as_str().starts_with("..."))),
+            '\\' => match left.next() {
+                Some('n') => text.push('\n'),
+                Some('r') => text.push('\r'),
+                Some('t') => text.push('\t'),
+                // A control character is white space to a statement.
+                Some('x') => {
+                    left.by_ref().find(|c| *c == '}');
+                    text.push(' ');
+                }
+                Some(c) => text.push(c),
+                None => {}
+            },
+            c => text.push(c),
+        }
+    }
+    Some((text, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unquoted;
+
+    #[test]
+    fn the_first_literal_is_the_statement() {
+        let found = |values: &str| unquoted(values).unwrap();
+        let plain = |text: &str| (text.to_owned(), false);
+        assert_eq!(found(r#"mysqli#1, "SELECT 1", "x""#), plain("SELECT 1"));
+        let escaped = r#""SELECT \"a\", '\\'\n\x{1b}b""#;
+        assert_eq!(found(escaped), plain("SELECT \"a\", '\\'\n b"));
+        assert_eq!(found(r#""SELECT 1"..., 2"#), ("SELECT 1".to_owned(), true));
+        assert_eq!(found(r#""SELECT 1"#), ("SELECT 1".to_owned(), true));
+        assert_eq!(unquoted("mysqli#1, 7"), None);
     }
 }

@@ -17,8 +17,10 @@
 //! | [`replay`], [`recorder`] | events from and into a file |
 //! | `select`, `conditions`, [`filter`] | which calls are hooked, reported and shown |
 //! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
+//! | [`tamper`] | what is injected into system calls |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
+//! | [`descriptors`] | which descriptors are still open |
 //! | [`memo`] | what was worked out of a thing that many events share |
 //! | [`window`] | which part of a recording is looked at |
 //!
@@ -28,6 +30,7 @@
 mod conditions;
 pub mod consumer;
 pub mod debug;
+pub mod descriptors;
 mod error;
 pub mod event;
 pub mod filter;
@@ -45,7 +48,9 @@ pub mod signatures;
 pub mod source;
 pub mod stacks;
 pub mod summary;
+pub mod tamper;
 pub mod window;
+pub mod within;
 
 pub use consumer::Consumer;
 pub use error::Error;

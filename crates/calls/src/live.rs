@@ -3,13 +3,17 @@
 //! | file | what |
 //! |---|---|
 //! | `family` | [`Family`]: all processes that are traced, and their events in the order of time |
+//! | `process` | one of them: hooked, or seen by its tracer alone |
 //! | `guest` | one traced process: hooked as the selection says, read, left |
 //! | `known` | what numbers and addresses in a guest's records mean |
 //! | `names` | functions that are selected by their names in a script's language |
 //! | `callers` | the native frames around a call |
 //! | `mapped` | which stack an address is on |
 //! | `pace` | how much of each ring is read at once |
+//! | `traced` | system calls that a tracer sees: of a program before it can be hooked |
+//! | `stepped` | and of a process in which nothing is changed |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
+//! | `unseen` | what hooks do not see of a process's system calls |
 
 mod callers;
 mod family;
@@ -18,6 +22,11 @@ mod known;
 mod mapped;
 mod names;
 mod pace;
+mod process;
+mod stepped;
+mod traced;
 mod unadopted;
+mod unseen;
 
 pub use family::Family;
+pub use unseen::is_of_kernel;

@@ -1,11 +1,11 @@
 //! What the user is told while calls are watched: how hooking went, what could not be done, what got lost.
 //!
 //! The library only makes these values; whoever drives it decides where they go ([`Messages`]). Their text is one line
-//! without the program's name. All wording is in this file, so that it can be read, and changed, in one place.
+//! without the program's name. All wording is in `wording`, so that it can be read, and changed, in one place.
+
+mod wording;
 
 use crate::Error;
-use crate::event::time_of_day;
-use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -82,20 +82,42 @@ pub enum Message {
     LibraryHooked { pid: i32, more: usize },
     /// The script defined functions that are asked for.
     DefinedHooked { pid: i32, more: usize },
+    /// Functions that are not watched any more, because hooks took more of the guest's processor time than `budget`: calls of
+    /// each in a second. Shares are from 0 to 1.
+    TooHot {
+        pid: i32,
+        share: f64,
+        budget: f64,
+        functions: Vec<(String, u64)>,
+    },
     /// Functions that cannot be hooked, for one reason.
     Refused { names: Vec<String>, reason: String },
+    /// So many functions that a pattern or a preset meant cannot be hooked, and the reason of most.
+    NotHooked {
+        pid: i32,
+        count: usize,
+        reason: String,
+        has_it: usize,
+    },
     /// IFUNCs that have not picked a function yet.
     Awaited { names: Vec<String> },
     /// Why calls will have no script lines.
     NoScriptLines { reason: String },
-    /// No module has a function of a preset.
-    NothingOfPreset { pid: i32 },
-    /// No module has this function.
+    /// It is connected to this peer, and no function that a preset names for it is hooked.
+    NoDriver { pid: i32, peer: String },
+    /// No module has this function; whether a library may bring it (`comes`).
     NoFunction {
         pid: i32,
         name: String,
         like: Vec<String>,
+        comes: bool,
     },
+    /// What hooks do not see of a process's system calls.
+    Unseen { pid: i32, unseen: Vec<String> },
+    /// System calls of a process are seen by tracing it; why it is not hooked: `None` = that was not wanted.
+    ByTracing { pid: i32, why: Option<Error> },
+    /// What is not seen of a process that was to be seen exactly, found when it had been watched already.
+    NotExact { pid: i32, unseen: Vec<String> },
     /// Nothing fits this pattern of names of the script's language.
     NothingFits { pid: i32, pattern: String },
     /// This name of the script's language does not exist. `like`: other names, in parentheses.
@@ -111,8 +133,10 @@ pub enum Message {
         why: String,
         like: String,
     },
-    /// The condition cannot be decided for this function.
-    NotShown { name: String, why: String },
+    /// The condition cannot be decided for these functions, for one reason.
+    NotShown { names: Vec<String>, why: String },
+    /// No call came from a function of this name.
+    NothingWithin { name: String },
     /// The condition is about a return, and a probe has none.
     ProbeNotShown { name: String },
     /// A recording lacks a function that is asked for.
@@ -125,6 +149,13 @@ pub enum Message {
     RecordingEnds {
         path: PathBuf,
         error: recording::Error,
+    },
+    /// More of a recording overlaps in time than is kept in memory.
+    Unordered {
+        /// The recording.
+        path: PathBuf,
+        /// Of how many segments the order is not that of time.
+        segments: u64,
     },
     /// What lancet itself does ([`crate::debug`]).
     Debug(String),
@@ -177,244 +208,32 @@ impl Message {
             M::CountsLost { pid, .. } => Lost::Counts(*pid),
             M::RecordsLost { pid, .. } => Lost::Records(*pid),
             M::Silent { pid, .. } => Lost::Gap(*pid),
-            M::NeverHooked { .. } => Lost::Hooks,
+            M::NotExact { pid, .. } => Lost::Gap(*pid),
+            M::NeverHooked { .. } | M::TooHot { .. } => Lost::Hooks,
             M::RecordingEnds { .. } => Lost::Recording,
             M::FramesParked { .. }
+            | M::Unordered { .. }
             | M::Executed { .. }
             | M::Ended { .. }
             | M::Hooked { .. }
             | M::LibraryHooked { .. }
             | M::DefinedHooked { .. }
             | M::Refused { .. }
+            | M::NotHooked { .. }
             | M::Awaited { .. }
             | M::NoScriptLines { .. }
-            | M::NothingOfPreset { .. }
+            | M::NoDriver { .. }
             | M::NoFunction { .. }
+            | M::Unseen { .. }
+            | M::ByTracing { .. }
             | M::NothingFits { .. }
             | M::NotDefined { .. }
             | M::NotShown { .. }
+            | M::NothingWithin { .. }
             | M::ProbeNotShown { .. }
             | M::NotRecorded { .. }
             | M::NoCallersRecorded { .. }
             | M::Debug(_) => return None,
         })
-    }
-}
-
-/// In the place of how many functions were hooked.
-const NOTHING_FITS: &str =
-    "nothing in it fits what was asked for; libraries that it loads are looked at";
-
-/// `a, b and 3 more`
-struct Few<'a>(&'a [String]);
-
-impl fmt::Display for Few<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = &self.0[..self.0.len().min(MOST_NAMED)];
-        out.write_str(&shown.join(", "))?;
-        match self.0.len() - shown.len() {
-            0 => Ok(()),
-            more => write!(out, " and {more} more"),
-        }
-    }
-}
-
-impl fmt::Display for Message {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use Message as M;
-        match self {
-            M::NotOpened(error) => write!(out, "{error}"),
-            M::NotLeft(error) => write!(out, "{error}"),
-            M::ClonedChild { pid, parent } => write!(
-                out,
-                "process {pid}, a child of {parent}, was made by clone, not by fork: it is opened late, without its first calls"
-            ),
-            M::NotFollowed { pid, error } => write!(out, "process {pid} is not followed: {error}"),
-            M::ChildNotFollowed { pid, parent, error } => {
-                write!(
-                    out,
-                    "process {pid}, a child of {parent}, is not followed: {error}"
-                )
-            }
-            M::ChildWithoutRings { pid, parent } => write!(
-                out,
-                "process {pid}, a child of {parent}, is not followed: it has no memory for rings of its own"
-            ),
-            M::ChildOpenedLate { pid, parent } => write!(
-                out,
-                "process {pid}, a child of {parent}, was opened too late for its first calls"
-            ),
-            M::CountsLost { pid, error } => {
-                write!(out, "what process {pid} had counted is lost: {error}")
-            }
-            M::RecordsLost { pid, threads } => write!(
-                out,
-                "process {pid}: what {threads} of its threads told last is lost with its memory"
-            ),
-            M::Silent { pid, from, to } => write!(
-                out,
-                "process {pid}: lancet stood still (stopped, frozen or suspended), and the hooks went quiet: calls from {} to {} ({:.1} s) are missing",
-                time_of_day(*from),
-                time_of_day(*to),
-                to.saturating_sub(*from).as_secs_f64()
-            ),
-            M::Failed { pid, error } => write!(out, "process {pid}: {error}"),
-            M::FramesParked { pid } => write!(
-                out,
-                "process {pid}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them"
-            ),
-            M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
-            M::Ended { pid } => write!(out, "process {pid} ended"),
-            M::Hooked { .. } | M::LibraryHooked { .. } | M::DefinedHooked { .. } => {
-                self.hooked(out)
-            }
-            M::Refused { names, reason } => write!(out, "not hooked: {}: {reason}", Few(names)),
-            M::Awaited { names } => write!(
-                out,
-                "hooked when they are called for the first time (IFUNC): {}",
-                Few(names)
-            ),
-            M::NoScriptLines { reason } => write!(out, "no script lines: {reason}"),
-            M::NothingOfPreset { pid } => write!(
-                out,
-                "process {pid} has no function of the preset yet; they are hooked when a library brings them"
-            ),
-            M::NoFunction { pid, name, like } => {
-                write!(out, "process {pid} has no function {name} yet")?;
-                if !like.is_empty() {
-                    write!(out, " (like it: {})", like.join(", "))?;
-                }
-                out.write_str("; it is hooked when a library brings it")
-            }
-            M::NothingFits { pid, pattern } => write!(
-                out,
-                "process {pid} has no {pattern} yet; what a library brings of it is hooked then"
-            ),
-            M::NotDefined {
-                pid,
-                pattern,
-                why,
-                like,
-            } => write!(
-                out,
-                "process {pid} has no {pattern} yet: {why}{like}; it is hooked when it is defined"
-            ),
-            M::NeverHooked { pattern, why, like } => {
-                write!(out, "not hooked: {pattern}: {why}{like}")
-            }
-            M::NotShown { name, why } => write!(out, "no call of {name} is shown: {why}"),
-            M::ProbeNotShown { name } => write!(
-                out,
-                "{name} is not shown: a probe returns nothing and takes no time"
-            ),
-            M::NotRecorded { path, name } => {
-                write!(out, "{} holds no call of {name}", path.display())
-            }
-            M::NoCallersRecorded { path } => write!(
-                out,
-                "{} holds no callers: they are recorded with -w",
-                path.display()
-            ),
-            M::ExecNotFollowed { pid, tid } => write!(
-                out,
-                "process {pid}: its thread {tid} went to another program (exec) before it could be followed"
-            ),
-            M::RecordingEnds { path, error } => write!(out, "{}: {error}", path.display()),
-            M::Debug(text) => write!(out, "debug: {text}"),
-        }
-    }
-}
-
-impl Message {
-    /// The text of what was hooked.
-    fn hooked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Message::Hooked {
-                pid,
-                hooked,
-                asked,
-                system_calls: [places, all],
-                took,
-                stopped,
-            } => {
-                write!(out, "process {pid}: ")?;
-                let (took, stopped) = (took.as_secs_f64() * 1e3, stopped.as_secs_f64() * 1e3);
-                let stood = format_args!("it stood still for {stopped:.1} ms");
-                match (*asked, *all) {
-                    (0, 0) => return write!(out, "{NOTHING_FITS}; {stood}"),
-                    (0, _) => {}
-                    _ => write!(out, "{hooked} of {asked} functions")?,
-                }
-                if *asked != 0 && *all != 0 {
-                    out.write_str(" and ")?;
-                }
-                if *all != 0 {
-                    write!(out, "system calls at {places} of {all} places")?;
-                }
-                write!(out, " hooked in {took:.1} ms; {stood}")
-            }
-            Message::LibraryHooked { pid, more } => write!(
-                out,
-                "process {pid} has loaded a library: {more} more functions hooked"
-            ),
-            Message::DefinedHooked { pid, more } => write!(
-                out,
-                "process {pid} has defined what is asked for: {more} more functions hooked"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hooked(asked: usize, system_calls: [usize; 2]) -> String {
-        let message = Message::Hooked {
-            pid: 7,
-            hooked: asked,
-            asked,
-            system_calls,
-            took: Duration::from_micros(1250),
-            stopped: Duration::from_micros(340),
-        };
-        message.to_string()
-    }
-
-    #[test]
-    fn what_was_hooked_is_named_once() {
-        let end = "hooked in 1.2 ms; it stood still for 0.3 ms";
-        assert_eq!(
-            hooked(0, [0, 0]),
-            format!("process 7: {NOTHING_FITS}; it stood still for 0.3 ms")
-        );
-        assert_eq!(
-            hooked(0, [3, 4]),
-            format!("process 7: system calls at 3 of 4 places {end}")
-        );
-        assert_eq!(
-            hooked(2, [3, 4]),
-            format!("process 7: 2 of 2 functions and system calls at 3 of 4 places {end}")
-        );
-    }
-
-    #[test]
-    fn a_long_list_of_names_is_cut() {
-        let names = |count: usize| (0..count).map(|at| at.to_string()).collect();
-        let reason = || "too short".to_owned();
-        let all = Message::Refused {
-            names: names(MOST_NAMED),
-            reason: reason(),
-        };
-        assert!(all.to_string().ends_with("18, 19: too short"), "{all}");
-        let cut = Message::Refused {
-            names: names(MOST_NAMED + 2),
-            reason: reason(),
-        };
-        assert!(
-            cut.to_string().ends_with("18, 19 and 2 more: too short"),
-            "{cut}"
-        );
     }
 }

@@ -4,6 +4,7 @@ use crate::debug::Debug;
 use crate::message::Messages;
 use crate::preset::Preset;
 use crate::recorder::Recording;
+use crate::tamper::Inject;
 use crate::window::Between;
 use prototypes::{Condition, Filter};
 use std::ffi::OsString;
@@ -30,20 +31,39 @@ pub struct Options {
     pub presets: Vec<Preset>,
     /// System calls are wanted.
     pub system_calls: bool,
+    /// Those of a program that is started or that a guest runs are told from its exec on, although it can be hooked only when
+    /// its libraries are there: its tracer sees them until then.
+    pub from_exec: bool,
+    /// Nothing in a process is changed: its system calls are seen by tracing it (ptrace). A process that cannot be hooked is
+    /// seen so too, where `from_exec` is asked for.
+    pub no_modify: bool,
+    /// A process is refused if some of what is asked for would not be seen of it.
+    pub exact: bool,
+    /// What is injected into them.
+    pub inject: Vec<Inject>,
     /// Nothing is wanted but what the filters name; without this and without a filter, calls from the program itself are.
     pub only: bool,
     /// What a call must meet to be reported.
     pub condition: Option<Condition>,
+    /// Only calls that come from a function of one of these names, of the script or native; empty = from all.
+    pub within: Vec<String>,
     /// How long a call must take to be reported.
     pub min_time: Option<Duration>,
     /// The script line of a call is that of the nearest frame, also if a library's code runs there.
     pub nearest: bool,
     /// A line belongs to the application if its text holds one of these; empty = the path decides.
     pub app: Vec<String>,
+    /// Lines that hold one of these are passed over when the application's line is looked for.
+    pub skip: Vec<String>,
+    /// The percentage of a guest's processor time that hooks may take; beyond it the hottest functions are watched no more. 100 =
+    /// whatever they take.
+    pub budget: u32,
     /// How long a guest's thread waits for room in its ring before it drops a record; zero = it never waits.
     pub most_wait: Duration,
     /// Only how often and how long is wanted, not each call.
     pub count: bool,
+    /// What the calls of a recording returned is wanted too, so that each must be seen. A guest that counts sees it itself.
+    pub results: bool,
     /// Events are recorded in a file.
     pub record: bool,
     /// The file, if events go there and nowhere else.
@@ -60,6 +80,8 @@ pub struct Options {
     pub frames: usize,
     /// Work as ltrace does where we would do otherwise, and send no [`Message`](crate::Message) of progress.
     pub ltrace: bool,
+    /// Each function that cannot be hooked is named with the reason; else those that were not asked for by name are counted.
+    pub verbose: bool,
     /// What lancet itself does is said, too.
     pub debug: Option<Debug>,
     /// Takes what is to be said to the user.
@@ -68,15 +90,31 @@ pub struct Options {
 
 impl Options {
     /// Whether guests count calls for themselves instead of reporting each one. They cannot tell what the calls of a
-    /// preset have in common (a statement, a name), so a preset that asks for that has its calls reported.
+    /// preset have in common (a statement, a name), nor which descriptors are open, so a preset that asks for that has its
+    /// calls reported; so has `within`.
     pub fn counts_in_guest(&self) -> bool {
-        let rules = self.presets.iter().flat_map(|preset| &preset.rules);
-        self.count && !self.record && rules.into_iter().all(|rule| rule.by.is_none())
+        let tells = |preset: &Preset| {
+            preset.descriptors || preset.rules.iter().any(|rule| rule.by.is_some())
+        };
+        let alone = !self.record && !self.results && self.within.is_empty();
+        self.count && alone && !self.presets.iter().any(tells)
     }
 
-    /// Whether calls must meet something to be reported.
-    pub fn has_condition(&self) -> bool {
-        self.condition.is_some() || self.min_time.is_some()
+    /// Whether what is asked for can be told by a tracer, who sees system calls, and neither functions nor script lines.
+    pub fn is_for_tracer(&self) -> bool {
+        let decides =
+            self.condition.is_some() || !self.within.is_empty() || !self.inject.is_empty();
+        self.from_exec && !decides
+    }
+
+    /// Whether the line of a call says all that must be met.
+    pub fn asks_lines_only(&self) -> bool {
+        self.min_time.is_none() && self.condition.as_ref().is_none_or(Condition::is_of_lines)
+    }
+
+    /// Whether it is wanted which descriptors are still open.
+    pub fn asks_descriptors(&self) -> bool {
+        self.count && self.presets.iter().any(|preset| preset.descriptors)
     }
 
     /// The filters by calling module: those of `e`, or all calls from the program itself if nothing else is wanted.

@@ -6,13 +6,17 @@
 //!   # a comment, at the beginning of a line or behind a space
 //!   about   SQL statements          what --help says
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
+//!   descriptors                     with -c: which descriptors are still open, by line
 //!
-//!   FUNCTION[@LIBRARY] [BY] [names KEY] [until FUNCTION KEY]
+//!   peer :3306 mysql_               who is connected to that speaks to it by functions whose names begin so, or by none
+//!
+//!   FUNCTION[@LIBRARY] [BY] [names KEY] [until FUNCTION KEY] [adds NAME | ends KEY]
 //!
 //!   mysql_real_query    mysql arg2                    with -c a row for each statement, by its dialect's rules
 //!   PQexec              postgresql arg2
 //!   sqlite3_exec        sqlite arg2
 //!   getaddrinfo         text arg1                     with -c a row for each text
+//!   php:mysqli_query    value mysql                   the first text among its arguments
 //!   malloc                                            with -c a row for each script line, as always
 //!
 //!   mysql_stmt_prepare  mysql arg2   names arg1       arg1 stands for that statement from now on …
@@ -21,6 +25,9 @@
 //!   PQprepare           postgresql arg3  names text arg2
 //!
 //!   mysql_send_query    mysql arg2   until mysql_read_query_result arg1
+//!
+//!   sqlite3_step        as arg1      adds sqlite      a row for each execution of the statement …
+//!   sqlite3_reset       ends arg1                     … which is over with a step that has no row, or here
 //! ```
 //!
 //! With `until` a call lasts until the other function, called with the same argument (a connection, mostly), has returned: of who
@@ -42,6 +49,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("dns", include_str!("../presets/dns.preset")),
     ("alloc", include_str!("../presets/alloc.preset")),
     ("locks", include_str!("../presets/locks.preset")),
+    ("files", include_str!("../presets/files.preset")),
 ];
 
 /// See the module's text.
@@ -51,6 +59,10 @@ pub struct Preset {
     pub about: String,
     /// Characters of a string that are shown.
     pub strings: Option<u32>,
+    /// With `-c` it is said which descriptors are still open ([`crate::descriptors`]).
+    pub descriptors: bool,
+    /// Peers, how their addresses end, with how the names of functions begin that speak to them.
+    pub peers: Vec<(String, String)>,
     /// Its functions.
     pub rules: Vec<Rule>,
 }
@@ -58,7 +70,7 @@ pub struct Preset {
 /// One function of a preset.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Which.
+    /// Which functions of a process it is of, by name and library.
     pub filter: Filter,
     /// What makes its calls the same, besides the function and the script line.
     pub by: Option<By>,
@@ -66,6 +78,10 @@ pub struct Rule {
     pub names: Option<Key>,
     /// The function with whose return it ends, and what both were called with.
     pub until: Option<(String, Key)>,
+    /// Its calls are added up to one execution of what they are of, told by this name.
+    pub adds: Option<String>,
+    /// It ends the execution of what has this key, and has no row.
+    pub ends: Option<Key>,
 }
 
 /// What makes calls the same.
@@ -73,6 +89,8 @@ pub struct Rule {
 pub enum By {
     /// The statement at which an argument points.
     Statement(Dialect, usize),
+    /// The statement that is the first text among the values that a function of the script's language was called with.
+    Value(Dialect),
     /// The text at which it points.
     Text(usize),
     /// What another function named.
@@ -156,6 +174,14 @@ impl Preset {
                 let count = words.next().and_then(|word| word.parse().ok());
                 self.strings = Some(count.ok_or("strings wants a number")?);
             }
+            Some("descriptors") => self.descriptors = true,
+            Some("peer") => {
+                let mut word = || words.next().map(String::from);
+                let peer = word().zip(word());
+                self.peers.push(
+                    peer.ok_or("peer wants the end of its address and the beginning of names")?,
+                );
+            }
             Some(name) => self.rules.push(Rule::parse(name, &mut words)?),
             None => {}
         }
@@ -174,6 +200,8 @@ impl Rule {
             by: None,
             names: None,
             until: None,
+            adds: None,
+            ends: None,
         };
         while let Some(word) = words.next() {
             match word {
@@ -182,24 +210,48 @@ impl Rule {
                     rule.by = Some(By::Statement(Dialect::PostgreSql, argument(words.next())?));
                 }
                 "sqlite" => rule.by = Some(By::Statement(Dialect::Sqlite, argument(words.next())?)),
+                "value" => rule.by = Some(By::Value(dialect(words.next())?)),
                 "text" => rule.by = Some(By::Text(argument(words.next())?)),
                 "as" => rule.by = Some(By::As(key(words)?)),
                 "names" => rule.names = Some(key(words)?),
+                "adds" => {
+                    rule.adds = Some(words.next().ok_or("adds wants a name")?.into());
+                }
+                "ends" => rule.ends = Some(key(words)?),
                 "until" => {
                     let function = words.next().ok_or("until wants a function")?;
                     rule.until = Some((function.into(), key(words)?));
                 }
                 other => {
                     return Err(format!(
-                        "{other}: mysql, postgresql, sqlite, text, as, names or until was expected"
+                        "{other}: mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected"
                     ));
                 }
             }
         }
-        if rule.by.is_none() && (rule.names.is_some() || rule.until.is_some()) {
-            return Err("names and until want to know what the call is of (mysql arg2, …)".into());
+        if rule.by.is_none()
+            && (rule.names.is_some() || rule.until.is_some() || rule.adds.is_some())
+        {
+            return Err(
+                "names, until and adds want to know what the call is of (mysql arg2, …)".into(),
+            );
         }
         Ok(rule)
+    }
+}
+
+/// `mysql`, the dialect of a statement.
+fn dialect(word: Option<&str>) -> Result<Dialect, String> {
+    match word {
+        Some("mysql") => Ok(Dialect::MySql),
+        Some("postgresql") => Ok(Dialect::PostgreSql),
+        Some("sqlite") => Ok(Dialect::Sqlite),
+        other => {
+            let other = other.unwrap_or("the end of the line");
+            Err(format!(
+                "mysql, postgresql or sqlite was expected in place of {other}"
+            ))
+        }
     }
 }
 
@@ -252,12 +304,12 @@ mod tests {
             ),
             (
                 "f so arg1",
-                "x:1: so: mysql, postgresql, sqlite, text, as, names or until was expected",
+                "x:1: so: mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected",
             ),
             ("strings many", "x:1: strings wants a number"),
             (
                 "f names arg1",
-                "x:1: names and until want to know what the call is of (mysql arg2, …)",
+                "x:1: names, until and adds want to know what the call is of (mysql arg2, …)",
             ),
             ("/f", "x:1: the regular expression has no closing `/`"),
             ("strings 1 2", "x:1: 2 was not expected"),

@@ -73,4 +73,8 @@ impl Consumer for Recorder<'_> {
             None => Ok(()),
         }
     }
+
+    fn forgotten(&self) -> u64 {
+        self.next.as_ref().map_or(0, |next| next.forgotten())
+    }
 }

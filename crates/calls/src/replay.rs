@@ -2,7 +2,8 @@
 //!
 //! Events are merged by time where each is shown (`recording::Merge`). A table needs no order between threads: the
 //! segments of the file are counted on all processors ([`tally`](self)), unless what is asked for needs events in
-//! their order: a preset that groups calls, a condition, a process that forked.
+//! their order: a preset that groups calls, a condition on more than the line, a process that forked. What no line of a segment
+//! and none of its call edges can meet is not read at all: the index of the file says which occur.
 
 mod names;
 mod tally;
@@ -61,15 +62,15 @@ impl<'a> Replay<'a> {
         let names = Names::new(definitions, &selection, signatures, args.nearest);
         let wanted = Wanted {
             edges: names.shown(),
+            lines: names.lines_asked(args.condition.as_ref()),
+            nearest: args.nearest,
             since,
             until,
         };
-        let forks = recording.segments().iter().any(|(of, _)| of.forks);
-        let way = if args.counts_in_guest() && !args.has_condition() && !forks {
-            let segments = wanted.segments(&recording);
-            Way::Counted(Box::new(Tally::new(segments, wanted, args.nearest)))
+        let way = if args.counts_in_guest() && args.asks_lines_only() && !recording.forks() {
+            Way::Counted(Box::new(Tally::new(wanted)))
         } else {
-            Way::Merged(Box::new(Merge::new(&recording, wanted)))
+            Way::Merged(Box::new(Merge::new(wanted)))
         };
         Ok(Replay {
             to_open: (0..names.guests() as u32).rev().collect(),
@@ -119,6 +120,12 @@ impl<'a> Replay<'a> {
         if let Some(error) = flaw.or_else(|| self.recording.flaw()) {
             let path = self.path.to_owned();
             self.messages.say(Message::RecordingEnds { path, error });
+        }
+        if let Way::Merged(merge) = &self.way
+            && merge.unordered() != 0
+        {
+            let (path, segments) = (self.path.to_owned(), merge.unordered());
+            self.messages.say(Message::Unordered { path, segments });
         }
         for name in self.selection.missing(self.names.functions()) {
             let (path, name) = (self.path.to_owned(), name.to_owned());
@@ -180,6 +187,17 @@ impl Source for Replay<'_> {
             Way::Counted(tally) => tally.counts(&self.names),
             Way::Merged(_) => Vec::new(),
         }
+    }
+
+    fn forgotten(&self) -> u64 {
+        match &self.way {
+            Way::Counted(tally) => tally.forgotten(),
+            Way::Merged(_) => 0,
+        }
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.recording.progress())
     }
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {

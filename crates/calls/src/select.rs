@@ -77,6 +77,22 @@ fn calls(from: &ModuleSymbols, name: &str) -> bool {
     (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
 }
 
+/// What the compiler and the C library's start files put into every program and library (gcc `crtstuff.c`, glibc `crti.S`,
+/// `start.S`). A pattern does not mean them; by their whole name they can be asked for.
+const COMPILERS: [&str; 11] = [
+    "_init",
+    "_fini",
+    "_start",
+    "frame_dummy",
+    "register_tm_clones",
+    "deregister_tm_clones",
+    "__do_global_dtors_aux",
+    "__do_global_ctors_aux",
+    "__libc_csu_init",
+    "__libc_csu_fini",
+    "_dl_relocate_static_pie",
+];
+
 impl Selection {
     /// By `-x`, `--preset`, `-e` and `-l`.
     pub fn new(x: Vec<Filter>, presets: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
@@ -93,6 +109,13 @@ impl Selection {
             l,
             system_calls: false,
         }
+    }
+
+    /// By what was asked for.
+    pub fn of(args: &Options) -> Self {
+        let presets = args.presets.iter().flat_map(Preset::filters).collect();
+        Selection::new(args.x.clone(), presets, args.callers(), args.l.clone())
+            .with_system_calls(args.system_calls)
     }
 
     /// And system calls (`-S`).
@@ -116,7 +139,16 @@ impl Selection {
     /// The system calls to hook.
     pub fn system_calls(&self) -> Vec<Function> {
         let named = prototypes::system_calls().map(|(number, name)| (u64::from(number), name));
-        let all = named.chain([(OTHERS, UNKNOWN)]);
+        self.shown_of(named.chain([(OTHERS, UNKNOWN)]))
+    }
+
+    /// And those of programs of 32 bits; `added` to their numbers.
+    pub fn system_calls_of_32_bits(&self, added: u64) -> Vec<Function> {
+        let named = prototypes::system_calls_of_32_bits();
+        self.shown_of(named.map(|(number, name)| (added + u64::from(number), name)))
+    }
+
+    fn shown_of(&self, all: impl Iterator<Item = (u64, &'static str)>) -> Vec<Function> {
         all.filter(|(_, name)| self.has_system_call(name))
             .map(|(number, name)| Function {
                 name: name.into(),
@@ -127,19 +159,28 @@ impl Selection {
             .collect()
     }
 
-    /// Whether a preset says what is asked for.
-    pub fn is_a_presets(&self) -> bool {
-        self.named < self.x.len()
-    }
-
     /// Whether it matters which module calls.
     pub fn asks_callers(&self) -> bool {
         !(self.e.is_empty() && self.l.is_empty())
     }
 
+    /// Whether a function is asked for by its whole name.
+    pub fn names(&self, name: &str) -> bool {
+        let named = self.x[..self.named].iter().chain(&self.e);
+        named.flat_map(Filter::names).any(|known| known == name)
+    }
+
+    /// Whether a library that is loaded later may bring what is asked for.
+    pub fn may_come(&self) -> bool {
+        let mut filters = self.x.iter().chain(&self.e).chain(&self.l);
+        filters.any(Filter::is_of_libraries)
+    }
+
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
-        let mut found = functions.find(true, |name, place| matches(&self.c, name, place));
+        let mut found = functions.find(true, |name, place| {
+            matches(&self.c, name, place) && (!COMPILERS.contains(&name) || self.names(name))
+        });
         if !self.e.is_empty() || !self.l.is_empty() {
             // Called from one module, a function may lie in any; which calls count is seen at the call.
             let callers = functions.modules();

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::consumer::Consumer;
+use crate::descriptors::Held;
 use hooks::rings::{Counted, Line, Losses};
 use process::functions::Function;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub enum Flow {
 pub struct Count {
     /// The function that was called.
     pub function: Arc<Function>,
+    /// Of a system call, the function whose code makes it, if one place makes all of them.
+    pub inside: Option<Arc<str>>,
     /// The script line; `None` = no script was running, or lines are not counted apart.
     pub line: Option<Arc<Line>>,
     /// How often it was called, and for how many cycles.
@@ -54,6 +57,21 @@ pub trait Source {
 
     /// Returns what was lost in each process.
     fn losses(&mut self) -> Vec<(i32, Losses)>;
+
+    /// Returns how many open calls it has forgotten where it counts itself, because too many were open at the same time.
+    fn forgotten(&self) -> u64 {
+        0
+    }
+
+    /// Returns how much of it has been read, from 0 to 1; `None` = nobody knows where it ends.
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the descriptors that each process had and has, if they were asked for; a recording knows none.
+    fn descriptors(&mut self) -> Vec<(i32, Held)> {
+        Vec::new()
+    }
 
     /// Returns the exit code of the started program, if there is one and it has ended.
     fn code(&mut self) -> Option<i32> {

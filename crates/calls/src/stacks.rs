@@ -3,9 +3,38 @@
 //! A ring is a thread, but a thread has several stacks (fibers, signal stacks), and a call ends with its return on
 //! its own. A call that is left by an exception or a longjmp never returns; that shows when a later call of the same
 //! stack stands where it stood, or above.
+//!
+//! Calls may stay open for ever: those of fibers that are never resumed, and whatever a guest or a file makes up. So what
+//! is open has a budget (`MOST_BYTES`, `MOST_STACKS`). Where it is used up, the stacks on which nothing was called for
+//! longest are forgotten, and how many calls that were is known ([`Stacks::forgotten`]): their returns are not told.
 
 use crate::event::At;
 use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Bytes that open calls take, about, at most: 32 MiB are some 200,000 calls of which nothing but numbers is kept.
+const MOST_BYTES: usize = 32 << 20;
+
+/// Stacks that are known at the same time, at most.
+const MOST_STACKS: usize = 1 << 16;
+
+/// Calls that a child gets of its parent's, at most: to copy many for each of many forks would take long.
+const MOST_OF_A_CHILD: usize = 1 << 12;
+
+/// Bytes that a stack takes without its calls, about.
+const STACK: usize = 128;
+
+/// What is kept of an open call.
+pub trait Kept {
+    /// Bytes that it takes beside its own size, about. It may hold texts of the guest's.
+    fn beside(&self) -> usize;
+}
+
+impl<T: Kept> Kept for Rc<T> {
+    fn beside(&self) -> usize {
+        size_of::<T>() + T::beside(self)
+    }
+}
 
 /// A call that has not returned.
 #[derive(Clone, Debug)]
@@ -14,6 +43,29 @@ pub struct Open<T> {
     pub frame: u64,
     /// What is kept of it.
     pub call: T,
+    /// Bytes that it takes.
+    bytes: usize,
+}
+
+/// The open calls of one stack: each frame lies deeper than the one before.
+#[derive(Clone, Debug)]
+struct Stack<T> {
+    open: Vec<Open<T>>,
+    /// When a call was made there last: a number that grows.
+    used: u64,
+}
+
+impl<T> Default for Stack<T> {
+    fn default() -> Self {
+        Stack {
+            open: Vec::new(),
+            used: 0,
+        }
+    }
+}
+
+fn bytes<T>(open: &[Open<T>]) -> usize {
+    open.iter().map(|open| open.bytes).sum()
 }
 
 /// A process, a ring of it, and a stack.
@@ -25,23 +77,30 @@ const RECENT: usize = 64;
 /// The open calls of all processes.
 #[derive(Debug)]
 pub struct Stacks<T> {
-    /// Where in `open` the calls of a stack are.
+    /// Where in `stacks` a stack is.
     places: HashMap<Key, usize>,
-    /// On each stack frames lie deeper and deeper.
-    open: Vec<Vec<Open<T>>>,
+    stacks: Vec<Stack<T>>,
     /// Places whose stacks are no more.
     free: Vec<usize>,
     /// The places of stacks that were asked for last: nearly every event is on one of them.
     recent: [Option<(Key, usize)>; RECENT],
+    /// Counts calls, for [`Stack::used`].
+    calls: u64,
+    /// Bytes of all open calls.
+    bytes: usize,
+    forgotten: u64,
 }
 
 impl<T> Default for Stacks<T> {
     fn default() -> Self {
         Stacks {
             places: HashMap::new(),
-            open: Vec::new(),
+            stacks: Vec::new(),
             free: Vec::new(),
             recent: [None; RECENT],
+            calls: 0,
+            bytes: 0,
+            forgotten: 0,
         }
     }
 }
@@ -54,7 +113,7 @@ const fn slot((pid, ring, stack): Key) -> usize {
     (pid as usize ^ ring as usize ^ (stack >> 12) as usize) % RECENT
 }
 
-impl<T> Stacks<T> {
+impl<T: Kept> Stacks<T> {
     /// A child has its parent's open calls, and returns from them too.
     pub fn fork(&mut self, parent: i32, child: i32)
     where
@@ -62,13 +121,22 @@ impl<T> Stacks<T> {
     {
         let keys = self.places.iter();
         let of_parent: Vec<_> = keys
-            .filter(|((pid, ..), _)| *pid == parent)
+            .filter(|((pid, ..), place)| *pid == parent && !self.stacks[**place].open.is_empty())
             .map(|((_, ring, stack), place)| ((child, *ring, *stack), *place))
             .collect();
+        let mut room = MOST_OF_A_CHILD;
         for (key, place) in of_parent {
-            let copied = self.open[place].clone();
+            let open = &self.stacks[place].open;
+            let copied = open[..open.len().min(room)].to_vec();
+            room -= copied.len();
+            self.forgotten += (open.len() - copied.len()) as u64;
+            self.bytes += bytes(&copied);
             let place = self.place_or_new(key);
-            self.open[place] = copied;
+            let before = std::mem::replace(&mut self.stacks[place].open, copied);
+            self.bytes -= bytes(&before);
+        }
+        if self.is_full() {
+            self.forget(None);
         }
     }
 
@@ -80,31 +148,54 @@ impl<T> Stacks<T> {
         self.recent = [None; RECENT];
         let mut drained = Vec::new();
         for key in keys {
-            if let Some(place) = self.places.remove(&key) {
-                let open = std::mem::take(&mut self.open[place]);
-                drained.extend(open.into_iter().map(|open| open.call));
-                self.free.push(place);
-            }
+            let open = self.remove(key);
+            drained.extend(open.into_iter().map(|open| open.call));
         }
         drained
     }
 
     /// A call begins: how many of its stack are open around it, and those that were left without return.
     pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
+        self.enter_with(at, |_| call)
+    }
+
+    /// As [`enter`](Self::enter); `call` makes what is kept of the call, out of how many are open around it.
+    pub fn enter_with(&mut self, at: At, call: impl FnOnce(usize) -> T) -> (usize, Vec<Open<T>>) {
         let frame = at.frame;
         let place = self.place_or_new(key(&at));
-        let open = &mut self.open[place];
+        let unwound = self.unwind_at(place, frame);
+        let Stack { open, used } = &mut self.stacks[place];
+        self.calls += 1;
+        *used = self.calls;
+        let depth = open.len();
+        let call = call(depth);
+        let bytes = size_of::<Open<T>>() + call.beside();
+        self.bytes += bytes;
+        open.push(Open { frame, call, bytes });
+        if self.is_full() {
+            self.forget(Some(place));
+        }
+        (depth, unwound)
+    }
+
+    /// A call began that is of no interest itself: those of its stack that were left without return.
+    pub fn unwind(&mut self, at: At) -> Vec<Open<T>> {
+        let place = self.place(key(&at));
+        place.map_or_else(Vec::new, |place| self.unwind_at(place, at.frame))
+    }
+
+    fn unwind_at(&mut self, place: usize, frame: u64) -> Vec<Open<T>> {
+        let open = &mut self.stacks[place].open;
         let deeper = open.iter().rev().take_while(|open| open.frame <= frame);
         let unwound = open.split_off(open.len() - deeper.count());
-        let depth = open.len();
-        open.push(Open { frame, call });
-        (depth, unwound)
+        self.bytes -= bytes(&unwound);
+        unwound
     }
 
     /// The calls that are open where one begins.
     pub fn around(&self, at: At) -> impl Iterator<Item = &T> {
         let place = self.place(key(&at));
-        let open = place.into_iter().flat_map(|place| &self.open[place]);
+        let open = place.into_iter().flat_map(|place| &self.stacks[place].open);
         open.take_while(move |open| open.frame > at.frame)
             .map(|open| &open.call)
     }
@@ -112,23 +203,90 @@ impl<T> Stacks<T> {
     /// What is kept of the call that began last there.
     pub fn last(&mut self, at: At) -> Option<&mut T> {
         let place = self.place(key(&at))?;
-        let open = self.open[place].last_mut()?;
+        let open = self.stacks[place].open.last_mut()?;
         (open.frame == at.frame).then_some(&mut open.call)
     }
 
     /// A call returns: what was kept of it, how many are open around it, and those inside it that were left.
     pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<Open<T>>)> {
-        let key = key(&at);
-        let place = self.place(key)?;
-        let open = &mut self.open[place];
+        let (place, depth) = self.leaving(at)?;
+        let open = &mut self.stacks[place].open;
+        let inside = open.split_off(depth + 1);
+        let call = open.pop()?;
+        self.bytes -= call.bytes + bytes(&inside);
+        Some((call.call, depth, inside))
+    }
+
+    /// As [`leave`](Self::leave), for calls of which much is kept: `left` gets it and those inside it where they are.
+    pub fn leave_with(&mut self, at: At, left: impl FnOnce(&mut T, &mut [Open<T>])) {
+        let Some((place, depth)) = self.leaving(at) else {
+            return;
+        };
+        let open = &mut self.stacks[place].open;
+        self.bytes -= bytes(&open[depth..]);
+        if let Some((call, inside)) = open[depth..].split_first_mut() {
+            left(&mut call.call, inside);
+        }
+        open.truncate(depth);
+    }
+
+    /// Where a stack is, and which of its open calls returns.
+    fn leaving(&self, at: At) -> Option<(usize, usize)> {
+        let place = self.place(key(&at))?;
+        let open = &self.stacks[place].open;
         let deeper = open.iter().rev().take_while(|open| open.frame < at.frame);
         let depth = (open.len() - deeper.count()).checked_sub(1)?;
-        if open[depth].frame != at.frame {
-            return None;
+        (open[depth].frame == at.frame).then_some((place, depth))
+    }
+
+    /// How many open calls were forgotten, because too many were open at the same time.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.bytes + self.places.len() * STACK > MOST_BYTES || self.places.len() > MOST_STACKS
+    }
+
+    /// Forgets stacks, the one that was used last at the end, until half of the budget is free; of the stack `kept` no
+    /// more than its outermost calls, if it takes most of the budget itself.
+    #[cold]
+    fn forget(&mut self, kept: Option<usize>) {
+        let places = self.places.iter();
+        let others = places.filter(|(_, place)| Some(**place) != kept);
+        let mut others: Vec<(u64, Key)> = others
+            .map(|(key, place)| (self.stacks[*place].used, *key))
+            .collect();
+        others.sort_unstable();
+        self.recent = [None; RECENT];
+        for (_, key) in others {
+            let held = self.bytes + self.places.len() * STACK;
+            if held <= MOST_BYTES / 2 && self.places.len() <= MOST_STACKS / 2 {
+                return;
+            }
+            let open = self.remove(key);
+            self.forgotten += open.len() as u64;
         }
-        let inside = open.split_off(depth + 1);
-        let call = open.pop()?.call;
-        Some((call, depth, inside))
+        let Some(kept) = kept else { return };
+        let open = &mut self.stacks[kept].open;
+        if self.bytes > MOST_BYTES / 2 && open.len() > 1 {
+            let outer = open.len().div_ceil(2);
+            let outer: Vec<Open<T>> = open.drain(..outer).collect();
+            self.bytes -= bytes(&outer);
+            self.forgotten += outer.len() as u64;
+        }
+    }
+
+    /// Takes a stack out. What `recent` says of it is wrong from then on.
+    fn remove(&mut self, key: Key) -> Vec<Open<T>> {
+        let Some(place) = self.places.remove(&key) else {
+            return Vec::new();
+        };
+        self.free.push(place);
+        let open = std::mem::take(&mut self.stacks[place].open);
+        self.bytes -= bytes(&open);
+        open
     }
 
     #[inline]
@@ -152,8 +310,8 @@ impl<T> Stacks<T> {
     fn look_up(&mut self, key: Key) -> usize {
         let place = *self.places.entry(key).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
-                self.open.push(Vec::new());
-                self.open.len() - 1
+                self.stacks.push(Stack::default());
+                self.stacks.len() - 1
             })
         });
         self.recent[slot(key)] = Some((key, place));
@@ -162,92 +320,4 @@ impl<T> Stacks<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn at(ring: u32, frame: u64) -> At {
-        At {
-            process: 1,
-            tid: 1,
-            ring,
-            stack: 0,
-            frame,
-            time: Duration::ZERO,
-        }
-    }
-
-    fn names(unwound: Vec<Open<&'static str>>) -> Vec<&'static str> {
-        unwound.into_iter().map(|open| open.call).collect()
-    }
-
-    #[test]
-    fn calls_nest_and_return() {
-        let mut stacks = Stacks::default();
-        assert_eq!(stacks.enter(at(0, 0x900), "a").0, 0);
-        assert_eq!(stacks.enter(at(0, 0x800), "b").0, 1);
-        // Another thread's.
-        assert_eq!(stacks.enter(at(1, 0x700), "c").0, 0);
-        let (call, depth, inside) = stacks.leave(at(0, 0x800)).unwrap();
-        assert_eq!((call, depth, inside.len()), ("b", 1, 0));
-        assert_eq!(stacks.leave(at(0, 0x900)).unwrap().0, "a");
-        assert!(stacks.leave(at(0, 0x900)).is_none());
-    }
-
-    #[test]
-    fn a_child_has_the_calls_of_its_parent_and_an_ended_process_has_none() {
-        let mut stacks = Stacks::default();
-        stacks.enter(at(0, 0x900), "a");
-        stacks.enter(at(0, 0x800), "b");
-        stacks.fork(1, 2);
-        assert_eq!(stacks.drain(Some(1)), ["a", "b"]);
-        assert!(stacks.leave(at(0, 0x800)).is_none());
-        // Another process gets the place of the one that has ended.
-        let of = |process, frame| At {
-            process,
-            ..at(0, frame)
-        };
-        stacks.enter(of(3, 0x700), "c");
-        assert_eq!(stacks.leave(of(2, 0x800)).unwrap().0, "b");
-        assert!(stacks.leave(of(2, 0x880)).is_none());
-        assert_eq!(stacks.drain(None), ["a", "c"]);
-    }
-
-    /// More stacks than are found without the table, in turn.
-    #[test]
-    fn every_stack_has_its_own_calls() {
-        let mut stacks = Stacks::default();
-        let on = |stack: u64, frame| At {
-            stack: stack << 12,
-            ..at(0, frame)
-        };
-        for stack in 0..RECENT as u64 * 3 {
-            stacks.enter(on(stack, 0x900), stack);
-        }
-        for stack in 0..RECENT as u64 * 3 {
-            assert_eq!(stacks.last(on(stack, 0x900)), Some(&mut { stack }));
-            assert_eq!(stacks.leave(on(stack, 0x900)).unwrap().0, stack);
-        }
-    }
-
-    #[test]
-    fn a_longjmp_shows_at_the_next_call() {
-        let mut stacks = Stacks::default();
-        stacks.enter(at(0, 0x900), "outer");
-        stacks.enter(at(0, 0x800), "left");
-        stacks.enter(at(0, 0x700), "left too");
-        assert_eq!(stacks.around(at(0, 0x820)).count(), 1);
-        let (depth, unwound) = stacks.enter(at(0, 0x820), "next");
-        assert_eq!(depth, 1);
-        assert_eq!(names(unwound), ["left", "left too"]);
-    }
-
-    #[test]
-    fn an_outer_return_settles_what_it_held() {
-        let mut stacks = Stacks::default();
-        stacks.enter(at(0, 0x900), "outer");
-        stacks.enter(at(0, 0x800), "left");
-        let (call, _, inside) = stacks.leave(at(0, 0x900)).unwrap();
-        assert_eq!((call, names(inside)), ("outer", vec!["left"]));
-    }
-}
+mod tests;

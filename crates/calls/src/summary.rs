@@ -1,14 +1,16 @@
 //! `-c`: how often and how long, by function and script line.
 
 use crate::consumer::End;
+use crate::descriptors::{Descriptors, Opening, StillOpen};
 use crate::event::{Event, EventKind};
-use crate::groups::{Groups, Ticket};
+use crate::groups::{Groups, Outcomes, Ticket};
 use crate::preset::Preset;
 use crate::source::Count;
-use crate::stacks::Stacks;
+use crate::stacks::{Kept, Stacks};
 use frames::names::readable;
 use hooks::rings::Line;
 use process::functions::Function;
+use prototypes::outcome;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +30,12 @@ pub struct Row {
     pub total: u64,
     /// The time of the longest.
     pub longest: u64,
+    /// How many have failed, as far as their results were seen.
+    pub failed: u64,
+    /// Bytes that they have moved or got, as far as that was seen.
+    pub bytes: u64,
+    /// Rows that statements had.
+    pub rows: u64,
     /// How many calls took how long: [`BUCKETS`] of them, each a quarter wider than the last ([`bucket_bounds`]).
     pub buckets: Vec<u64>,
 }
@@ -39,6 +47,9 @@ impl Default for Row {
             left: 0,
             total: 0,
             longest: 0,
+            failed: 0,
+            bytes: 0,
+            rows: 0,
             buckets: vec![0; BUCKETS],
         }
     }
@@ -59,7 +70,16 @@ struct Open {
     function: Arc<Function>,
     line: Option<Arc<Line>>,
     began: Duration,
+    /// The integer registers at the call.
+    arguments: [u64; 6],
     ticket: Ticket,
+    opening: Option<Opening>,
+}
+
+impl Kept for Open {
+    fn beside(&self) -> usize {
+        self.ticket.bytes()
+    }
 }
 
 /// Rows by function and line, made of events and of what guests counted themselves.
@@ -67,8 +87,13 @@ pub struct Rows {
     groups: Groups<Key>,
     rows: HashMap<Key, Row>,
     stacks: Stacks<Open>,
+    /// Which descriptors are open, if a preset asks.
+    descriptors: Option<Descriptors>,
+    still_open: Option<StillOpen>,
     unit: f64,
     demangle: bool,
+    /// The first event and the last.
+    times: Option<(Duration, Duration)>,
 }
 
 impl Rows {
@@ -79,8 +104,14 @@ impl Rows {
             groups: Groups::new(presets, strings),
             rows: HashMap::new(),
             stacks: Stacks::default(),
+            descriptors: presets
+                .iter()
+                .any(|preset| preset.descriptors)
+                .then(Descriptors::default),
+            still_open: None,
             unit: 1.0,
             demangle,
+            times: None,
         }
     }
 
@@ -89,9 +120,19 @@ impl Rows {
         self.unit
     }
 
-    /// The rows, most time first.
-    pub fn sorted(&self) -> Vec<(&Key, &Row)> {
-        sorted(&self.rows)
+    /// The descriptors that are still open, once nothing comes any more, if a preset asks for them.
+    pub fn still_open(&self) -> Option<&StillOpen> {
+        self.still_open.as_ref()
+    }
+
+    /// The rows in an order.
+    pub fn sorted(&self, order: Order) -> Vec<(&Key, &Row)> {
+        sorted(&self.rows, order)
+    }
+
+    /// How long it was from the first event to the last; `None` = guests counted, or there was none.
+    pub fn lasted(&self) -> Option<Duration> {
+        self.times.map(|(first, last)| last.saturating_sub(first))
     }
 
     fn key(&self, function: &Function, line: Option<&Line>) -> Key {
@@ -118,6 +159,8 @@ impl Rows {
         add(&mut row.calls, counted.left);
         add(&mut row.left, counted.left);
         add(&mut row.total, counted.total);
+        add(&mut row.failed, counted.errors);
+        add(&mut row.bytes, counted.bytes);
         row.longest = row.longest.max(counted.longest);
         for (sum, more) in row.buckets.iter_mut().zip(&counted.buckets) {
             add(sum, *more);
@@ -126,18 +169,24 @@ impl Rows {
     }
 
     /// The row of a call: as [`Rows::key`], with what a preset says its calls have in common.
-    fn key_of(&self, open: &Open) -> Key {
+    fn key_of(&mut self, open: &Open) -> Key {
         let (mut name, line) = self.key(&open.function, open.line.as_deref());
         if let Some(group) = &open.ticket.group {
+            if let Some(adds) = self.groups.adds_as(&open.function) {
+                name = adds.into();
+            }
             name = format!("{name} {group}");
         }
         (name, line)
     }
 
     /// Adds a call that was reported.
-    fn returned(&mut self, key: Key, took: Duration) {
-        let took = took.as_nanos() as u64;
+    fn returned(&mut self, key: Key, over: Outcomes) {
+        let took = over.took.as_nanos() as u64;
         let row = self.rows.entry(key).or_default();
+        row.failed += u64::from(over.failed);
+        row.bytes = row.bytes.saturating_add(over.bytes);
+        row.rows += over.rows;
         row.calls += 1;
         row.total += took;
         row.longest = row.longest.max(took);
@@ -157,17 +206,25 @@ impl Rows {
 
     /// Takes an event.
     pub fn take(&mut self, event: Event) {
+        if matches!(event.kind, EventKind::Call(_) | EventKind::Return(_)) {
+            let time = event.at.time;
+            let (first, last) = self.times.get_or_insert((time, time));
+            (*first, *last) = ((*first).min(time), (*last).max(time));
+        }
         match event.kind {
             EventKind::Opened(_) => {}
             EventKind::Call(call) => {
                 let mut around = self.stacks.around(event.at);
                 let inner = around.any(|open| open.ticket.grouped);
                 drop(around);
+                let descriptors = self.descriptors.as_mut();
                 let open = Open {
+                    opening: descriptors.and_then(|of| of.enter(event.at, &call)),
                     ticket: self.groups.enter(event.at, &call, inner),
                     function: call.edge.function.clone(),
                     line: call.line,
                     began: event.at.time,
+                    arguments: call.registers.gp,
                 };
                 let (_, unwound) = self.stacks.enter(event.at, open);
                 for open in unwound {
@@ -180,9 +237,19 @@ impl Rows {
                         self.left(open.call);
                     }
                     let key = self.key_of(&open);
-                    let (ticket, began) = (open.ticket, open.began);
-                    for (key, took) in self.groups.leave(event.at, ticket, &back, key, began) {
-                        self.returned(key, took);
+                    if let (Some(of), Some(opening)) = (&mut self.descriptors, open.opening) {
+                        of.leave(event.at, opening, &back, key.clone());
+                    }
+                    let outcome = outcome::of(&open.function.name, open.function.is_system_call());
+                    let result = back.returned.rax;
+                    let over = Outcomes {
+                        took: event.at.time.saturating_sub(open.began),
+                        failed: outcome.failed(result),
+                        bytes: outcome.bytes(&open.arguments, result),
+                        rows: 0,
+                    };
+                    for (key, over) in self.groups.leave(event.at, open.ticket, &back, key, over) {
+                        self.returned(key, over);
                     }
                 }
             }
@@ -197,18 +264,80 @@ impl Rows {
         }
     }
 
+    /// How many open calls were forgotten, because too many were open at the same time. They are in no row.
+    pub fn forgotten(&self) -> u64 {
+        self.stacks.forgotten()
+    }
+
     /// Takes what guests counted themselves, when nothing is reported any more.
     pub fn finish(&mut self, end: &End) {
+        for (key, over) in self.groups.rest() {
+            self.returned(key, over);
+        }
         for count in &end.counted {
             self.add(count);
         }
+        let descriptors = self.descriptors.take();
+        self.still_open = descriptors.map(|of| of.finish(&end.descriptors));
     }
 }
 
-/// Rows by their time, most first, and by name where that is the same.
-pub fn sorted(rows: &HashMap<Key, Row>) -> Vec<(&Key, &Row)> {
+/// Which rows come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Those that took most time.
+    #[default]
+    Time,
+    /// The same, with their share of the time that passed.
+    Wall,
+    /// Those with most calls.
+    Calls,
+    /// Those with the greatest mean.
+    Mean,
+    /// Those with the longest call.
+    Max,
+    /// Those with most failures.
+    Failed,
+    /// Those with most bytes.
+    Bytes,
+    /// In the order of the alphabet.
+    Name,
+}
+
+impl Order {
+    /// All, by name.
+    pub const ALL: [(&str, Order); 8] = [
+        ("time", Order::Time),
+        ("wall", Order::Wall),
+        ("calls", Order::Calls),
+        ("mean", Order::Mean),
+        ("max", Order::Max),
+        ("failed", Order::Failed),
+        ("bytes", Order::Bytes),
+        ("name", Order::Name),
+    ];
+
+    /// Whether results of calls must be seen for it. A guest that counts sees them; in a recording they stand in each call.
+    pub fn asks_results(self) -> bool {
+        matches!(self, Order::Failed | Order::Bytes)
+    }
+}
+
+/// Rows in an order; those that are alike in it by their time, then by name.
+pub fn sorted(rows: &HashMap<Key, Row>, order: Order) -> Vec<(&Key, &Row)> {
     let mut sorted: Vec<(&Key, &Row)> = rows.iter().collect();
-    sorted.sort_by_key(|(name, row)| (Reverse(row.total), *name));
+    let figure = |row: &Row| match order {
+        Order::Time | Order::Wall | Order::Name => 0,
+        Order::Calls => row.calls,
+        Order::Mean => row.mean(),
+        Order::Max => row.longest,
+        Order::Failed => row.failed,
+        Order::Bytes => row.bytes,
+    };
+    match order {
+        Order::Name => sorted.sort_by_key(|(name, _)| *name),
+        _ => sorted.sort_by_key(|(name, row)| (Reverse(figure(row)), Reverse(row.total), *name)),
+    }
     sorted
 }
 
@@ -244,7 +373,7 @@ mod tests {
             left: 0,
             total: 0,
             longest: 5000,
-            buckets: vec![0; BUCKETS],
+            ..Row::default()
         };
         row.buckets[wire::calls::bucket(100)] = 95;
         row.buckets[wire::calls::bucket(5000)] = 5;

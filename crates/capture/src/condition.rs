@@ -78,6 +78,8 @@ pub struct How {
     pub folded: bool,
     /// Whether the result is negated.
     pub not: bool,
+    /// Of lines only, in place of `within`: whether the text is that place, `FILE:LINE` with the end of the path for FILE.
+    pub place: bool,
 }
 
 /// Where a text ends.
@@ -138,7 +140,10 @@ const fn word(op: u8, a: u8, b: u16, c: u32) -> u64 {
 
 impl How {
     const fn encode(self) -> u32 {
-        self.within as u32 | (self.folded as u32) << 1 | (self.not as u32) << 2
+        self.within as u32
+            | (self.folded as u32) << 1
+            | (self.not as u32) << 2
+            | (self.place as u32) << 4
     }
 }
 
@@ -365,17 +370,33 @@ pub fn line_bits(words: &[u64], text: &[u8]) -> u32 {
         if word as u8 != TEXT || bit == MOST_LINES {
             break;
         }
+        let (how, sought) = (how(c), literal(sought, length));
         let mut left = text;
-        let found = search(how(c), &literal(sought, length), |into| {
-            let (now, later) = left.split_at(left.len().min(into.len()));
-            into[..now.len()].copy_from_slice(now);
-            left = later;
-            Some(now.len())
-        });
+        let found = if how.place {
+            is_place(text, sought.bytes()) != how.not
+        } else {
+            search(how, &sought, |into| {
+                let (now, later) = left.split_at(left.len().min(into.len()));
+                into[..now.len()].copy_from_slice(now);
+                left = later;
+                Some(now.len())
+            })
+        };
         bits |= u32::from(found) << bit;
         bit += 1;
     }
     bits
+}
+
+/// Whether a line, `path:line in 'name'`, is this place: its path ends with that of `sought`, a whole name at least, and
+/// the line is the same.
+fn is_place(text: &[u8], sought: &[u8]) -> bool {
+    let last = text.len().saturating_sub(sought.len());
+    (0..=last).any(|at| {
+        text[at..].strip_prefix(sought).is_some_and(|behind| {
+            (at == 0 || text[at - 1] == b'/') && (behind.is_empty() || behind.starts_with(b" in '"))
+        })
+    })
 }
 
 fn of(source: Source, facts: Facts, read: &mut impl FnMut(u64, &mut [u8]) -> usize) -> Option<u64> {
@@ -457,5 +478,6 @@ fn how(c: u32) -> How {
         within: c & 1 != 0,
         folded: c & 2 != 0,
         not: c & 4 != 0,
+        place: c & 16 != 0,
     }
 }

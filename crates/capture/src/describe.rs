@@ -30,6 +30,12 @@ pub const fn address(what: What, word: u64) -> u64 {
     0x4c00 << 48 | (mixed << 16 & 0x00ff_ffff_ffff_0000)
 }
 
+/// Returns whether an address is one of [`address`]: a text is captured there.
+#[must_use]
+pub const fn is_text(at: u64) -> bool {
+    at >> 56 == 0x4c
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,7 +46,7 @@ mod tests {
         let mut seen = [0; 2000];
         for (at, (what, word)) in words.enumerate() {
             seen[at] = address(what, word);
-            assert_eq!(seen[at] >> 56, 0x4c);
+            assert!(is_text(seen[at]));
             assert_eq!(seen[at] % 0x1_0000, 0);
         }
         seen.sort_unstable();

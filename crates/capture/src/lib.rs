@@ -26,6 +26,7 @@ pub mod condition;
 pub mod describe;
 mod format;
 mod op;
+pub mod outcome;
 mod range;
 mod run;
 pub mod value;

@@ -117,6 +117,12 @@ impl Areas {
         all.any(|area| (area.at..area.at + area.used).contains(&at))
     }
 
+    /// The mappings that stubs are in.
+    pub fn stubs(&self) -> Vec<Range<u64>> {
+        let stubs = self.all.iter().filter(|area| area.holds == area::STUBS);
+        stubs.map(|area| area.at..area.at + area.size).collect()
+    }
+
     /// The hooks there are, each with its address.
     pub fn hooks(&self, memory: &GuestMemory) -> Result<Vec<(u64, Hook)>> {
         let size = size_of::<Hook>() as u64;
@@ -221,7 +227,7 @@ impl Areas {
         if crowded.any(|at| at.abs_diff(code.start) < SAME) {
             return Err(none());
         }
-        match map_near(remote, pid, code.clone(), bytes)? {
+        match map_near(remote, code.clone(), bytes)? {
             Some(at) => Ok(at),
             None => {
                 self.crowded.push(code.start);
@@ -237,14 +243,12 @@ impl Areas {
     }
 }
 
-/// Maps an island of stubs; `None` = there is no room in reach.
-fn map_near(
-    remote: &mut RemoteThread,
-    pid: i32,
-    code: Range<u64>,
-    bytes: u64,
-) -> Result<Option<u64>> {
-    let maps = Maps::of(pid)?;
+/// Maps memory for code from which a jump of five bytes reaches all of `code`, and back; `None` = there is no room in reach.
+///
+/// # Errors
+/// The process cannot be read, or the remote call was not made.
+pub fn map_near(remote: &mut RemoteThread, code: Range<u64>, bytes: u64) -> Result<Option<u64>> {
+    let maps = Maps::of(remote.pid())?;
     for gap in maps.gaps(code.clone(), bytes) {
         // The end that is nearer to the code, away from what may grow into the gap.
         let at = if gap.start >= code.end {

@@ -1,7 +1,12 @@
 //! The plan of a hook, whether it is at the entry of a function or within one.
 
+use std::ops::Range;
 use trampoline::probe::ProbePlan;
-use trampoline::{Destination, Patch, Plan, Refusal, Stub};
+use trampoline::{Destination, Kind, Patch, Plan, Refusal, Stub};
+
+/// Why a function is not hooked now, but may be a moment later: another command has hooked or unhooked it since that was
+/// planned. Or its process has changed it itself.
+pub(crate) const CHANGED: &str = "its code changed while we looked at it";
 
 /// A plan: which bytes are replaced, and how the stub is made.
 pub(crate) enum Change {
@@ -26,6 +31,19 @@ impl Change {
             Change::Entry(plan, _) => plan.stolen,
             Change::Probe(plan) => plan.stolen,
         }
+    }
+
+    /// The bytes that are changed or moved, and those of the padding that holds a jump.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let moved = self.stolen().max(5) as u64;
+        let pad = match self {
+            Change::Entry(plan, _) => match plan.kind {
+                Kind::Short { pad } => Some(pad..pad + 5),
+                _ => None,
+            },
+            Change::Probe(_) => None,
+        };
+        std::iter::once(self.at()..self.at() + moved).chain(pad)
     }
 
     /// The number of bytes of stack arguments that the routine copies for the original.

@@ -1,10 +1,11 @@
 //! All that this crate reads of what the agent keeps, over an image of a guest's memory: for the fuzz target `guest`.
 
 use crate::areas::Areas;
+use crate::layers::Layers;
 use crate::notices;
 use crate::pool;
 use crate::rings::Rings;
-use crate::table::{HookTable, Known, is_left_in_code};
+use crate::table::{HookTable, Known, stands_whole};
 use inject::resident::Resident;
 use process::error::Result;
 use process::memory::GuestMemory;
@@ -27,8 +28,9 @@ pub fn read(memory: &Arc<GuestMemory>, resident: &Resident, change: impl FnMut()
 
 fn hooks(memory: &GuestMemory, resident: &Resident) -> Result<()> {
     let mut table = HookTable::default();
+    let layers = Layers::of(memory);
     for (at, hook) in Areas::read(memory, resident.header.calls)?.hooks(memory)? {
-        let set = is_left_in_code(memory, &hook);
+        let set = stands_whole(memory, &layers, &hook);
         table.insert_earlier(Known {
             at,
             hook,

@@ -1,18 +1,17 @@
 //! Taking hooks out of the code: ours when we leave, and those that a session has left that was killed.
 
 use crate::areas::Areas;
+use crate::layers::Layers;
 use crate::parked;
 use crate::pool;
 use crate::standstill::Standstill;
-use crate::table::{is_left_in_code, patches, write_want};
+use crate::table::{patches, write_set, write_want};
 use crate::threads;
 use crate::wanted::{Timing, is_asked};
-use inject::Image;
 use inject::remote_call::{Gadgets, RemoteThread};
-use inject::resident::Resident;
-use process::error::{Error, Result};
+use inject::residents::{Residents, Unused};
+use process::error::Result;
 use process::guest::Status;
-use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use routine::{Frame, room};
@@ -20,24 +19,31 @@ use std::mem::offset_of;
 use wire::calls::Hook;
 use wire::{ControlPage, State};
 
-/// Lifts the hooks that a session that was killed has left in a process, and takes out the memory that it shared for
-/// rings. The hook on the unwinder stays where frames of ours are still on some stack.
-pub fn lift(
+/// Lifts the hooks that sessions have left in a process that were killed, whichever agent they used, and takes out the
+/// memory that they shared for rings. The hook on the unwinder stays where frames of the agent are still on some stack.
+pub fn lift_left(
     status: &Status,
     memory: &GuestMemory,
     gadgets: Gadgets,
-    resident: &Resident,
+    residents: &Residents,
 ) -> Result<()> {
+    for unused in residents.unused() {
+        lift(status, memory, gadgets, unused)?;
+    }
+    Ok(())
+}
+
+fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused) -> Result<()> {
+    let resident = &unused.resident;
     let left = Areas::read(memory, resident.header.calls)?.hooks(memory)?;
-    let left = left
-        .into_iter()
-        .filter(|(_, hook)| is_left_in_code(memory, hook));
+    let left = left.into_iter().filter(|(_, hook)| hook.set != 0);
     let unwinder = |hook: &Hook| is_asked(resident, hook.routine);
     let (last, first): (Vec<_>, Vec<_>) = left.partition(|(_, hook)| unwinder(hook));
-    if first.is_empty() && last.is_empty() {
+    // What a session leaves that ends as it should is at most the hook on the unwinder.
+    let nothing = first.is_empty() && last.is_empty();
+    if nothing && (unused.mine || !unused.deserted) {
         return Ok(());
     }
-    resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
     let standstill = Standstill {
         status,
         memory,
@@ -45,73 +51,59 @@ pub fn lift(
         ties: Ties::None,
     };
     let lift = |hooks: &[(u64, Hook)]| {
-        let silent: Vec<u64> = hooks.iter().map(|(at, _)| *at).collect();
-        let hooks: Vec<Hook> = hooks.iter().map(|(_, hook)| *hook).collect();
         standstill.run(&mut Timing::default(), |stop, remote| {
-            resident.check_free(memory)?;
-            put_back(stop, remote, memory, &hooks)?;
-            silent
-                .iter()
-                .try_for_each(|at| write_want(memory, *at, 0))?;
+            if !unused.is_unused_still(memory) {
+                return Ok(None);
+            }
+            resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
+            let layers = Layers::of(memory);
+            put_back(stop, remote, memory, &layers, hooks)?;
+            let mut silent = hooks.iter();
+            silent.try_for_each(|(at, _)| write_want(memory, *at, 0))?;
             pool::close_left(memory, remote)?;
             pool::withdraw(memory, resident, remote)?;
-            Ok(stack_pointers(stop, remote, memory, resident))
+            Ok(Some(stack_pointers(stop, remote, memory, &layers)))
         })
     };
-    let stacks = lift(&first)?;
+    let Some(stacks) = lift(&first)? else {
+        return Ok(());
+    };
     let agent = resident.base..resident.base + resident.header.size;
     let ours = [agent, pool::range(memory, resident)?];
     if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {
         lift(&last)?;
     }
-    Ok(())
-}
-
-/// The same for agents of other builds of lancet, whose layouts are ours.
-///
-/// # Errors
-/// [`Error::Occupied`], if one of them is in use, or one of another version was: its hooks are laid out as only that version
-/// knows.
-pub fn lift_others(
-    status: &Status,
-    memory: &GuestMemory,
-    gadgets: Gadgets,
-    maps: &Maps,
-    image: &Image,
-) -> Result<()> {
-    for resident in Resident::others(memory, maps, image) {
-        if resident.state(memory)? == State::Quiet {
-            continue;
-        }
-        let version = resident.header.version;
-        if version != wire::VERSION {
-            return Err(Error::Occupied {
-                pid: status.pid,
-                owner: format!(
-                    " of another version (layout {version}; if that was killed, open and leave the process with it once)"
-                ),
-            });
-        }
-        resident.check_free(memory)?;
-        lift(status, memory, gadgets, &resident)?;
-        let quiet = State::Quiet as u32;
-        resident.write_control_page(memory, offset_of!(ControlPage, state), quiet)?;
+    // The next command of our build that takes it says so itself.
+    if unused.mine {
+        return Ok(());
     }
-    Ok(())
+    standstill.run(&mut Timing::default(), |_, _| {
+        if unused.is_unused_still(memory) {
+            let quiet = State::Quiet as u32;
+            resident.write_control_page(memory, offset_of!(ControlPage, state), quiet)?;
+        }
+        Ok(())
+    })
 }
 
-/// Puts back the bytes that were where hooks are, in a process that stands still. The reverse of [`crate::set`], in the
-/// reverse order: the entry first, then the jump in the padding that it leads to.
+/// Puts back the bytes that were where hooks are, in a process that stands still, and notes in their records that they
+/// are out. The reverse of [`crate::set`], in the reverse order: the entry first, then the jump in the padding that it
+/// leads to.
+///
+/// Over a patch another command may have written its own, which jumps to our stub in its turn; that one stays, and what
+/// it finds to put back when it leaves are not our bytes but what was there before us ([`Layers`]).
 pub(crate) fn put_back(
     stop: &Stop,
     remote: &mut RemoteThread,
     memory: &GuestMemory,
-    hooks: &[Hook],
+    layers: &Layers,
+    hooks: &[(u64, Hook)],
 ) -> Result<()> {
-    let padded = hooks.iter().filter(|hook| patches(hook).len() > 1);
+    let padded = hooks.iter().map(|(_, hook)| hook);
+    let padded = padded.filter(|hook| patches(hook).len() > 1);
     let pads: Vec<(u64, u64)> = padded.map(|hook| (hook.patches[0].at, hook.stub)).collect();
     threads::take_jumps(remote, &stop.threads().collect::<Vec<_>>(), &pads)?;
-    for hook in hooks {
+    for (at, hook) in hooks {
         for patch in patches(hook).iter().rev() {
             let length = (patch.length as usize).min(patch.is.len());
             let mut now = [0; 8];
@@ -119,31 +111,36 @@ pub(crate) fn put_back(
             if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
                 && now[..length] == patch.is[..length]
             {
-                memory.write(patch.at, &patch.was[..length])?;
+                let was = layers.without_lifted(patch.at, &patch.was[..length]);
+                memory.write(patch.at, &was)?;
                 if patch.at == hook.place {
                     count_us(memory, hook, -1);
                 }
             }
         }
+        write_set(memory, *at, false)?;
     }
     Ok(())
 }
 
-/// The stack pointer of each thread, on the stack that is the thread's own: that of one that runs on a work stack of the
+/// The stack pointer of each thread, on the stack that is the thread's own: that of one that runs on a work stack of an
 /// agent's is where its hook was called.
 pub(crate) fn stack_pointers(
     stop: &Stop,
     remote: &RemoteThread,
     memory: &GuestMemory,
-    resident: &Resident,
+    layers: &Layers,
 ) -> Vec<u64> {
     let mine = remote.registers().rsp;
     let others = stop.threads().filter(|tid| *tid != remote.pid());
     let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rsp));
-    let works = resident.header.works;
     let own = |pointer: u64| {
-        let head = works + room::head_of(pointer.wrapping_sub(works))?;
-        memory.word(head).ok().filter(|frame| *frame != 0)
+        let mut agents = layers.agents();
+        agents.find_map(|agent| {
+            let works = agent.header.works;
+            let head = works.wrapping_add(room::head_of(pointer.wrapping_sub(works))?);
+            memory.word(head).ok().filter(|frame| *frame != 0)
+        })
     };
     let pointers = others.chain([mine]);
     pointers

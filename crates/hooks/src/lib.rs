@@ -20,7 +20,8 @@
 //! |---|---|
 //! | `tracing` | [`Tracing`], the front: a process whose calls are traced, made of the next four |
 //! | `target` | which process: its memory, the agent in it, its functions, how it is stopped |
-//! | `patcher`, `set`, `left` | hooks planned, written and taken out |
+//! | `patcher`, `set`, `planned`, `left` | hooks planned, written and taken out |
+//! | `layers` | hooks of several commands in the same code |
 //! | `limits` | bounds on what is read from a process |
 //! | `rings`, `pool` | records of calls, read; the memory for them that we share with the process |
 //! | `scripts`, `state`, `scripted` | the VM in it, and functions by the names of the script's language |
@@ -30,6 +31,7 @@
 //! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
 //! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
 //! | `own`, `notices`, `picks`, `vforks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs |
+//! | `replaced` | the plan of a jump that has no hook behind it: crate `patch` |
 //! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
 
 mod areas;
@@ -37,6 +39,7 @@ mod change;
 mod first_stack;
 #[cfg(feature = "fuzz")]
 pub mod image;
+mod layers;
 mod left;
 mod limits;
 mod named;
@@ -47,9 +50,11 @@ mod own;
 mod parked;
 mod patcher;
 mod picks;
+mod planned;
 pub mod policy;
 mod pool;
 pub mod probes;
+mod replaced;
 pub mod rings;
 mod script_start;
 pub mod scripted;
@@ -66,9 +71,13 @@ mod tracing;
 mod vforks;
 mod wanted;
 
-pub use left::{lift as lift_left, lift_others};
+pub use areas::map_near;
+pub use left::lift_left;
 pub use notices::{Notice, Says};
+pub use parked::leads_into;
+pub use replaced::plan_replacement;
 pub use script_start::{Progress, ScriptStart};
+pub use standstill::Standstill;
 pub use state::Script;
 pub use tracing::{Arrives, Tracing};
 pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Refused, Role, Timing, Wanted};

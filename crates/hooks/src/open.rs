@@ -18,6 +18,7 @@ use inject::image::Image;
 use inject::records::ReadRecords;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
+use inject::residents::Residents;
 use inject::seccomp;
 use inject::tracee::Tracee;
 use process::error::{Error, Result};
@@ -51,11 +52,8 @@ impl Tracing {
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &maps)?;
-        crate::left::lift_others(&status, &memory, gadgets, &maps, image)?;
-        let found = Resident::find(&memory, &maps, image);
-        if let Some(resident) = &found {
-            resident.check_free(&memory)?;
-        }
+        let residents = Residents::read(&memory, &maps, image)?;
+        crate::left::lift_left(&status, &memory, gadgets, &residents)?;
         let functions = Functions::read(pid, &memory, &maps)?;
         let script = Script::find(&memory, &functions);
         let ground = Ground {
@@ -65,7 +63,7 @@ impl Tracing {
             functions,
             ties: Ties::None,
         };
-        let mut tracing = Self::begin(ground, found, image, options, Some(&script))?;
+        let mut tracing = Self::begin(ground, residents, image, options, Some(&script))?;
         tracing.patcher.find_earlier(&tracing.target)?;
         tracing.set_own()?;
         tracing.target.open_gate()?;
@@ -85,7 +83,7 @@ impl Tracing {
             memory,
             ties: Ties::Standing,
         };
-        let mut tracing = Self::begin(ground, None, image, options, None)?;
+        let mut tracing = Self::begin(ground, Residents::none(), image, options, None)?;
         tracing.arrives = if tracing.hook_loader()? {
             Arrives::AtLoader
         } else {
@@ -237,7 +235,7 @@ impl Tracing {
 
     fn begin(
         ground: Ground,
-        found: Option<Resident>,
+        mut residents: Residents,
         image: &Image,
         mut options: Options,
         script: Option<&Script>,
@@ -270,10 +268,8 @@ impl Tracing {
             for tid in &under_filter {
                 seccomp::check(pid, *tid, &seccomp::OF_HOOKS)?;
             }
-            let resident = Resident::place(found, remote, &memory, image)?;
-            resident.check_free(&memory)?;
-            if resident.state(&memory)? == wire::State::Open {
-                // Whoever had it was killed.
+            let (resident, deserted) = residents.take(remote, &memory, image, false)?;
+            if deserted {
                 pool::close_left(&memory, remote)?;
             }
             take(&resident, &memory, &options, session)?;
@@ -381,6 +377,7 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
         (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),
         (offset_of!(Calls, line_policy), options.line_policy),
+        (offset_of!(Calls, passed_over), options.passed_over.into()),
         // Words of another session are gone.
         (offset_of!(Calls, line_tests) + 8, 0),
     ] {

@@ -2,6 +2,7 @@
 //! exceptions pass through frames of our routine; on the function that the loader calls at each change, to learn of new
 //! libraries; and on the functions by which a process ends, forks or becomes another program ([`OWN`]).
 
+use crate::layers::Layers;
 use crate::table::stands_whole;
 use crate::text::MOST_CODE;
 use crate::tracing::{Arrives, Tracing};
@@ -245,6 +246,7 @@ impl Tracing {
         // Where a library was loaded again at the same address all of its code is new: one look at each library tells.
         let mut modules = HashMap::new();
         let mut gone = Vec::new();
+        let layers = Layers::of(&self.target.memory);
         let table = &mut self.patcher.table;
         for known in table.set_ones().filter(|known| known.hook.patched != 0) {
             // A probe around a system call may be in a stub of ours: it belongs to the code of the instruction.
@@ -255,7 +257,7 @@ impl Tracing {
             let module = self.target.functions.module_of(code);
             let stands = module.is_some_and(|module| {
                 let stands = modules.entry(module.module.bias);
-                *stands.or_insert_with(|| stands_whole(&self.target.memory, &known.hook))
+                *stands.or_insert_with(|| stands_whole(&self.target.memory, &layers, &known.hook))
             });
             if !stands {
                 gone.push(known.hook.place);

@@ -28,6 +28,16 @@ pub fn may_be(
 ) -> bool {
     let [routine, end, ..] = resident.header.routines;
     let routine = routine..end;
+    leads_into(memory, std::slice::from_ref(&routine), ours, stacks)
+}
+
+/// The same for any code: whether a word in the process's private writable memory is an address within `code`.
+pub fn leads_into(
+    memory: &GuestMemory,
+    code: &[Range<u64>],
+    ours: &[Range<u64>],
+    stacks: &[u64],
+) -> bool {
     let Ok(maps) = Maps::read(memory.pid()) else {
         return false;
     };
@@ -43,7 +53,7 @@ pub fn may_be(
         })
         .collect();
     let all: u64 = parts.iter().map(|part| part.end - part.start).sum();
-    all > MOST || parts.into_iter().any(|part| holds(memory, part, &routine))
+    all > MOST || parts.into_iter().any(|part| holds(memory, part, code))
 }
 
 /// The parts of a range that are not `ours`. A mapping may have both, because the kernel joins neighbouring mappings.
@@ -64,7 +74,7 @@ fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
     parts
 }
 
-fn holds(memory: &GuestMemory, part: Range<u64>, routine: &Range<u64>) -> bool {
+fn holds(memory: &GuestMemory, part: Range<u64>, code: &[Range<u64>]) -> bool {
     let mut bytes = vec![0; PIECE as usize];
     for at in (part.start..part.end).step_by(PIECE as usize) {
         let length = PIECE.min(part.end - at) as usize;
@@ -73,10 +83,11 @@ fn holds(memory: &GuestMemory, part: Range<u64>, routine: &Range<u64>) -> bool {
             continue;
         }
         let words = bytes[..length].as_chunks::<8>().0;
-        if words
-            .iter()
-            .any(|word| routine.contains(&u64::from_le_bytes(*word)))
-        {
+        let leads = |word: &[u8; 8]| {
+            let word = u64::from_le_bytes(*word);
+            code.iter().any(|code| code.contains(&word))
+        };
+        if words.iter().any(leads) {
             return true;
         }
     }

@@ -1,23 +1,24 @@
 //! Hooks are set and lifted here: planned while the process runs, and written in one stop for all of them.
 
 use crate::areas::Areas;
+use crate::change::CHANGED;
+use crate::layers::Layers;
 use crate::left;
 use crate::open_calls;
 use crate::pool;
 use crate::set::Edit;
 use crate::standstill::Writes;
-use crate::table::{HookTable, Known, is_left_in_code, write_want};
+use crate::table::{HookTable, Known, stands_whole};
 use crate::target::Target;
 use crate::text::Texts;
 use crate::wanted::{Refused, Wanted, is_asked};
 use process::error::Result;
-use process::guest;
+use process::tries::{PAUSE, TRIES};
 use std::collections::HashMap;
 use wire::calls::{Hook, want};
 
 /// Why a function is not hooked now, but may be a moment later.
 pub(crate) const IN_THE_WAY: &str = "a thread is about to go on in its first instructions";
-
 /// What was seen in the stop in which hooks were lifted.
 #[derive(Debug)]
 pub(crate) struct Lifted {
@@ -67,34 +68,20 @@ impl Patcher {
         }
     }
 
-    /// Notes the hooks that were made at an earlier attach, silences them, and lifts those that a command that was
-    /// killed has left set. The unwinders' stay: frames of ours may be parked.
+    /// Notes the hooks that were made at an earlier attach. They were lifted ([`left::lift_left`]), but the one on the
+    /// unwinder where frames of ours are parked.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
-        let (mut left, mut loud) = (Vec::new(), Vec::new());
-        for (at, mut hook) in self.areas.hooks(&target.memory)? {
-            let set = is_left_in_code(&target.memory, &hook);
-            if hook.want != 0 {
-                hook.want = 0;
-                loud.push(at);
-            }
-            if set && !is_asked(&target.resident, hook.routine) {
-                left.push(hook.place);
-            }
+        let layers = Layers::of(&target.memory);
+        for (at, hook) in self.areas.hooks(&target.memory)? {
+            let asked = hook.set != 0 && is_asked(&target.resident, hook.routine);
             self.table.insert_earlier(Known {
                 at,
+                set: asked && stands_whole(&target.memory, &layers, &hook),
                 hook,
-                set,
                 function: None,
             });
         }
-        target.forced(|memory| {
-            let mut loud = loud.iter();
-            loud.try_for_each(|at| write_want(memory, *at, 0))
-        })?;
-        if left.is_empty() {
-            return Ok(());
-        }
-        self.lift(target, &left, false).map(drop)
+        Ok(())
     }
 
     /// Hooks functions, in one stop; those that cannot be hooked, and why. What is in a thread's way is tried again a
@@ -103,8 +90,8 @@ impl Patcher {
         let wanted = self.with_pickers(wanted);
         let wanted = self.with_returns(target, wanted);
         let mut refused = self.try_set(target, wanted.clone())?;
-        for _ in 0..guest::TRIES {
-            let busy = |refused: &Refused| refused.reason == IN_THE_WAY;
+        for _ in 0..TRIES {
+            let busy = |refused: &Refused| [IN_THE_WAY, CHANGED].contains(&&*refused.reason);
             let again: Vec<u64> = refused
                 .iter()
                 .filter(|refused| busy(refused))
@@ -113,7 +100,11 @@ impl Patcher {
             if again.is_empty() {
                 break;
             }
-            std::thread::sleep(guest::PAUSE);
+            std::thread::sleep(PAUSE);
+            if refused.iter().any(|refused| refused.reason == CHANGED) {
+                // The plans that came to nothing have taken padding.
+                self.forget_code();
+            }
             refused.retain(|refused| !busy(refused));
             let wanted = wanted.iter();
             let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
@@ -125,8 +116,9 @@ impl Patcher {
     fn try_set(&mut self, target: &Target, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
         let mut texts = std::mem::take(&mut self.texts);
+        let layers = Layers::of(&target.memory);
         for wanted in wanted {
-            match self.step(target, &wanted, &mut texts) {
+            match self.step(target, &wanted, &mut texts, &layers) {
                 Ok(step) => steps.push(step),
                 Err(reason) => refused.push(Refused {
                     function: wanted.function,
@@ -142,6 +134,7 @@ impl Patcher {
                     stop,
                     remote,
                     writes: Writes::default(),
+                    layers: Layers::of(&target.memory),
                 };
                 self.write(&mut edit, &steps, &mut refused)
             })?;
@@ -153,18 +146,18 @@ impl Patcher {
     pub(crate) fn take_back(
         &mut self,
         edit: &mut Edit,
-        hooks: impl Iterator<Item = Hook>,
+        hooks: impl Iterator<Item = (u64, Hook)>,
     ) -> Result<()> {
         let memory = &edit.target.memory;
         // Their users are not counted yet.
-        let hooks: Vec<Hook> = hooks
-            .map(|hook| Hook {
-                semaphore: 0,
-                ..hook
-            })
-            .collect();
-        left::put_back(edit.stop, edit.remote, memory, &hooks)?;
-        for hook in &hooks {
+        let uncounted = |hook| Hook {
+            semaphore: 0,
+            ..hook
+        };
+        let hooks: Vec<(u64, Hook)> = hooks.map(|(at, hook)| (at, uncounted(hook))).collect();
+        let layers = Layers::of(memory);
+        left::put_back(edit.stop, edit.remote, memory, &layers, &hooks)?;
+        for (_, hook) in &hooks {
             self.table.mark(hook.place, false);
             self.table.set_want(memory, hook.place, 0)?;
         }
@@ -187,14 +180,15 @@ impl Patcher {
             .map(|known| (known.at, known.hook.original))
             .collect();
         let known = places.iter().filter_map(|place| self.table.get(*place));
-        let hooks: Vec<Hook> = known.map(|known| known.hook).collect();
+        let hooks: Vec<(u64, Hook)> = known.map(|known| (known.at, known.hook)).collect();
         let mut open = Vec::new();
         let stacks = target.stopped(|stop, remote| {
-            left::put_back(stop, remote, &target.memory, &hooks)?;
+            let layers = Layers::of(&target.memory);
+            left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
             for place in places {
                 self.table.mark(*place, false);
             }
-            let stacks = left::stack_pointers(stop, remote, &target.memory, &target.resident);
+            let stacks = left::stack_pointers(stop, remote, &target.memory, &layers);
             if leaving {
                 let found = open_calls::close(&target.memory, target.session, &counting, &stacks)?;
                 open.extend(found);

@@ -20,18 +20,18 @@ mod ways;
 use crate::limits::{MOST_NUMBERS, MOST_RINGS, USER_END};
 use crate::pool::Pool;
 use backing::{Backing, is_plausible};
-pub use event::{Counted, Line, Losses, RingEvent, RingEventKind};
+pub use event::{Counted, Events, Line, Losses, RingEvent, RingEventKind, ShortCall};
 use lines::Lines;
 use process::error::Result;
 use process::memory::GuestMemory;
 use queue::Queue;
-use record::{Decoder, string};
+use record::{Decoder, none_of, string};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Instant;
-use wire::calls::{self, Calls, Ring, kind};
+use wire::calls::{self, Calls, OF_LIBRARY, Ring, kind};
 
 /// The rings of one process; see the module's documentation.
 #[derive(Debug)]
@@ -345,7 +345,13 @@ impl Rings {
                     line: (number >> 32) as u32,
                     name: string(rest, name),
                 };
-                self.learn_line(at, *number as u32, line);
+                let number = *number as u32;
+                if number & OF_LIBRARY != 0 {
+                    // What calls are shown with that no line of the application has made.
+                    let none = Line::of_no_application(&line);
+                    self.learn_line(at, none_of(number & !OF_LIBRARY), none);
+                }
+                self.learn_line(at, number & !OF_LIBRARY, line);
             }
             _ => {}
         }

@@ -15,6 +15,7 @@
 //! gone, and a hook falls through when the gate is closed (`agent::calls::notices`, `agent::calls::loader`). The
 //! function that runs the script gets no frame of ours, because it returns only when the program ends.
 
+use crate::layers::Layers;
 use crate::{Arrives, Options, Says, Tracing, Wanted};
 use crate::{left, pool};
 use inject::image::Image;
@@ -65,6 +66,7 @@ impl ScriptStart {
             room: 0,
             line_tests: Vec::new(),
             line_policy: 0,
+            passed_over: 0,
             follow: false,
         };
         let mut start = ScriptStart {
@@ -189,9 +191,10 @@ impl ScriptStart {
             target, patcher, ..
         } = &mut self.tracing;
         let set = patcher.table.set_ones();
-        let hooks: Vec<Hook> = set.map(|known| known.hook).collect();
+        let hooks: Vec<(u64, Hook)> = set.map(|known| (known.at, known.hook)).collect();
         let handed = target.stopped(|stop, remote| {
-            left::put_back(stop, remote, &target.memory, &hooks)?;
+            let layers = Layers::of(&target.memory);
+            left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
             patcher.table.silence_all(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;
             take(target.resident)

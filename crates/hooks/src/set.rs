@@ -2,12 +2,14 @@
 //! ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
-use crate::change::Change;
+use crate::change::{CHANGED, Change};
+use crate::layers::Layers;
 use crate::left::count_us;
 use crate::patcher::{IN_THE_WAY, Patcher};
+use crate::planned::{fits, is_as_planned};
 use crate::policy;
 use crate::standstill::Writes;
-use crate::table::{Known, LANDING, bytes_at, patches, stands_whole};
+use crate::table::{Known, LANDING, patches, stands_whole};
 use crate::target::Target;
 use crate::text::Texts;
 use crate::threads::{self, Changed};
@@ -19,8 +21,8 @@ use process::memory::GuestMemory;
 use process::stop::Stop;
 use routine::frame::{MOST_COPIED, flags};
 use std::mem::offset_of;
+use trampoline::Destination;
 use trampoline::hook_policy::{Treatment, treatment};
-use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook, Name, Patched, area, want};
 
 /// `int3`, between stubs.
@@ -50,6 +52,8 @@ pub(crate) struct Edit<'a, 'g> {
     pub remote: &'a mut RemoteThread<'g>,
     /// What is to be written before any patch.
     pub writes: Writes,
+    /// What all commands have hooked, as it is in this stop.
+    pub layers: Layers<'a>,
 }
 
 impl Patcher {
@@ -59,6 +63,7 @@ impl Patcher {
         target: &Target,
         wanted: &Wanted,
         texts: &mut Texts,
+        layers: &Layers,
     ) -> std::result::Result<Step, String> {
         let function = &wanted.function;
         if wanted.role == Role::SystemCall {
@@ -71,10 +76,12 @@ impl Patcher {
             Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
         }
         let mut set = self.table.set_at(function.address);
-        if let Some((place, _)) = set.find(|(_, known)| stands_whole(&target.memory, &known.hook)) {
+        if let Some((place, _)) =
+            set.find(|(_, known)| stands_whole(&target.memory, layers, &known.hook))
+        {
             return Ok(Step::Again(place, wanted.clone(), Vec::new()));
         }
-        let plan = texts.plan(&target.functions, &target.memory, &self.table, wanted)?;
+        let plan = texts.plan(target, &self.table, layers, wanted)?;
         if let Some(known) = self.table.get(plan.at())
             && let Some(stub) = fits(target, known, wanted, &plan)
         {
@@ -145,7 +152,10 @@ impl Patcher {
             self.table.mark(made.known.hook.place, true);
         }
         if let Err(error) = write_patches(memory, &prepared) {
-            self.take_back(edit, prepared.iter().map(|made| made.known.hook))?;
+            self.take_back(
+                edit,
+                prepared.iter().map(|made| (made.known.at, made.known.hook)),
+            )?;
             return Err(error);
         }
         process::fault::point("setting");
@@ -175,8 +185,11 @@ impl Patcher {
                     known.hook.flags |= own_flags(known.hook.want);
                     known.hook.copied = known.hook.copied.max(described(wanted));
                     self.programs(edit, wanted, &mut known.hook)?;
+                    known.hook.set = 1;
                     let moves = moves.clone();
-                    (wanted, Ok(Prepared { known, moves }))
+                    let free = known.set || is_as_planned(edit.target, &edit.layers, &known.hook);
+                    let made = free.then_some(Prepared { known, moves });
+                    (wanted, made.ok_or_else(|| CHANGED.into()))
                 }
                 Step::Bare(wanted) => (wanted, Ok(self.bare(edit, wanted)?)),
                 Step::New(wanted, plan, was) => (wanted, self.prepare(edit, wanted, plan, *was)?),
@@ -306,6 +319,7 @@ impl Patcher {
             moved: plan.stolen() as u32,
             patched: list.len() as u32,
             was,
+            set: 1,
             ..Hook::default()
         };
         self.programs(edit, wanted, &mut hook)?;
@@ -313,9 +327,9 @@ impl Patcher {
             (into.at, into.length) = (patch.at, patch.new.len() as u64);
             into.was[..patch.old.len()].copy_from_slice(&patch.old);
             into.is[..patch.new.len()].copy_from_slice(&patch.new);
-            if bytes_at(&edit.target.memory, into).as_deref() != Some(&patch.old[..]) {
-                return Ok(Err("its code changed while we looked at it".into()));
-            }
+        }
+        if !is_as_planned(edit.target, &edit.layers, &hook) {
+            return Ok(Err(CHANGED.into()));
         }
         let mut bytes = stub.bytes;
         bytes.resize(size as usize, PADDING);
@@ -367,6 +381,7 @@ impl Patcher {
         hook.asks_call = self.program(edit, asks_call)?;
         hook.asks_return = self.program(edit, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
+        hook.outcome = wanted.outcome;
         // What is called for ourselves is called whatever its arguments are.
         let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
         hook.guard = guard.unwrap_or_default().to_words();
@@ -402,7 +417,7 @@ impl Patcher {
     /// code, writes the table of their identities and numbers.
     fn name(&mut self, edit: &mut Edit, wanted: &Wanted, known: &mut Known) -> Result<()> {
         if wanted.names.is_empty() {
-            known.hook.names = [0; 2];
+            known.hook.names = self.program(edit, &wanted.inject)?;
             if wanted.want & !want::OWN != 0 {
                 self.table.name(known.hook.number, &wanted.function);
             }
@@ -479,22 +494,4 @@ fn floats_at_return(hook: &Hook) -> u32 {
 fn described(wanted: &Wanted) -> u32 {
     let bytes = wanted.stack.unwrap_or(0);
     bytes.min(MOST_COPIED).next_multiple_of(16)
-}
-
-/// The stub of a hook of an earlier attach, if it does what this plan says.
-fn fits(target: &Target, known: &Known, wanted: &Wanted, plan: &Change) -> Option<Stub> {
-    let to = Destination {
-        routine: target.resident.header.routines[wanted.routine],
-        descriptor: known.at,
-    };
-    let stub = plan.stub(known.hook.stub, to).ok()?;
-    let mut bytes = vec![0; stub.bytes.len()];
-    target.memory.read_bytes(stub.at, &mut bytes).ok()?;
-    let changes = plan.patches(stub.at).ok()?;
-    let same = patches(&known.hook).len() == changes.len()
-        && patches(&known.hook).iter().zip(&changes).all(|(had, has)| {
-            let length = had.length as usize;
-            had.at == has.at && had.was.get(..length) == Some(&has.old[..])
-        });
-    (same && bytes == stub.bytes && known.hook.original == stub.original).then_some(stub)
 }

@@ -5,36 +5,38 @@ use crate::wanted::Timing;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::seccomp;
 use process::error::{Error, Result};
-use process::guest::{self, Status};
+use process::guest::Status;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
+use process::tries::Tries;
 
 /// The process that is to stand still, and how its main thread is tied to us.
-#[derive(Clone, Copy)]
-pub(crate) struct Standstill<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Standstill<'a> {
+    /// Which process.
     pub status: &'a Status,
+    /// Its memory.
     pub memory: &'a GuestMemory,
+    /// Instructions in it that remote calls use.
     pub gadgets: Gadgets,
+    /// How its main thread is tied to us.
     pub ties: Ties,
 }
 
 impl Standstill<'_> {
-    /// Does `work` while all threads stand still, and adds to `timing` how long that was. `work` is begun again, up to
-    /// [`guest::TRIES`] times, where a thread stood badly.
+    /// Does `work` while all threads stand still, and adds to `timing` how long that was. `work` is begun again where a
+    /// thread stood badly, and the stop where another lancet has the process stopped ([`Tries`]).
     pub fn run<T>(
         self,
         timing: &mut Timing,
         mut work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
     ) -> Result<T> {
         let pid = self.status.pid;
-        let mut tries = 0;
+        let mut tries = Tries::begin();
         loop {
             match self.once(timing, &mut work) {
-                Err(error) if tries < guest::TRIES && error.may_pass() => {
-                    tries += 1;
-                    std::thread::sleep(guest::PAUSE);
-                }
+                Err(error) if tries.again(&error) => {}
                 Err(_) if !self.status.is_current() => return Err(Error::Gone(pid)),
                 done => return done,
             }

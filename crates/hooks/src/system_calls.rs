@@ -78,7 +78,7 @@ impl Tracing {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         let identity = |place: &ModuleSymbols| (place.module.bias, place.module.inode);
         let looked = &mut self.system_calls.looked;
-        let there = self.target.functions.modules().iter();
+        let there = self.target.functions.with_kernels();
         let there: HashSet<_> = there.map(|place| identity(place)).collect();
         looked.retain(|known| there.contains(known));
         let new = |place: &ModuleSymbols| !looked.contains(&identity(place));
@@ -94,8 +94,7 @@ impl Tracing {
             &self.target.functions,
             new,
             asked,
-            &self.target.memory,
-            &self.patcher.table,
+            (&self.target.memory, &self.patcher.table),
         );
         looked.extend(there);
         let functions = &self.target.functions;

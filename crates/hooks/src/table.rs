@@ -3,9 +3,9 @@
 //! A hook is four things in the process: a record ([`Hook`]) that the agent reads, a stub, the bytes in the code that
 //! jump to it, and a number in what the agent writes. The table has a copy of the record, because reading it back costs
 //! a system call, and changes both together ([`HookTable::set_want`]). Whether patches are in the code is kept too
-//! ([`Known::set`]); what the code itself says is asked by [`stands_whole`] and [`is_left_in_code`], where somebody
-//! else may have changed it.
+//! ([`Known::set`]); what the code itself says is asked by [`stands_whole`], where somebody else may have changed it.
 
+use crate::layers::Layers;
 use crate::wanted::is_asked;
 use inject::resident::Resident;
 use process::error::Result;
@@ -240,25 +240,25 @@ pub(crate) fn write_want(memory: &GuestMemory, at: u64, wanted: u64) -> Result<(
     memory.write(at + offset_of!(Hook, want) as u64, &wanted.to_le_bytes())
 }
 
+/// Sets [`Hook::set`] of the record at `at`.
+pub(crate) fn write_set(memory: &GuestMemory, at: u64, set: bool) -> Result<()> {
+    memory.write(
+        at + offset_of!(Hook, set) as u64,
+        &u64::from(set).to_le_bytes(),
+    )
+}
+
 /// The patches of a hook. The record may come from the process, so their number is not trusted.
 pub(crate) fn patches(hook: &Hook) -> &[Patched] {
     &hook.patches[..(hook.patched as usize).min(hook.patches.len())]
 }
 
-/// Whether all patches of a hook are in the code, so that calls come to it. They are not, if its library was unloaded,
-/// and loaded again at the same address.
-pub(crate) fn stands_whole(memory: &GuestMemory, hook: &Hook) -> bool {
-    patches(hook).iter().all(|patch| is_in_code(memory, patch))
-}
-
-/// Whether any patch of a hook is in the code, so that something is to be put back. A command that was killed between
-/// two patches leaves one of them.
-pub(crate) fn is_left_in_code(memory: &GuestMemory, hook: &Hook) -> bool {
-    patches(hook).iter().any(|patch| is_in_code(memory, patch))
-}
-
-fn is_in_code(memory: &GuestMemory, patch: &Patched) -> bool {
-    bytes_at(memory, patch).is_some_and(|now| now[..] == patch.is[..now.len()])
+/// Whether all patches of a hook are in the code, so that calls come to it; also where another command's patch covers
+/// one, which leads there in its turn. They are not, if its library was unloaded, and loaded again at the same address.
+pub(crate) fn stands_whole(memory: &GuestMemory, layers: &Layers, hook: &Hook) -> bool {
+    patches(hook)
+        .iter()
+        .all(|patch| bytes_at(memory, patch).is_some_and(|now| layers.leads_to(patch, &now)))
 }
 
 /// The bytes that are where a patch is, or will be; `None` if they cannot be read.

@@ -6,10 +6,12 @@ mod go;
 
 pub use around::Around;
 
-use crate::change::Change;
-use crate::table::{HookTable, patches};
+use crate::change::{CHANGED, Change};
+use crate::layers::{Layer, Layers};
+use crate::table::{HookTable, LANDING, patches};
+use crate::target::Target;
 use crate::wanted::{Role, Wanted};
-use process::functions::{Functions, ModuleSymbols};
+use process::functions::{Function, Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::shadow_stack;
 use process::stop::thread_ids;
@@ -25,9 +27,6 @@ use wire::calls::want;
 
 /// The bytes of code that are kept decoded at a time, in all. The largest libraries known have 200 MB.
 pub(crate) const MOST_CODE: u64 = 1 << 29;
-
-/// Why a function is refused whose code is not what the maps of its process have said.
-const CHANGED: &str = "its code changed while we looked at it";
 
 /// The bytes of a range of code, if there is `room` for them.
 fn within(range: &Range<u64>, room: u64) -> Result<u64, String> {
@@ -77,41 +76,57 @@ impl Texts {
     /// Plans the hook of a function or probe; or says why there can be none.
     pub fn plan(
         &mut self,
-        functions: &Functions,
-        memory: &GuestMemory,
+        target: &Target,
+        hooks: &HookTable,
+        layers: &Layers,
+        wanted: &Wanted,
+    ) -> Result<Change, String> {
+        let own = target.resident.base;
+        let address = wanted.function.address;
+        let plain = wanted.role == Role::Function && wanted.probe.is_none();
+        if plain && let Some(layer) = layers.over(own, [address, address + LANDING]) {
+            let Change::Entry(_, copied) = self.alone(target, hooks, wanted)? else {
+                return Err(CHANGED.into());
+            };
+            return over(address, layer, copied, &target.memory);
+        }
+        let planned = self.alone(target, hooks, wanted)?;
+        let blocked = planned
+            .ranges()
+            .find_map(|range| layers.in_the_way(own, &range));
+        match blocked {
+            // It was written after we had looked whether there is one to go over.
+            Some(layer) if plain && layer.is_coverable_at(planned.at()) => Err(CHANGED.into()),
+            Some(layer) => Err(layers.holder(layer)),
+            None => Ok(planned),
+        }
+    }
+
+    /// The plan as it is where no other command has hooked anything.
+    fn alone(
+        &mut self,
+        target: &Target,
         hooks: &HookTable,
         wanted: &Wanted,
     ) -> Result<Change, String> {
+        let (functions, memory) = (&target.functions, &*target.memory);
         let function = &wanted.function;
         if matches!(wanted.role, Role::Place { .. }) {
             let planned = self.around.remove(&function.address);
             return planned.map(Change::Probe).ok_or_else(|| CHANGED.into());
         }
-        let place = functions
-            .module_of(function.address)
-            .ok_or("the library it is in was unloaded")?;
-        let range = place
-            .module
-            .code()
-            .find(|range| range.contains(&function.address))
-            .ok_or("it does not lie in code")?;
+        let (place, range) = place_of(functions, function)?;
         // The unwinders' hooks serve C, also in a program of Go that C is linked into.
         if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
-        let text = self.decoded.text(place, memory, hooks, functions, range)?;
+        let text = self
+            .decoded
+            .text(place, (memory, hooks), functions, range)?;
         if wanted.probe.is_some() {
             return text.probe(function.address, wanted.want & want::BACK != 0);
         }
-        let next = text
-            .starts
-            .partition_point(|start| *start <= function.address);
-        let end = text.at + text.code.len() as u64;
-        let end = text.starts.get(next).copied().unwrap_or(end);
-        let code = function.address.checked_sub(text.at).and_then(|from| {
-            let code = text.code.get(from as usize..(end - text.at) as usize)?;
-            (!code.is_empty()).then_some(code)
-        });
+        let code = code_from(&text.code, text.at, &text.starts, function.address);
         let code = code.ok_or(CHANGED)?;
         let own = match function.size {
             0 => code.len() as u64,
@@ -152,6 +167,54 @@ impl Texts {
     }
 }
 
+/// The code from a function's address up to the next function that is known, of a text at `at`.
+fn code_from<'c>(code: &'c [u8], at: u64, starts: &[u64], address: u64) -> Option<&'c [u8]> {
+    let next = starts.partition_point(|start| *start <= address);
+    let end = at + code.len() as u64;
+    let end = starts.get(next).copied().unwrap_or(end);
+    let from = address.checked_sub(at)?;
+    let code = code.get(from as usize..(end - at) as usize)?;
+    (!code.is_empty()).then_some(code)
+}
+
+/// The module that a function is in, and the range of its code there.
+fn place_of<'f>(
+    functions: &'f Functions,
+    function: &Function,
+) -> Result<(&'f ModuleSymbols, Range<u64>), String> {
+    let place = functions
+        .module_of(function.address)
+        .ok_or("the library it is in was unloaded")?;
+    let mut code = place.module.code();
+    let range = code.find(|range| range.contains(&function.address));
+    Ok((place, range.ok_or("it does not lie in code")?))
+}
+
+/// The plan of a hook over another command's, whose stub copies `copied` bytes of stack arguments, if it is ours that
+/// would be alone. Nothing but the five bytes of its jump is changed, which has shown that they may be.
+fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Result<Change, String> {
+    let mut code = vec![0; (layer.patch.at - address) as usize + 5];
+    memory
+        .read_bytes(address, &mut code)
+        .map_err(|error| error.to_string())?;
+    // Its command may have left since we found it, and other instructions stand here.
+    if !layer.stands_at(address, &code) {
+        return Err(CHANGED.into());
+    }
+    let function = trampoline::Function {
+        entry: address,
+        code: &code,
+        size: code.len(),
+    };
+    let (targets, mut pads) = (Targets::default(), Pads::default());
+    let plan = plan(&function, &targets, &mut pads, Options::default());
+    let plan = plan.map_err(|refusal| refusal.to_string())?;
+    Ok(Change::Entry(
+        plan,
+        copied.max(layer.copied).min(MOST_COPIED),
+    ))
+}
+
 /// What a process allows, asked once for as long as code is kept. A moved call is a push and a jump, of which a shadow
 /// stack does not know: the return would be a fault.
 fn allowed(pid: i32) -> Options {
@@ -167,8 +230,7 @@ impl Decoded {
     fn text(
         &mut self,
         place: &ModuleSymbols,
-        memory: &GuestMemory,
-        hooks: &HookTable,
+        (memory, hooks): (&GuestMemory, &HookTable),
         functions: &Functions,
         range: Range<u64>,
     ) -> Result<&mut Text, String> {
@@ -177,7 +239,8 @@ impl Decoded {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
                 let size = within(&range, room)?;
-                let text = Text::read(place, memory, hooks, functions.picks(), range)?;
+                let picks = functions.picks();
+                let text = Text::read(place, (memory, hooks), picks, range)?;
                 let options = *self.options.get_or_insert_with(|| allowed(memory.pid()));
                 self.kept += size;
                 Ok(free.insert(Text { options, ..text }))
@@ -187,6 +250,33 @@ impl Decoded {
 }
 
 impl Texts {
+    /// The code of a function, and the plan of a jump at its entry that takes no padding near by.
+    pub fn entry(
+        &mut self,
+        functions: &Functions,
+        memory: &GuestMemory,
+        hooks: &HookTable,
+        function: &Function,
+    ) -> Result<(Vec<u8>, trampoline::Plan), String> {
+        let (place, range) = place_of(functions, function)?;
+        if self.is_go(place, memory, range.start) {
+            return Err(go::REFUSED.into());
+        }
+        let text = self
+            .decoded
+            .text(place, (memory, hooks), functions, range)?;
+        let code = code_from(&text.code, text.at, &text.starts, function.address);
+        let code = code.ok_or(CHANGED)?;
+        let planned = trampoline::Function {
+            entry: function.address,
+            code,
+            size: function.size as usize,
+        };
+        let planned = plan(&planned, &text.targets, &mut Pads::default(), text.options);
+        let planned = planned.map_err(|refusal| refusal.to_string())?;
+        Ok((code.to_vec(), planned))
+    }
+
     fn is_go(&mut self, place: &ModuleSymbols, memory: &GuestMemory, start: u64) -> bool {
         let known = self.by_go.entry(start);
         *known.or_insert_with(|| go::is_go(place, memory))
@@ -216,8 +306,7 @@ impl Text {
 
     fn read(
         place: &ModuleSymbols,
-        memory: &GuestMemory,
-        hooks: &HookTable,
+        (memory, hooks): (&GuestMemory, &HookTable),
         picks: impl Iterator<Item = u64>,
         Range { start, end }: Range<u64>,
     ) -> Result<Self, String> {
@@ -240,6 +329,8 @@ impl Text {
                 there.copy_from_slice(&entry.was[..length]);
             }
         }
+        // Read after the code: who hooks anything meanwhile has written the records before the code, and keeps them.
+        Layers::of(memory).take_out_of(start, &mut code);
         let known: Vec<(u64, u64)> = place
             .symbols
             .every()
@@ -281,6 +372,24 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `ret` and padding, as `_dl_debug_state` of glibc 2.36 is: five bytes of it cannot be hooked as a function of five bytes.
+    #[test]
+    fn a_hook_that_was_put_back_meanwhile_is_not_gone_over() {
+        let pid = std::process::id() as i32;
+        let memory = GuestMemory::open(pid).expect("our own memory");
+        let (was, is) = ([0xc3, 0x66, 0x66, 0x2e, 0x0f], [0xe9, 0, 0x10, 0, 0]);
+        let code = Box::new(is);
+        let address = code.as_ptr() as u64;
+        let layer = Layer::jump(address, was, is);
+        let planned = over(address, &layer, 0, &memory).expect("it is there");
+        assert_eq!(planned.at(), address);
+        let code = Box::new(was);
+        let address = code.as_ptr() as u64;
+        let layer = Layer::jump(address, was, is);
+        let planned = over(address, &layer, 0, &memory);
+        assert_eq!(planned.err().as_deref(), Some(CHANGED));
+    }
 
     #[test]
     fn code_is_asked_for_room_before_any_is_taken() {

@@ -15,6 +15,7 @@ use inject::heartbeat::{self, Heartbeat};
 use process::error::{Error, Result};
 use process::functions::{Function, Functions};
 use process::memory::GuestMemory;
+use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,6 +71,41 @@ impl Tracing {
         refused
     }
 
+    /// Takes out the hooks with these numbers, in one stop; those that are out, with their functions. A hook that is needed for
+    /// ourselves too, or that several functions of a script's language share, stays, and so do system calls. Calls that are open
+    /// return through their hooks and are told.
+    ///
+    /// # Errors
+    /// [`Error::AtEvent`], if its main thread stands at something that its tracer must see first: nothing is out then.
+    pub fn unhook(&mut self, numbers: &HashSet<u32>) -> Result<Vec<(u32, Function)>> {
+        let table = &self.patcher.table;
+        let set = table.set_ones().filter(|known| {
+            let hook = &known.hook;
+            let is_alone = hook.names[1] == 0 && hook.instruction == 0 && hook.patched != 0;
+            let is_ours = is_asked(&self.target.resident, hook.routine);
+            is_alone && !is_ours && numbers.contains(&(hook.number as u32))
+        });
+        let set = set.filter(|known| table.own_want(known.hook.place) == 0);
+        let hooks: Vec<(u64, u32)> = set
+            .map(|known| (known.hook.place, known.hook.number as u32))
+            .collect();
+        if hooks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places: Vec<u64> = hooks.iter().map(|(place, _)| *place).collect();
+        self.patcher.lift(&self.target, &places, false)?;
+        let function = |number: u32| Some((number, self.function(number)?.clone()));
+        let functions = hooks.iter().filter_map(|(_, number)| function(*number));
+        Ok(functions.collect())
+    }
+
+    /// The code that runs in the process for us: the agent's, and the stubs.
+    pub fn own_code(&self) -> Vec<Range<u64>> {
+        let mut code = self.patcher.areas.stubs();
+        code.push(self.agent());
+        code
+    }
+
     /// The functions of the process, as they were when it was last looked at.
     pub fn functions(&self) -> &Functions {
         &self.target.functions
@@ -78,6 +114,20 @@ impl Tracing {
     /// The function with this number in the records.
     pub fn function(&self, hook: u32) -> Option<&Function> {
         self.patcher.table.function(hook)
+    }
+
+    /// The places that make one system call alone, by the number of their hook: the number of that call's hook, and the
+    /// address of the instruction.
+    pub fn system_call_places(&self) -> HashMap<u32, (u32, u64)> {
+        let table = &self.patcher.table;
+        let places = table.all().filter(|known| known.hook.instruction != 0);
+        let of_one_call = places.filter_map(|known| {
+            let called = table.get(known.hook.fixed)?;
+            let numbers = [known.hook.number, called.hook.number];
+            let [place, call] = numbers.map(|number| u32::try_from(number).ok());
+            Some((place?, (call?, known.hook.instruction)))
+        });
+        of_one_call.collect()
     }
 
     /// How many functions are hooked, without those that are hooked for ourselves alone.

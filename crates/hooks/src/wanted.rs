@@ -22,6 +22,8 @@ pub struct Options {
     pub line_tests: Vec<u64>,
     /// Which script frame's line is recorded: a [`wire::calls::line_policy`].
     pub line_policy: u64,
+    /// Lines that are passed over when the application's line is looked for: a bit for each of those tests that says so.
+    pub passed_over: u32,
     /// Children of the process are traced too.
     pub follow: bool,
 }
@@ -94,12 +96,16 @@ pub struct Wanted {
     /// Calls that took fewer cycles of the time-stamp counter are not recorded; only with
     /// [`want::HELD`].
     pub least_ticks: u64,
+    /// What the results of counted calls say: [`Hook::outcome`].
+    pub outcome: u64,
     /// Which of the agent's routines its stub jumps to: [`CALL_THROUGH`] or [`PROBE`].
     pub routine: usize,
     /// Functions of the script's language that share this code, each with the identity that tells it from the others
     /// ([`wire::calls::Name`]); calls of functions that are not listed are not recorded. Empty = the code is of one
     /// function.
     pub names: Vec<(u64, Function)>,
+    /// Words of a [`wire::calls::Injection`], for a system call by its number with [`want::INJECT`]; empty = none.
+    pub inject: Vec<u64>,
     /// What kind of place is hooked.
     pub role: Role,
     /// Its entry is told and its return is not, and it gets no frame of ours whatever its name is: for a function that
@@ -141,8 +147,10 @@ impl Wanted {
             asks: [Vec::new(), Vec::new()],
             guard: None,
             least_ticks: 0,
+            outcome: 0,
             routine: CALL_THROUGH,
             names: Vec::new(),
+            inject: Vec::new(),
             role: Role::Function,
             entry_only: false,
         }

@@ -8,6 +8,7 @@ pub mod lifecycle;
 pub mod records;
 pub mod remote_call;
 pub mod resident;
+pub mod residents;
 pub mod seccomp;
 pub mod tracee;
 

@@ -16,7 +16,7 @@
 //! [`Processes`] owns them, and does what is the same for all commands: it polls their tracees, remembers the exit
 //! code of the program that was started, follows threads to the next program ([`Execs`]), drops what was known of a
 //! program before it begins with the next, and leaves. A command implements [`Watched`] for what it keeps of one
-//! process (`mem`: `births::Session`, `calls`: `calls::live::Guest`), and [`Observer`] for what it does with the news. A
+//! process (`mem`: `births::Session`, `calls`: `calls::live::Process`), and [`Observer`] for what it does with the news. A
 //! third command needs those two and nothing else.
 //!
 //! Two things differ and are therefore methods or constants of [`Watched`]. *Who is traced*: `mem` traces a started

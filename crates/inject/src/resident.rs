@@ -1,4 +1,4 @@
-//! The agent in a guest: put there once, found again at every later attach.
+//! An agent in a guest: put there once, found again at later attaches. Which one a command takes: [`crate::residents`].
 //!
 //! The mapping is anonymous and private, so that it has no name anybody could unlink and no descriptor
 //! the guest could run out of. It is never unmapped: a guest thread may still have a frame in it hours
@@ -7,7 +7,7 @@
 use crate::image::Image;
 use crate::records::{ReadRecords, Record};
 use crate::remote_call::RemoteThread;
-use process::error::{Error, Result};
+use process::error::Result;
 use process::guest::{Status, pid_namespace};
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -18,6 +18,15 @@ use wire::{Config, ControlPage, Header, State};
 
 /// A command that still lives changes its heartbeat in this time.
 const BEAT_CHECK: Duration = Duration::from_millis(1200);
+
+/// By whom an agent is used, or was used last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    state: u32,
+    pid: u64,
+    start: u64,
+    namespace: u64,
+}
 
 /// Where the agent is in one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,24 +60,10 @@ impl Resident {
         }
     }
 
-    /// Looks for an agent of this build.
-    pub fn find(memory: &GuestMemory, maps: &Maps, image: &Image) -> Option<Self> {
-        let found = Self::all(memory, maps).find(|resident| image.is_mine(&resident.header))?;
-        // Where its parts are follows from the file: what the process may have written there is not used.
-        let header = image.header(found.base, found.header.whole != 0);
-        Some(Resident { header, ..found })
-    }
-
-    /// Looks for agents of other builds and versions. Of another version only the first words of the header and of the
-    /// control page may be used, which are the same in all.
-    pub fn others(memory: &GuestMemory, maps: &Maps, image: &Image) -> Vec<Self> {
-        Self::all(memory, maps)
-            .filter(|resident| resident.header.whole != 0 && !image.is_mine(&resident.header))
-            .take(MOST_OTHERS)
-            .collect()
-    }
-
-    fn all<'m>(memory: &'m GuestMemory, maps: &'m Maps) -> impl Iterator<Item = Self> + 'm {
+    /// The agents in a process, of whatever build and version, as their headers say. Of another version only the first
+    /// words of the header and of the control page may be used, which are the same in all. A process can write headers
+    /// itself, so no more than 32 are looked at.
+    pub fn all<'m>(memory: &'m GuestMemory, maps: &'m Maps) -> impl Iterator<Item = Self> + 'm {
         maps.iter()
             .filter(|mapping| {
                 let p = mapping.permissions;
@@ -81,6 +76,7 @@ impl Resident {
                 let header: Header = memory.record(base).ok()?;
                 (header.magic == wire::MAGIC).then_some(Resident { base, header })
             })
+            .take(MOST_AGENTS)
     }
 
     /// Maps the agent, or writes again one whose writer died.
@@ -137,38 +133,41 @@ impl Resident {
         Ok(Resident { base, header })
     }
 
-    /// Refuses if a living command owns the agent.
-    pub fn check_free(&self, memory: &GuestMemory) -> Result<()> {
+    /// The living command that uses the agent, as a message names it. A command in another PID namespace is told by its
+    /// heartbeat, which takes up to 1.2 s.
+    pub fn owner(&self, memory: &GuestMemory) -> Result<Option<String>> {
         if self.header.whole == 0 || self.state(memory)? == State::Quiet {
-            return Ok(());
+            return Ok(None);
         }
-        let pid = memory.pid();
-        let word = |offset| self.control_page_u64(memory, offset);
-        let (owner, start) = (
-            word(offset_of!(ControlPage, owner_pid))? as i32,
-            word(offset_of!(ControlPage, owner_start))?,
-        );
-        let occupied = |owner| Err(Error::Occupied { pid, owner });
-        if word(offset_of!(ControlPage, owner_namespace))?
-            == pid_namespace(std::process::id() as i32)
-        {
-            return match Status::read(owner) {
-                Ok(status) if status.start == start && status.state != 'Z' => {
-                    occupied(format!(" (process {owner})"))
-                }
-                _ => Ok(()),
-            };
+        let claim = self.claim_of(memory)?;
+        if claim.namespace == pid_namespace(std::process::id() as i32) {
+            let owner = claim.pid as i32;
+            let lives = Status::read(owner)
+                .is_ok_and(|status| status.start == claim.start && status.state != 'Z');
+            return Ok(lives.then(|| format!("process {owner}")));
         }
         // Its id means nothing to us, so we listen for its heartbeat.
-        let beat = word(offset_of!(ControlPage, heartbeat))?;
+        let heartbeat = || self.control_page_u64(memory, offset_of!(ControlPage, heartbeat));
+        let beat = heartbeat()?;
         let deadline = Instant::now() + BEAT_CHECK;
         while Instant::now() < deadline {
-            if word(offset_of!(ControlPage, heartbeat))? != beat {
-                return occupied(" in another PID namespace".into());
+            if heartbeat()? != beat {
+                return Ok(Some("a process in another PID namespace".into()));
             }
             sleep(Duration::from_millis(20));
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// What tells one use of the agent from the next.
+    pub(crate) fn claim_of(&self, memory: &GuestMemory) -> Result<Claim> {
+        let word = |offset| self.control_page_u64(memory, offset);
+        Ok(Claim {
+            state: self.control_page_u32(memory, offset_of!(ControlPage, state))?,
+            pid: word(offset_of!(ControlPage, owner_pid))?,
+            start: word(offset_of!(ControlPage, owner_start))?,
+            namespace: word(offset_of!(ControlPage, owner_namespace))?,
+        })
     }
 
     /// Whether somebody owns it.
@@ -220,8 +219,8 @@ impl Resident {
     }
 }
 
-/// Builds of lancet that a process is lived in by; a process can write headers itself.
-const MOST_OTHERS: usize = 16;
+/// Agents that are looked at in a process.
+pub(crate) const MOST_AGENTS: usize = 32;
 
 /// Pages looked at for a header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
 /// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed

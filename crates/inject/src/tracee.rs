@@ -39,7 +39,12 @@ pub struct Tracee {
     at: Option<Happening>,
     to_syscalls: bool,
     tells_signals: bool,
+    /// [`Tracee::stand_still`] has had it stand, and nobody has set it going since.
+    stands: bool,
 }
+
+/// What sees each system call of a program on its way to its exec.
+pub type OnItsWay<'a> = dyn FnMut(i32) + 'a;
 
 /// A user that a program runs as: the ids, looked up before the fork.
 #[derive(Clone, Debug)]
@@ -92,8 +97,14 @@ const OPTIONS: i32 =
 const FOLLOW: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
 impl Tracee {
-    /// Starts a program, traced from before its exec. It stands at [`Happening::Exec`] soon.
-    pub fn launch(command: &[OsString], follow: bool, user: Option<&User>) -> Result<Self> {
+    /// Starts a program, traced from before its exec. It stands at [`Happening::Exec`] soon. With `sees` it stops at the
+    /// start and the end of each system call until then, for which `sees` is called with its id.
+    pub fn launch(
+        command: &[OsString],
+        follow: bool,
+        user: Option<&User>,
+        sees: Option<&mut OnItsWay<'_>>,
+    ) -> Result<Self> {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let failed = |error: io::Error| Error::Start {
             program: program.to_string_lossy().into_owned(),
@@ -123,15 +134,23 @@ impl Tracee {
             unsafe { libc::kill(pid, libc::SIGKILL) };
             return Err(ptrace::explain(pid, "tracing the program", errno));
         }
+        if sees.is_some() {
+            // It stops before it runs code of its own again, and from there stops at its system calls.
+            ptrace::interrupt(pid).map_err(|errno| ptrace::explain(pid, "tracing", errno))?;
+        }
         drop((fail, wait));
         write_byte(&go);
         drop(go);
         let mut tracee = Tracee {
-            pid,
-            at: None,
-            to_syscalls: false,
-            tells_signals: false,
+            to_syscalls: sees.is_some(),
+            ..Self::child(pid)
         };
+        if let Some(sees) = sees {
+            while tracee.wait()? == Happening::Syscall {
+                sees(pid);
+                tracee.go_on(true)?;
+            }
+        }
         match read_errno(&failure) {
             None => Ok(tracee),
             Some(errno) => {
@@ -151,6 +170,7 @@ impl Tracee {
             at: None,
             to_syscalls: false,
             tells_signals: false,
+            stands: false,
         }
     }
 
@@ -253,7 +273,9 @@ impl Tracee {
     /// Lets it go on from what it stands at; with `to_syscalls` it stops at each of them.
     pub fn go_on(&mut self, to_syscalls: bool) -> Result<()> {
         self.to_syscalls = to_syscalls;
+        let stands = std::mem::take(&mut self.stands);
         match self.at.take() {
+            None if stands => self.resume(0),
             None => Ok(()),
             ended @ Some(Happening::Ended(_)) => {
                 self.at = ended;
@@ -264,15 +286,20 @@ impl Tracee {
         }
     }
 
-    /// Has a process that stands at its exec stand in an interrupt stop, before its first instruction:
-    /// there its registers can be changed and put back. One that does not come there in time runs on.
+    /// Has a process stand in an interrupt stop: one that runs, where it is; one that stands at its exec, before its first
+    /// instruction. There its registers can be changed and put back. One that does not come there in time runs on.
     pub fn stand_still(&mut self) -> Result<()> {
         self.check(ptrace::interrupt(self.pid))?;
-        self.check(ptrace::resume(self.pid, 0))?;
+        if self.at.is_some() {
+            self.check(ptrace::resume(self.pid, 0))?;
+        }
         let deadline = Instant::now() + ptrace::LONGEST_WAIT;
         loop {
             match ptrace::wait(self.pid, deadline) {
-                Ok(Event::Interrupted(_)) => return Ok(()),
+                Ok(Event::Interrupted(_)) => {
+                    self.stands = true;
+                    return Ok(());
+                }
                 // Its stop comes later, and `poll` lets it go on from there.
                 Ok(Event::Nothing) => return Err(self.would_not_stop()),
                 // It came before the interrupt and is for whatever program runs here next.
@@ -282,7 +309,11 @@ impl Tracee {
                     return Err(Error::Gone(self.pid));
                 }
                 Ok(Event::Exited(_) | Event::Killed(_)) => return Err(Error::Gone(self.pid)),
-                Ok(Event::Syscall) => self.check(ptrace::resume(self.pid, 0))?,
+                // Any stop of another kind takes back an interrupt that is pending (`ptrace_stop`, kernel/signal.c).
+                Ok(Event::Syscall) => {
+                    self.check(ptrace::interrupt(self.pid))?;
+                    self.check(ptrace::resume(self.pid, 0))?;
+                }
                 Err(errno) => return Err(ptrace::explain(self.pid, "waiting", errno)),
             }
         }
@@ -291,6 +322,7 @@ impl Tracee {
     /// Ends its tracing; it goes on alone, and so does a child at whose making it stands.
     pub fn let_go(&mut self) -> Result<()> {
         let signal = match self.at {
+            None if self.stands => 0,
             None => return self.check(process::stop::let_go(self.pid)),
             Some(Happening::Ended(_)) => return Ok(()),
             Some(Happening::Signal(signal)) => signal,
@@ -300,7 +332,7 @@ impl Tracee {
             }
             Some(_) => 0,
         };
-        self.at = None;
+        (self.at, self.stands) = (None, false);
         self.check(ptrace::detach(self.pid, signal))
     }
 

@@ -109,6 +109,10 @@ impl Guests {
             sleep(left.min(LOOK));
             self.refresh(until.is_some_and(|until| Instant::now() >= until));
         }
+        // A child that was forked while the last look was under way is counted too.
+        if interrupt::asked() {
+            self.refresh(true);
+        }
     }
 
     /// Counts the living in every guest; those that cannot be counted are said, and the others are

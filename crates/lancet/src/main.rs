@@ -12,6 +12,7 @@ mod commands;
 mod exit;
 mod failure;
 mod guests;
+mod looks;
 mod losses;
 mod started;
 mod ui;
@@ -47,7 +48,10 @@ fn main() -> ExitCode {
             if let Some(meant) = cli::guess::meant(&words()) {
                 tell!("{meant}");
             }
-            ExitCode::from(exit::FAILED)
+            ExitCode::from(match error.is::<exit::Usage>() {
+                true => exit::WRONG,
+                false => exit::FAILED,
+            })
         }
     }
 }
@@ -76,7 +80,23 @@ fn wrong_usage(error: &clap::Error) -> u8 {
             tell!("{}", first.trim_end_matches(':'));
             tell!("{meant}");
         }
-        None => drop(error.print()),
+        // The whole help, where no command was named.
+        None if is_answer
+            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            drop(error.print());
+        }
+        None => {
+            let command = words.first().filter(|word| !word.starts_with('-'));
+            let text = error.to_string();
+            let text = cli::wrong::in_one_line(&text, command.map(String::as_str));
+            let (first, place) = text.split_once('\n').unwrap_or((&text, ""));
+            tell!("{first}");
+            if !place.is_empty() {
+                // Where nobody can be told there is nothing else to do.
+                let _ = writeln!(std::io::stderr(), "{place}");
+            }
+        }
     }
     error.exit_code() as u8
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use births::analysis::{Census, Loss, Lost};
+use births::analysis::Census;
 use births::census::{Frames, Source, census_of};
 use births::earlier::Earlier;
 use births::intervals::OfGuest;
 use births::program::{News, Program};
-use births::session::{Event, Last, Shared};
+use births::session::{Event, Shared};
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::losses::What;
@@ -139,13 +139,7 @@ impl Run {
                 let (intervals, now) = (source.intervals.clone(), Instant::now());
                 let mut census = census_of(source, &tally, &mut self.frames);
                 self.earlier.join(&mut census, &tally, &intervals, now);
-                if how == Last::Seen {
-                    census.losses.push(Loss {
-                        what: Lost::Heap,
-                        count: None,
-                        text: "the process ended without its VM's end procedures, so it was counted from outside: garbage is included, bytes are those of heap slots alone".into(),
-                    });
-                }
+                census.losses.extend(how.loss());
                 self.losses.of_census(&census);
                 self.last.push(census);
             }
@@ -165,7 +159,7 @@ impl Run {
     /// The report of processes that have ended.
     fn report_last(&mut self) -> anyhow::Result<bool> {
         if !self.watched {
-            let text = "the program started no Ruby of its own; if its children do, add --children";
+            let text = "the program started no Ruby of its own, and mem counts the objects of Ruby alone; if its children run one, add --children";
             let loss = report::losses::Loss::new(None, What::Process, None, text);
             self.losses.say(loss);
         }
@@ -222,7 +216,8 @@ impl Run {
                     self.losses.of_census(&census);
                     found.push(census);
                 }
-                // It is ending, or at an exec: the next look sees to that.
+                // It is ending, at an exec, or before a Ractor: the next look sees to that.
+                Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
                 Err(
                     process::Error::AtEvent { .. }
                     | process::Error::Gone(_)

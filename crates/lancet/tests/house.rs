@@ -26,9 +26,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("routine", &[]),
     ("trampoline", &["routine"]),
     ("vm", &[]),
-    ("syscalls", &[]),
     ("capture", &[]),
     ("prototypes", &["capture", "vm"]),
+    ("syscalls", &["prototypes"]),
     ("switch", &[]),
     ("tune", &[]),
     ("agent", &["wire", "routine", "vm", "capture"]),
@@ -56,6 +56,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "patch",
+        &["wire", "trampoline", "vm", "process", "inject", "hooks"],
+    ),
+    (
         "report",
         &[
             "vm",
@@ -63,8 +67,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "frames",
             "tune",
             "prototypes",
+            "syscalls",
             "births",
             "calls",
+            "patch",
         ],
     ),
 ];
@@ -137,6 +143,7 @@ const NAMING: &[&str] = &[
     "tune/src/guest.rs",
     "tune/src/rules/memory.rs",
     "tune/src/rules/process.rs",
+    "tune/src/rules/runtime.rs",
 ];
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "misc", "common", "helper", "helpers"];

@@ -168,6 +168,19 @@ pub enum Error {
     },
 }
 
+/// A security module with a policy (Documentation/admin-guide/LSM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Module {
+    /// AppArmor, and lancet runs under a profile.
+    AppArmorOfOurs,
+    /// AppArmor, and the process runs under a profile.
+    AppArmorOfIts,
+    /// SELinux, which enforces its policy.
+    SeLinux,
+    /// Another one, or one that cannot be asked.
+    Unknown,
+}
+
 /// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the
 /// kernel does not allow us to trace process 42".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +198,12 @@ pub enum Denial {
     NoCapability,
     /// We are root, but of another user namespace than the process (user_namespaces(7)).
     OtherNamespace,
-    /// We are root and have CAP_SYS_PTRACE where the process lives: a security module forbids it.
-    SecurityModule,
+    /// Nothing else forbids it, so a security module with a policy does.
+    SecurityModule(Module),
+    /// A seccomp filter that lancet itself runs under.
+    OwnFilter,
+    /// It is ours and has capabilities that we lack.
+    MoreCapabilities,
     /// The kernel keeps its memory from its own user: it changed its user, or its program file is not readable for us.
     NotDumpable,
 }
@@ -212,9 +229,22 @@ impl fmt::Display for Denial {
             Denial::OtherNamespace => {
                 "we are root of another user namespace than it lives in, without rights there"
             }
-            Denial::SecurityModule => {
+            Denial::SecurityModule(Module::AppArmorOfOurs) => {
+                "AppArmor forbids it: lancet runs under a profile (/proc/self/attr/current)"
+            }
+            Denial::SecurityModule(Module::AppArmorOfIts) => {
+                "AppArmor forbids it: the process runs under a profile (its attr/current in /proc)"
+            }
+            Denial::SecurityModule(Module::SeLinux) => {
+                "nothing else does, and SELinux is enforcing, so its policy forbids it"
+            }
+            Denial::SecurityModule(Module::Unknown) => {
                 "we are root with CAP_SYS_PTRACE, so a security module forbids it (/sys/kernel/security/lsm lists them)"
             }
+            Denial::OwnFilter => {
+                "lancet itself runs under a seccomp filter that forbids ptrace (a container's default profile?)"
+            }
+            Denial::MoreCapabilities => "it has capabilities that we lack (CapPrm in its status)",
             Denial::NotDumpable => {
                 "it is not dumpable (it changed its user, or its program file is not readable for us)"
             }

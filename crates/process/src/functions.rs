@@ -134,6 +134,11 @@ impl Functions {
         &self.places
     }
 
+    /// Returns these and the kernel's vDSO: all code that was there when the program began or that its loader has mapped.
+    pub fn with_kernels(&self) -> impl Iterator<Item = &Arc<ModuleSymbols>> {
+        self.places.iter().chain(&self.kernel)
+    }
+
     /// Returns the module that holds an address.
     pub fn module_of(&self, address: u64) -> Option<&ModuleSymbols> {
         let mut places = self.places.iter().chain(&self.kernel).map(Arc::as_ref);

@@ -3,21 +3,16 @@
 //! Everything here only reads `/proc/PID`. It comes before the first ptrace request, so that a guest which cannot be
 //! opened is not even stopped.
 
-use crate::error::{Denial, Error, Result};
+use crate::denial::reason_for;
+use crate::error::{Error, Result};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::shadow_stack;
+use crate::tries::Tries;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often stopping a process and making a remote call in it is tried, if its threads stand where that is not
-/// possible.
-pub const TRIES: u32 = 60;
-/// The pause between two tries.
-pub const PAUSE: Duration = Duration::from_millis(5);
 
 /// What `/proc/PID` says about a process, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,13 +113,7 @@ impl Status {
             });
         }
         if self.tracer != 0 {
-            return Err(Error::Traced {
-                pid,
-                tracer: self.tracer,
-                name: Status::read(self.tracer)
-                    .map(|status| format!(" ({})", status.name))
-                    .unwrap_or_default(),
-            });
+            return Err(traced(pid, self.tracer));
         }
         match self.state {
             'Z' if threads_live_on(pid) => {
@@ -167,6 +156,19 @@ pub fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     reach_memory(status)
 }
 
+/// Returns the memory of a process that is only looked at: nothing of it will be changed, and no code of ours will run in
+/// it, so programs of 32 bits and those under seccomp are no matter.
+pub fn reach_to_look(pid: i32) -> Result<Arc<GuestMemory>> {
+    let mut tries = Tries::begin();
+    loop {
+        match Status::read(pid)?.check_to_look() {
+            Err(error) if tries.again(&error) => {}
+            checked => break checked?,
+        }
+    }
+    GuestMemory::open(pid).map(Arc::new)
+}
+
 /// As [`reach`], for a process that we trace already, and that stands at its exec. What its C library is about to turn
 /// on could not be undone: without remote calls no hook is taken out.
 pub fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
@@ -188,18 +190,13 @@ fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     Ok((status, Arc::new(memory), maps))
 }
 
-/// Returns the status of a process, if it can be opened. While another lancet traces it for a moment this waits,
-/// because that one then writes into the process that it is occupied, which makes a better error than that it is
-/// traced.
+/// Returns the status of a process, if it can be opened. While another lancet traces it for a moment this waits.
 fn openable(pid: i32) -> Result<Status> {
-    let mut tries = 0;
+    let mut tries = Tries::begin();
     loop {
         let status = Status::read(pid)?;
         match status.check() {
-            Err(error) if tries < TRIES && error.may_pass() => {
-                tries += 1;
-                std::thread::sleep(PAUSE);
-            }
+            Err(error) if tries.again(&error) => {}
             checked => return checked.map(|()| status),
         }
     }
@@ -245,9 +242,52 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
+/// Returns every living process below `pid`, each with its parent; parents first.
+pub fn descendants(pid: i32) -> Vec<(i32, i32)> {
+    let mut found: Vec<(i32, i32)> = children(pid)
+        .into_iter()
+        .map(|child| (pid, child))
+        .collect();
+    let mut next = 0;
+    while let Some((_, parent)) = found.get(next).copied() {
+        let more = children(parent).into_iter();
+        // A process whose parent ends while the tree is read could be met twice.
+        let new: Vec<_> = more
+            .filter(|child| found.iter().all(|(_, known)| known != child))
+            .collect();
+        found.extend(new.into_iter().map(|child| (parent, child)));
+        next += 1;
+    }
+    found
+}
+
+/// Returns these processes and, if `children` says so, every living one below them, each once.
+pub fn family(pids: &[i32], children: bool) -> Vec<i32> {
+    let mut all = pids.to_vec();
+    if children {
+        let below = pids.iter().flat_map(|pid| descendants(*pid));
+        for (_, pid) in below {
+            if !all.contains(&pid) {
+                all.push(pid);
+            }
+        }
+    }
+    all
+}
+
 /// Returns the inode of the PID namespace of a process: equal for two processes in the same namespace.
 pub fn pid_namespace(pid: i32) -> u64 {
     fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino())
+}
+
+/// The error for a process that another one traces.
+pub(crate) fn traced(pid: i32, tracer: i32) -> Error {
+    let name = Status::read(tracer).map(|status| format!(" ({})", status.name));
+    Error::Traced {
+        pid,
+        tracer,
+        name: name.unwrap_or_default(),
+    }
 }
 
 /// Finds the reason for a "permission denied": another user, Yama, a container.
@@ -257,55 +297,9 @@ pub fn why_not_allowed(pid: i32) -> Error {
         Ok(status) if status.tracer != 0 => {
             return status.check().expect_err("a traced process is refused");
         }
-        Ok(status) => reason_for(&status),
+        Ok(status) => reason_for(pid, status.user),
     };
     Error::NotAllowed { pid, reason }
-}
-
-fn reason_for(status: &Status) -> Denial {
-    // SAFETY: getuid has no preconditions and cannot fail.
-    let us = unsafe { libc::getuid() };
-    if us != 0 && us != status.user {
-        return Denial::OtherUser {
-            owner: status.user,
-            us,
-        };
-    }
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    match (scope.trim(), us) {
-        ("1", 1..) => Denial::PtraceScope(1),
-        ("2", 1..) => Denial::PtraceScope(2),
-        ("3", _) => Denial::PtraceScope(3),
-        (_, 0) => reason_for_root(status.pid),
-        _ => Denial::NotDumpable,
-    }
-}
-
-/// What stands in root's way: `__ptrace_may_access` (kernel/ptrace.c) asks for CAP_SYS_PTRACE in the user namespace of
-/// the process, then the security modules.
-fn reason_for_root(pid: i32) -> Denial {
-    const SYS_PTRACE: u64 = 1 << 19;
-    let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let capabilities = own
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
-    if capabilities.is_some_and(|capabilities| capabilities & SYS_PTRACE == 0) {
-        return Denial::NoCapability;
-    }
-    // Reading the link of a process needs the right that we lack; then the owner of its files tells less.
-    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user"));
-    match (namespace("self"), namespace(&pid.to_string())) {
-        (Ok(own), Ok(its)) if own == its => Denial::SecurityModule,
-        (Ok(_), Err(_)) if in_first_namespace() => Denial::SecurityModule,
-        _ => Denial::OtherNamespace,
-    }
-}
-
-/// Returns whether we live in the first user namespace, which maps every id to itself (user_namespaces(7)).
-fn in_first_namespace() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn read_proc(pid: i32, file: &str) -> Result<String> {

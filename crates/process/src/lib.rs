@@ -16,20 +16,25 @@
 //! | `functions`, `indirect` | Functions of all modules by name; what IFUNCs (`STT_GNU_IFUNC`) resolved to |
 //! | `gadgets` | Where are instructions that a remote call can use? |
 //! | `ptrace`, `stop` | Registers of a thread; stopping all threads |
+//! | `tries` | How often and how long is something tried again that may pass? |
 //! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `wait` | What does a thread that sleeps wait for, and since when? |
+//! | `samples` | Where do its threads spend their time? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
+//! | `rss` | What is its resident memory used for? |
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `clock` | Time-stamp counter to time of day |
+//! | `denial` | Who refuses us a process? |
 //! | `error` | What can go wrong, for all crates that work on a process |
 //! | `fault` | Panics on demand, for tests |
 
 pub mod asleep;
 pub mod clock;
 pub mod control_group;
+mod denial;
 pub mod elf;
 pub mod error;
 pub mod fault;
@@ -39,6 +44,7 @@ pub mod guest;
 pub mod indirect;
 pub mod interrupted;
 pub mod job_control;
+pub mod launchers;
 pub mod linkage;
 pub mod linkmap;
 pub mod maps;
@@ -47,10 +53,14 @@ pub mod modules;
 pub mod pages;
 pub mod ptrace;
 pub mod room;
+pub mod rss;
+pub mod samples;
 pub mod shadow_stack;
 pub mod snapshot;
+pub mod sockets;
 pub mod stop;
 pub mod symbols;
+pub mod tries;
 pub mod wait;
 
-pub use error::{Denial, Error, Result};
+pub use error::{Denial, Error, Module, Result};

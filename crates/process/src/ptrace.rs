@@ -3,6 +3,10 @@
 //! Signals are raw numbers and not an enum, because a guest may be sent real-time signals, and whatever was caught must
 //! be handed on unchanged. All requests about a thread must come from the OS thread that seized it.
 
+mod system_call;
+
+pub use system_call::{AtSystemCall, Side, system_call};
+
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::io;
@@ -30,6 +34,11 @@ fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Resu
 /// Makes us the tracer of thread `tid` without stopping it.
 pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SEIZE, tid, 0, options as usize).map(drop)
+}
+
+/// Sets what a stopped thread of ours is to report, in the place of what was asked when it was seized.
+pub fn set_options(tid: i32, options: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize).map(drop)
 }
 
 /// Asks a running thread to stop.
@@ -167,6 +176,13 @@ pub fn signal_information(tid: i32) -> Result<libc::siginfo_t, Errno> {
     let place = (&raw mut information) as usize;
     request(libc::PTRACE_GETSIGINFO, tid, 0, place)?;
     Ok(information)
+}
+
+/// The bytes of what the kernel says of a signal.
+#[must_use]
+pub fn bytes_of(information: &libc::siginfo_t) -> [u8; size_of::<libc::siginfo_t>()] {
+    // SAFETY: `signal_information` has zeroed all of it, padding included, before the kernel wrote it.
+    unsafe { std::mem::transmute_copy(information) }
 }
 
 /// `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).

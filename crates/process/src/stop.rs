@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 /// the stop is given up and all go on.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How often a thread is tried that cannot be seized although nobody traces it, and the time between two tries.
+const UNTRACED: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(1);
+
 /// Options for every thread we seize. No `EXITKILL`: our death must not be the guest's.
 const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD;
 
@@ -219,7 +223,11 @@ impl Stop {
                 // It ended since we read the list, or is a zombie leader of living threads.
                 Err(Errno::ESRCH) => return Ok(false),
                 Err(Errno::EPERM) if thread_is_dead(self.pid, tid) => return Ok(false),
-                Err(errno) => return Err(refusal(self.pid, tid, errno)),
+                Err(Errno::EPERM) => self.seize_refused(tid)?,
+                Err(errno) => {
+                    let what = format!("seizing thread {tid}");
+                    return Err(ptrace::explain(self.pid, &what, errno));
+                }
             }
         }
         if self.threads.is_empty() {
@@ -237,6 +245,22 @@ impl Stop {
             Ok(()) | Err(Errno::ESRCH) => Ok(true),
             Err(errno) => Err(ptrace::explain(self.pid, "interrupting a thread", errno)),
         }
+    }
+
+    /// A thread may not be seized: somebody traces it, or we may not. Another lancet's stop may end between that answer
+    /// and our question for the tracer, and the next one may begin before we seize it after all.
+    fn seize_refused(&self, tid: i32) -> Result<()> {
+        for _ in 0..UNTRACED {
+            let tracer = tracer_of(tid);
+            if tracer != 0 {
+                return Err(crate::guest::traced(self.pid, tracer));
+            }
+            if ptrace::seize(tid, OPTIONS).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(BETWEEN);
+        }
+        Err(crate::guest::why_not_allowed(self.pid))
     }
 
     /// Waits until every thread stands still; those that end meanwhile are forgotten.
@@ -304,7 +328,25 @@ impl Stop {
         self.since.elapsed()
     }
 
-    fn let_go(&mut self) {
+    /// Stays the tracer of the threads that stand still: they go on, stop at the start and the end of each system call from
+    /// now on, and report what `options` ask (`PTRACE_O_*`). Their ids.
+    pub fn trace_on(mut self, options: i32) -> Vec<i32> {
+        self.shorten_waits();
+        let threads = self.threads.drain(..).map(|thread| {
+            // An error means that it is gone, and its end comes next.
+            let _ = ptrace::set_options(thread.tid, options);
+            let _ = if thread.grouped {
+                ptrace::listen(thread.tid)
+            } else {
+                ptrace::resume_to_syscall(thread.tid, 0)
+            };
+            thread.tid
+        });
+        threads.collect()
+    }
+
+    /// A call that is made again is not to sleep as long again as it has slept.
+    fn shorten_waits(&self) {
         for waiting in &self.waiting {
             if self
                 .threads
@@ -314,6 +356,10 @@ impl Stop {
                 waiting.shorten();
             }
         }
+    }
+
+    fn let_go(&mut self) {
+        self.shorten_waits();
         // First those that stand still: they wait for us.
         self.threads.sort_by_key(|thread| !thread.stopped);
         for thread in self.threads.drain(..) {
@@ -417,6 +463,11 @@ fn thread_is_dead(pid: i32, tid: i32) -> bool {
     matches!(thread_state(pid, tid), None | Some('Z' | 'X'))
 }
 
+/// The process that traces a thread; 0 = none.
+fn tracer_of(tid: i32) -> i32 {
+    crate::guest::Status::read(tid).map_or(0, |status| status.tracer)
+}
+
 /// Whether a thread is on a processor or waits for one.
 pub fn is_running(pid: i32, tid: i32) -> bool {
     thread_state(pid, tid) == Some('R')
@@ -439,13 +490,5 @@ fn wait_channel(pid: i32, tid: i32) -> String {
     match fs::read_to_string(format!("/proc/{pid}/task/{tid}/wchan")) {
         Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),
         _ => String::new(),
-    }
-}
-
-/// Why a seize was refused.
-fn refusal(pid: i32, tid: i32, errno: Errno) -> Error {
-    match errno {
-        Errno::EPERM => crate::guest::why_not_allowed(pid),
-        errno => ptrace::explain(pid, &format!("seizing thread {tid}"), errno),
     }
 }

@@ -6,8 +6,6 @@
 //! peers of sockets (`net/tcp` and its kin, of the network namespace of the process). A thread that waited before
 //! lancet came is told like one that begins to wait now.
 
-mod sockets;
-
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +13,7 @@ use std::time::Duration;
 use vm::Memory;
 
 use crate::interrupted::{InCall, slept};
-use sockets::Sockets;
+use crate::sockets::Sockets;
 
 /// Descriptors of one wait that are looked up, at most.
 const MOST_DESCRIPTORS: usize = 64;
@@ -137,6 +135,7 @@ impl<'a> Waits<'a> {
 
     /// Returns what a thread that sleeps in a system call waits for.
     pub fn wait(&mut self, tid: i32, call: &InCall) -> Wait {
+        let call = call.made(self.memory);
         let known = CALLS.iter().find(|(number, ..)| *number == call.number);
         let [first, second, third, ..] = call.arguments;
         let descriptors = match known.map_or(On::Nothing, |known| known.2) {
@@ -162,7 +161,7 @@ impl<'a> Waits<'a> {
     }
 
     /// Returns what a descriptor is: the peer of a socket, or where its link in `/proc/PID/fd` leads.
-    fn descriptor(&mut self, fd: u64) -> String {
+    pub fn descriptor(&mut self, fd: u64) -> String {
         let fd = fd as u32;
         let link = PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid));
         let Ok(target) = fs::read_link(link) else {

@@ -46,10 +46,20 @@ static BUNDLES: &[Bundle] = bundle! {
 
 /// Numbers and names of system calls.
 static SYSTEM_CALLS: &str = include_str!("../conf/syscalls.tbl");
+static SYSTEM_CALLS_OF_32_BITS: &str = include_str!("../conf/syscalls32.tbl");
 
 /// Returns the numbers of Linux's system calls on x86-64, each with its name.
 pub fn system_calls() -> impl Iterator<Item = (u32, &'static str)> {
-    let lines = SYSTEM_CALLS.lines().filter(|line| !line.starts_with('#'));
+    numbered(SYSTEM_CALLS)
+}
+
+/// The same of the table for programs of 32 bits.
+pub fn system_calls_of_32_bits() -> impl Iterator<Item = (u32, &'static str)> {
+    numbered(SYSTEM_CALLS_OF_32_BITS)
+}
+
+fn numbered(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
     // A test makes sure that each line has both.
     lines.filter_map(|line| {
         let (number, name) = line.split_once(' ')?;

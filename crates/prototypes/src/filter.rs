@@ -162,6 +162,13 @@ impl Filter {
             .any(|rule| rule.add && rule.from.matches(place))
     }
 
+    /// Returns whether it could select a symbol of some library, and not of the program alone.
+    #[must_use]
+    pub fn is_of_libraries(&self) -> bool {
+        let of = |rule: &Rule| rule.add && !matches!(rule.from, From::Main);
+        self.rules.iter().any(of)
+    }
+
     /// Returns the plain names in it, of each of which a message may say that it was not found.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let added = self.rules.iter().filter(|rule| rule.add);

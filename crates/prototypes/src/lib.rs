@@ -21,12 +21,14 @@
 mod bundle;
 pub mod condition;
 pub mod digits;
+pub mod duration;
 pub mod dwarf;
 mod error;
 pub mod filter;
 mod layout;
 mod library;
 mod location;
+pub mod outcome;
 mod parse;
 mod plan;
 mod print;
@@ -34,7 +36,7 @@ mod search;
 mod show;
 mod types;
 
-pub use bundle::{Bundle, system_calls};
+pub use bundle::{Bundle, system_calls, system_calls_of_32_bits};
 pub use capture;
 pub use condition::{Condition, ConditionError};
 pub use error::{Error, Problem};

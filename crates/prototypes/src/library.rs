@@ -25,6 +25,7 @@ fn predeclared(name: &str) -> Option<Type> {
     Some(match name {
         "addr" | "file" => Type::address(),
         // Types that ltrace does not have.
+        "pathname" => Type::path(),
         "ldouble" => Type::new(Kind::LongDouble),
         "ldouble_complex" => Type::new(Kind::ComplexLongDouble),
         _ => return None,
@@ -196,7 +197,9 @@ impl fmt::Display for Library {
                 let body = match &self.types[name].lens {
                     None => body,
                     // The grammar has no such definition; the lens is lost.
-                    Some(Lens::Enum(_) | Lens::Flags(_) | Lens::Vm(_) | Lens::String) => body,
+                    Some(
+                        Lens::Enum(_) | Lens::Flags(_) | Lens::Vm(_) | Lens::String | Lens::Path,
+                    ) => body,
                     Some(lens) => body.through(lens.clone()),
                 };
                 writeln!(out, "typedef {name} = {body};")?;

@@ -38,6 +38,9 @@ pub struct Programs {
     pub exit: Vec<u64>,
 }
 
+/// Bytes of the longest path with its NUL: `PATH_MAX` (include/uapi/linux/limits.h).
+pub(crate) const LONGEST_PATH: u32 = 4096;
+
 /// Operations of the longest program. A longer one is cut between two items; what is left out is shown as an address.
 const LONGEST: usize = 600;
 
@@ -56,13 +59,16 @@ impl Prototype {
         for (index, (parameter, place)) in
             self.parameters.iter().zip(&locations.arguments).enumerate()
         {
-            let plan = if index < late { &mut call } else { &mut exit };
-            if let Some(spot) = Spot::of_argument(*place) {
-                plan.argument(&parameter.ty, spot);
+            let Some(spot) = Spot::of_argument(*place) else {
+                continue;
+            };
+            if index < late || parameter.both {
+                call.argument(&parameter.ty, spot);
             }
-            if parameter.format
-                && let Some(spot) = Spot::of_argument(*place)
-            {
+            if index >= late || parameter.both {
+                exit.argument(&parameter.ty, spot);
+            }
+            if parameter.format {
                 call.format(&parameter.ty, spot, &locations);
             }
         }
@@ -272,8 +278,12 @@ impl<'p> Plan<'p> {
             Kind::Void => {}
             Kind::Array(array) => {
                 let (element, stride) = (&array.element, array.element.size());
-                if lens == Some(&Lens::String) && element.is_integer() {
-                    let (unit, max) = (stride as u8, self.detail.strings.saturating_add(1));
+                if matches!(lens, Some(Lens::String | Lens::Path)) && element.is_integer() {
+                    let max = match lens {
+                        Some(Lens::Path) => LONGEST_PATH,
+                        _ => self.detail.strings.saturating_add(1),
+                    };
+                    let unit = stride as u8;
                     match &array.length {
                         Expr::Zero(None) => self.push(Op::Text { unit, max }),
                         Expr::Zero(Some(most)) => {
@@ -296,6 +306,8 @@ impl<'p> Plan<'p> {
                 }
                 let most = match lens {
                     Some(Lens::Bitvec) => 4096,
+                    // The words of an environment are copied to be counted: it may be long.
+                    _ if matches!(array.length, Expr::Zero(_)) && !element.leads_on() => 4096,
                     _ => self.detail.array.saturating_add(1),
                 };
                 if self.count(&array.length, around, stride, most) {

@@ -60,6 +60,7 @@ impl fmt::Display for Type {
                 Some(Expr::Zero(Some(most))) => return write!(out, "string[{most}]"),
                 _ => "string",
             },
+            Some(Lens::Path) => return out.write_str("pathname"),
             Some(Lens::Hide) => "hide",
             Some(Lens::Octal) => "oct",
             Some(Lens::Hex) => "hex",
@@ -101,6 +102,10 @@ impl fmt::Display for Kind {
                 for (index, field) in found.fields().iter().enumerate() {
                     let comma = if index > 0 { ", " } else { "" };
                     write!(out, "{comma}{field}")?;
+                    match found.field_name(index) {
+                        "" => {}
+                        name => write!(out, " {name}")?,
+                    }
                 }
                 ")"
             }
@@ -140,6 +145,8 @@ impl fmt::Display for Named<'_> {
             if parameter.format {
                 let ty = ty.strip_prefix("string").unwrap_or_default();
                 write!(out, "{comma}{plus}format{ty}")?;
+            } else if parameter.both {
+                write!(out, "{comma}{plus}both({ty})")?;
             } else {
                 write!(out, "{comma}{plus}{ty}")?
             }

@@ -75,6 +75,8 @@ pub struct Array {
 pub struct Struct {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) fields: OnceLock<Vec<Type>>,
+    /// What each member is called; empty where the file does not say.
+    pub(crate) names: Vec<Box<str>>,
     pub(crate) layout: OnceLock<Layout>,
 }
 
@@ -82,9 +84,16 @@ impl Struct {
     /// Makes a struct without a name.
     #[must_use]
     pub fn new(fields: Vec<Type>) -> Self {
+        Self::named(fields, Vec::new())
+    }
+
+    /// Makes a struct of which the members have names, one for each, `""` for one without; or none of them has one.
+    #[must_use]
+    pub fn named(fields: Vec<Type>, names: Vec<Box<str>>) -> Self {
         Self {
             name: None,
             fields: OnceLock::from(fields),
+            names,
             layout: OnceLock::new(),
         }
     }
@@ -94,6 +103,7 @@ impl Struct {
         Self {
             name: Some(name),
             fields: OnceLock::new(),
+            names: Vec::new(),
             layout: OnceLock::new(),
         }
     }
@@ -108,6 +118,12 @@ impl Struct {
     #[must_use]
     pub fn fields(&self) -> &[Type] {
         self.fields.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the name of a member, by its index; `""` if the file does not say it.
+    #[must_use]
+    pub fn field_name(&self, index: usize) -> &str {
+        self.names.get(index).map_or("", |name| name)
     }
 }
 
@@ -131,6 +147,9 @@ pub enum Lens {
     Guess,
     /// As text.
     String,
+    /// As text that is shown whole, whatever length was asked for: a path, which has at most 4,096 bytes (`PATH_MAX` in
+    /// include/uapi/linux/limits.h).
+    Path,
     /// As the name of the number.
     Enum(Words),
     /// As the names of its bits.
@@ -183,6 +202,20 @@ pub struct Parameter {
     pub ty: Type,
     /// Whether it is a printf format, by which other arguments follow the last one.
     pub format: bool,
+    /// Whether what it leads to is copied at the return again: the function reads it and writes it.
+    pub both: bool,
+}
+
+impl Parameter {
+    /// Makes an argument of this type that is no format and is not copied twice.
+    #[must_use]
+    pub const fn new(ty: Type) -> Self {
+        Self {
+            ty,
+            format: false,
+            both: false,
+        }
+    }
 }
 
 /// A function's signature and how its calls are shown.
@@ -261,6 +294,12 @@ impl Type {
             .through(Lens::String)
     }
 
+    /// Returns the type of a path.
+    #[must_use]
+    pub fn path() -> Self {
+        Self::string(Kind::Char, Expr::Zero(None)).through(Lens::Path)
+    }
+
     /// Returns the type of a word of a language VM.
     #[must_use]
     pub fn vm(word: Word) -> Self {
@@ -300,13 +339,7 @@ impl Prototype {
     pub fn unknown(arguments: usize) -> Self {
         let word = Type::new(Kind::Long).through(Lens::Guess);
         Self {
-            parameters: vec![
-                Parameter {
-                    ty: word.clone(),
-                    format: false,
-                };
-                arguments
-            ],
+            parameters: vec![Parameter::new(word.clone()); arguments],
             returns: word,
             late_from: None,
         }

@@ -358,7 +358,7 @@ fn refusals_point_at_the_place() {
         ("(arg1 == 1", 11, "expected `)`"),
         ("arg1 == 1 and ret == 2", 11, "expected && or || or the end"),
         ("arg1 == 99999999999999999999", 9, "out of range"),
-        ("time > 5min", 8, "expected a unit: ns, us, ms or s"),
+        ("time > 5min", 8, "expected a unit: ns, us, ms, s, m or h"),
     ] {
         let said = refusal(text);
         assert!(

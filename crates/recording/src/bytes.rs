@@ -1,8 +1,25 @@
 //! Encoding of numbers and texts as bytes, and back.
 
-/// Writes a number, seven bits a byte, low ones first; the eighth bit says that more bytes follow (LEB128).
+/// Writes a number, seven bits a byte, low ones first; the eighth bit says that more bytes follow (LEB128). One of up to
+/// four bytes is made in one piece, without asking how many bytes it has: the processor could not foresee that.
 #[inline]
-pub fn put(out: &mut Vec<u8>, mut number: u64) {
+pub fn put(out: &mut Vec<u8>, number: u64) {
+    if number >> 28 != 0 {
+        return put_long(out, number);
+    }
+    let number = number as u32;
+    let sevens = number & 0x7f
+        | (number & 0x3f80) << 1
+        | (number & 0x1f_c000) << 2
+        | (number & 0xfe0_0000) << 3;
+    let more = (31 - (number | 1).leading_zeros()) / 7;
+    let follow = 0x0080_8080 & ((1 << (more * 8)) - 1);
+    let end = out.len() + 1 + more as usize;
+    out.extend_from_slice(&(sevens | follow).to_le_bytes());
+    out.truncate(end);
+}
+
+fn put_long(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -106,5 +123,26 @@ impl<'a> Take<'a> {
             return Err(Wrong);
         }
         (0..count).map(|_| self.text()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_out_again_and_are_as_long_as_they_must() {
+        let around = |bit: u32| {
+            let power = 1_u64 << bit;
+            [power - 1, power, power + 1, !power]
+        };
+        for number in (0..64).flat_map(around) {
+            let (mut out, mut expected) = (vec![7], vec![7]);
+            put(&mut out, number);
+            put_long(&mut expected, number);
+            assert_eq!(out, expected);
+            let mut take = Take(&out[1..]);
+            assert_eq!((take.number(), take.0.len()), (Ok(number), 0));
+        }
     }
 }

@@ -41,6 +41,18 @@ pub struct Site {
     pub library: u32,
 }
 
+impl Site {
+    /// The line that is shown, and 1: the library's, if that is asked for and there is one; 0 = none.
+    #[inline]
+    pub fn shown(&self, nearest: bool) -> u32 {
+        if nearest && self.library != 0 {
+            self.library
+        } else {
+            self.line
+        }
+    }
+}
+
 /// Who runs, and on which stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
@@ -95,6 +107,23 @@ pub struct ReturnRecord<'a> {
     pub copies: Copies<'a>,
 }
 
+/// A call with its return to be written, of which nothing but integer registers was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortRecord {
+    /// Where it is made, and of what.
+    pub site: Site,
+    /// Who makes it.
+    pub place: Place,
+    /// As in [`At`](crate::At).
+    pub frame: u64,
+    /// When it is made and when it returns, in nanoseconds since 1970: not earlier.
+    pub times: [u64; 2],
+    /// rdi, rsi, rdx, rcx, r8, r9 at the call.
+    pub arguments: [u64; 6],
+    /// rax and rdx at the return.
+    pub results: [u64; 2],
+}
+
 /// Bits of the control byte.
 mod control {
     pub const CALL: u8 = 1;
@@ -127,7 +156,7 @@ const OF_CALL: u32 = 0b111_1111_1000_0000_0000 | 0b1_1101_1011;
 const OF_RETURN: u32 = 0b110_0110_0100;
 
 /// The most sites, and the most places, of one segment.
-const MOST_SITES: usize = 4096;
+pub(crate) const MOST_SITES: usize = 4096;
 
 /// What items of a site are written against.
 #[derive(Clone, Debug, Default)]
@@ -139,6 +168,8 @@ struct Last {
     /// Nanoseconds from the item before to a call, and to a return.
     gaps: [i64; 2],
     took: i64,
+    /// A floating-point register among the values is not 0.
+    floats: bool,
 }
 
 impl Last {
@@ -182,6 +213,16 @@ impl Last {
                 put(out, (last ^ now[at]).swap_bytes());
             }
         }
+        if differ >> WHOLE != 0 {
+            let new = |at: usize| {
+                if of >> at & 1 != 0 {
+                    now[at]
+                } else {
+                    self.values[at]
+                }
+            };
+            self.floats = (WHOLE..VALUES).any(|at| new(at) != 0);
+        }
         if of == OF_CALL | OF_RETURN {
             self.values = *now;
             return;
@@ -190,6 +231,29 @@ impl Last {
             if of >> at & 1 != 0 {
                 *last = *now;
             }
+        }
+    }
+
+    /// Which of the whole numbers of a call with its return are not what was to be expected; takes all of them over.
+    #[inline(always)]
+    fn differ_whole(&mut self, now: [u64; WHOLE]) -> u32 {
+        let mut differ = 0;
+        for (at, now) in now.into_iter().enumerate() {
+            let step = now.wrapping_sub(self.values[at]);
+            differ |= u32::from(step != self.steps[at]) << at;
+            self.steps[at] = step;
+            self.values[at] = now;
+        }
+        differ
+    }
+
+    /// Writes those that differ, after [`differ_whole`](Self::differ_whole).
+    #[inline]
+    fn put_whole(&self, out: &mut Vec<u8>, differ: u32) {
+        let mut rest = differ;
+        while rest != 0 {
+            put_signed(out, self.steps[rest.trailing_zeros() as usize] as i64);
+            rest &= rest - 1;
         }
     }
 

@@ -73,6 +73,7 @@ pub fn put_definition(out: &mut Vec<u8>, definition: &Definition) {
             put(out, edge.function.into());
             put(out, edge.from.map_or(0, |from| u64::from(from) + 1));
             put(out, edge.slots);
+            put_text(out, &edge.inside);
         }
         Definition::Line(line) => {
             out.push(kind::LINE);
@@ -130,6 +131,7 @@ pub fn take_definition(take: &mut Take) -> Result<Definition, Wrong> {
                 number => Some(number - 1),
             },
             slots: take.number()?,
+            inside: take.text()?,
         }),
         kind::LINE => Definition::Line(Line {
             path: take.text()?,

@@ -66,11 +66,25 @@ pub enum EventKind<C = Call> {
     /// A call returned.
     Return(Return),
     /// This signal came for a program that lancet started.
-    Signal(i32),
+    Signal(Signal),
     /// The process forked this child, which has a copy of its open calls.
     Forked(i32),
     /// The process has ended.
     Ended(End),
+}
+
+/// A signal that came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = nobody saw.
+    pub information: Vec<u8>,
+}
+
+impl Signal {
+    /// Bytes of a `siginfo_t` that mean something for any signal.
+    pub const INFORMATION: usize = 48;
 }
 
 /// What is known of a process when it is opened.

@@ -1,92 +1,198 @@
-//! The index at the end of a file: the heads of all segments, each with the call edges that occur in it.
+//! The index: for each segment of events its head, and which call edges and lines occur in it.
 //!
 //! ```text
-//!   entry     head (64 bytes)   u64 its offset   how many edges + 1, 0 = not known   each, from the one before
-//!   trailer   u64 offset of the first segment of the index   u32 CRC-32 of these 8 bytes   u32 0x58444e49
+//!   entry     head (64 bytes)   u64 its offset   edges   lines
+//!   list      how many + 1, 0 = not known   each, from the one before
+//!   trailer   u64 offset of the last segment of the index   u64 offset of the last segment of definitions
+//!             u32 CRC-32 of these 16 bytes   u32 0x58444e49
 //! ```
 //!
-//! Segments of the index hold whole entries and follow each other up to the trailer.
+//! A segment of the index lists the segments of events that stand between the index before and itself, in the order of
+//! the file. It is written when so much has come together, and not at the end of the file, so that a recorder does
+//! not keep what grows with what it has recorded. A reader keeps where these segments are ([`Block`]), and
+//! reads of each what it lists when its turn has come.
 
 use crate::bytes::{Take, Wrong, put};
-use crate::segment::{HEAD, Segment};
+use crate::segment::{HEAD, Kind, Segment};
 
 /// Bytes of the trailer.
-pub const TRAILER: usize = 16;
+pub const TRAILER: usize = 24;
 const ENDS: u32 = 0x5844_4e49;
 
-/// More edges than that are not listed: such a segment is always read.
-const MOST_LISTED: usize = 64;
+/// More edges, or lines, than that are not listed: such a segment is always read.
+const MOST_LISTED: usize = 1024;
 
-/// Which call edges occur in a segment.
+/// Numbers in ascending order; `None` = any may be among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edges(Option<Box<[u32]>>);
+struct Listed(Option<Vec<u32>>);
 
-impl Edges {
-    /// These, in ascending order; `None` = any may.
-    pub fn listed(edges: Option<Vec<u32>>) -> Self {
-        Edges(
-            edges
-                .filter(|all| all.len() <= MOST_LISTED)
-                .map(Vec::into_boxed_slice),
-        )
+impl Listed {
+    fn of(numbers: Option<Vec<u32>>) -> Self {
+        Listed(numbers.filter(|all| all.len() <= MOST_LISTED))
     }
 
-    /// Whether an edge that is wanted may occur.
-    pub fn any(&self, wanted: impl Fn(u32) -> bool) -> bool {
-        self.0
-            .as_ref()
-            .is_none_or(|all| all.iter().any(|edge| wanted(*edge)))
+    fn any(&self, wanted: impl Fn(u32) -> bool) -> bool {
+        let listed = self.0.as_ref();
+        listed.is_none_or(|all| all.iter().any(|number| wanted(*number)))
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let Some(numbers) = &self.0 else {
+            return out.push(0);
+        };
+        put(out, numbers.len() as u64 + 1);
+        let mut before = 0;
+        for number in numbers {
+            put(out, u64::from(number - before));
+            before = *number;
+        }
+    }
+
+    fn take(take: &mut Take) -> Result<Self, Wrong> {
+        let count = take.number()?;
+        if count > MOST_LISTED as u64 + 1 {
+            return Err(Wrong);
+        }
+        let mut before = 0_u32;
+        let mut numbers = Vec::new();
+        for _ in 1..count {
+            before = before.checked_add(take.small()?).ok_or(Wrong)?;
+            numbers.push(before);
+        }
+        Ok(Listed((count != 0).then_some(numbers)))
+    }
+}
+
+/// What occurs in a segment of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holds {
+    edges: Listed,
+    lines: Listed,
+}
+
+impl Holds {
+    /// These call edges and lines, in ascending order; `None` = any may.
+    pub fn new(edges: Option<Vec<u32>>, lines: Option<Vec<u32>>) -> Self {
+        Holds {
+            edges: Listed::of(edges),
+            lines: Listed::of(lines),
+        }
+    }
+
+    /// Whether a call edge that is wanted may occur.
+    pub fn any_edge(&self, wanted: impl Fn(u32) -> bool) -> bool {
+        self.edges.any(wanted)
+    }
+
+    /// Whether a line that is wanted may occur.
+    pub fn any_line(&self, wanted: impl Fn(u32) -> bool) -> bool {
+        self.lines.any(wanted)
     }
 }
 
 /// Writes an entry.
-pub fn put_entry(out: &mut Vec<u8>, segment: &Segment, edges: &Edges) {
+pub fn put_entry(out: &mut Vec<u8>, segment: &Segment, holds: &Holds) {
     out.extend_from_slice(&segment.encode());
     out.extend_from_slice(&segment.offset.to_le_bytes());
-    match &edges.0 {
-        None => out.push(0),
-        Some(edges) => {
-            put(out, edges.len() as u64 + 1);
-            let mut before = 0;
-            for edge in edges {
-                put(out, u64::from(edge - before));
-                before = *edge;
-            }
-        }
-    }
+    holds.edges.put(out);
+    holds.lines.put(out);
 }
 
 /// Reads an entry.
-pub fn take_entry(take: &mut Take) -> Result<(Segment, Edges), Wrong> {
+pub fn take_entry(take: &mut Take) -> Result<(Segment, Holds), Wrong> {
     let head: &[u8; HEAD] = take.exactly(HEAD)?.try_into().map_err(|_| Wrong)?;
     let offset = u64::from_le_bytes(take.exactly(8)?.try_into().map_err(|_| Wrong)?);
     let segment = Segment::decode(head, offset).ok_or(Wrong)?;
-    let count = take.number()?;
-    if count as usize > MOST_LISTED + 1 {
-        return Err(Wrong);
-    }
-    let mut before = 0_u32;
-    let mut edges = Vec::new();
-    for _ in 1..count {
-        before = before.checked_add(take.small()?).ok_or(Wrong)?;
-        edges.push(before);
-    }
-    let edges = (count != 0).then(|| edges.into_boxed_slice());
-    Ok((segment, Edges(edges)))
+    let holds = Holds {
+        edges: Listed::take(take)?,
+        lines: Listed::take(take)?,
+    };
+    Ok((segment, holds))
 }
 
-/// The trailer of a file whose index begins there.
-pub fn trailer(index: u64) -> [u8; TRAILER] {
-    let mut bytes = [0; TRAILER];
-    bytes[..8].copy_from_slice(&index.to_le_bytes());
-    let sum = crc32fast::hash(&bytes[..8]);
-    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
-    bytes[12..].copy_from_slice(&ENDS.to_le_bytes());
-    bytes
+/// The last segments of the two chains; 0 = there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trailer {
+    /// Of the index.
+    pub index: u64,
+    /// Of the definitions.
+    pub definitions: u64,
 }
 
-/// Where the index begins; `None` = this is no trailer.
-pub fn index_of(bytes: &[u8; TRAILER]) -> Option<u64> {
-    let index = u64::from_le_bytes(bytes[..8].try_into().ok()?);
-    (trailer(index) == *bytes).then_some(index)
+impl Trailer {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; TRAILER] {
+        let mut bytes = [0; TRAILER];
+        bytes[..8].copy_from_slice(&self.index.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.definitions.to_le_bytes());
+        let sum = crc32fast::hash(&bytes[..16]);
+        bytes[16..20].copy_from_slice(&sum.to_le_bytes());
+        bytes[20..].copy_from_slice(&ENDS.to_le_bytes());
+        bytes
+    }
+
+    /// Of these bytes; `None` = they are no trailer.
+    pub fn decode(bytes: &[u8; TRAILER]) -> Option<Self> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let trailer = Trailer {
+            index: word(0),
+            definitions: word(8),
+        };
+        (trailer.encode() == *bytes).then_some(trailer)
+    }
+}
+
+/// A part of the file that holds segments of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins.
+    pub from: u64,
+    /// Where it ends, and where the segment of the index is that lists it, if one does.
+    pub to: u64,
+    /// One does.
+    pub is_listed: bool,
+    /// There is a `Forked` among its events.
+    pub forks: bool,
+    /// The earliest and the latest time of its events.
+    pub earliest: u64,
+    /// See `earliest`.
+    pub latest: u64,
+    /// The earliest time of an event from here to the end of the file.
+    pub least: u64,
+}
+
+impl Block {
+    /// From here on, with nothing in it.
+    pub fn begin(from: u64) -> Self {
+        Block {
+            from,
+            to: from,
+            is_listed: false,
+            forks: false,
+            earliest: u64::MAX,
+            latest: 0,
+            least: u64::MAX,
+        }
+    }
+
+    /// What a segment of the index lists that stands behind `from`.
+    pub fn listed(from: u64, index: &Segment) -> Self {
+        let mut block = Block::begin(from);
+        block.add(index);
+        (block.to, block.is_listed) = (index.offset, true);
+        block
+    }
+
+    /// Takes the times of a segment over.
+    pub fn add(&mut self, segment: &Segment) {
+        self.earliest = self.earliest.min(segment.earliest);
+        self.latest = self.latest.max(segment.latest);
+        self.forks |= segment.forks;
+        self.to = segment.end();
+    }
+
+    /// Whether a segment of events may stand at this place of it, behind one that ends at `behind`.
+    pub fn may_hold(&self, segment: &Segment, behind: u64) -> bool {
+        segment.kind == Kind::Events && segment.offset >= behind && segment.end() <= self.to
+    }
 }

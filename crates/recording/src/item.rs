@@ -54,7 +54,7 @@ pub struct Function {
 }
 
 /// A call edge: a function and the module that calls it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallEdge {
     /// Number of the function.
     pub function: u32,
@@ -62,6 +62,8 @@ pub struct CallEdge {
     pub from: Option<u32>,
     /// A bit for each of the function's names: set if the calling module has a slot of that name to call through.
     pub slots: u64,
+    /// Of a system call, the name of the function whose code makes it; empty = not known.
+    pub inside: String,
 }
 
 /// A line of a script.

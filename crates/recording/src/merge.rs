@@ -3,62 +3,46 @@
 //! Each stream keeps its own order, whatever its times say: an event comes no earlier than the one before it in its
 //! stream. A call that was held back until its return was seen has an earlier time than what stands before it; its return
 //! comes at once.
+//!
+//! Of the index only what overlaps in time with the next event is in memory: a block of it is read when one of its
+//! segments may be the next ([`Block::least`](crate::index::Block)).
+//!
+//! Where more overlaps than memory is spent on, order between threads is lost, and no event: [`Merge::unordered`].
 
 use crate::bytes::Wrong;
+use crate::codec::MOST_SITES;
 use crate::codec::decode::{Decoder, Step};
 use crate::event::{At, Event, EventKind};
-use crate::read::{Error, Recording, Source};
+use crate::read::Recording;
+use crate::segment::Segment;
+use crate::source::{Error, Source};
+use crate::wanted::{Scan, Wanted};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-/// Bytes of segments that are read at the same time, at most. A writer holds far less back.
+/// Bytes that segments take which are read at the same time, at most. What overlaps in time is one segment of each
+/// thread, and a segment takes most for its call sites: 1,000 threads that call from 800 places each take as much.
+/// Where it is more, a segment is read from its beginning to its end when its turn has come.
 const MOST_OPEN: u64 = 256 << 20;
+
+/// Segments that wait for their turn, at most: where more than that overlap in time (12 GB), they are read in the order
+/// of the file.
+const MOST_WAITING: usize = 1 << 18;
 
 /// Bytes that a decoder takes for a site, about.
 const SITE: u64 = 320;
 
-/// Which events are wanted.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// By number of the call edge.
-    pub edges: Vec<bool>,
-    /// Events before that are not, in nanoseconds since 1970.
-    pub since: u64,
-    /// Events from then on are not.
-    pub until: u64,
-}
-
-impl Wanted {
-    /// Whether an edge is wanted.
-    #[inline]
-    pub fn edge(&self, edge: u32) -> bool {
-        self.edges.get(edge as usize).is_none_or(|wanted| *wanted)
-    }
-
-    /// Whether a time is.
-    #[inline]
-    pub fn time(&self, time: u64) -> bool {
-        (self.since..self.until).contains(&time)
-    }
-
-    /// The segments that may hold such events, in the order of the file.
-    pub fn segments<S: Source>(&self, recording: &Recording<S>) -> Vec<u32> {
-        let numbers = (0_u32..).zip(recording.segments());
-        let wanted = numbers.filter(|(_, (segment, edges))| {
-            segment.latest >= self.since
-                && segment.earliest < self.until
-                && edges.any(|edge| self.edge(edge))
-        });
-        wanted.map(|(number, _)| number).collect()
-    }
-}
+/// Decoders that are kept for later, at most, and how much one of them may take.
+const MOST_SPARE: usize = 16;
+const MOST_OF_SPARE: u64 = 1 << 20;
 
 /// A stream that is read.
 #[derive(Default)]
 struct Lane {
+    stream: u32,
     /// Its segments that are not read yet.
-    segments: VecDeque<u32>,
+    segments: VecDeque<Segment>,
     decoder: Option<Decoder>,
     ring: u32,
     /// What was taken off the most that may be open.
@@ -68,6 +52,8 @@ struct Lane {
     then: Option<Event>,
     /// Its call was held back until its return was seen: both come at once.
     at_once: bool,
+    /// Its segment is read to the end before any other: there is no memory to keep it open.
+    alone: bool,
     last: u64,
     /// Where the segment lies that is open.
     offset: u64,
@@ -75,66 +61,124 @@ struct Lane {
 
 /// See the module's text.
 pub struct Merge {
-    wanted: Wanted,
+    scan: Scan,
     lanes: Vec<Lane>,
+    /// Those of streams that have segments, or an event, left.
+    numbers: HashMap<u32, usize>,
+    /// Lanes that no stream has.
+    free: Vec<usize>,
+    /// Segments of all lanes that are not open.
+    waiting: usize,
     /// When the next event of each lane is due.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     /// Decoders that are not in use.
     spare: Vec<Decoder>,
     open: u64,
+    most_open: u64,
+    /// More segments overlap than may wait.
+    crowded: bool,
+    unordered: u64,
 }
 
 impl Merge {
     /// Of the segments that hold what is wanted.
-    pub fn new<S: Source>(recording: &Recording<S>, wanted: Wanted) -> Self {
-        let mut merge = Merge {
+    pub fn new(wanted: Wanted) -> Self {
+        Merge {
+            scan: Scan::new(wanted),
             lanes: Vec::new(),
+            numbers: HashMap::new(),
+            free: Vec::new(),
+            waiting: 0,
             heap: BinaryHeap::new(),
             spare: Vec::new(),
             open: 0,
-            wanted,
-        };
-        let mut numbers = HashMap::new();
-        for segment in merge.wanted.segments(recording) {
-            let stream = recording.segments()[segment as usize].0.stream;
-            let lane = *numbers.entry(stream).or_insert(merge.lanes.len());
-            if lane == merge.lanes.len() {
-                merge.lanes.push(Lane::default());
-            }
-            merge.lanes[lane].segments.push_back(segment);
+            most_open: MOST_OPEN,
+            crowded: false,
+            unordered: 0,
         }
-        for lane in 0..merge.lanes.len() {
-            merge.due(recording, lane);
-        }
-        merge
     }
 
-    /// Notes when a lane's next event is due.
-    fn due<S: Source>(&mut self, recording: &Recording<S>, at: usize) {
+    /// Of how many segments the events may come earlier or later than those of other threads, because more overlap in
+    /// time than are kept in memory.
+    pub fn unordered(&self) -> u64 {
+        self.unordered
+    }
+
+    /// Gives their segments to the lanes, block by block, until none that was not read can hold an earlier event than the
+    /// next one.
+    fn supply<S: Source>(&mut self, recording: &Recording<S>) -> Result<(), Error> {
+        while let Some(least) = self.scan.least(recording) {
+            let next = self.heap.peek().map(|Reverse((due, _))| *due);
+            let comes_first = next.is_some_and(|next| next < least);
+            self.crowded = next.is_some() && !comes_first && self.waiting >= MOST_WAITING;
+            if comes_first || self.crowded {
+                return Ok(());
+            }
+            let segments: Vec<Segment> = self.scan.take_block(recording)?.collect();
+            for segment in segments {
+                self.give(segment);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a segment to the lane of its stream.
+    fn give(&mut self, segment: Segment) {
+        self.waiting += 1;
+        if let Some(lane) = self.numbers.get(&segment.stream) {
+            self.lanes[*lane].segments.push_back(segment);
+            return;
+        }
+        let lane = self.free.pop().unwrap_or_else(|| {
+            self.lanes.push(Lane::default());
+            self.lanes.len() - 1
+        });
+        self.numbers.insert(segment.stream, lane);
+        self.lanes[lane] = Lane {
+            stream: segment.stream,
+            segments: VecDeque::from([segment]),
+            ..Lane::default()
+        };
+        self.due(lane);
+    }
+
+    /// Notes when a lane's next event is due. A lane that has none is given back.
+    fn due(&mut self, at: usize) {
         let lane = &mut self.lanes[at];
         let next = match (&lane.head, lane.segments.front()) {
             (Some(event), _) => event.at.nanos(),
-            (None, Some(segment)) => recording.segments()[*segment as usize].0.earliest,
-            (None, None) => return,
+            (None, Some(segment)) => segment.earliest,
+            (None, None) => {
+                self.numbers.remove(&lane.stream);
+                self.free.push(at);
+                return;
+            }
         };
         lane.last = lane.last.max(next);
         // A call that was held back is the earliest of all, and then its return is.
-        let due = if lane.at_once { 0 } else { lane.last };
+        let due = if lane.at_once || lane.alone {
+            0
+        } else {
+            lane.last
+        };
         self.heap.push(Reverse((due, at as u32)));
     }
 
     /// The next event; `None` = there are no more.
     pub fn next<S: Source>(&mut self, recording: &Recording<S>) -> Result<Option<Event>, Error> {
-        while let Some(Reverse((_, at))) = self.heap.pop() {
+        loop {
+            self.supply(recording)?;
+            let Some(Reverse((_, at))) = self.heap.pop() else {
+                return Ok(None);
+            };
             let at = at as usize;
             let event = self.lanes[at].head.take();
             self.advance(recording, at)?;
-            self.due(recording, at);
+            self.due(at);
             if event.is_some() {
                 return Ok(event);
             }
         }
-        Ok(None)
     }
 
     /// Reads a lane's next event that is wanted, from its next segment if the one that is open is over. A lane without
@@ -147,19 +191,12 @@ impl Merge {
         }
         lane.at_once = false;
         if lane.decoder.is_none()
-            && let Some(number) = lane.segments.pop_front()
+            && let Some(segment) = lane.segments.pop_front()
         {
-            let (segment, _) = &recording.segments()[number as usize];
-            let mut decoder = self.spare.pop().unwrap_or_default();
-            recording.read(number as usize, &mut decoder)?;
-            lane.room = u64::from(segment.whole) + u64::from(segment.sites) * SITE;
-            self.open += lane.room;
-            if self.open > MOST_OPEN {
-                return Err(Error::Damaged(segment.offset));
-            }
-            (lane.decoder, lane.ring) = (Some(decoder), segment.ring);
-            lane.offset = segment.offset;
+            self.waiting -= 1;
+            self.open(recording, at, segment)?;
         }
+        let lane = &mut self.lanes[at];
         let damaged = Error::Damaged(lane.offset);
         while let Some(decoder) = &mut lane.decoder {
             let Ok(step) = decoder.step() else {
@@ -167,15 +204,39 @@ impl Merge {
             };
             if step == Step::Over {
                 self.open -= lane.room;
-                self.spare.extend(lane.decoder.take());
+                let decoder = lane.decoder.take();
+                lane.alone = false;
+                if lane.room <= MOST_OF_SPARE && self.spare.len() < MOST_SPARE {
+                    self.spare.extend(decoder);
+                }
                 return Ok(());
             }
-            match lane.take(step, &self.wanted) {
+            match lane.take(step, self.scan.wanted()) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(Wrong) => return Err(damaged),
             }
         }
+        Ok(())
+    }
+
+    /// Opens a lane's next segment.
+    fn open<S: Source>(
+        &mut self,
+        recording: &Recording<S>,
+        at: usize,
+        segment: Segment,
+    ) -> Result<(), Error> {
+        let mut decoder = self.spare.pop().unwrap_or_default();
+        recording.read(&segment, &mut decoder)?;
+        let sites = (segment.sites as usize).min(MOST_SITES);
+        let lane = &mut self.lanes[at];
+        lane.room = u64::from(segment.whole) + u64::from(segment.here) + sites as u64 * SITE;
+        lane.alone = self.open != 0 && self.open + lane.room > self.most_open;
+        self.unordered += u64::from(lane.alone || self.crowded);
+        self.open += lane.room;
+        (lane.decoder, lane.ring) = (Some(decoder), segment.ring);
+        lane.offset = segment.offset;
         Ok(())
     }
 }
@@ -187,9 +248,7 @@ impl Lane {
             return Ok(false);
         };
         let (began, ended) = (decoder.began(), decoder.ended());
-        let edge = decoder.site().edge;
-        let is_wanted = edge.checked_sub(1).is_none_or(|edge| wanted.edge(edge));
-        if step != Step::Other && !is_wanted {
+        if step != Step::Other && !wanted.site(&decoder.site()) {
             return Ok(false);
         }
         let place = decoder.place();
@@ -221,7 +280,7 @@ impl Lane {
                 head = decoder.other().and_then(|kind| {
                     let kind = match kind {
                         EventKind::Forked(child) => EventKind::Forked(child),
-                        EventKind::Signal(number) => EventKind::Signal(number),
+                        EventKind::Signal(signal) => EventKind::Signal(signal),
                         EventKind::Ended(end) => EventKind::Ended(end),
                         EventKind::Opened(_) | EventKind::Call(()) | EventKind::Return(_) => {
                             return None;
@@ -240,3 +299,6 @@ impl Lane {
         Ok(self.head.is_some())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,85 +3,18 @@
 use crate::bytes::Take;
 use crate::codec::decode::{Decoder, Defined};
 use crate::define::take_definition;
-use crate::index::{Edges, TRAILER, index_of, take_entry};
+use crate::find::{BEGIN, find, head};
+use crate::index::{Block, Holds, take_entry};
 use crate::item::{CallEdge, Caller, Definition, Function, Guest, Head, Line, Losses, Module};
 use crate::segment::{HEAD, Kind, Segment};
+use crate::source::{Error, Source, fill};
 use crate::{MAGIC, VERSION};
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most bytes of definitions, and the most definitions, that are kept of one file.
 const MOST_DEFINED: u64 = 128 << 20;
 const MOST_DEFINITIONS: usize = 1 << 21;
-
-/// Why a recording cannot be read, or not any further.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file cannot be read.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// It does not begin with the magic bytes of a recording.
-    #[error("it is no recording of lancet's")]
-    NotOne,
-    /// Its version is none that this lancet reads.
-    #[error(
-        "it is of version {0} and this lancet reads version {VERSION}: record again, or read it with the lancet that wrote it"
-    )]
-    Version(u32),
-    /// It ends in the middle of a segment, or before its index: its writer was killed, or the disk was full.
-    #[error("it ends at byte {0} without its end: what was recorded last is missing")]
-    Cut(u64),
-    /// A segment's checksum or contents are wrong.
-    #[error("it is damaged at byte {0}: what was recorded from there on cannot be read")]
-    Damaged(u64),
-}
-
-/// A file, or bytes in memory.
-pub trait Source: Sync {
-    /// Reads from an offset, as `pread` does.
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
-    /// How many bytes there are.
-    fn length(&self) -> io::Result<u64>;
-}
-
-impl Source for File {
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        FileExt::read_at(self, into, at)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.metadata().map(|of| of.len())
-    }
-}
-
-impl Source for Vec<u8> {
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        let from = usize::try_from(at).map_or(self.len(), |at| at.min(self.len()));
-        let length = into.len().min(self.len() - from);
-        into[..length].copy_from_slice(&self[from..from + length]);
-        Ok(length)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.len() as u64)
-    }
-}
-
-/// Reads until the buffer is full or the source ends; whether it is full.
-fn fill(source: &impl Source, into: &mut [u8], at: u64) -> io::Result<bool> {
-    let mut done = 0;
-    while done < into.len() {
-        match source.read_at(&mut into[done..], at + done as u64) {
-            Ok(0) => return Ok(false),
-            Ok(more) => done += more,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
-}
-
 /// What events name by number, each kind in the order of its numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definitions {
@@ -159,18 +92,23 @@ impl Definitions {
 /// A recording that is open: its definitions are known, its events can be read segment by segment.
 pub struct Recording<S = File> {
     source: S,
-    /// Segments of events, in the order of the file.
-    segments: Vec<(Segment, Edges)>,
+    /// Where segments of events are, in the order of the file.
+    blocks: Vec<Block>,
+    /// From there on nothing is read.
+    end: u64,
     definitions: Definitions,
     defined: Defined,
     /// Why it ends where it does, if it was not finished.
     flaw: Option<Error>,
+    /// Where the segment ends that was read furthest in the file.
+    reached: AtomicU64,
 }
 
 impl<S: Source> Recording<S> {
-    /// Reads the index, or the heads of all segments where there is none, and the definitions.
+    /// Reads where the segments of the index are, or the heads of all segments if the file was not finished, and the
+    /// definitions.
     pub fn open(source: S) -> Result<Self, Error> {
-        let mut first = [0; MAGIC.len() + 4];
+        let mut first = [0; BEGIN as usize];
         let is_whole = fill(&source, &mut first, 0)?;
         let (magic, version) = first.split_at(MAGIC.len());
         if !is_whole || magic != MAGIC {
@@ -180,114 +118,124 @@ impl<S: Source> Recording<S> {
             VERSION => {}
             other => return Err(Error::Version(other)),
         }
+        let found = find(&source)?;
         let mut recording = Recording {
             source,
-            segments: Vec::new(),
+            blocks: found.blocks,
+            end: u64::MAX,
             definitions: Definitions::default(),
             defined: Defined::default(),
-            flaw: None,
+            flaw: found.flaw,
+            reached: AtomicU64::new(0),
         };
-        let length = recording.source.length()?;
-        let segments = match recording.indexed(length)? {
-            Some(segments) => segments,
-            None => recording.scanned(first.len() as u64, length)?,
-        };
-        recording.define(segments)?;
+        recording.define(&found.definitions)?;
         recording.defined = recording.definitions.defined();
         Ok(recording)
     }
 
-    /// The segments by the index; `None` = there is none that is right.
-    fn indexed(&self, length: u64) -> Result<Option<Vec<(Segment, Edges)>>, Error> {
-        let mut trailer = [0; TRAILER];
-        let Some(at) = length.checked_sub(TRAILER as u64) else {
-            return Ok(None);
-        };
-        fill(&self.source, &mut trailer, at)?;
-        let Some(mut next) = index_of(&trailer) else {
-            return Ok(None);
-        };
-        let (mut segments, mut decoder) = (Vec::new(), Decoder::default());
-        while next != at {
-            let Some(segment) = self
-                .head(next)?
-                .filter(|of| of.kind == Kind::Index && !of.packed && of.end() <= at)
-            else {
-                return Ok(None);
-            };
-            if self.load(&segment, &mut decoder).is_err() {
-                return Ok(None);
-            }
-            let mut take = Take(decoder.bytes());
-            while !take.0.is_empty() {
-                match take_entry(&mut take) {
-                    Ok(entry) => segments.push(entry),
-                    Err(_) => return Ok(None),
-                }
-            }
-            next = segment.end();
-        }
-        Ok(Some(segments))
-    }
-
-    /// The head at an offset, if that is one.
-    fn head(&self, offset: u64) -> Result<Option<Segment>, Error> {
-        let mut head = [0; HEAD];
-        let is_whole = fill(&self.source, &mut head, offset)?;
-        Ok(Segment::decode(&head, offset).filter(|_| is_whole))
-    }
-
-    /// The segments as their heads tell, from the first to the last that is whole.
-    fn scanned(&mut self, from: u64, length: u64) -> Result<Vec<(Segment, Edges)>, Error> {
-        let (mut segments, mut at) = (Vec::new(), from);
-        loop {
-            if length - at < HEAD as u64 {
-                self.flaw = Some(Error::Cut(at));
-                return Ok(segments);
-            }
-            match self.head(at)? {
-                None => self.flaw = Some(Error::Damaged(at)),
-                Some(segment) if segment.end() > length => self.flaw = Some(Error::Cut(at)),
-                // The file was cut within its index.
-                Some(segment) if segment.kind == Kind::Index => self.flaw = Some(Error::Cut(at)),
-                Some(segment) => {
-                    at = segment.end();
-                    segments.push((segment, Edges::default()));
-                    continue;
-                }
-            }
-            return Ok(segments);
-        }
-    }
-
-    /// Reads the definitions, and keeps the segments up to the first that cannot be read.
-    fn define(&mut self, segments: Vec<(Segment, Edges)>) -> Result<(), Error> {
+    /// Reads the definitions. Where one of them cannot be read, that is the end.
+    fn define(&mut self, offsets: &[u64]) -> Result<(), Error> {
         let (mut decoder, mut bytes) = (Decoder::default(), 0);
-        for (segment, edges) in segments {
-            if segment.kind != Kind::Definitions {
-                self.segments.push((segment, edges));
+        for &offset in offsets {
+            if self.add_definitions(offset, &mut decoder, &mut bytes)? {
                 continue;
             }
-            bytes += u64::from(segment.whole);
-            let damaged = Error::Damaged(segment.offset);
-            match self.load(&segment, &mut decoder) {
-                Ok(()) if bytes <= MOST_DEFINED => {}
-                Err(Error::Io(error)) => return Err(error.into()),
-                _ => {
-                    self.flaw = Some(damaged);
-                    return Ok(());
-                }
+            self.end = offset;
+            self.flaw = Some(Error::Damaged(offset));
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Reads a segment of definitions; false if it is damaged.
+    fn add_definitions(
+        &mut self,
+        offset: u64,
+        decoder: &mut Decoder,
+        bytes: &mut u64,
+    ) -> Result<bool, Error> {
+        let Some(segment) = head(&self.source, offset)? else {
+            return Ok(false);
+        };
+        *bytes += u64::from(segment.whole);
+        match self.load(&segment, decoder) {
+            Ok(()) if *bytes <= MOST_DEFINED => {}
+            Err(Error::Io(error)) => return Err(error.into()),
+            _ => return Ok(false),
+        }
+        let mut take = Take(decoder.bytes());
+        while !take.0.is_empty() {
+            let is_good = take_definition(&mut take).is_ok_and(|of| self.definitions.add(of));
+            if !is_good || self.definitions.count() > MOST_DEFINITIONS {
+                return Ok(false);
             }
-            let mut take = Take(decoder.bytes());
-            while !take.0.is_empty() {
-                let is_good = take_definition(&mut take).is_ok_and(|of| self.definitions.add(of));
-                if !is_good || self.definitions.count() > MOST_DEFINITIONS {
-                    self.flaw = Some(damaged);
-                    return Ok(());
-                }
+        }
+        Ok(true)
+    }
+
+    /// Whether a process forked.
+    pub fn forks(&self) -> bool {
+        self.blocks.iter().any(|block| block.forks)
+    }
+
+    /// Where segments of events are, in the order of the file.
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The segments of events of a block: as its index lists them, or as their heads tell if that is damaged or there is
+    /// none.
+    pub(crate) fn entries(
+        &self,
+        block: &Block,
+        mut each: impl FnMut(Segment, Holds),
+    ) -> Result<(), Error> {
+        let listed = if block.is_listed {
+            self.listed(block)?
+        } else {
+            None
+        };
+        if let Some(entries) = listed {
+            let good = entries
+                .into_iter()
+                .take_while(|(of, _)| of.offset < self.end);
+            good.for_each(|(segment, holds)| each(segment, holds));
+            return Ok(());
+        }
+        let mut at = block.from;
+        while at < block.to.min(self.end) {
+            let segment = head(&self.source, at)?.filter(|of| of.end() <= block.to);
+            let segment = segment.ok_or(Error::Damaged(at))?;
+            at = segment.end();
+            if segment.kind == Kind::Events {
+                each(segment, Holds::default());
             }
         }
         Ok(())
+    }
+
+    /// What the segment of the index lists that a block ends with; `None` = that cannot be true.
+    fn listed(&self, block: &Block) -> Result<Option<Vec<(Segment, Holds)>>, Error> {
+        let mut decoder = Decoder::default();
+        let Some(index) = head(&self.source, block.to)? else {
+            return Ok(None);
+        };
+        match self.load(&index, &mut decoder) {
+            Ok(()) => {}
+            Err(Error::Io(error)) => return Err(error.into()),
+            Err(_) => return Ok(None),
+        }
+        let (mut take, mut behind) = (Take(decoder.bytes()), block.from);
+        let mut entries = Vec::new();
+        while !take.0.is_empty() {
+            let entry = take_entry(&mut take).ok();
+            let Some((segment, holds)) = entry.filter(|(of, _)| block.may_hold(of, behind)) else {
+                return Ok(None);
+            };
+            behind = segment.end();
+            entries.push((segment, holds));
+        }
+        Ok((entries.len() == index.events as usize).then_some(entries))
     }
 
     /// Hands out what events name by number.
@@ -295,26 +243,28 @@ impl<S: Source> Recording<S> {
         std::mem::take(&mut self.definitions)
     }
 
-    /// Segments of events in the order of the file, each with the call edges that occur in it.
-    pub fn segments(&self) -> &[(Segment, Edges)] {
-        &self.segments
-    }
-
     /// Why it ends where it does; `None` = it was finished.
     pub fn flaw(&mut self) -> Option<Error> {
         self.flaw.take()
+    }
+
+    /// How much of the file lies before what was read last, from 0 to 1.
+    pub fn progress(&self) -> f64 {
+        let end = self.blocks.last().map_or(0, |last| last.to.min(self.end));
+        let reached = self.reached.load(Ordering::Relaxed);
+        reached as f64 / end.max(reached).max(1) as f64
     }
 
     /// Reads a segment of events.
     ///
     /// # Errors
     /// It is damaged.
-    pub fn read(&self, number: usize, decoder: &mut Decoder) -> Result<(), Error> {
-        let (segment, _) = &self.segments[number];
+    pub fn read(&self, segment: &Segment, decoder: &mut Decoder) -> Result<(), Error> {
         self.load(segment, decoder)?;
         if segment.kind != Kind::Events || segment.guest >= self.defined.guests {
             return Err(Error::Damaged(segment.offset));
         }
+        self.reached.fetch_max(segment.end(), Ordering::Relaxed);
         decoder.begin(*segment, self.defined);
         Ok(())
     }

@@ -7,6 +7,10 @@
 //!   28  u32 number of the guest          32  u32 number of the ring       36  u32 how many sites and places
 //!   40  u64 time of the first event      48  u64 the earliest time        56  u64 the latest time
 //! ```
+//!
+//! Segments of definitions, and those of the index, form a chain each from the last to the first: at 40 they have the
+//! offset of the one before, 0 = this is the first. One of the index has the earliest and the latest time of all that
+//! it lists, how many segments these are at 24, and FORKS if one of them has it.
 
 use crate::MOST;
 
@@ -26,7 +30,7 @@ pub enum Kind {
     Definitions,
     /// Events of one ring.
     Events,
-    /// The heads of the segments before.
+    /// The heads of the segments of events since the index before.
     Index,
 }
 
@@ -49,7 +53,7 @@ pub struct Segment {
     pub forks: bool,
     /// Number of the stream: segments of one stream follow each other.
     pub stream: u32,
-    /// How many events; a call and its return are two.
+    /// How many events; a call and its return are two. Of an index, how many segments it lists.
     pub events: u32,
     /// Number of the guest whose ring it is.
     pub guest: u32,
@@ -57,7 +61,8 @@ pub struct Segment {
     pub ring: u32,
     /// How many call sites and places the events have.
     pub sites: u32,
-    /// Time of the first event.
+    /// Time of the first event; of definitions and of an index the offset of the segment of that kind before it, 0 =
+    /// there is none.
     pub first: u64,
     /// The earliest and the latest time of an event.
     pub earliest: u64,

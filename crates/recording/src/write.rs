@@ -1,10 +1,10 @@
 //! Writing a recording.
 
 use crate::codec::encode::Encoder;
-use crate::codec::{CallRecord, Place, ReturnRecord};
+use crate::codec::{CallRecord, Place, ReturnRecord, ShortRecord};
 use crate::define::put_definition;
 use crate::event::EventKind;
-use crate::index::{Edges, put_entry, trailer};
+use crate::index::{Holds, Trailer, put_entry};
 use crate::item::{Definition, Head};
 use crate::segment::{Kind, Segment};
 use crate::{MAGIC, SEGMENT, VERSION};
@@ -22,7 +22,8 @@ const WORTH_PACKING: usize = 12;
 struct Stream {
     guest: u32,
     ring: u32,
-    encoder: Encoder,
+    /// `None` = nothing waits, and no call is open: threads come and go, and their streams stay.
+    encoder: Option<Box<Encoder>>,
 }
 
 /// Writes a recording, segment by segment. What was written before the last [`Writer::flush`] can be read, whatever
@@ -35,8 +36,14 @@ pub struct Writer<W> {
     /// How many guests, modules, functions, call edges, lines and callers there are.
     counts: [u32; 6],
     streams: Vec<Stream>,
-    /// Entries of the index, in pieces of a segment.
-    index: Vec<Vec<u8>>,
+    /// The last segment of each chain.
+    last: Trailer,
+    /// Entries of the index that are not written yet.
+    index: Vec<u8>,
+    /// The head under which they will be; `None` = there are none.
+    listed: Option<Segment>,
+    /// The latest time of all segments that were written.
+    latest: u64,
     packed: Vec<u8>,
 }
 
@@ -51,7 +58,10 @@ impl<W: Write> Writer<W> {
             definitions: Vec::new(),
             counts: [0; 6],
             streams: Vec::new(),
-            index: vec![Vec::new()],
+            last: Trailer::default(),
+            index: Vec::new(),
+            listed: None,
+            latest: 0,
             packed: Vec::new(),
         };
         writer.define(Definition::Head(head))?;
@@ -88,15 +98,21 @@ impl<W: Write> Writer<W> {
         self.streams.push(Stream {
             guest,
             ring,
-            encoder: Encoder::default(),
+            encoder: None,
         });
         self.streams.len() as u32 - 1
+    }
+
+    #[inline]
+    fn encoder(&mut self, stream: u32) -> &mut Encoder {
+        let encoder = &mut self.streams[stream as usize].encoder;
+        encoder.get_or_insert_default()
     }
 
     /// Writes a call into the segment of its stream; a full segment is closed.
     #[inline]
     pub fn call(&mut self, stream: u32, call: &CallRecord) -> io::Result<()> {
-        let encoder = &mut self.streams[stream as usize].encoder;
+        let encoder = self.encoder(stream);
         encoder.call(call);
         if encoder.is_full() {
             self.close(stream)?;
@@ -107,8 +123,19 @@ impl<W: Write> Writer<W> {
     /// As [`call`](Self::call), for a return.
     #[inline]
     pub fn back(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
-        let encoder = &mut self.streams[stream as usize].encoder;
+        let encoder = self.encoder(stream);
         encoder.back(back);
+        if encoder.is_full() {
+            self.close(stream)?;
+        }
+        Ok(())
+    }
+
+    /// As [`call`](Self::call) and [`back`](Self::back), for a call with its return.
+    #[inline]
+    pub fn short(&mut self, stream: u32, call: &ShortRecord) -> io::Result<()> {
+        let encoder = self.encoder(stream);
+        encoder.short(call);
         if encoder.is_full() {
             self.close(stream)?;
         }
@@ -124,7 +151,7 @@ impl<W: Write> Writer<W> {
         kind: &EventKind<C>,
     ) -> io::Result<()> {
         if let EventKind::Signal(_) | EventKind::Forked(_) | EventKind::Ended(_) = kind {
-            let encoder = &mut self.streams[stream as usize].encoder;
+            let encoder = self.encoder(stream);
             encoder.other(place, time, kind);
             if encoder.is_full() {
                 self.close(stream)?;
@@ -135,9 +162,9 @@ impl<W: Write> Writer<W> {
 
     /// The latest time of all events so far, in nanoseconds since 1970.
     pub fn latest(&self) -> u64 {
-        let streams = self.streams.iter();
-        let latest = streams.map(|of| of.encoder.latest());
-        latest.max().unwrap_or(0)
+        let encoders = self.streams.iter().filter_map(|of| of.encoder.as_ref());
+        let latest = encoders.map(|encoder| encoder.latest());
+        latest.max().unwrap_or(0).max(self.latest)
     }
 
     /// Writes what is known of a stream that has been full, or waited, for long.
@@ -148,6 +175,9 @@ impl<W: Write> Writer<W> {
             ring,
             encoder,
         } = &mut self.streams[stream as usize];
+        let Some(encoder) = encoder else {
+            return Ok(());
+        };
         let Some(closed) = encoder.close() else {
             return Ok(());
         };
@@ -157,7 +187,7 @@ impl<W: Write> Writer<W> {
             ring: *ring,
             ..closed.head
         };
-        let edges = Edges::listed(closed.edges);
+        let holds = Holds::new(closed.edges, closed.lines);
         let pack = closed.bytes.len() > WORTH_PACKING * head.events as usize;
         let segment = put_segment(
             &mut self.out,
@@ -167,7 +197,25 @@ impl<W: Write> Writer<W> {
         )?;
         self.at = segment.end();
         encoder.clear();
-        self.enter(&segment, &edges);
+        self.latest = self.latest.max(segment.latest);
+        self.enter(&segment, &holds)
+    }
+
+    /// Enters a segment of events into the index.
+    fn enter(&mut self, segment: &Segment, holds: &Holds) -> io::Result<()> {
+        put_entry(&mut self.index, segment, holds);
+        let listed = self.listed.get_or_insert(Segment {
+            kind: Kind::Index,
+            earliest: u64::MAX,
+            ..Segment::default()
+        });
+        listed.events += 1;
+        listed.forks |= segment.forks;
+        listed.earliest = listed.earliest.min(segment.earliest);
+        listed.latest = listed.latest.max(segment.latest);
+        if self.index.len() >= SEGMENT {
+            self.put_index()?;
+        }
         Ok(())
     }
 
@@ -175,45 +223,62 @@ impl<W: Write> Writer<W> {
         if self.definitions.is_empty() {
             return Ok(());
         }
-        let definitions = std::mem::take(&mut self.definitions);
         let head = Segment {
             kind: Kind::Definitions,
-            whole: definitions.len() as u32,
+            whole: self.definitions.len() as u32,
+            first: self.last.definitions,
             ..Segment::default()
         };
-        let segment = put_segment(&mut self.out, (head, self.at), &definitions, None)?;
-        self.at = segment.end();
-        self.enter(&segment, &Edges::default());
+        let segment = put_segment(&mut self.out, (head, self.at), &self.definitions, None)?;
+        self.definitions.clear();
+        (self.last.definitions, self.at) = (segment.offset, segment.end());
         Ok(())
     }
 
-    /// Notes a segment for the index.
-    fn enter(&mut self, segment: &Segment, edges: &Edges) {
-        if self.index.last().is_none_or(|last| last.len() >= SEGMENT) {
-            self.index.push(Vec::new());
-        }
-        if let Some(last) = self.index.last_mut() {
-            put_entry(last, segment, edges);
-        }
+    /// Writes the index of the segments since the one before.
+    fn put_index(&mut self) -> io::Result<()> {
+        let Some(listed) = self.listed.take() else {
+            return Ok(());
+        };
+        let head = Segment {
+            whole: self.index.len() as u32,
+            first: self.last.index,
+            ..listed
+        };
+        let segment = put_segment(&mut self.out, (head, self.at), &self.index, None)?;
+        self.index.clear();
+        (self.last.index, self.at) = (segment.offset, segment.end());
+        Ok(())
     }
 
     /// Writes the streams in which something has waited for so long.
     pub fn flush_old(&mut self, age: Duration) -> io::Result<()> {
         let now = Instant::now();
-        let waiting: usize = self.streams.iter().map(|of| of.encoder.waiting()).sum();
+        let encoders = self.streams.iter().filter_map(|of| of.encoder.as_ref());
+        let waiting: usize = encoders.map(|encoder| encoder.waiting()).sum();
         let age = if waiting > MOST_WAITING {
             Duration::ZERO
         } else {
             age
         };
         for stream in 0..self.streams.len() {
-            let since = self.streams[stream].encoder.since();
+            let encoder = &self.streams[stream].encoder;
+            let since = encoder.as_ref().and_then(|encoder| encoder.since());
             if since.is_some_and(|since| now.saturating_duration_since(since) >= age) {
                 self.close(stream as u32)?;
+                self.rest(stream);
             }
         }
         self.put_definitions()?;
         self.out.flush()
+    }
+
+    /// Gives back what a stream took that has nothing to write.
+    fn rest(&mut self, stream: usize) {
+        let encoder = &mut self.streams[stream].encoder;
+        if !encoder.as_mut().is_some_and(|encoder| encoder.rest()) {
+            *encoder = None;
+        }
     }
 
     /// Writes everything that waits, and flushes the output.
@@ -224,18 +289,8 @@ impl<W: Write> Writer<W> {
     /// Writes the rest and the index, and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
-        let index = self.at;
-        for entries in std::mem::take(&mut self.index) {
-            let head = Segment {
-                kind: Kind::Index,
-                whole: entries.len() as u32,
-                ..Segment::default()
-            };
-            if !entries.is_empty() {
-                self.at = put_segment(&mut self.out, (head, self.at), &entries, None)?.end();
-            }
-        }
-        self.out.write_all(&trailer(index))?;
+        self.put_index()?;
+        self.out.write_all(&self.last.encode())?;
         self.out.flush()?;
         Ok(self.out)
     }

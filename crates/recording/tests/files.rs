@@ -6,19 +6,14 @@ use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 use recording::{
     CallEdge, CallRecord, Caller, Copies, Definition, Error, Event, EventKind, Function, Guest,
-    Head, Line, Losses, Merge, Module, Place, Recording, ReturnRecord, Site, Wanted, Writer,
+    Head, Line, Losses, Merge, Module, Place, Recording, ReturnRecord, ShortRecord, Signal, Site,
+    Wanted, Writer,
 };
 
 const GUESTS: u32 = 2;
 const EDGES: u32 = 5;
 const CALLERS: u32 = 200;
 const STREAMS: u32 = 3;
-
-const ALL: Wanted = Wanted {
-    edges: Vec::new(),
-    since: 0,
-    until: u64::MAX,
-};
 
 fn definitions() -> Vec<Definition> {
     let mut all = vec![Definition::Head(Head {
@@ -54,6 +49,7 @@ fn definitions() -> Vec<Definition> {
             function: number % 3,
             from: number.checked_sub(3),
             slots: u64::MAX,
+            inside: "swapcontext".into(),
         }));
     }
     all.push(Definition::Line(Line {
@@ -112,7 +108,7 @@ fn word() -> impl Strategy<Value = u64> {
 
 fn parts() -> impl Strategy<Value = Parts> {
     let of_item = (
-        0..9_u8,
+        0..12_u8,
         0..STREAMS,
         (0..3_u32, 0..3_u64),
         0..4_u64,
@@ -171,13 +167,17 @@ fn words_of(captures: &Captures) -> Vec<u64> {
     words
 }
 
-/// Writes an event; as text what is to be read of it: its stream, its time, and what it was.
-fn write(writer: &mut Writer<Vec<u8>>, parts: &Parts, time: u64) -> (u32, String) {
-    let place = Place {
+fn place(parts: &Parts) -> Place {
+    Place {
         guest: parts.stream % GUESTS,
         tid: parts.place.0,
         stack: parts.place.1,
-    };
+    }
+}
+
+/// Writes an event; as text what is to be read of it: its stream, its time, and what it was.
+fn write(writer: &mut Writer<Vec<u8>>, parts: &Parts, time: u64) -> (u32, String) {
+    let place = place(parts);
     let (captures, words) = (captures(parts), &parts.words);
     let raw = words_of(&captures);
     let copies = if parts.x87 {
@@ -249,12 +249,50 @@ fn write(writer: &mut Writer<Vec<u8>>, parts: &Parts, time: u64) -> (u32, String
             )
         }
         _ => {
-            let kind: EventKind = EventKind::Signal(words[0] as i32);
+            let kind: EventKind = EventKind::Signal(Signal {
+                number: words[0] as i32,
+                information: words[0].to_le_bytes()[..(words[0] % 9) as usize].to_vec(),
+            });
             writer.other(parts.stream, place, time, &kind).unwrap();
             format!("{place:?} 0 {kind:?}")
         }
     };
     (parts.stream, format!("{time} {said}"))
+}
+
+/// Writes a call with its return, which takes as long as it came after the event before; as text both that are to be read.
+fn write_short(writer: &mut Writer<Vec<u8>>, parts: &Parts, time: u64) -> [(u32, String); 2] {
+    let (edge, caller, line, library) = parts.site;
+    let (gp, frame) = (parts.words[..6].try_into().unwrap(), parts.frame);
+    let [rax, rdx] = parts.words[6..8].try_into().unwrap();
+    let place = place(parts);
+    let short = ShortRecord {
+        site: Site {
+            edge,
+            caller,
+            line,
+            library,
+        },
+        place,
+        frame,
+        times: [time, time + parts.later],
+        arguments: gp,
+        results: [rax, rdx],
+    };
+    writer.short(parts.stream, &short).unwrap();
+    let mut call = recording::Call {
+        edge: edge - 1,
+        caller,
+        line: line.checked_sub(1),
+        library: library.checked_sub(1),
+        ..recording::Call::default()
+    };
+    (call.registers.gp, call.registers.stack) = (gp, frame);
+    let mut back = recording::Return::default();
+    (back.returned.rax, back.returned.rdx) = (rax, rdx);
+    let kinds: [EventKind; 2] = [EventKind::Call(call), EventKind::Return(back)];
+    let said = |(time, kind): (u64, &EventKind)| format!("{time} {place:?} {frame} {kind:?}");
+    [0, 1].map(|at| (parts.stream, said((short.times[at], &kinds[at]))))
 }
 
 fn told(event: &Event) -> (u32, String) {
@@ -275,7 +313,12 @@ fn file(all: &[Parts]) -> (Vec<u8>, Told) {
     let mut time = 1_700_000_000_000_000_000;
     for parts in all {
         time += parts.later;
-        said.push(write(&mut writer, parts, time));
+        if parts.what < 9 {
+            said.push(write(&mut writer, parts, time));
+        } else {
+            said.extend(write_short(&mut writer, parts, time));
+            time += parts.later;
+        }
         if parts.flush {
             writer.flush().unwrap();
         }
@@ -292,7 +335,7 @@ fn file(all: &[Parts]) -> (Vec<u8>, Told) {
 
 /// All events of a file in the order of time, and why there are no more.
 fn read(file: Vec<u8>) -> (Told, Option<Error>) {
-    read_some(file, ALL)
+    read_some(file, Wanted::ALL)
 }
 
 fn read_some(file: Vec<u8>, wanted: Wanted) -> (Told, Option<Error>) {
@@ -301,7 +344,7 @@ fn read_some(file: Vec<u8>, wanted: Wanted) -> (Told, Option<Error>) {
         Ok(recording) => recording,
         Err(error) => return (all, Some(error)),
     };
-    let mut merge = Merge::new(&recording, wanted);
+    let mut merge = Merge::new(wanted);
     loop {
         match merge.next(&recording) {
             Ok(Some(event)) => all.push(told(&event)),
@@ -365,6 +408,7 @@ proptest! {
             edges: edges.to_vec(),
             since: BEGAN + window.0,
             until: BEGAN + window.1,
+            ..Wanted::ALL
         };
         let (bytes, _) = file(&all);
         let mut cut = bytes.clone();
@@ -378,7 +422,7 @@ proptest! {
     #[test]
     fn no_bytes_break_the_reader(bytes in vec(any::<u8>(), 0..400)) {
         read(bytes.clone());
-        let mut begun = b"\x89lancet\n\x03\0\0\0".to_vec();
+        let mut begun = b"\x89lancet\n\x05\0\0\0".to_vec();
         begun.extend(bytes);
         read(begun);
     }
@@ -408,7 +452,7 @@ fn refusals_say_what_is_wrong() {
     assert_eq!(refusal(b""), "it is no recording of lancet's");
     assert_eq!(
         refusal(b"\x89lancet\n\x02\0\0\0"),
-        "it is of version 2 and this lancet reads version 3: record again, or read it with the lancet that wrote it"
+        "it is of version 2 and this lancet reads version 5: record again, or read it with the lancet that wrote it"
     );
     let (mut bytes, _) = file(&[]);
     bytes.pop();
@@ -423,7 +467,7 @@ fn refusals_say_what_is_wrong() {
 /// A room of which more is asked than there is: nothing of it is taken.
 #[test]
 fn lengths_that_lie_take_no_room() {
-    let mut bytes = b"\x89lancet\n\x03\0\0\0".to_vec();
+    let mut bytes = b"\x89lancet\n\x05\0\0\0".to_vec();
     bytes.extend([0xff; 64]);
     let (_, error) = read(bytes);
     assert!(matches!(error, Some(Error::Damaged(12))), "{error:?}");

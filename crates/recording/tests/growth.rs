@@ -1,17 +1,15 @@
 //! What an event costs does not depend on how many there were before: bytes, time and memory, of the writer and of the
-//! reader. `LANCET_SOAK=1` writes a hundred times as many.
+//! reader. `LANCET_SOAK=1` writes a thousand million events, or as many as `LANCET_EVENTS` says, to be run with
+//! `--release`: 500 million calls with their returns.
 
+mod made;
+
+use made::{How, THREADS, begin};
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
-use recording::{
-    CallEdge, CallRecord, Copies, Definition, Function, Guest, Head, Merge, Module, Place,
-    Recording, ReturnRecord, Site, Wanted, Writer,
-};
+use recording::{CallRecord, Copies, Merge, Place, Recording, ReturnRecord, Site, Wanted};
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::time::Duration;
-
-const THREADS: u64 = 4;
 
 /// This thread's CPU time, and the most memory that it had at once, in KiB.
 fn used() -> (Duration, u64) {
@@ -27,78 +25,10 @@ fn used() -> (Duration, u64) {
     )
 }
 
-fn begin<W: Write>(out: W) -> Writer<W> {
-    let mut writer = Writer::new(out, Head::default()).unwrap();
-    for definition in [
-        Definition::Guest(Guest::default()),
-        Definition::Module(Module::default()),
-        Definition::Function(Function::default()),
-        Definition::CallEdge(CallEdge::default()),
-    ] {
-        writer.define(definition).unwrap();
-    }
-    writer
-}
-
-/// Writes so many calls of four threads, one after the other, and returns the bytes.
-fn write(path: &std::path::Path, calls: u64) -> u64 {
-    let mut writer = begin(BufWriter::new(File::create(path).expect("a file")));
-    let streams: Vec<u32> = (0..THREADS)
-        .map(|ring| writer.stream(0, ring as u32))
-        .collect();
-    let none = Captures::new();
-    for number in 0..calls {
-        // A thread makes a hundred calls, then the next one does.
-        let thread = number / 100 % THREADS;
-        let place = Place {
-            guest: 0,
-            tid: thread as u32,
-            stack: thread << 20,
-        };
-        let time = 1_700_000_000_000_000_000 + number * 100;
-        let call = CallRecord {
-            site: Site {
-                edge: 1,
-                caller: 0x1234,
-                line: 0,
-                library: 0,
-            },
-            place,
-            frame: (thread << 20) + 4096,
-            time,
-            registers: &Registers {
-                gp: [number, number ^ 0x55, 9, 1, 2, 3],
-                ..Registers::default()
-            },
-            copies: Copies::Captures(&none),
-            callers: &[],
-        };
-        writer.call(streams[thread as usize], &call).unwrap();
-        let back = ReturnRecord {
-            place,
-            frame: call.frame,
-            time: time + 30 + number % 7,
-            returned: &Returned {
-                rax: number * 3,
-                ..Returned::default()
-            },
-            copies: Copies::Captures(&none),
-        };
-        writer.back(streams[thread as usize], &back).unwrap();
-    }
-    writer.finish().unwrap();
-    path.metadata().expect("the file").len()
-}
-
 /// Reads all events in the order of time, and holds them against what was written.
 fn read(path: &std::path::Path, calls: u64) {
     let mut recording = Recording::open(File::open(path).expect("the file")).unwrap();
-    let wanted = Wanted {
-        edges: Vec::new(),
-        since: 0,
-        until: u64::MAX,
-    };
-    let mut merge = Merge::new(&recording, wanted);
+    let mut merge = Merge::new(Wanted::ALL);
     for number in 0..calls {
         let call = merge.next(&recording).unwrap().expect("a call");
         let recording::EventKind::Call(of) = &call.kind else {
@@ -120,18 +50,19 @@ fn read(path: &std::path::Path, calls: u64) {
 
 #[test]
 fn an_event_costs_the_same_however_many_there_were() {
-    let more = if std::env::var_os("LANCET_SOAK").is_some() {
-        100
-    } else {
-        1
-    };
     let few = 100_000;
-    let many = 2_000_000 * more;
+    let asked = std::env::var("LANCET_EVENTS").ok();
+    let asked = asked.map(|events| events.parse::<u64>().expect("a number of events"));
+    let many = match (asked, std::env::var_os("LANCET_SOAK")) {
+        (Some(events), _) => events / 2,
+        (None, Some(_)) => 500_000_000,
+        (None, None) => 2_000_000,
+    };
     let path = std::env::temp_dir().join(format!("lancet-growth-{}", std::process::id()));
     let mut figures = Vec::new();
     for calls in [few, many] {
         let (began, _) = used();
-        let bytes = write(&path, calls);
+        let bytes = made::write(&path, calls, How::default()).expect("a file");
         let (written, _) = used();
         read(&path, calls);
         let (read, memory) = used();
@@ -168,7 +99,6 @@ fn an_event_costs_the_same_however_many_there_were() {
 /// short string each.
 fn bytes_per_call(calls: u64, text: bool) -> f64 {
     let mut writer = begin(Vec::new());
-    writer.stream(0, 0);
     let mut random = 1_u64;
     let mut time = 1_700_000_000_000_000_000;
     for number in 0..calls {

@@ -6,6 +6,7 @@
 //! | [`lines`] | people: a line a call, ours or as ltrace prints it (`form`) |
 //! | [`json`] | programs: an object a line, schema in `docs/calls-json.md` |
 //! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json` or `summary_ltrace` |
+//! | `still_open` | before the rows of `-c`: descriptors that are still open |
 //!
 //! Each is a [`calls::Consumer`]. How lines look is a [`Layout`].
 
@@ -14,11 +15,13 @@ pub mod format;
 pub mod formats;
 pub mod json;
 pub mod lines;
+mod still_open;
 pub mod summary;
 mod summary_json;
 mod summary_ltrace;
 mod summary_table;
 
+pub(crate) use form::short;
 pub use format::Format;
 pub use formats::FORMATS;
 pub use json::Json;
@@ -26,6 +29,12 @@ pub use lines::Lines;
 pub use summary::Summary;
 
 use prototypes::{Detail, Show};
+
+/// In the place of a line where only libraries' frames are around a call.
+pub(crate) const NO_APPLICATION: &str = "(no application line)";
+
+/// So many bytes of lines are handed on at once. They stay in the processor's first cache until they are.
+pub(crate) const CHUNK: usize = 16 << 10;
 
 /// How calls are shown.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use crate::text::{acts, is_plain};
+use crate::text::acts;
 
 /// Writes one value as one line.
 ///
@@ -22,18 +22,43 @@ pub fn line(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Appends a string in UTF-8, as [`line()`] writes it: with nothing but a look at each byte where it is plain ASCII.
+/// Appends a string in UTF-8, as [`line()`] writes it.
 pub fn string(out: &mut Vec<u8>, text: &[u8]) {
-    let escaped = |byte: &u8| matches!(byte, b'"' | b'\\');
-    if is_plain(text) && !text.iter().fold(false, |any, byte| any | escaped(byte)) {
-        out.push(b'"');
-        out.extend_from_slice(text);
-        out.push(b'"');
-    } else {
-        let text = String::from_utf8_lossy(text);
-        // Writing to a Vec does not fail.
-        let _ = text.serialize(&mut Serializer::with_formatter(out, Safe));
+    out.push(b'"');
+    let from = out.len();
+    out.extend_from_slice(text);
+    end_string(out, from);
+}
+
+/// Whether a byte stands in a string as it is: printable ASCII but the quotation mark and the backslash.
+const STAYS: [bool; 256] = {
+    let mut stays = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        stays[byte as usize] = !matches!(byte, b'"' | b'\\');
+        byte += 1;
     }
+    stays
+};
+
+/// Ends a string whose text stands from `from` on, behind a quotation mark: with nothing but a look at each byte where all
+/// of them stay. Of a short text, such as a number, one after the other; of a long one many at once.
+pub fn end_string(out: &mut Vec<u8>, from: usize) {
+    const SHORT: usize = 16;
+    let text = &out[from..];
+    let stays = |byte: &u8| byte.wrapping_sub(b' ') <= b'~' - b' ' && !matches!(byte, b'"' | b'\\');
+    let all = match text.len() {
+        ..SHORT => text.iter().all(|byte| STAYS[usize::from(*byte)]),
+        _ => text.iter().fold(true, |all, byte| all & stays(byte)),
+    };
+    if all {
+        return out.push(b'"');
+    }
+    let text = out.split_off(from);
+    out.pop();
+    let text = String::from_utf8_lossy(&text);
+    // Writing to a Vec does not fail.
+    let _ = text.serialize(&mut Serializer::with_formatter(out, Safe));
 }
 
 /// JSON without white space, in which characters that act on a terminal are escaped as `\u202e`.
@@ -73,7 +98,12 @@ mod tests {
             "\"a\\u001b]0;x\\u0007\\u009b2J\\u202e\\u2028\\nä\u{1f600}\"\n"
         );
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
-        for text in [text, "", "plain", "\"", "\\", "\u{7f}", "größe"] {
+        let long = "long enough to be looked at in pieces";
+        let quoted = format!("{long}\"");
+        let wide = format!("größe {long}");
+        for text in [
+            text, "", "plain", "\"", "\\", "\u{7f}", "größe", long, &quoted, &wide,
+        ] {
             let (mut alone, mut expected) = (Vec::new(), Vec::new());
             string(&mut alone, text.as_bytes());
             line(&mut expected, &text).unwrap();

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`calls`] | calls as lines, tables, JSON, and as ltrace prints them |
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
+//! | [`patch`](mod@patch) | functions that were, would be or are replaced |
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
+//! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
 //! | [`losses`] | what was lost in a run of any command, as JSON |
 //! | [`text`], [`figures`], [`style`], [`json`] | what the commands share: escaping, numbers, colour, JSON lines |
@@ -25,8 +27,10 @@ mod format;
 pub mod json;
 pub mod losses;
 pub mod mem;
+pub mod patch;
 pub mod stack;
 pub mod style;
+pub mod syscalls;
 pub mod text;
 pub mod tune;
 

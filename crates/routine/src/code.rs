@@ -76,8 +76,9 @@ mod small;
 ///     // unsafe extern "C" fn(*mut Frame, *const Room) -> u64, and (*mut Frame, *const Results) -> u64: see `quick`
 ///     quick_enter = quick_enter,
 ///     quick_leave = quick_leave,
-///     // unsafe extern "C" fn(*mut ProbeFrame)
+///     // unsafe extern "C" fn(*mut ProbeFrame), and (*const ProbeFrame, *const Room) -> u64: see `quick`
 ///     probe = probe,
+///     quick_probe = quick_probe,
 ///     gate = CONTROL_PAGE, offset = 8,   // a static with a u32 there: 0 = closed, every hook falls through
 ///     rooms = ROOMS,              // a static that begins with a `Rooms`
 /// }
@@ -88,7 +89,7 @@ mod small;
 #[macro_export]
 macro_rules! routines {
     (enter = $enter:path, leave = $leave:path, quick_enter = $quick_enter:path, quick_leave = $quick_leave:path,
-        probe = $probe:path, gate = $gate:path, offset = $offset:expr,
+        probe = $probe:path, quick_probe = $quick_probe:path, gate = $gate:path, offset = $offset:expr,
         rooms = $rooms:path $(,)?) => {
         $crate::__call_through!(
             $enter,
@@ -99,7 +100,7 @@ macro_rules! routines {
             $offset,
             $rooms
         );
-        $crate::__probe!($probe, $gate, $offset, $rooms);
+        $crate::__probe!($probe, $quick_probe, $gate, $offset, $rooms);
         $crate::__works!();
         $crate::__find_fde!();
         $crate::__find_object!();

@@ -19,7 +19,7 @@ use trampoline::{
 };
 
 routine::routines! { enter = enter, leave = leave, quick_enter = quick_enter, quick_leave = quick_leave,
-probe = probe, gate = GATE, offset = 0, rooms = ROOMS }
+probe = probe, quick_probe = quick_probe, gate = GATE, offset = 0, rooms = ROOMS }
 
 static ROOMS: Rooms = Rooms::anywhere();
 
@@ -66,6 +66,10 @@ extern "C" fn quick_enter(_: *mut Frame, _: *const routine::Room) -> u64 {
 }
 
 extern "C" fn quick_leave(_: *mut Frame, _: *const Results) -> u64 {
+    routine::quick::ASK
+}
+
+extern "C" fn quick_probe(_: *const ProbeFrame, _: *const routine::Room) -> u64 {
     routine::quick::ASK
 }
 

@@ -137,6 +137,11 @@ impl Stacks {
             if seen.len() > MOST_TAILS {
                 return Stack::All;
             }
+            let end = at + code.len() as u64;
+            if tails.iter().any(|tail| !(at..end).contains(tail)) {
+                // Code that is not of this module: the function was replaced (`lancet patch`), or is hooked by something else.
+                return Stack::All;
+            }
             pending.extend(tails.iter().map(|tail| {
                 let next = starts.partition_point(|start| start <= tail);
                 *tail..starts.get(next).copied().unwrap_or(at + code.len() as u64)

@@ -48,5 +48,5 @@ pub use arguments::{Stack, Stacks};
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};
 pub use refusal::Refusal;
-pub use stub::{Destination, Stub};
+pub use stub::{Destination, Stub, Until};
 pub use targets::{Branch, Read, Targets};

@@ -11,6 +11,9 @@
 //!              jmp patch_at + stolen
 //! ```
 //!
+//! A function that is replaced has no routine before it: its stub begins with a jump to the replacement ([`Plan::replacement`]), and
+//! `original` is what that calls to run the function as it was.
+//!
 //! A probe in mid-function must leave every register, the flags and the 128 bytes below the stack pointer alone:
 //!
 //! ```text
@@ -59,6 +62,66 @@ pub struct Stub {
     pub moves: Vec<(u64, u64)>,
 }
 
+/// A value of the time-stamp counter from which on a replaced function runs as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Until(pub u64);
+
+impl Until {
+    /// Where the value stands in the code, from its first byte on, so that it can be written anew.
+    pub const AT: usize = 8;
+}
+
+/// A jump to any address.
+fn jump_anywhere(at: u64, to: u64) -> Vec<u8> {
+    match relative(at + 5, to) {
+        Some(distance) => {
+            let mut bytes = alloc::vec![0xe9];
+            bytes.extend_from_slice(&distance.to_le_bytes());
+            bytes
+        }
+        None => {
+            let mut bytes = alloc::vec![0xff, 0x25, 0, 0, 0, 0];
+            bytes.extend_from_slice(&to.to_le_bytes());
+            bytes
+        }
+    }
+}
+
+/// A jump to any address until the time-stamp counter is `ticks`, and to the code behind it from then on. The two registers that
+/// `rdtsc` changes may hold arguments; they are kept below the stack pointer, where signals do not write (ABI 3.2.2).
+///
+/// ```text
+///   entry:   jmp over                    to behind the value, whose place does not depend on the rest
+///   +8       .quad ticks
+///   over:    mov %rax,-8(%rsp)
+///            mov %rdx,-16(%rsp)
+///            rdtsc
+///            shl $32,%rdx
+///            or %rdx,%rax
+///            cmp ticks(%rip),%rax
+///            mov -16(%rsp),%rdx          moves leave the flags alone
+///            mov -8(%rsp),%rax
+///            jae original
+///            jmp replacement
+///   original:
+/// ```
+fn jump_until(at: u64, to: u64, ticks: u64) -> Vec<u8> {
+    let mut bytes = alloc::vec![0xeb, (Until::AT + 8 - 2) as u8];
+    bytes.resize(Until::AT, 0x90);
+    bytes.extend_from_slice(&ticks.to_le_bytes());
+    bytes.extend_from_slice(&[
+        0x48, 0x89, 0x44, 0x24, 0xf8, 0x48, 0x89, 0x54, 0x24, 0xf0, 0x0f, 0x31, 0x48, 0xc1, 0xe2,
+        0x20, 0x48, 0x09, 0xd0, 0x48, 0x3b, 0x05,
+    ]);
+    let behind = bytes.len() as i32 + 4;
+    bytes.extend_from_slice(&(Until::AT as i32 - behind).to_le_bytes());
+    bytes.extend_from_slice(&[0x48, 0x8b, 0x54, 0x24, 0xf0, 0x48, 0x8b, 0x44, 0x24, 0xf8]);
+    let jump = jump_anywhere(at + bytes.len() as u64 + 2, to);
+    bytes.extend_from_slice(&[0x73, jump.len() as u8]);
+    bytes.extend(jump);
+    bytes
+}
+
 /// Longest part of an entry stub before `original`, and its `endbr64`.
 const HEAD: usize = 5 + 10 + 6 + 8 + 4;
 
@@ -73,7 +136,29 @@ impl Plan {
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
     pub fn stub(&self, at: u64, to: Destination) -> Result<Stub, Refusal> {
-        let mut bytes = entry(at, to);
+        self.behind(at, entry(at, to))
+    }
+
+    /// The code for address `at` that leads to the function at `replacement` in the place of this one, as by a jump: no
+    /// register and no byte of a stack changes on the way. With [`Until`] the function itself is run from then on.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
+    pub fn replacement(
+        &self,
+        at: u64,
+        replacement: u64,
+        until: Option<Until>,
+    ) -> Result<Stub, Refusal> {
+        let head = match until {
+            None => jump_anywhere(at, replacement),
+            Some(Until(ticks)) => jump_until(at, replacement, ticks),
+        };
+        self.behind(at, head)
+    }
+
+    /// A stub that begins with `head`, which is for address `at`, and goes on with the function as it was.
+    fn behind(&self, at: u64, mut bytes: Vec<u8>) -> Result<Stub, Refusal> {
         let original = at + bytes.len() as u64;
         if self.landing {
             bytes.extend_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa]);

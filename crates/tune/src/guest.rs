@@ -42,6 +42,8 @@ pub struct Descriptors {
     pub sockets: Vec<(i32, u32)>,
     /// Numbers of epoll instances.
     pub epolls: Vec<i32>,
+    /// Numbers of inotify instances.
+    pub inotifies: Vec<i32>,
 }
 
 /// The library that serves malloc.
@@ -132,6 +134,8 @@ impl Guest {
                     all.sockets.push((number, inode));
                 } else if target == "anon_inode:[eventpoll]" {
                     all.epolls.push(number);
+                } else if target == "anon_inode:inotify" {
+                    all.inotifies.push(number);
                 }
             }
             Ok(all)
@@ -225,6 +229,14 @@ impl Guest {
             .split('\0')
             .find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
         Ok(value.map(str::to_owned))
+    }
+
+    /// Returns whether it runs Python, by its name or by what is mapped.
+    pub fn is_python(&self, tree: &Tree) -> bool {
+        self.comm.starts_with("python")
+            || self
+                .maps(tree)
+                .is_ok_and(|maps| maps.contains("/libpython") || maps.contains("/bin/python"))
     }
 
     /// Returns whether it runs Ruby, by its name or by what is mapped.

@@ -139,6 +139,16 @@ impl Machine {
         })
     }
 
+    /// Returns the process that rules about one process look at.
+    ///
+    /// # Errors
+    ///
+    /// None was named.
+    pub fn one_process(&self) -> Result<&Guest, Cannot> {
+        let none = "about one process: name it with -p PID";
+        self.guest.as_ref().ok_or(Cannot::Elsewhere(none))
+    }
+
     /// Returns the tree whose `/etc` counts: the guest's where it has one of its own (a container, a chroot), else the
     /// machine's.
     pub fn files(&self) -> Result<&Tree, Cannot> {

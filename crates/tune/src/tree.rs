@@ -52,6 +52,9 @@ pub enum Cannot {
         /// Why it is not offered.
         why: String,
     },
+    /// It is a question about something that this machine, or this look at it, has not: no such process was named.
+    #[error("{0}")]
+    Elsewhere(&'static str),
     /// Another error of the system.
     #[error("{what}: {why}")]
     Failed {

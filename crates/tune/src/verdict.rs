@@ -220,7 +220,9 @@ pub(crate) fn several(count: usize, one: &str) -> String {
 impl From<Cannot> for Outcome {
     fn from(cannot: Cannot) -> Self {
         match cannot {
-            Cannot::Unsupported { .. } => Self::not_applicable(cannot.to_string()),
+            Cannot::Unsupported { .. } | Cannot::Elsewhere(_) => {
+                Self::not_applicable(cannot.to_string())
+            }
             Cannot::Missing(_) | Cannot::NeedsLive(_) => Self::cannot_tell(cannot.to_string()),
             Cannot::Denied { .. } | Cannot::Odd { .. } | Cannot::Failed { .. } => Self {
                 unread: true,

@@ -34,6 +34,7 @@
 //! behind also sees what the writer has decided: x86-64 shows the stores of a processor in their order.
 
 mod hook;
+mod injection;
 mod place;
 mod pool;
 pub mod record;
@@ -43,8 +44,10 @@ pub mod ticket;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use hook::{Hook, Name, Patched, fingerprint, operand, want};
+pub use injection::{DELAYED, INJECTED, Injection, MOST_INJECTIONS, REPLACED};
 pub use place::{
-    LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, event_line, library_line, line_policy, lines,
+    LONGEST_NAME, MOST_LINES, NO_APPLICATION, NO_APPLICATION_TEXT, NewPlace, OF_LIBRARY, PLACES,
+    Place, event_line, library_line, line_policy, lines,
 };
 pub use pool::{POOL_NAME, Pool, slot};
 pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
@@ -95,6 +98,9 @@ pub struct Calls {
     pub line_tests: [u64; 2],
     /// A [`line_policy`]: which line is recorded where frames of libraries stand between the script and the call.
     pub line_policy: u64,
+    /// Lines that meet one of these tests, a bit each as in [`line_policy`], are passed over when the application's line is
+    /// looked for.
+    pub passed_over: u64,
     /// Not 0: the VM's notes of its frames may be wrong for a moment, because stacks are copied away under it
     /// (greenlet). No pointer is followed then that was not proven readable.
     pub wary: AtomicU64,
@@ -247,7 +253,8 @@ pub const BUCKETS: usize = 168;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Count {
-    /// Number of the hook plus one, and in the upper half the number of the line; 0 = free.
+    /// Number of the hook plus one, and in the upper half the number of the line; 0 = free. A system call whose number is
+    /// fixed in the code is counted under the number of the hook on its place, which says which function makes it.
     pub key: u64,
     /// Calls that have begun.
     pub begun: u64,
@@ -262,6 +269,10 @@ pub struct Count {
     pub longest: u64,
     /// Cycles of the shortest call; 0 = none has returned yet.
     pub shortest: u64,
+    /// Calls that have returned an error, as far as [`Hook::outcome`] tells it.
+    pub errors: u64,
+    /// Bytes that they have moved or got, likewise.
+    pub bytes: u64,
     /// Returned calls by duration, see [`bucket`].
     pub buckets: [u32; BUCKETS],
 }

@@ -103,6 +103,8 @@ pub struct Ledger {
     pub mapped: u64,
     /// Heap slots with a living object that the census has seen.
     pub slots: u64,
+    /// Bytes of the heap slots without an object that the census has seen.
+    pub empty_bytes: u64,
     /// Objects that a compaction of the heap has moved; their sites were moved with them.
     pub moved: u64,
     /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots`]). Written by
@@ -146,9 +148,17 @@ pub struct Site {
     pub born: u64,
     /// Number of the next site of the same kind; only the agent uses it.
     pub next_of_kind: u32,
-    /// Padding.
-    pub reserved: u32,
+    /// Births whose size was taken, a few each [`MEASURE_EVERY`].
+    pub measured: u32,
+    /// The bytes that these used, slot and what they had allocated by then, together.
+    pub measured_bytes: u64,
 }
+
+/// Of the births of one class at one point of the code every so many is measured, and so are the first
+/// [`MEASURE_FIRST`].
+pub const MEASURE_EVERY: u64 = 32;
+/// See [`MEASURE_EVERY`].
+pub const MEASURE_FIRST: u64 = 4;
 
 /// A line of Ruby code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -139,8 +139,11 @@ pub struct Newborn {
     pub site: u32,
     /// Its flags at birth.
     pub flags: u64,
-    /// It is a class, and may become a singleton class without a change of that word.
-    pub may_turn: bool,
+    /// It is looked at again although that word is the same: it is to be measured, or it is a class, and may become a
+    /// singleton class.
+    pub look_again: bool,
+    /// Its size is to be taken.
+    pub measure: bool,
     /// It was hidden at the next birth. Up to Ruby 3.0 such an object may be given back before we look
     /// again (`rb_gc_force_recycle`), and then this is what it became.
     pub hidden: bool,
@@ -152,6 +155,7 @@ pub const NOBODY: Newborn = Newborn {
     class: 0,
     site: 0,
     flags: 0,
-    may_turn: false,
+    look_again: false,
+    measure: false,
     hidden: false,
 };

@@ -1,7 +1,7 @@
 //! A birth: booked at its line, on the thread that makes the object.
 
 use super::agent::{Agent, NEWBORNS, Newborn};
-use super::books::{CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
+use super::books::{Booked, CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
 use super::names::{Imemo, Type, class_key, trace_arg};
 use crate::guard;
 use crate::memory::store::mix;
@@ -32,7 +32,7 @@ impl Agent {
         if oldest.object != 0 {
             // SAFETY: no collection has begun since that object was born, or it would not be noted.
             let unchanged = unsafe { *((oldest.object + 8) as *const u64) } == oldest.class;
-            if !unchanged || oldest.may_turn {
+            if !unchanged || oldest.look_again {
                 self.settle(ledger, 1);
             }
         }
@@ -54,9 +54,9 @@ impl Agent {
         } else if let Some(frame) = self.names.frame(ec, cfp) {
             (key.code, key.pc) = (frame.iseq, frame.pc);
         }
-        let site = match self.books.count(key) {
-            Some(OUTWARD) => self.outward(ledger, key.class, ec, cfp)?,
-            Some(site) => site,
+        let Booked { site, measure } = match self.books.count(key) {
+            Some(Booked { site: OUTWARD, .. }) => self.outward(ledger, key.class, ec, cfp)?,
+            Some(booked) => booked,
             None => self.new_key(ledger, key, ec, cfp)?,
         };
         self.newborns[at] = Newborn {
@@ -64,7 +64,8 @@ impl Agent {
             class,
             site,
             flags,
-            may_turn: Type::of(flags) == Type::Class,
+            look_again: measure || Type::of(flags) == Type::Class,
+            measure,
             hidden: false,
         };
         self.oldest = at + 1;
@@ -76,7 +77,7 @@ impl Agent {
     /// A birth in a method that the VM itself has written in Ruby (`<internal:kernel>`): booked at the nearest line that is
     /// not internal, which called it. If there is none, the VM made the object.
     #[inline(never)]
-    fn outward(&mut self, ledger: &mut Ledger, class: u64, ec: u64, cfp: u64) -> Option<u32> {
+    fn outward(&mut self, ledger: &mut Ledger, class: u64, ec: u64, cfp: u64) -> Option<Booked> {
         let mut at = cfp;
         for _ in 0..MOST_INTERNAL {
             let frames = self.names.frames(ec, at)?;
@@ -90,12 +91,12 @@ impl Agent {
                 pc: frame.pc,
                 class,
             };
-            let site = match self.books.count(key) {
-                Some(site) => site,
+            let booked = match self.books.count(key) {
+                Some(booked) => booked,
                 None => self.new_site(ledger, key, ec, at)?,
             };
-            if site != OUTWARD {
-                return Some(site);
+            if booked.site != OUTWARD {
+                return Some(booked);
             }
         }
         let key = Key {
@@ -104,7 +105,7 @@ impl Agent {
             class,
         };
         match self.books.count(key) {
-            Some(site) => Some(site),
+            Some(booked) => Some(booked),
             None => self.new_site(ledger, key, ec, at),
         }
     }
@@ -142,17 +143,17 @@ impl Agent {
 
     #[cold]
     #[inline(never)]
-    fn new_key(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<u32> {
+    fn new_key(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<Booked> {
         match self.new_site(ledger, key, ec, cfp)? {
-            OUTWARD => self.outward(ledger, key.class, ec, cfp),
-            site => Some(site),
+            Booked { site: OUTWARD, .. } => self.outward(ledger, key.class, ec, cfp),
+            booked => Some(booked),
         }
     }
 
     /// Notes a key that was not seen before; [`OUTWARD`] if its code is the VM's own.
     #[cold]
     #[inline(never)]
-    fn new_site(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<u32> {
+    fn new_site(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<Booked> {
         let mut new = NewKey {
             agent: self,
             ledger,
@@ -170,7 +171,10 @@ impl Agent {
         if self.farewell.is_some() {
             self.until_look = 1;
         }
-        site
+        site.map(|site| Booked {
+            site,
+            measure: true,
+        })
     }
 }
 

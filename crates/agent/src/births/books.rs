@@ -26,6 +26,7 @@ use crate::births::names::Names;
 use crate::memory::store::{self, Index, List, mix};
 use owners::{Link, Owner};
 pub use records::site_at;
+use wire::ledger::{MEASURE_EVERY, MEASURE_FIRST};
 use wire::{Entry, Frame, Kind, Ledger, Site};
 
 /// Most frames of a call path, with the one that says that there are more.
@@ -91,6 +92,15 @@ fn key_of(entry: &Entry) -> Key {
     }
 }
 
+/// Where a birth was booked.
+#[derive(Clone, Copy)]
+pub struct Booked {
+    /// The number of its site, or [`OUTWARD`].
+    pub site: u32,
+    /// Its size is to be taken.
+    pub measure: bool,
+}
+
 /// What the books are kept in and read with.
 pub struct Desk<'a> {
     /// What the command reads.
@@ -147,9 +157,9 @@ impl Books {
         ledger.entry_count = u64::from(self.entries.len());
     }
 
-    /// Books a birth; the number of its site. `None`: this key is new.
+    /// Books a birth; `None`: this key is new.
     #[inline]
-    pub fn count(&mut self, key: Key) -> Option<u32> {
+    pub fn count(&mut self, key: Key) -> Option<Booked> {
         let entries = &self.entries;
         let found = self.by_key.find(key.hash(), |number| {
             // SAFETY: the index holds numbers of entries only.
@@ -158,7 +168,10 @@ impl Books {
         // SAFETY: as above, and no other reference is alive.
         let entry = unsafe { &mut *self.entries.get(found) };
         entry.born += 1;
-        Some(entry.site)
+        Some(Booked {
+            site: entry.site,
+            measure: entry.born <= MEASURE_FIRST || entry.born % MEASURE_EVERY == 0,
+        })
     }
 
     /// Books a birth of a new key. `frames` are the code it rests on, innermost first.

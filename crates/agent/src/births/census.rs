@@ -65,7 +65,7 @@ pub fn take(argument: u64) -> Reply {
     // SAFETY: the VM's lock is held, and from here to the end no Ruby code runs.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     free(ledger);
-    (ledger.slots, ledger.unsized_objects) = (0, 0);
+    (ledger.slots, ledger.unsized_objects, ledger.empty_bytes) = (0, 0, 0);
     agent.books.reuse_freed(ledger);
     agent.settle(ledger, NEWBORNS);
     agent.busy = true;
@@ -174,6 +174,7 @@ fn visit(
     let (flags, class) = unsafe { (*(object as *const u64), *((object + 8) as *const u64)) };
     let of = Type::of(flags);
     if matches!(of, Type::None | Type::Moved) || object == agent.mover {
+        ledger.empty_bytes += stride;
         return Some(());
     }
     if matches!(of, Type::Class | Type::Module) {

@@ -42,7 +42,13 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
             && site_of(agent.slots.get(newborn.object)) == newborn.site;
         if here {
             let key = agent.key_of(newborn.object, flags, class);
-            agent.rebook_as(ledger, newborn.object, newborn.site, key);
+            let site = agent.rebook_as(ledger, newborn.object, newborn.site, key);
+            if newborn.measure
+                && let Some(site) = site
+                && let Some(bytes) = agent.size_of(newborn.object, flags)
+            {
+                agent.books.measured(ledger, site, bytes);
+            }
         } else if newborn.hidden
             && let Some(kind) = agent.kind_of(ledger, class_key(newborn.flags, 0))
         {
@@ -53,6 +59,30 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
 }
 
 impl Agent {
+    /// The bytes that a newborn uses; its slot alone where the VM's own size function would read what may not be made yet.
+    ///
+    /// A collection begins while memory is allocated for an object, so a newborn may be in the middle of being made. The
+    /// size functions of these types read nothing but the slot and tables that the collector itself reads. That of a C
+    /// type is an extension's code, which may follow a pointer that is not set yet; those of classes and of the VM's own
+    /// objects follow several.
+    fn size_of(&self, object: u64, flags: u64) -> Option<u64> {
+        match Type::of(flags) {
+            Type::String
+            | Type::Array
+            | Type::Hash
+            | Type::Object
+            | Type::Struct
+            | Type::Bignum => {
+                // SAFETY: the VM's lock is held; the object's header was read just now.
+                Some(unsafe { self.vm.memsize(object) })
+            }
+            _ => {
+                let page = self.names.reader()?.page_of(object).ok()?;
+                Some(page.slot_size)
+            }
+        }
+    }
+
     /// Looks again at the `count` oldest newborns.
     #[cold]
     #[inline(never)]

@@ -1,7 +1,7 @@
 //! Whether the command is still there, and how the agent leaves when it is not: in a command's death, in the child of a
 //! fork, before a Ractor, after a panic of its own.
 
-use super::agent::{AGENT, Agent, LOOK_EVERY};
+use super::agent::{AGENT, Agent, LOOK_EVERY, NEWBORNS};
 use super::census;
 use crate::memory::sys;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
@@ -11,6 +11,12 @@ use wire::{ControlPage, Farewell, Ledger, State};
 impl Agent {
     /// Takes the hook out and gives all memory back. The VM's lock is held.
     pub fn leave(&mut self, ledger: &mut Ledger) {
+        self.unhook();
+        self.forget(ledger);
+    }
+
+    /// Takes the hook out. The VM's lock is held.
+    fn unhook(&mut self) {
         if let Some(hook) = self.hook.take() {
             // SAFETY: the VM's lock is held; whoever set the hook noted it here, and the mover with it.
             unsafe {
@@ -21,7 +27,6 @@ impl Agent {
             }
             self.mover = 0;
         }
-        self.forget(ledger);
     }
 
     /// Gives all memory back.
@@ -40,12 +45,19 @@ impl Agent {
             self.farewell = Some(Farewell::Alone);
         }
         if let Some(why) = self.farewell {
-            control_page.deserted.store(why as u32, Ordering::Relaxed);
+            self.unhook();
             control_page.hooked.store(0, Ordering::Relaxed);
+            if why == Farewell::Ractor {
+                self.settle(ledger, NEWBORNS);
+            }
+            control_page.deserted.store(why as u32, Ordering::Release);
+            if why == Farewell::Ractor {
+                await_last_count(control_page);
+            }
             control_page
                 .state
                 .store(State::Quiet as u32, Ordering::Relaxed);
-            self.leave(ledger);
+            self.forget(ledger);
         }
     }
 
@@ -66,6 +78,32 @@ impl Agent {
             return false;
         }
         late
+    }
+}
+
+/// How long the program stands still for the count before its first Ractor, at most, in nanoseconds; and for how long of
+/// that the command may be silent.
+const LAST_COUNT: u64 = 5_000_000_000;
+const SILENCE: u64 = 1_500_000_000;
+
+/// Waits until the command has read the books and walked over the heap, and has set the state to quiet: from the next
+/// instruction on objects are born that nobody counts, in slots that have numbers. The thread holds the VM's lock, so no
+/// other changes the heap. It waits without a system call, because its thread's filter was asked for none that sleeps.
+fn await_last_count(control_page: &ControlPage) {
+    let began = sys::now();
+    let (mut beat, mut heard) = (0, began);
+    while control_page.state.load(Ordering::Acquire) == State::Open as u32 {
+        let now = sys::now();
+        let beats = control_page.heartbeat.load(Ordering::Relaxed);
+        if beats != beat {
+            (beat, heard) = (beats, now);
+        }
+        if now.wrapping_sub(began) > LAST_COUNT || now.wrapping_sub(heard) > SILENCE {
+            return;
+        }
+        for _ in 0..1000 {
+            core::hint::spin_loop();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A hooked function is called, and returns. What the routine calls, on every call: what is done here is what a call
 //! costs.
 
+use super::counts::Became;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
 use super::record::exchange;
@@ -82,7 +83,7 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u
         let now = sys::ticks();
         pulse::look(now);
         if hook.flags & ENTRY_ONLY != 0 {
-            counts::add(ring, number as u32, lines, 0);
+            counts::add(ring, number as u32, lines, Became::of(0));
             return 0;
         }
         // That look may have closed the gate.
@@ -124,7 +125,9 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
     };
     let counted = open.load(Ordering::Relaxed) & COUNTED != 0;
     if counted {
-        count_return(open, hook, frame, now);
+        let took = now.wrapping_sub(frame.ticket[2] & !COUNTED);
+        let became = Became::of_function(hook, frame, results.rax, took);
+        count_return(open, hook, frame, became);
     }
     let session = ticket::session(frame.ticket);
     let (ring, lines) = ticket::ring_and_lines(frame.ticket);
@@ -167,6 +170,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         call: Hooked::new(hook, wanted, frame, vectors),
         ring,
         number,
+        system_call: None,
         lines,
         outcome: Outcome {
             results,
@@ -181,7 +185,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
 /// A call that was counted when it began has returned. Also when the gate is closed by now: the command counts those as
 /// open whose frames it finds in the stop in which it leaves, and clears [`COUNTED`] there.
 #[inline]
-fn count_return(open: &AtomicU64, hook: &Hook, frame: &Frame, now: u64) {
+fn count_return(open: &AtomicU64, hook: &Hook, frame: &Frame, became: Became) {
     let ticket = frame.ticket;
     let session = ticket::session(ticket);
     let (ring, _) = ticket::ring_and_lines(ticket);
@@ -195,19 +199,18 @@ fn count_return(open: &AtomicU64, hook: &Hook, frame: &Frame, now: u64) {
     {
         return;
     }
-    let took = now.wrapping_sub(ticket[2] & !COUNTED);
     let here = ring.thread.load(Ordering::Relaxed) == super::thread::thread();
     if here && ticket::began_here(ticket) {
-        counts::returned(ring, row, took);
+        counts::returned(ring, row, became);
     } else {
-        count_elsewhere(ring, hook, frame, took);
+        count_elsewhere(ring, hook, frame, became);
     }
 }
 
 /// The same where the call began on another thread, because its coroutine was moved, or in the parent of a fork.
 #[cold]
 #[inline(never)]
-fn count_elsewhere(began: &Ring, hook: &Hook, frame: &Frame, took: u64) {
+fn count_elsewhere(began: &Ring, hook: &Hook, frame: &Frame, became: Became) {
     let number = match wanted(hook) & want::SCRIPTED {
         0 => hook.number,
         _ => scripted::number(hook, frame).unwrap_or(hook.number),
@@ -224,7 +227,7 @@ fn count_elsewhere(began: &Ring, hook: &Hook, frame: &Frame, took: u64) {
     } else {
         0
     };
-    counts::add(ring, number as u32, wire::calls::lines(lines, 0), took);
+    counts::add(ring, number as u32, wire::calls::lines(lines, 0), became);
 }
 
 /// The ring of the thread that runs here and the lines of the call there: a frame that another thread finishes (a

@@ -8,17 +8,115 @@ use super::pool;
 use super::record::exchange;
 use crate::memory::store::mix;
 use crate::memory::sys;
+use capture::outcome::{Bytes, Outcome};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-use wire::calls::{BUCKETS, COUNTS, Count, Ring, event_line};
+use routine::Frame;
+use wire::calls::{BUCKETS, COUNTS, Count, Hook, NO_APPLICATION, Ring, event_line, library_line};
 
-/// Adds a call of hook `hook` that has begun and returned and took `ticks` to those from the line that `place` tells.
-#[inline]
-pub fn add(ring: &Ring, hook: u32, place: u32, ticks: u64) {
-    if let Some(row) = row(ring, hook, place) {
-        begun(ring, row);
-        returned(ring, row, ticks);
+/// What became of a call that has returned.
+#[derive(Clone, Copy)]
+pub struct Became {
+    /// Cycles that it took.
+    pub ticks: u64,
+    /// It returned an error.
+    pub failed: bool,
+    /// Bytes that it moved or got.
+    pub bytes: u64,
+}
+
+impl Became {
+    /// A call of which nothing is known but how long it took.
+    #[inline(always)]
+    pub fn of(ticks: u64) -> Self {
+        Became {
+            ticks,
+            failed: false,
+            bytes: 0,
+        }
     }
+
+    /// A call of a function, by what its hook says of results.
+    #[inline(always)]
+    pub fn of_function(hook: &Hook, frame: &Frame, result: u64, ticks: u64) -> Self {
+        match hook.outcome {
+            0 => Became::of(ticks),
+            word => {
+                let outcome = Outcome::of_word(word);
+                let arguments = [0, 1, 2, 3, 4, 5].map(|number| frame.argument(number));
+                Became {
+                    ticks,
+                    failed: outcome.failed(result),
+                    bytes: outcome.bytes(&arguments, result),
+                }
+            }
+        }
+    }
+
+    /// A system call, of which the kernel's result tells whether it failed.
+    #[inline(always)]
+    pub fn of_system_call(hook: &Hook, failed: bool, result: u64, ticks: u64) -> Self {
+        let moves = Outcome::of_word(hook.outcome).bytes == Some(Bytes::Result);
+        Became {
+            ticks,
+            failed,
+            bytes: if moves && !failed { result } else { 0 },
+        }
+    }
+}
+
+/// Adds a call of hook `hook` that has begun and returned to those from the line that `place` tells.
+#[inline]
+pub fn add(ring: &Ring, hook: u32, place: u32, became: Became) {
+    if let Some(row) = row(ring, hook, place) {
+        add_to(ring, row, became);
+    }
+}
+
+/// Adds a call that has begun and returned to a row that this thread has taken.
+#[inline(always)]
+fn add_to(ring: &Ring, row: u64, became: Became) {
+    begun(ring, row);
+    returned(ring, row, became);
+}
+
+/// As [`add`], if the row is there already and soon found; else nothing is changed, and the answer is no. No
+/// other function is called and no vector register used.
+#[inline(always)]
+pub fn add_at_once(ring: &Ring, hook: u32, became: Became) -> bool {
+    let table = ring.counts.load(Ordering::Relaxed);
+    if table == 0 {
+        return false;
+    }
+    let key = key(hook, 0);
+    let first = mix(key, 0) as usize;
+    for step in 0..AT_ONCE {
+        let row = (first + step) % COUNTS;
+        // SAFETY: within the table, which is this thread's and never unmapped; the word is aligned.
+        let known = unsafe {
+            let count = (table as *mut Count).add(row);
+            AtomicU64::from_ptr(&raw mut (*count).key).load(Ordering::Relaxed)
+        };
+        if known == key {
+            add_to(ring, row as u64, became);
+            return true;
+        }
+    }
+    false
+}
+
+/// Rows that [`add_at_once`] looks at.
+const AT_ONCE: usize = 4;
+
+/// What names the row of a hook and a line.
+#[inline(always)]
+fn key(hook: u32, place: u32) -> u64 {
+    // Where no line is the application's, the library's is all that tells rows apart.
+    let line = match event_line(place) {
+        NO_APPLICATION => NO_APPLICATION | library_line(place) << 16,
+        line => line,
+    };
+    (u64::from(hook) + 1) | (u64::from(line) << 32)
 }
 
 /// The row of hook `hook` and the line that `place` tells; `None` = there is no room, and a call is counted as lost.
@@ -34,7 +132,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
         },
         table => table,
     };
-    let key = (u64::from(hook) + 1) | (u64::from(event_line(place)) << 32);
+    let key = key(hook, place);
     let first = mix(key, 0) as usize;
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;
@@ -57,7 +155,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
 }
 
 /// A row of a ring's table; `None` = the ring has no table (any more).
-#[inline]
+#[inline(always)]
 fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
     let table = ring.counts.load(Ordering::Relaxed);
     // The table is never unmapped, and a row is below `COUNTS`.
@@ -65,7 +163,7 @@ fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
 }
 
 /// A call of a row that this thread has taken begins.
-#[inline]
+#[inline(always)]
 pub fn begun(ring: &Ring, row: u64) {
     if let Some(count) = at(ring, row) {
         // SAFETY: within the row.
@@ -75,12 +173,29 @@ pub fn begun(ring: &Ring, row: u64) {
     }
 }
 
-/// A call that this thread has counted as begun in that row has returned after so many cycles.
-#[inline]
-pub fn returned(ring: &Ring, row: u64, ticks: u64) {
+/// A call that this thread has counted as begun in that row has returned.
+#[inline(always)]
+pub fn returned(ring: &Ring, row: u64, became: Became) {
     let Some(count) = at(ring, row) else {
         return;
     };
+    let Became {
+        ticks,
+        failed,
+        bytes,
+    } = became;
+    if failed {
+        // SAFETY: within the row.
+        unsafe {
+            asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).errors, options(nostack));
+        }
+    }
+    if bytes != 0 {
+        // SAFETY: within the row.
+        unsafe {
+            asm!("add [{}], {}", in(reg) &raw mut (*count).bytes, in(reg) bytes, options(nostack));
+        }
+    }
     let bucket = wire::calls::bucket(ticks).min(BUCKETS - 1);
     // SAFETY: within the row, words aligned.
     let (longest, shortest) = unsafe {
@@ -107,7 +222,7 @@ pub fn moved(ring: &Ring, row: u64) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn replace(figure: &AtomicU64, by: u64, worse: impl Fn(u64) -> bool) {
     loop {
         let known = figure.load(Ordering::Relaxed);

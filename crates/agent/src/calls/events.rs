@@ -36,7 +36,9 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
     let Some(mut record) = Record::begin(ring, kind, words, behind) else {
         return false;
     };
-    let mut next = integers(&record, call, (which, shape), ticks);
+    let places = [call.stack, call.frame.return_address];
+    let argument = |index| call.frame.argument(index);
+    let mut next = integers(&record, (which, shape), ticks, places, argument);
     for xmm in call.vectors.iter().take(shape.vectors() as usize) {
         record.word(next, xmm[0]);
         next += 1;
@@ -54,13 +56,18 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
     true
 }
 
-/// Writes what the record of a call holds before its vector registers; where those are. No vector register is used.
+/// Writes what the record of a call holds before its vector registers; where those are. Of the call: its stack pointer and
+/// where it returns to, and what the register of an argument holds, by its index. No vector register is used.
 #[inline(always)]
-pub fn integers(record: &Record, call: Hooked, (which, shape): (Which, Shape), ticks: u64) -> u64 {
+pub fn integers(
+    record: &Record,
+    (which, shape): (Which, Shape),
+    ticks: u64,
+    [stack, caller]: [u64; 2],
+    argument: impl Fn(u64) -> u64,
+) -> u64 {
     let Which { number, lines } = which;
-    let frame = call.frame;
-    let caller = frame.return_address;
-    let [time, stack, caller] = record::call(number, lines, ticks, call.stack, caller);
+    let [time, stack, caller] = record::call(number, lines, ticks, stack, caller);
     record.word(0, time);
     record.word(1, stack);
     record.word(2, caller);
@@ -68,13 +75,13 @@ pub fn integers(record: &Record, call: Hooked, (which, shape): (Which, Shape), t
     let count = shape.integers();
     if shape.is_narrow() {
         for pair in 0..count.div_ceil(2) {
-            let [low, high] = [frame.argument(pair * 2), frame.argument(pair * 2 + 1)];
+            let [low, high] = [argument(pair * 2), argument(pair * 2 + 1)];
             record.word(first + pair, low & 0xffff_ffff | high << 32);
         }
         return first + count.div_ceil(2);
     }
     for index in 0..count {
-        record.word(first + index, frame.argument(index));
+        record.word(first + index, argument(index));
     }
     first + count
 }

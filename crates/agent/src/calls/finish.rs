@@ -1,5 +1,6 @@
 //! What is done with a call that has returned: counted, or recorded.
 
+use super::counts::Became;
 use super::events::Which;
 use super::hooked::{Hooked, Outcome};
 use super::{counts, events, places, selection};
@@ -11,6 +12,8 @@ pub struct Ended<'a> {
     pub ring: &'a Ring,
     /// The number of the function for the reader.
     pub number: u64,
+    /// It is a system call: whether it returned an error.
+    pub system_call: Option<bool>,
     /// `wire::calls::lines`.
     pub lines: u32,
     pub outcome: Outcome<'a>,
@@ -55,7 +58,12 @@ pub fn finish(ended: Ended) {
         }
     }
     if call.wants(want::COUNT) {
-        counts::add(ring, number as u32, lines, took);
+        let result = outcome.results.rax;
+        let became = match ended.system_call {
+            Some(failed) => Became::of_system_call(call.hook, failed, result, took),
+            None => Became::of_function(call.hook, call.frame, result, took),
+        };
+        counts::add(ring, number as u32, lines, became);
     } else if call.wants(want::RETURN) {
         let began = if ended.here { ended.began } else { 0 };
         events::returned(ring, call, outcome, number, [began, ended.now]);

@@ -14,13 +14,22 @@ use routine::frame::Frame;
 use wire::calls::want;
 use wire::notices::{FREE, Notice, TAKEN, notice};
 
+/// The process ends with this exit code: waits until the command has read all that it told. With `-S` both `_exit` and the
+/// system call that it makes say so, because programs may make that call themselves.
+pub fn ends(code: u64) {
+    let pid = sys::process_id();
+    // What a child of vfork does, it does in its parent's memory.
+    if u64::from(pid) == calls().pid && calls().most_wait != 0 {
+        post((notice::ENDS, code, 0), pid, true);
+    }
+}
+
 /// A function that is hooked for one of the reasons above is called; whether its return is wanted.
 pub fn at_call(frame: &Frame, wanted: u64) -> u64 {
     let pid = sys::process_id();
     let ours = u64::from(pid) == calls().pid;
-    // What a child of vfork does, it does in its parent's memory.
-    if wanted & want::ENDS != 0 && ours && calls().most_wait != 0 {
-        post((notice::ENDS, frame.rdi, 0), pid, true);
+    if wanted & want::ENDS != 0 {
+        ends(frame.rdi);
     }
     if wanted & want::SCRIPT != 0 && ours {
         post((notice::SCRIPT, 0, 0), pid, true);

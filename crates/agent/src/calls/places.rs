@@ -6,6 +6,7 @@
 //!
 //! Where the nearest frame is a library's, the line is that of the application: frames are looked at from there outward until
 //! one is none. Which is a library's is decided once for each line, so a frame that is skipped costs a look into the table.
+//! Where all frames are of libraries, the call is no line's of the application, which is told beside the nearest line.
 
 use super::languages::{Script, Words};
 use super::record::Record;
@@ -14,10 +15,13 @@ use super::thread::has_block;
 use crate::memory::store::mix;
 use core::sync::atomic::Ordering;
 use vm::Cut;
-use wire::calls::{Calls, LONGEST_NAME, MOST_LINES, NewPlace, PLACES, Place, Ring, kind};
+use wire::calls::{
+    Calls, LONGEST_NAME, MOST_LINES, NO_APPLICATION, NO_APPLICATION_TEXT, NewPlace, OF_LIBRARY,
+    PLACES, Place, Ring, kind,
+};
 use wire::calls::{line_policy, lines};
 
-/// Frames that are skipped at most; if all of them are of libraries, the nearest is told.
+/// Frames that are skipped at most; if all of so many are of libraries, the nearest is told.
 const MOST_SKIPPED: u32 = 256;
 
 /// In [`Place::number`]: the number itself, and what is noted beside it.
@@ -113,16 +117,19 @@ impl Asker<'_> {
     #[inline(never)]
     fn outward(&self, nearest: *mut Place, number: u64) -> (u32, u32) {
         let mut found = 0;
+        let mut all_seen = true;
         if number & LIBRARY != 0 {
             let mut skipped = 0;
             script().outward(self.wary, |place, code| {
                 skipped += 1;
                 let Some(entry) = self.known(place, Some(code)) else {
+                    all_seen = false;
                     return false;
                 };
                 // SAFETY: an entry of this ring's table.
                 if unsafe { (*entry).number } & LIBRARY != 0 {
-                    return skipped < MOST_SKIPPED;
+                    all_seen = skipped < MOST_SKIPPED;
+                    return all_seen;
                 }
                 found = self.told(entry, Some(code));
                 false
@@ -130,7 +137,12 @@ impl Asker<'_> {
         }
         let nearest = self.told(nearest, None);
         let number = |known: u64| (known & NUMBER) as u32;
+        let is_library = nearest & LIBRARY != 0;
         match found {
+            0 if is_library && all_seen => (
+                lines(NO_APPLICATION, number(nearest)),
+                line_bits(self.calls, NO_APPLICATION_TEXT.as_bytes()),
+            ),
             0 => (number(nearest), (nearest >> 32) as u32),
             _ => (lines(number(found), number(nearest)), (found >> 32) as u32),
         }
@@ -149,6 +161,7 @@ impl Asker<'_> {
         let bits = bits(self.calls, &words);
         let library = match self.calls.line_policy & 0xffff_ffff {
             line_policy::NEAREST => false,
+            _ if u64::from(bits) & self.calls.passed_over != 0 => true,
             line_policy::APPLICATION => script().is_library(words.path()),
             _ => u64::from(bits) & self.calls.line_policy >> 32 == 0,
         };
@@ -179,8 +192,13 @@ impl Asker<'_> {
             let [path_words, name_words] = [path, name].map(|text| text.len().div_ceil(8) as u64);
             let body = (size_of::<NewPlace>() / 8) as u64 + path_words + name_words;
             let record = Record::begin(self.ring, kind::PLACE, body + 1, 0)?;
+            let of_library = if place.number & LIBRARY != 0 {
+                OF_LIBRARY
+            } else {
+                0
+            };
             let line = NewPlace {
-                number: (place.number & NUMBER) as u32,
+                number: (place.number & NUMBER) as u32 | of_library,
                 line: words.line,
                 lengths: [path.len() as u32, name.len() as u32],
             };
@@ -206,15 +224,23 @@ impl Asker<'_> {
 
 /// Which tests of lines this line meets, as it is shown: `path:line in 'name'`.
 fn bits(calls: &Calls, words: &Words) -> u32 {
-    let [at, count] = calls.line_tests;
-    if count == 0 {
+    if calls.line_tests[1] == 0 {
         return 0;
     }
     let mut text = [0; LONGEST_NAME * 2 + 32];
     let mut shown = Cut::new(&mut text);
     words.show(&mut shown);
     let length = shown.length();
+    line_bits(calls, text.get(..length).unwrap_or_default())
+}
+
+/// Which tests of lines this text meets.
+fn line_bits(calls: &Calls, text: &[u8]) -> u32 {
+    let [at, count] = calls.line_tests;
+    if count == 0 {
+        return 0;
+    }
     // SAFETY: the command wrote the words before it said where they are.
     let tests = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
-    capture::condition::line_bits(tests, text.get(..length).unwrap_or_default())
+    capture::condition::line_bits(tests, text)
 }

@@ -1,6 +1,7 @@
 //! Probes in mid-function: around system calls (`system_calls`); and USDT, recorded like a call that returns at once,
 //! with the probe's arguments as its own.
 
+use super::counts::Became;
 use super::events::Which;
 use super::hooked::{Hooked, NO_VECTORS, as_call, wanted};
 use super::record::Record;
@@ -17,9 +18,10 @@ use wire::calls::{Hook, Ring, kind, operand, record, want};
 /// Called by the routine, with the frame that it made.
 pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     // SAFETY: the frame is the routine's; its descriptor is the first part of a hook, which is never freed.
-    let (frame, hook) = unsafe {
-        let frame = &*frame;
-        (frame, &*frame.descriptor.cast::<Hook>())
+    let (made, frame, hook) = unsafe {
+        let made = frame;
+        let frame = &*made;
+        (made, frame, &*frame.descriptor.cast::<Hook>())
     };
     let wanted = wanted(hook);
     if wanted & want::BACK != 0 {
@@ -28,7 +30,8 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     if wanted & (want::SYSTEM_CALL | want::SYSTEM_RETURN) != 0 {
         return match wanted & want::SYSTEM_CALL {
             0 => system_calls::ends(hook, frame),
-            _ => system_calls::begins(hook, frame),
+            // SAFETY: the routine's frame.
+            _ => unsafe { system_calls::begins(hook, made) },
         };
     }
     if wanted & want::EVENTS == 0 {
@@ -45,7 +48,7 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         return;
     };
     if wanted & want::COUNT != 0 {
-        return counts::add(ring, hook.number as u32, lines, 0);
+        return counts::add(ring, hook.number as u32, lines, Became::of(0));
     }
     let number = hook.number;
     if events::call(ring, call, Which { number, lines }, sys::ticks()) {

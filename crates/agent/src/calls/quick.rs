@@ -2,12 +2,12 @@
 //! vector register, so that the routine keeps none of them, and without a call of another function. Whatever is not of
 //! that kind is left to [`call`](super::call), whose checks and records these are.
 //!
-//! A test reads the code of both functions in the finished agent (`crates/lancet/tests/house.rs`): they are the only ones
-//! between the routine and the function that leave vector registers alone, so nothing else may be called here, and
-//! nothing here may panic.
+//! A test reads the code of both functions, and of [`quick_probe`](super::system_calls::quick_probe), in the finished agent
+//! (`crates/lancet/tests/house/quick.rs`): they are the only ones between the routine and the function that leave vector
+//! registers alone, so nothing else may be called here, and nothing here may panic.
 
 use super::events::{self, Which};
-use super::hooked::{self, Hooked, NO_VECTORS, wanted};
+use super::hooked::{self, wanted};
 use super::record::Record;
 use super::{places, pulse, ring, session, thread, ticket};
 use crate::memory::sys;
@@ -18,7 +18,7 @@ use routine::{Frame, Results, Room};
 use wire::calls::{Hook, Ring, kind, want};
 
 /// What may be wanted of a call that goes this way.
-const PLAIN: u64 = want::ENTRY | want::RETURN | want::PLACE;
+pub const PLAIN: u64 = want::ENTRY | want::RETURN | want::PLACE;
 
 /// A function is called: [`UNSEEN`], [`DONE`], or [`ASK`].
 ///
@@ -54,12 +54,14 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
     let Some(record) = Record::at_once(ring, kind::ENTRY, shape.entry_words(), behind) else {
         return ASK;
     };
-    let call = Hooked::new(hook, wanted, frame, NO_VECTORS);
     let which = Which {
         number: hook.number,
         lines: 0,
     };
-    events::integers(&record, call, (which, shape), now);
+    let stack = Frame::stack_arguments(frame).addr() as u64;
+    let places = [stack, frame.return_address];
+    let argument = |index| frame.argument(index);
+    events::integers(&record, (which, shape), now, places, argument);
     if behind == 0 {
         record.end(shape.entry_bits());
     } else {

@@ -277,14 +277,13 @@ fn wait(ring: &Ring, until: u64) -> bool {
     false
 }
 
-/// Waits until the reader has read all of it, for at most so many cycles.
+/// Waits until the reader has read what stands in a ring now, for at most so many cycles.
 #[cold]
 #[inline(never)]
 pub fn drain(ring: &Ring, most: u64) {
-    let read =
-        || ring.taken.0.load(Ordering::Acquire) >= ring.written.reserved.load(Ordering::Relaxed);
-    let session = session::number();
-    pause_until(read, session, most);
+    let until = ring.written.reserved.load(Ordering::Relaxed);
+    let read = || ring.taken.0.load(Ordering::Acquire) >= until;
+    pause_until(read, session::number(), most);
 }
 
 /// Pauses until `done`, for at most so many cycles, and as long as that session goes on and the command lives.

@@ -1,6 +1,6 @@
 //! The ring of a thread: found by its thread pointer, made at its first event, taken over from a thread that is dead.
 
-use super::record::Record;
+use super::record::{self, Record};
 use super::session::{self, calls};
 pub use super::thread::thread_pointer;
 use super::thread::{has_block, thread, thread_id};
@@ -164,6 +164,23 @@ fn search() -> Option<&'static Ring> {
     calls().made.fetch_add(1, Ordering::Release);
     // SAFETY: rings are never unmapped.
     fresh(unsafe { &*(ring as *const Ring) }, thread)
+}
+
+/// Waits until what stands in the rings of a session was read, of those that lie in the process's own memory.
+#[cold]
+#[inline(never)]
+pub fn drain_private(session: u32) {
+    let known = calls()
+        .rings
+        .iter()
+        .map(|entry| entry.load(Ordering::Acquire));
+    for at in known.filter(|at| *at > MOVED && !pool::holds(*at)) {
+        // SAFETY: rings are never unmapped.
+        let ring = unsafe { &*(at as *const Ring) };
+        if ring.session.load(Ordering::Relaxed) == session {
+            record::drain(ring, calls().most_wait);
+        }
+    }
 }
 
 /// Threads that are asked at most whether they live, by one that needs a ring.

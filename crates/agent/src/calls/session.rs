@@ -33,6 +33,7 @@ pub static mut CALLS: Calls = Calls {
     r_debug: 0,
     line_tests: [0; 2],
     line_policy: 0,
+    passed_over: 0,
     wary: AtomicU64::new(0),
     pid: 0,
     follow: 0,

@@ -9,16 +9,21 @@
 //! its parent's twin, with result 0, and then it runs as the parent's thread until it is another program or gone. The
 //! ring is *lent* for so long, and what it does is not recorded.
 
+mod inject;
+mod quick;
+
+pub use quick::quick_probe;
+
 use super::events::Which;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, as_call, wanted};
 use super::values::Proven;
-use super::{counts, events, pulse, record, ring, selection, session, ticket};
+use super::{counts, events, notices, pulse, ring, selection, session, ticket};
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{ProbeFrame, Results};
 use vm::Memory;
-use wire::calls::{CALLED, Hook, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want};
+use wire::calls::{CALLED, Hook, Injection, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want};
 
 // Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
 const CLONE: u64 = 56;
@@ -46,13 +51,39 @@ const R9: usize = 9;
 const R10: usize = 10;
 
 /// A thread is about to make a system call.
-pub fn begins(place: &Hook, frame: &ProbeFrame) {
-    let stack = frame.registers[RSP];
-    let (number, mut arguments) = made(place, frame);
+///
+/// # Safety
+/// `made_frame` is the frame that the routine made of this thread.
+pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
+    // SAFETY: the caller's promise.
+    let (number, arguments) = made(place, unsafe { &*made_frame });
     let session = session::number();
     if ring::known().is_some_and(|ring| lent(ring, session) != 0) {
         return;
     }
+    // SAFETY: the caller's promise.
+    unsafe { note(place, made_frame, (number, arguments)) };
+    // With the process goes its memory.
+    match number {
+        EXIT_GROUP => notices::ends(arguments[0]),
+        EXECVE | EXECVEAT => ring::drain_private(session),
+        _ => {}
+    }
+}
+
+/// Notes what is wanted of a system call that is about to be made.
+///
+/// # Safety
+/// As for [`begins`].
+unsafe fn note(
+    place: &Hook,
+    made_frame: *mut ProbeFrame,
+    (number, mut arguments): (u64, [u64; 6]),
+) {
+    // SAFETY: the caller's promise.
+    let frame = unsafe { &*made_frame };
+    let stack = frame.registers[RSP];
+    let session = session::number();
     let lends = lends(number, arguments[0]);
     let (hook, wanted) = of(place, number).map_or((place, 0), |hook| (hook, wanted(hook)));
     if hook.place == SYSTEM_CALLS {
@@ -96,23 +127,31 @@ pub fn begins(place: &Hook, frame: &ProbeFrame) {
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
         let number = hook.number;
         told = events::call(ring, call, Which { number, lines }, now);
-        // With the process goes its memory.
-        match number {
-            EXIT_GROUP => record::drain(ring, session::calls().patience),
-            EXECVE | EXECVEAT => record::drain(ring, session::calls().most_wait),
-            _ => {}
-        }
     }
     if ends {
         if wanted & (want::COUNT | want::HELD) == want::COUNT {
-            counts::add(ring, hook.number as u32, lines, 0);
+            let row = counts::row(ring, counted_as(place, hook) as u32, lines);
+            if let Some(row) = row {
+                counts::begun(ring, row);
+            }
         }
         return;
     }
     pulse::look(now);
     open.began = if told { now } else { ticket::UNTOLD };
+    let injection = if wanted & want::INJECT == 0 {
+        None
+    } else {
+        inject::of(hook, ring, session)
+            .filter(|it| it.replaces == 0 || inject::can_replace(made_frame, stack))
+    };
+    open.injected = injection.map_or(0, |_| hook.names[0]);
     push(ring, open);
     lend(ring, place, lends);
+    if let Some(injection) = injection {
+        // SAFETY: the caller's promise; whether it can be was asked above.
+        unsafe { inject::begins(&injection, place, made_frame) };
+    }
 }
 
 /// It comes back from one; or it is a child that does.
@@ -134,6 +173,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         }
         ring.lent.store(0, Ordering::Relaxed);
     }
+    let failed = failed(result);
     let Some(open) = take(ring, place.instruction, frame.registers[RSP]) else {
         return;
     };
@@ -157,19 +197,29 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let results = Results {
         xmm: [[0; 2]; 16],
         rax: result,
-        rdx: frame.registers[RDX],
+        rdx: if wanted(hook) & want::INJECT == 0 {
+            frame.registers[RDX]
+        } else {
+            inject::mark(open.injected)
+        },
         scratch: [0; 7],
+    };
+    let wanted = wanted(hook);
+    let number = match wanted & want::COUNT {
+        0 => hook.number,
+        _ => counted_as(place, hook),
     };
     finish::finish(Ended {
         call: Hooked {
             hook,
-            wanted: wanted(hook),
+            wanted,
             frame: &shown,
             vectors: NO_VECTORS,
             stack: open.stack,
         },
         ring,
-        number: hook.number,
+        number,
+        system_call: Some(failed),
         lines: (open.ticket >> 32) as u32,
         outcome: Outcome {
             results: &results,
@@ -179,10 +229,14 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         now,
         here: true,
     });
+    if open.injected != 0 {
+        // SAFETY: put there by `begins`; never freed.
+        inject::ends(unsafe { &*(open.injected as *const Injection) });
+    }
 }
 
 /// The hook of a number.
-#[inline]
+#[inline(always)]
 fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
     let [table, count] = place.names;
     if count <= SYSTEM_CALLS {
@@ -202,6 +256,23 @@ fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
         None
     };
     own.or_else(|| at(SYSTEM_CALLS))
+}
+
+/// The number under which a system call is counted: that of its place, which says who makes it, where the place makes no
+/// other.
+#[inline(always)]
+fn counted_as(place: &Hook, hook: &Hook) -> u64 {
+    if place.fixed < SYSTEM_CALLS && hook.place != SYSTEM_CALLS {
+        place.number
+    } else {
+        hook.number
+    }
+}
+
+/// Whether a result is an error: the kernel's lie from -4095 to -1 (include/linux/err.h, `MAX_ERRNO`).
+#[inline(always)]
+fn failed(result: u64) -> bool {
+    result > -4096_i64 as u64
 }
 
 /// Its number and its arguments.
@@ -241,6 +312,7 @@ fn take(ring: &Ring, instruction: u64, stack: u64) -> Option<OpenSystemCall> {
     None
 }
 
+#[inline(always)]
 fn slot(ring: &Ring, at: u64) -> *mut OpenSystemCall {
     let first = ring.system_calls.get().cast::<OpenSystemCall>();
     first.wrapping_add(at as usize % OPEN)
@@ -263,6 +335,7 @@ fn lends(number: u64, argument: u64) -> bool {
 }
 
 /// The system call whose child runs as this ring's thread; 0 = none does. That of a session before this one is over.
+#[inline(always)]
 fn lent(ring: &Ring, session: u32) -> u64 {
     if ring.session.load(Ordering::Relaxed) == session {
         ring.lent.load(Ordering::Relaxed)

@@ -15,13 +15,28 @@ pub fn thread() -> u64 {
         // The command hooks no program here in which a thread has no thread-local storage.
         return thread_pointer();
     }
-    let pointer: u64;
-    // SAFETY: the kernel lets programs use the instruction: the command looked.
-    unsafe { asm!("rdfsbase {}", out(reg) pointer, options(nostack, nomem, preserves_flags)) };
-    match pointer {
+    match fs_base() {
         0 => u64::from(sys::thread_id()) | NO_POINTER,
         pointer => pointer,
     }
+}
+
+/// The thread pointer where the processor tells it and the thread has one: what [`thread`] is then.
+#[inline(always)]
+pub fn told_pointer() -> Option<u64> {
+    if calls().tells_pointer == 0 {
+        return None;
+    }
+    Some(fs_base()).filter(|pointer| *pointer != 0)
+}
+
+/// The base of the segment fs; [`Calls::tells_pointer`](wire::calls::Calls::tells_pointer) is not 0.
+#[inline(always)]
+fn fs_base() -> u64 {
+    let pointer: u64;
+    // SAFETY: the kernel lets programs use the instruction: the command looked.
+    unsafe { asm!("rdfsbase {}", out(reg) pointer, options(nostack, nomem, preserves_flags)) };
+    pointer
 }
 
 /// The thread pointer of a thread that [has a block](has_block).

@@ -18,7 +18,7 @@ use wire::calls::{Ring, event_line, library_line};
 
 const KEPT_AT: u32 = 64 - vm::reader::KEPT;
 pub const LINE: u32 = (1 << (KEPT_AT - 32)) - 1;
-const _: () = assert!(wire::calls::MOST_LINES <= LINE);
+const _: () = assert!(wire::calls::NO_APPLICATION <= LINE);
 const LIBRARY_AT: u32 = 48;
 
 /// In word 1: the call went the short way, so its vector registers were not kept (`quick`).

@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use process::rss::Rss;
+
 use crate::analysis::counts::Alive;
 
 /// One place in Ruby code.
@@ -39,6 +41,9 @@ pub struct SiteCount {
     pub alive: Alive,
     /// How many have died, as far as looks have seen it, that had outlived the interval in which they were made.
     pub died_late: u64,
+    /// The memory that all that were made used, about: what a few of them used a little after their birth, times all. What an
+    /// object got later is not in it.
+    pub allocated: u64,
 }
 
 /// The living objects of one type that were there before we came: nobody saw where they were made.
@@ -52,6 +57,17 @@ pub struct TypeCount {
     pub live: u64,
     /// The memory they hold.
     pub bytes: u64,
+}
+
+/// The memory of a guest, as its kernel and its VM count it, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What is resident.
+    pub rss: Rss,
+    /// Heap slots of the VM without an object, resident or not.
+    pub empty: u64,
+    /// What lancet has mapped for its tables.
+    pub agent: u64,
 }
 
 /// One look at one guest, or at several that were merged (see [`crate::analysis::merge()`]).
@@ -88,6 +104,8 @@ pub struct Census {
     pub paused: Duration,
     /// What was lost or refused.
     pub losses: Vec<Loss>,
+    /// What the process's memory is used for; `None` if that is not known, or of several that were merged, which share some.
+    pub memory: Option<Memory>,
     /// Objects that nothing refers to any more may be counted as living.
     pub garbage_included: bool,
 }

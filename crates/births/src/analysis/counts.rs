@@ -46,6 +46,8 @@ pub struct Counts {
     pub alive: Alive,
     /// Those that are gone although they had outlived the interval of their birth, as far as looks have seen it.
     pub died_late: u64,
+    /// Memory that those that were made while we watched used soon after their birth, estimated.
+    pub allocated: u64,
 }
 
 /// How much [`Counts`] changed between two looks.
@@ -57,6 +59,8 @@ pub struct Delta {
     pub live: i64,
     /// By how much their memory increased.
     pub bytes: i64,
+    /// Memory that those that were made in the interval used soon after their birth, estimated.
+    pub allocated: i64,
 }
 
 impl From<&SiteCount> for Counts {
@@ -68,6 +72,7 @@ impl From<&SiteCount> for Counts {
             bytes: site.bytes,
             alive: site.alive,
             died_late: site.died_late,
+            allocated: site.allocated,
         }
     }
 }
@@ -81,6 +86,7 @@ impl From<&TypeCount> for Counts {
             bytes: before.bytes,
             alive: Alive::default(),
             died_late: 0,
+            allocated: 0,
         }
     }
 }
@@ -93,6 +99,7 @@ impl AddAssign for Counts {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.alive += other.alive;
         self.died_late = self.died_late.saturating_add(other.died_late);
+        self.allocated = self.allocated.saturating_add(other.allocated);
     }
 }
 
@@ -113,6 +120,12 @@ impl Sub for Counts {
             born: difference(self.born, older.born),
             live: difference(self.live, older.live),
             bytes: difference(self.bytes, older.bytes),
+            // Both are estimates: they may differ where nothing was born, and the later may be the lower.
+            allocated: if self.born > older.born {
+                difference(self.allocated, older.allocated).max(0)
+            } else {
+                0
+            },
         }
     }
 }
@@ -122,6 +135,7 @@ impl AddAssign for Delta {
         self.born = self.born.saturating_add(other.born);
         self.live = self.live.saturating_add(other.live);
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.allocated = self.allocated.saturating_add(other.allocated);
     }
 }
 

@@ -163,12 +163,18 @@ fn worth_a_row(delta: &Delta, min: u64) -> bool {
 }
 
 fn rank(row: &GrowthRow, order: Order, intervals: usize) -> (Trend, [i64; 3]) {
-    let Delta { born, live, bytes } = row.delta;
+    let Delta {
+        born,
+        live,
+        bytes,
+        allocated,
+    } = row.delta;
     let none = Trend::default();
     match order {
         Order::Growth => (Trend::of(&row.now, intervals), [live, bytes, born]),
         Order::Live => (none, [live, bytes, born]),
         Order::Bytes => (none, [bytes, live, born]),
         Order::Born => (none, [born, live, bytes]),
+        Order::Allocated => (none, [allocated, born, live]),
     }
 }

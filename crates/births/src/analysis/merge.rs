@@ -56,6 +56,10 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
                 })
             })
             .collect(),
+        memory: match censuses {
+            [one] => one.memory,
+            _ => None,
+        },
         garbage_included: censuses.iter().any(|c| c.garbage_included),
     })
 }
@@ -106,6 +110,7 @@ fn merged_sites(censuses: &[Census]) -> Vec<SiteCount> {
                 sum.bytes = sum.bytes.saturating_add(site.bytes);
                 sum.alive += site.alive.later_by(later);
                 sum.died_late = sum.died_late.saturating_add(site.died_late);
+                sum.allocated = sum.allocated.saturating_add(site.allocated);
             }
             None => {
                 places.insert((&site.frames, &site.kind, site.internal), merged.len());

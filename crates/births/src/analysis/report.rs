@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::analysis::census::Census;
 use crate::analysis::counts::Counts;
@@ -44,6 +45,8 @@ pub struct Report {
     pub before: Counts,
     /// The VM's own objects, when the view leaves them out; they are not in `total`.
     pub hidden: Counts,
+    /// The VM's own objects by type, whether the view shows them or not, those that hold most memory first.
+    pub own: Vec<(Arc<str>, Counts)>,
     /// The most living objects in one row of objects we saw born, cut or not: what a limit is
     /// held against.
     pub largest: u64,
@@ -89,10 +92,29 @@ impl Report {
             total,
             before,
             hidden,
+            own: own(census),
             largest,
             verdict,
         }
     }
+}
+
+/// The VM's own objects by type.
+fn own(census: &Census) -> Vec<(Arc<str>, Counts)> {
+    let mut types: HashMap<&Arc<str>, Counts> = HashMap::new();
+    for site in census.sites.iter().filter(|site| site.internal) {
+        *types.entry(&site.kind).or_default() += site.into();
+    }
+    for before in census.before.iter().filter(|before| before.internal) {
+        *types.entry(&before.kind).or_default() += before.into();
+    }
+    let mut types: Vec<_> = types
+        .into_iter()
+        .filter(|(_, counts)| counts.live != 0)
+        .map(|(kind, counts)| (kind.clone(), counts))
+        .collect();
+    types.sort_by(|(a, of_a), (b, of_b)| of_b.bytes.cmp(&of_a.bytes).then(a.cmp(b)));
+    types
 }
 
 /// What the types of objects from before we came are called together.
@@ -162,7 +184,11 @@ pub(crate) fn split<T>(rows: &mut Vec<T>, top: Option<usize>, keep: impl Fn(&T) 
 
 fn rank(counts: &Counts, order: Order, intervals: usize) -> (Trend, [u64; 3]) {
     let Counts {
-        born, live, bytes, ..
+        born,
+        live,
+        bytes,
+        allocated,
+        ..
     } = *counts;
     let none = Trend::default();
     match order {
@@ -170,5 +196,6 @@ fn rank(counts: &Counts, order: Order, intervals: usize) -> (Trend, [u64; 3]) {
         Order::Live => (none, [live, bytes, born]),
         Order::Bytes => (none, [bytes, live, born]),
         Order::Born => (none, [born, live, bytes]),
+        Order::Allocated => (none, [allocated, born, live]),
     }
 }

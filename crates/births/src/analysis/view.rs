@@ -46,6 +46,8 @@ pub enum Order {
     Bytes,
     /// Most births first.
     Born,
+    /// Those that allocated most memory first, living or not.
+    Allocated,
 }
 
 /// Which rows are added up: those of lines to rows of gems, and those of objects from before we came to one.

@@ -20,13 +20,16 @@
 use super::Session;
 use inject::records::ReadRecords;
 use inject::remote_call::RemoteThread;
+use inject::resident::Resident;
 use inject::tracee::Tracee;
 use process::error::{Error, Result};
 use process::gadgets;
-use process::guest::{PAUSE, Status, TRIES};
+use process::guest::Status;
+use process::interrupted::call_of;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, is_running, thread_ids};
+use process::tries::Tries;
 use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -69,12 +72,10 @@ impl Session {
         &mut self,
         mut work: impl FnMut(&mut Self, &mut RemoteThread) -> Result<()>,
     ) -> Result<()> {
-        let mut tries = 0;
+        let mut tries = Tries::begin();
         loop {
             match self.enter_vm_once(&mut work) {
-                Err(error) if tries < TRIES && error.may_pass() => {
-                    tries += 1;
-                    sleep(PAUSE);
+                Err(error) if tries.again(&error) => {
                     let pid = self.status.pid;
                     self.maps = Maps::of(pid)?;
                 }
@@ -139,7 +140,9 @@ impl Session {
         let region = self.ruby.main_region(&self.memory);
         // So the VM itself sleeps, on its lock or in `sleep`, `join`, `pop`: it looks around when woken.
         // Or C code blocks with the VM's lock; then nothing wakes it, as there is nothing to wake it by.
-        if region == 0 || now.orig_rax == libc::SYS_futex as u64 {
+        // A thread that waits for the lock at the end of a region must not ask for it a second time, over its own wait: the
+        // first may be the one that the VM counts on to end the time slice of the others (`do_gvl_timer`, thread_pthread.c).
+        if region == 0 || call_of(&self.memory, now) == libc::SYS_futex {
             return Entry::Wake;
         }
         let on_its_stack = self.maps.find(now.rsp).is_some_and(|stack| {
@@ -181,15 +184,18 @@ impl Session {
             return true;
         }
         let libc = self.maps.find(now.rip).map(|code| code.start..code.end);
+        let agents: Vec<_> = Resident::all(&self.memory, &self.maps)
+            .map(|agent| agent.base..agent.base.saturating_add(agent.header.size))
+            .collect();
         let (mut foreign, mut in_libc) = (false, 0);
         for word in stack.chunks_exact(8) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let Some(code) = self.maps.find(word).filter(|map| map.permissions.execute) else {
                 continue;
             };
-            // What the hook left there in other calls is no frame of this one.
-            let agent = self.resident.base..self.resident.base + self.resident.header.size;
-            if agent.contains(&word) {
+            // What the hook left there in other calls is no frame of this one; and the routine of another command's agent
+            // calls through to what it has hooked, and holds nothing.
+            if agents.iter().any(|agent| agent.contains(&word)) {
                 continue;
             }
             if libc.as_ref().is_some_and(|libc| libc.contains(&word)) {

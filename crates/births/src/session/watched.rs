@@ -147,7 +147,12 @@ impl Watched for Session {
     }
 
     /// A session whose main thread is traced hears of its end as its tracer; another one looks.
-    fn poll(&mut self, _: &Shared, _: &mut Turn<'_, Self>) -> bool {
+    fn poll(&mut self, _: &Shared, turn: &mut Turn<'_, Self>) -> bool {
+        if self.open && matches!(self.awaits_last_count(), Ok(true)) {
+            self.ending(turn);
+            self.over = self.tracee.is_none();
+            return true;
+        }
         if self.tracee.is_none() && (!self.is_alive() || matches!(self.farewell(), Ok(Some(_)))) {
             self.over = true;
         }
@@ -183,7 +188,8 @@ impl Session {
         }
     }
 
-    /// It runs no code of its own any more: tells what it held, and is not to be asked again.
+    /// It runs no code of its own any more, or stands still before its first Ractor: tells what it held, and is not to be
+    /// asked again.
     fn ending(&mut self, turn: &mut Turn<'_, Self>) {
         if !self.open {
             return;

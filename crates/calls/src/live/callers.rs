@@ -56,6 +56,11 @@ impl Callers {
         }
     }
 
+    /// Whether any are asked for.
+    pub fn are_wanted(&self) -> bool {
+        self.most != 0
+    }
+
     /// A library came or went.
     pub fn forget(&mut self) {
         self.files = None;

@@ -2,9 +2,12 @@
 //! next.
 
 use super::guest::{Guest, Shared};
+use super::process::Process;
+use super::traced::FirstExec;
 use super::unadopted::Unadopted;
 use crate::consumer::Consumer;
 use crate::debug::{self, say};
+use crate::descriptors::Held;
 use crate::event::Event;
 use crate::options::Options;
 use crate::signatures::Signatures;
@@ -30,7 +33,7 @@ const A_WHILE: u32 = 100;
 /// See the module's text.
 pub struct Family<'a> {
     shared: Shared<'a>,
-    processes: Processes<Guest>,
+    processes: Processes<Process>,
     /// Children that were not told of.
     unadopted: Unadopted,
     kept: Kept<'a>,
@@ -42,9 +45,10 @@ pub struct Family<'a> {
 struct Kept<'a> {
     args: &'a Options,
     /// They were left; what they told is to be read.
-    left: Vec<Guest>,
+    left: Vec<Process>,
     counts: Vec<Count>,
     losses: Vec<(i32, Losses)>,
+    descriptors: Vec<(i32, Held)>,
 }
 
 /// Hears the guests for a consumer of their events, up to the first that it cannot take.
@@ -61,7 +65,7 @@ impl<'h, 'a> Hears<'h, 'a> {
     }
 }
 
-impl Observer<Guest> for Hears<'_, '_> {
+impl Observer<Process> for Hears<'_, '_> {
     fn event(&mut self, event: Event) {
         if let (Ok(()), Some(sink)) = (&self.taken, &mut self.sink) {
             self.taken = sink.take(event).map_err(Error::from);
@@ -81,10 +85,17 @@ impl Observer<Guest> for Hears<'_, '_> {
         self.kept.args.messages.say(message);
     }
 
-    fn over(&mut self, guest: Guest, why: Over) {
+    fn over(&mut self, mut guest: Process, why: Over) {
         match why {
-            Over::Ended | Over::Replaced => self.kept.retire(guest),
-            Over::Left => self.kept.left.push(guest),
+            Over::Ended => self.kept.retire(guest),
+            Over::Replaced => {
+                guest.gives_way(&mut |event| self.event(event));
+                self.kept.retire(guest);
+            }
+            Over::Left => {
+                guest.note_descriptors();
+                self.kept.left.push(guest);
+            }
         }
     }
 
@@ -104,6 +115,7 @@ impl<'a> Family<'a> {
                 args,
                 signatures,
                 image,
+                exec: FirstExec::default(),
             },
             processes: Processes::default(),
             unadopted: Unadopted::default(),
@@ -112,6 +124,7 @@ impl<'a> Family<'a> {
                 left: Vec::new(),
                 counts: Vec::new(),
                 losses: Vec::new(),
+                descriptors: Vec::new(),
             },
             idle: 0,
         };
@@ -152,9 +165,24 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Ends it where not all is seen that must be. A program that we started has not begun then, and is not run.
+    fn require_exact(&self) -> Result<(), Error> {
+        let mut watched = self.processes.watched();
+        let found = watched.find_map(|one| Some((one.pid(), one.inexact()?.to_vec())));
+        let Some((pid, unseen)) = found else {
+            return Ok(());
+        };
+        if self.processes.started() == Some(pid) {
+            // SAFETY: our own child, which we have not waited for, so the id is still its own.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        Err(Error::not_exact(pid, unseen))
+    }
+
     /// Opens children that were not told of, as any running process is opened.
     fn open_unadopted(&mut self) {
-        let guests: Vec<&Guest> = self.processes.watched().collect();
+        let watched = self.processes.watched();
+        let guests: Vec<&Guest> = watched.filter_map(Process::hooked).collect();
         for (parent, child) in self.unadopted.look(&guests) {
             let messages = &self.shared.args.messages;
             messages.say(Message::ClonedChild { pid: child, parent });
@@ -167,7 +195,7 @@ impl<'a> Family<'a> {
 
 impl Kept<'_> {
     /// Nothing comes of a guest any more: keeps what is needed of it.
-    fn retire(&mut self, mut guest: Guest) {
+    fn retire(&mut self, mut guest: Process) {
         say(
             self.args,
             debug::GENERAL,
@@ -182,8 +210,21 @@ impl Kept<'_> {
                 }
             }
         }
+        if let Some(held) = guest.held() {
+            self.keep_descriptors(guest.pid(), held);
+        }
         if let Ok(losses) = guest.losses() {
             self.losses.push((guest.pid(), losses));
+        }
+    }
+}
+
+impl Kept<'_> {
+    /// A process that runs another program had what it had before the first.
+    fn keep_descriptors(&mut self, pid: i32, held: Held) {
+        match self.descriptors.iter_mut().find(|(of, _)| *of == pid) {
+            Some((_, known)) => known.after = held.after,
+            None => self.descriptors.push((pid, held)),
         }
     }
 }
@@ -208,6 +249,7 @@ impl Source for Family<'_> {
         if any {
             self.idle = 0;
         }
+        self.require_exact()?;
         Ok(if self.processes.is_empty() {
             Flow::Over
         } else if any {
@@ -221,13 +263,16 @@ impl Source for Family<'_> {
         self.idle += 1;
         let pause = if self.idle > A_WHILE {
             SELDOM
-        } else if self.idle <= A_MOMENT && self.processes.watched().any(|guest| guest.is_busy) {
+        } else if self.idle <= A_MOMENT && self.processes.watched().any(Process::is_busy) {
             SOON
         } else {
             LOOK
         };
+        // It stands at a system call again at once.
+        let is_led = || self.processes.watched().any(Process::is_traced);
         match self.processes.started() {
             Some(_) => wait_for_any(pause),
+            None if is_led() => sleep(SOON),
             None => sleep(pause),
         }
     }
@@ -247,6 +292,10 @@ impl Source for Family<'_> {
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {
         std::mem::take(&mut self.kept.losses)
+    }
+
+    fn descriptors(&mut self) -> Vec<(i32, Held)> {
+        std::mem::take(&mut self.kept.descriptors)
     }
 
     fn code(&mut self) -> Option<i32> {

@@ -1,37 +1,49 @@
 //! One traced process: hooked as the selection says, read, left.
 
 mod announced;
+mod budget;
+mod descriptors;
+mod early;
+mod held;
 mod life;
 mod line_policy;
+mod peers;
 mod picks;
 mod plan;
 mod record;
+mod recorded;
 mod straight;
+mod too_hot;
 mod vforks;
 
-pub use life::Shared;
+pub use early::table;
+pub use life::{Shared, now_of, opened};
 
 use super::callers::{self, Callers};
 use super::known::Known;
 use super::names::Names;
 use super::pace::{self, Pace};
+use super::traced::Traced;
+use crate::descriptors::Held;
 use crate::event::{At, Call, End, Event, EventKind, Opened, Return};
 use crate::options::Options;
 use crate::preset::Preset;
-use crate::recorder::Recording;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use crate::{Error, Message, Messages};
+use budget::Budget;
 use hooks::rings::{RingEvent, RingEventKind};
 use hooks::{Arrives, Refused, Tracing, Wanted};
 use inject::Image;
 use inject::tracee::Tracee;
+use line_policy::LinePolicy;
+use peers::Peers;
 use plan::Plan;
 use process::clock::Clock;
 use prototypes::Filter;
 use record::{arguments, copied, results};
 use std::time::Instant;
-use straight::{Look, Straight};
+use straight::Straight;
 use vforks::{Turn, Vforks};
 
 /// Bytes of a thread's ring.
@@ -61,11 +73,27 @@ pub struct Guest {
     pub is_busy: bool,
     /// Says nothing but what went wrong, as ltrace does.
     quiet: bool,
+    /// Each function that was refused is named.
+    verbose: bool,
     messages: Messages,
     callers: Callers,
     vforks: Vforks,
+    /// What its hooks may cost it.
+    budget: Budget,
+    /// Its descriptors, if they were asked for.
+    held: Option<Held>,
+    /// Peers that presets name functions for.
+    peers: Peers,
     /// Records go into a file as they are.
     straight: Option<Straight>,
+    /// Its tracer sees its system calls, because it cannot be hooked yet.
+    traced: Option<Traced>,
+    /// It is said what its hooks do not see.
+    says_unseen: bool,
+    /// All that is asked for must be seen; `Some(true)`: of children too.
+    exact: Option<bool>,
+    /// What is not seen of it although all must be.
+    inexact: Option<Vec<String>>,
 }
 
 impl Guest {
@@ -79,11 +107,12 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args))?;
         let mut guest = Guest::new(tracing, args);
-        guest.say_unknown();
+        let found = guest.say_unknown();
         let wanted = guest.wanted(signatures);
         let asked = wanted.iter().map(|one| one.names.len().max(1)).sum();
-        if asked == 0 && guest.selection.is_a_presets() && !guest.quiet {
-            args.messages.say(Message::NothingOfPreset { pid });
+        let awaits = guest.names.are_awaited() || guest.names.found() != 0;
+        if asked == 0 && found != 0 && args.condition.is_some() && !awaits && !guest.quiet {
+            return Err(Error::NothingMeets(pid));
         }
         if asked == 0 && guest.names.were_refused() && !guest.names.are_awaited() {
             return Err(Error::NothingHooked(pid));
@@ -93,24 +122,53 @@ impl Guest {
         }
         let mut refused = guest.tracing.set(wanted)?;
         refused.extend(guest.set_system_calls(signatures)?);
+        if guest.held.is_some() {
+            // What it opens from now on is seen.
+            guest.held = Some(held::before(pid));
+        }
         if !guest.quiet {
+            if guest.sees_nothing_ever() {
+                guest.say_refused(&refused);
+                guest.tracing.leave()?;
+                return Err(Error::NothingHooked(pid));
+            }
+            guest.require_exact(refused.len());
+            if let Some(unseen) = guest.inexact.take() {
+                guest.tracing.leave()?;
+                return Err(Error::not_exact(pid, unseen));
+            }
             guest.announce(asked, &refused, began.elapsed());
         }
         Ok(guest)
     }
 
+    /// Whether nothing is hooked, and nothing that comes later can change that.
+    fn sees_nothing_ever(&self) -> bool {
+        let hooked = self.tracing.hooked() != 0 || self.tracing.system_calls()[0] != 0;
+        let awaits = self.names.are_awaited() || !self.tracing.awaited_picks().is_empty();
+        !hooked && !awaits && !self.may_come()
+    }
+
+    /// Whether a library that is loaded later may bring what is asked for.
+    fn may_come(&self) -> bool {
+        let is_static = self.tracing.functions().modules().len() == 1;
+        !is_static && self.selection.may_come()
+    }
+
     fn new(tracing: Tracing, args: &Options) -> Self {
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
         let names = Names::of(&args.x, &presets, args.messages.clone());
-        let selection = Selection::new(args.x.clone(), presets, args.callers(), args.l.clone())
-            .with_system_calls(args.system_calls);
+        let selection = Selection::of(args);
+        let asks_descriptors = args.asks_descriptors();
         Guest {
-            tracing,
+            budget: Budget::new(tracing.pid(), args.budget),
+            held: asks_descriptors.then(|| held::before(tracing.pid())),
             clock: Clock::start(),
             plan: Plan::new(args, &selection),
             selection,
             names,
-            known: Known::default(),
+            known: Known::default().without_launchers(tracing.pid(), args),
+            tracing,
             pace: Pace::new(RING / 8),
             rest: Vec::new(),
             introduced: false,
@@ -119,11 +177,17 @@ impl Guest {
             gone: false,
             is_busy: false,
             quiet: args.ltrace,
+            verbose: args.verbose,
             messages: args.messages.clone(),
             callers: Callers::new(args.frames),
             vforks: Vforks::new(args.follow),
+            peers: Peers::of(args),
             // Frames are found while the guest is there.
             straight: (args.recording.clone().filter(|_| args.frames == 0)).map(Straight::new),
+            traced: None,
+            says_unseen: args.from_exec,
+            exact: args.exact.then_some(args.follow),
+            inexact: None,
         }
     }
 
@@ -151,7 +215,13 @@ impl Guest {
         found.extend(probes.into_iter().map(|probe| probe.function));
         for (name, like) in self.selection.unknown(self.tracing.functions(), &found) {
             if !self.quiet {
-                self.messages.say(Message::NoFunction { pid, name, like });
+                let comes = self.may_come();
+                self.messages.say(Message::NoFunction {
+                    pid,
+                    name,
+                    like,
+                    comes,
+                });
             }
         }
         found.len()
@@ -180,6 +250,7 @@ impl Guest {
         if self.quiet {
             return Ok(());
         }
+        self.require_exact(refused.len());
         if first {
             let asked = self.say_unknown() + self.names.found();
             self.announce(asked, &refused, began.elapsed());
@@ -272,18 +343,7 @@ impl Guest {
     }
 
     fn opened(&self) -> Opened {
-        let command = format!("/proc/{}/cmdline", self.pid());
-        let command = std::fs::read(command).unwrap_or_default();
-        let words = command.split(|byte| *byte == 0);
-        let mut command: Vec<String> = words
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .collect();
-        // A NUL ends each.
-        command.pop();
-        Opened {
-            command,
-            vm: self.tracing.vm().to_owned(),
-        }
+        opened(self.pid(), self.tracing.vm().to_owned())
     }
 
     /// Makes events of the records that were read, in the order of time.
@@ -293,6 +353,9 @@ impl Guest {
         // By reference: what was just written word by word would be copied before it has arrived.
         while let Some(one) = &self.tracing.rings().next(&mut rest) {
             let period = *period.get_or_insert_with(|| self.clock.period());
+            if let RingEventKind::Call { hook, .. } = one.kind {
+                self.budget.note(hook);
+            }
             self.tell_one(one, &rest, period, tell);
         }
         self.rest = rest;
@@ -398,7 +461,12 @@ impl Guest {
 }
 
 fn options(args: &Options) -> hooks::Options {
-    let (line_tests, line_policy) = line_policy::of(args);
+    let LinePolicy {
+        tests,
+        policy,
+        passed_over,
+        ..
+    } = LinePolicy::of(args);
     hooks::Options {
         ring_size: RING,
         most_wait: args.most_wait,
@@ -406,74 +474,13 @@ fn options(args: &Options) -> hooks::Options {
             + u64::from(args.kept_of_strings) / 8 * 2
             + if args.frames == 0 { 0 } else { callers::ROOM },
         follow: args.follow,
-        line_tests,
-        line_policy,
+        line_tests: tests,
+        line_policy: policy,
+        passed_over,
     }
 }
 
 impl Guest {
-    /// Writes the records of all rings into the file; whether there were any.
-    fn record(&mut self, most: u64, tell: &mut dyn FnMut(Event)) -> bool {
-        let Some(mut straight) = self.straight.take() else {
-            return false;
-        };
-        let (pid, clock) = (self.tracing.pid(), self.clock);
-        let recording = straight.recording().clone();
-        let mut written = Ok(());
-        let (known, vforks) = (&mut self.known, &self.vforks);
-        let any = {
-            let mut store = recording.borrow_mut();
-            let (mut known, mut look) = (Some(known), None);
-            self.tracing.rings().for_each_of_ring(most, |event, rest| {
-                process::fault::point("reading");
-                if let Some(known) = known.take() {
-                    look = Some(Look::new(pid, known, vforks, &clock));
-                }
-                if let (Some(look), Ok(())) = (&mut look, &written) {
-                    written = straight.take(&mut store, look, &event, rest);
-                }
-            })
-        };
-        let period = clock.period();
-        for (event, rest) in straight.aside() {
-            self.tell_one(&event, &rest, period, tell);
-            self.learn(&mut straight, &recording, &event.kind);
-        }
-        if let Err(error) = written {
-            recording.borrow_mut().fail(error);
-        }
-        self.straight = Some(straight);
-        matches!(any, Ok(true))
-    }
-
-    /// Notes what calls from where this one came are, so that the next one can be written at once.
-    fn learn(&mut self, straight: &mut Straight, recording: &Recording, kind: &RingEventKind) {
-        let RingEventKind::Call {
-            hook,
-            place,
-            library,
-            caller,
-            ..
-        } = *kind
-        else {
-            return;
-        };
-        let edge = self
-            .known
-            .edge(&self.tracing, &self.selection, hook, caller);
-        let [line, other] =
-            [place, library].map(|line| line.and_then(|at| self.known.line(&mut self.tracing, at)));
-        let site = edge.map(|edge| {
-            let lines = [line.as_ref(), other.as_ref()];
-            recording.borrow_mut().site(&edge, caller, lines)
-        });
-        let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
-        // What cannot be written is told by the next event.
-        if let Ok(site) = site.transpose() {
-            straight.learn((hook, caller, number(place), number(library)), site);
-        }
-    }
-
     /// Hooks and return addresses may have other meanings from now on.
     fn forget_edges(&mut self) {
         self.known.forget_edges();

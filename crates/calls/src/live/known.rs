@@ -2,10 +2,12 @@
 
 use super::mapped::Mapped;
 use crate::event::{CallEdge, Module};
+use crate::options::Options;
 use crate::select::Selection;
 use hooks::Tracing;
 use hooks::rings::Line;
 use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
+use process::launchers::Launchers;
 use process::linkage;
 use process::maps::Maps;
 use process::symbols::Kind;
@@ -20,6 +22,8 @@ pub struct Known {
     functions: HashMap<u32, Option<Arc<Function>>>,
     /// By their number.
     lines: Vec<Arc<Line>>,
+    /// Where lines of launchers are told as none.
+    launchers: Option<Launchers>,
     /// By the address where their file is mapped.
     modules: HashMap<u64, Arc<Module>>,
     /// What system calls are functions of.
@@ -30,8 +34,9 @@ pub struct Known {
     calls: HashMap<Call, Option<Arc<CallEdge>>>,
     /// The calls that were asked for last, found without the table.
     recent: Vec<Option<(Call, Option<Arc<CallEdge>>)>>,
-    /// By hook, by the module that holds that address, and by the names it has slots for.
-    edges: HashMap<(u32, Option<u64>, u64), Arc<CallEdge>>,
+    /// By hook, by the module that holds that address, by the names it has slots for, and by the function that makes a
+    /// system call.
+    edges: HashMap<EdgeKey, Arc<CallEdge>>,
     /// Mappings that were seen to hold stacks.
     stacks: Mapped,
     /// When the mappings were read last, and how long that took.
@@ -43,6 +48,7 @@ impl Default for Known {
         Known {
             functions: HashMap::new(),
             lines: Vec::new(),
+            launchers: None,
             modules: HashMap::new(),
             system_calls: Arc::new(Module {
                 path: SYSTEM.into(),
@@ -61,6 +67,9 @@ impl Default for Known {
 
 /// A hook, and the address that is returned to.
 type Call = (u32, u64);
+
+/// What calls of an edge have in common: see [`Known::edges`].
+type EdgeKey = (u32, Option<u64>, u64, Option<Arc<str>>);
 
 /// How many calls are found without the table.
 const RECENT: usize = 256;
@@ -103,6 +112,22 @@ impl Known {
         edge
     }
 
+    /// The edge of a system call that no hook tells of; `None` if it is not shown.
+    pub fn system_call(
+        &mut self,
+        selection: &Selection,
+        function: &Function,
+    ) -> Option<Arc<CallEdge>> {
+        let mut edge = CallEdge {
+            names: [function.name.clone()].into(),
+            module: self.system_calls.clone(),
+            function: Arc::new(function.clone()),
+            ..CallEdge::default()
+        };
+        edge.shown = selection.shows(&edge);
+        edge.shown.is_some().then(|| Arc::new(edge))
+    }
+
     fn find(
         &mut self,
         tracing: &Tracing,
@@ -119,7 +144,11 @@ impl Known {
         let slots = slots.map_or(0, |(names, from)| {
             slots_of(tracing, selection, names, from, caller)
         });
-        let key = (hook, from.map(|from| from.module.bias), slots);
+        let is_system_call = function.is_system_call();
+        let inside = is_system_call.then(|| Self::inside(tracing, caller));
+        let inside = inside.flatten();
+        let bias = from.map(|from| from.module.bias);
+        let key = (hook, bias, slots, inside.clone());
         if let Some(known) = self.edges.get(&key) {
             return Some(known.clone());
         }
@@ -129,6 +158,7 @@ impl Known {
                 module: self.system_calls.clone(),
                 from: from.map(|from| self.module(from)),
                 function,
+                inside,
                 ..CallEdge::default()
             },
             // It was unloaded meanwhile.
@@ -143,6 +173,7 @@ impl Known {
                 from: from.map(|from| self.module(from)),
                 slots,
                 names,
+                inside: None,
                 shown: None,
             },
         };
@@ -150,6 +181,13 @@ impl Known {
         let found = Arc::new(edge);
         self.edges.insert(key, found.clone());
         Some(found)
+    }
+
+    /// The function whose code is at an address.
+    pub fn inside(tracing: &Tracing, at: u64) -> Option<Arc<str>> {
+        let module = tracing.functions().module_of(at)?;
+        let (name, _) = module.symbols.name_at(at)?;
+        Some(name.into())
     }
 
     /// Its names, and those of the IFUNCs that have picked it.
@@ -191,10 +229,24 @@ impl Known {
             .clone()
     }
 
+    /// Tells lines of launchers as none of the application's: where it is the application's line that is told.
+    pub fn without_launchers(mut self, pid: i32, args: &Options) -> Self {
+        let tells_application = !args.nearest && args.app.is_empty();
+        self.launchers = tells_application.then(|| Launchers::of(pid));
+        self
+    }
+
     /// The line with this number.
     pub fn line(&mut self, tracing: &mut Tracing, place: usize) -> Option<Arc<Line>> {
         let more = tracing.rings().places().get(self.lines.len()..)?;
-        self.lines.extend(more.iter().cloned().map(Arc::new));
+        for line in more {
+            let is_none = match &mut self.launchers {
+                Some(launchers) => launchers.have(&line.path),
+                None => false,
+            };
+            let line = if is_none { Line::none() } else { line.clone() };
+            self.lines.push(Arc::new(line));
+        }
         self.lines.get(place).cloned()
     }
 

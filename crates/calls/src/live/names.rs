@@ -205,10 +205,8 @@ pub fn is_called_by_vm(calling: &Calling) -> bool {
 
 /// How a VM's calls of a function are shown.
 pub fn prototype(calling: &Calling) -> Prototype {
-    let parameters = calling.parameters.iter().map(|parameter| Parameter {
-        ty: type_of(*parameter),
-        format: false,
-    });
+    let parameters = calling.parameters.iter();
+    let parameters = parameters.map(|parameter| Parameter::new(type_of(*parameter)));
     Prototype {
         returns: type_of(calling.returns),
         parameters: parameters.collect(),

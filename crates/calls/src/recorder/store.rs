@@ -6,7 +6,9 @@ use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module, Opened};
 use crate::signatures::Signatures;
 use hooks::rings::Line;
 use process::functions::Function;
-use recording::{CallRecord, Copies, Definition, Head, Losses, Place, ReturnRecord, Site, Writer};
+use recording::{
+    CallRecord, Copies, Definition, Head, Losses, Place, ReturnRecord, ShortRecord, Site, Writer,
+};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -179,6 +181,7 @@ impl Store {
             function,
             from,
             slots: edge.slots,
+            inside: edge.inside.as_deref().unwrap_or_default().into(),
         }))?;
         self.edges.insert(key, (edge.clone(), number));
         Ok(number)
@@ -269,6 +272,17 @@ impl Store {
     #[inline]
     pub fn record_return(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
         self.writer()?.back(stream, back)
+    }
+
+    /// As both of them, for a call with its return; false if there may not be room for it, so that each has to be asked for.
+    #[inline]
+    pub fn record_short(&mut self, stream: u32, call: &ShortRecord) -> io::Result<bool> {
+        let (true, left @ 2..) = self.room else {
+            return Ok(false);
+        };
+        self.room.1 = left - 2;
+        self.writer()?.short(stream, call)?;
+        Ok(true)
     }
 
     fn write(&mut self, event: &Event) -> io::Result<()> {

@@ -5,6 +5,7 @@ use crate::select::Selection;
 use crate::signatures::Signatures;
 use hooks::rings::{Line, Losses};
 use process::functions::Function;
+use prototypes::Condition;
 use recording::{Definitions, Guest};
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ impl Names {
                 module: of.module.clone(),
                 from: edge.from.map(|from| modules[from as usize].clone()),
                 slots: edge.slots,
+                inside: filled(edge.inside).map(Arc::from),
                 shown: None,
             };
             edge.shown = selection.shows(&edge);
@@ -98,6 +100,16 @@ impl Names {
     /// For each call edge, whether its calls are shown.
     pub fn shown(&self) -> Vec<bool> {
         self.edges.iter().map(|edge| edge.shown.is_some()).collect()
+    }
+
+    /// For each line, by its number and 1, whether a call from it may meet the condition; the first is for calls that have
+    /// no line. `None` = all may.
+    pub fn lines_asked(&self, condition: Option<&Condition>) -> Option<Vec<bool>> {
+        let condition = condition?;
+        let of = |line: &Arc<Line>| condition.may_hold_at(Some(&line.tested()));
+        let mut asked = vec![condition.may_hold_at(None)];
+        asked.extend(self.lines.iter().map(of));
+        asked.contains(&false).then_some(asked)
     }
 
     /// A call edge.

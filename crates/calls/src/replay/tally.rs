@@ -7,10 +7,12 @@
 //! inside its call.
 
 use super::names::Names;
+use crate::event::At;
 use crate::source::Count;
+use crate::stacks::{Kept, Stacks};
 use hooks::rings::Counted;
-use recording::{Decoder, Error, EventKind, Place, Recording, Step, Wanted};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use recording::{Decoder, Error, EventKind, Place, Recording, Scan, Segment, Step, Wanted};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -84,6 +86,15 @@ struct Open {
     key: Key,
 }
 
+/// What is kept of it from segment to segment: when it began, and its key.
+struct Waits(u64, Key);
+
+impl Kept for Waits {
+    fn beside(&self) -> usize {
+        0
+    }
+}
+
 /// What a segment leaves to be done in the order of the file, on one stack.
 enum Left {
     /// Calls began at frames up to this one.
@@ -127,58 +138,69 @@ struct Worker {
 
 /// See the module's text.
 pub struct Tally {
-    segments: Vec<u32>,
-    next: usize,
-    wanted: Wanted,
-    nearest: bool,
+    scan: Scan,
+    /// The segment that did not fit among those that were counted last.
+    next: Option<Segment>,
     workers: Vec<Worker>,
     rows: Rows,
-    /// By stream and stack.
-    open: HashMap<(u32, StackOf), Vec<Open>>,
+    /// A guest stands for its process, a stream for its ring.
+    open: Stacks<Waits>,
     ended: HashSet<u32>,
 }
 
 impl Tally {
-    /// Of these segments.
-    pub fn new(segments: Vec<u32>, wanted: Wanted, nearest: bool) -> Self {
+    /// Of the segments that hold what is wanted.
+    pub fn new(wanted: Wanted) -> Self {
         let count = thread::available_parallelism().map_or(1, usize::from);
         Tally {
-            segments,
-            next: 0,
-            wanted,
-            nearest,
+            scan: Scan::new(wanted),
+            next: None,
             workers: (0..count).map(|_| Worker::default()).collect(),
             rows: Rows::default(),
-            open: HashMap::new(),
+            open: Stacks::default(),
             ended: HashSet::new(),
         }
     }
 
+    /// The next segments that are counted at once.
+    fn segments(&mut self, recording: &Recording) -> Result<Vec<Segment>, Error> {
+        let (mut sites, mut bytes) = (SITES, BYTES);
+        let mut segments = Vec::new();
+        while segments.len() < AT_ONCE {
+            let next = match self.next.take() {
+                Some(segment) => Some(segment),
+                None => self.scan.next(recording)?,
+            };
+            let Some(segment) = next else {
+                break;
+            };
+            if !segments.is_empty() && (segment.sites > sites || segment.whole > bytes) {
+                self.next = Some(segment);
+                break;
+            }
+            sites = sites.saturating_sub(segment.sites);
+            bytes = bytes.saturating_sub(segment.whole);
+            segments.push(segment);
+        }
+        Ok(segments)
+    }
+
     /// Counts some more segments; false if all are counted.
     pub fn read(&mut self, recording: &Recording) -> Result<bool, Error> {
-        let mut room = (SITES, BYTES);
-        let fit = self.segments[self.next..].iter().take_while(|number| {
-            let of = &recording.segments()[**number as usize].0;
-            let (sites, bytes) = (of.sites, of.whole);
-            let fits = room == (SITES, BYTES) || sites <= room.0 && bytes <= room.1;
-            room = (room.0.saturating_sub(sites), room.1.saturating_sub(bytes));
-            fits
-        });
-        let end = self.next + fit.take(AT_ONCE).count();
-        let segments = &self.segments[self.next..end];
+        let segments = self.segments(recording)?;
         let parts: Vec<Mutex<Option<Result<Part, Error>>>> =
             segments.iter().map(|_| Mutex::new(None)).collect();
         let claimed = AtomicUsize::new(0);
-        let (wanted, nearest) = (&self.wanted, self.nearest);
+        let (wanted, segments) = (self.scan.wanted(), &segments);
         thread::scope(|scope| {
             for worker in &mut self.workers {
                 scope.spawn(|| {
                     loop {
                         let at = claimed.fetch_add(1, Ordering::Relaxed);
-                        let Some(number) = segments.get(at) else {
+                        let Some(segment) = segments.get(at) else {
                             return;
                         };
-                        let part = worker.count(recording, *number as usize, wanted, nearest);
+                        let part = worker.count(recording, segment, wanted);
                         if let Ok(mut place) = parts[at].lock() {
                             *place = Some(part);
                         }
@@ -186,32 +208,34 @@ impl Tally {
                 });
             }
         });
-        for (number, part) in segments.iter().zip(parts) {
+        for (segment, part) in segments.iter().zip(parts) {
             let part = part.into_inner().ok().flatten();
-            let stream = recording.segments()[*number as usize].0.stream;
             let part = part.unwrap_or_else(|| Ok(Part::default()))?;
             for (key, row) in part.rows.0 {
                 self.rows.of(key).lay(&row);
             }
-            settle(&mut self.open, &mut self.rows, stream, part.left);
+            settle(&mut self.open, &mut self.rows, segment.stream, part.left);
             self.ended.extend(part.ended);
         }
-        self.next = end;
-        Ok(self.next < self.segments.len())
+        Ok(!segments.is_empty())
+    }
+
+    /// How many open calls were forgotten, because too many were open at the same time. They are in no row.
+    pub fn forgotten(&self) -> u64 {
+        self.open.forgotten()
     }
 
     /// What was counted, by function and line.
     pub fn counts(&mut self, names: &Names) -> Vec<Count> {
-        for ((_, (guest, _)), open) in self.open.drain() {
-            if self.ended.contains(&guest) {
-                for open in open {
-                    self.rows.of(open.key).left += 1;
-                }
+        for guest in self.ended.drain() {
+            for Waits(_, key) in self.open.drain(Some(guest as i32)) {
+                self.rows.of(key).left += 1;
             }
         }
         let rows = std::mem::take(&mut self.rows.0).into_iter();
         let counts = rows.map(|((edge, line), row)| Count {
             function: names.edge(edge).function.clone(),
+            inside: None,
             line: line.checked_sub(1).map(|line| names.line(line)),
             counted: Counted {
                 hook: 0,
@@ -220,6 +244,10 @@ impl Tally {
                 left: row.left,
                 total: row.total,
                 longest: row.longest,
+                // Whoever asks for these has the calls told one by one.
+                shortest: 0,
+                errors: 0,
+                bytes: 0,
                 buckets: row.buckets,
             },
             period: 1.0,
@@ -229,31 +257,28 @@ impl Tally {
 }
 
 /// Works off what a segment has left.
-fn settle(
-    all: &mut HashMap<(u32, StackOf), Vec<Open>>,
-    rows: &mut Rows,
-    stream: u32,
-    left: Vec<(StackOf, Left)>,
-) {
-    for (stack, left) in left {
-        let open = all.entry((stream, stack)).or_default();
-        let from = match left {
-            Left::Unwound(frame) => open.iter().position(|open| open.frame <= frame),
-            Left::Open(call) => {
-                open.push(call);
-                None
-            }
-            Left::Return { frame, time } => {
-                let place = open.iter().rposition(|open| open.frame == frame);
-                if let Some(place) = place {
-                    let call = open.remove(place);
-                    rows.of(call.key).add(time.saturating_sub(call.began));
-                }
-                place
-            }
+fn settle(open: &mut Stacks<Waits>, rows: &mut Rows, stream: u32, left: Vec<(StackOf, Left)>) {
+    for ((guest, stack), left) in left {
+        let at = |frame| At {
+            process: guest as i32,
+            ring: stream,
+            stack,
+            frame,
+            ..At::default()
         };
-        for call in open.drain(from.unwrap_or(open.len())..) {
-            rows.of(call.key).left += 1;
+        let unwound = match left {
+            Left::Unwound(frame) => open.unwind(at(frame)),
+            Left::Open(Open { frame, began, key }) => open.enter(at(frame), Waits(began, key)).1,
+            Left::Return { frame, time } => match open.leave(at(frame)) {
+                Some((Waits(began, key), _, inside)) => {
+                    rows.of(key).add(time.saturating_sub(began));
+                    inside
+                }
+                None => Vec::new(),
+            },
+        };
+        for left in unwound {
+            rows.of(left.call.1).left += 1;
         }
     }
 }
@@ -263,17 +288,16 @@ impl Worker {
     fn count(
         &mut self,
         recording: &Recording,
-        number: usize,
+        segment: &Segment,
         wanted: &Wanted,
-        nearest: bool,
     ) -> Result<Part, Error> {
-        recording.read(number, &mut self.decoder)?;
+        recording.read(segment, &mut self.decoder)?;
         self.sites.clear();
         self.stacks.clear();
         let mut part = Part::default();
         loop {
             let step = self.decoder.step();
-            let damaged = |_| Error::Damaged(recording.segments()[number].0.offset);
+            let damaged = |_| Error::Damaged(segment.offset);
             match step.map_err(damaged)? {
                 Step::Over => break,
                 Step::Other => {
@@ -281,7 +305,7 @@ impl Worker {
                         part.ended.push(self.decoder.place().guest);
                     }
                 }
-                step => self.event(step, wanted, nearest, &mut part),
+                step => self.event(step, wanted, &mut part),
             }
         }
         for stack in &mut self.stacks {
@@ -295,12 +319,11 @@ impl Worker {
 
     /// Counts a call or a return.
     #[inline]
-    fn event(&mut self, step: Step, wanted: &Wanted, nearest: bool, part: &mut Part) {
+    fn event(&mut self, step: Step, wanted: &Wanted, part: &mut Part) {
         let decoder = &self.decoder;
         let (site, began, ended) = (decoder.site(), decoder.began(), decoder.ended());
-        let is_wanted = site.edge == 0 || wanted.edge(site.edge - 1);
         let (begins, returns) = (wanted.time(began), wanted.time(ended));
-        if !is_wanted || !begins {
+        if !begins || !wanted.site(&site) {
             return;
         }
         let (frame, number) = (decoder.frame(), decoder.site_number());
@@ -311,12 +334,7 @@ impl Worker {
             _ => self.find(of),
         };
         self.stack = at;
-        let line = if nearest && site.library != 0 {
-            site.library
-        } else {
-            site.line
-        };
-        let key = (site.edge.wrapping_sub(1), line);
+        let key = (site.edge.wrapping_sub(1), site.shown(wanted.nearest));
         let stack = &mut self.stacks[at];
         if step == Step::Return {
             stack.returned(frame, ended, part);

@@ -22,6 +22,12 @@ pub(super) fn literal(words: &[u64], length: usize) -> Literal {
     }
 }
 
+impl Literal {
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
 /// A text in the guest's memory.
 pub(super) struct InMemory<R> {
     pub at: u64,
@@ -76,7 +82,7 @@ fn found(
     sought: &Literal,
     mut fetch: impl FnMut(&mut [u8]) -> Option<usize>,
 ) -> Option<bool> {
-    let sought = &sought.bytes[..sought.length];
+    let sought = sought.bytes();
     let mut buffer = [0; LONGEST_SOUGHT + CHUNK];
     // Bytes kept from the chunk before: what is searched for may begin there.
     let mut kept = 0;

@@ -160,6 +160,7 @@ mod tests {
 
     fn scripts(placements: &[Placement]) -> Vec<Script> {
         let script = |(number, &placement): (u32, &Placement)| Script {
+            launcher: false,
             path: "x".to_owned(),
             line: number,
             name: String::new(),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use process::asleep::Asleep;
+use process::launchers::Launchers;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::room::Room;
@@ -32,6 +33,10 @@ pub struct Live {
     unwinder: Unwinder,
     /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
     stopped_at: HashMap<i32, (u64, u64)>,
+    /// How often it was looked at.
+    looks: u32,
+    /// Which of its script files are programs that a package manager has written.
+    launchers: Launchers,
 }
 
 /// What was seen in one stop of a process.
@@ -75,6 +80,8 @@ impl Live {
             vms,
             unwinder: Unwinder::default(),
             stopped_at: HashMap::new(),
+            looks: 0,
+            launchers: Launchers::of(pid),
         })
     }
 
@@ -101,6 +108,7 @@ impl Live {
             states,
         } = wanted;
         let deadline = Instant::now() + PATIENCE;
+        self.find_vm_again();
         let (coroutines, all) = if fibers {
             scripts::coroutines(&self.vms, &self.memory)
         } else {
@@ -111,7 +119,7 @@ impl Live {
             self.refresh();
         }
         // Before the stop, which ends a thread's sleep for a moment.
-        let sleepers = if states {
+        let mut sleepers = if states {
             Sleepers::of(self.pid, &self.memory)
         } else {
             Sleepers::default()
@@ -119,6 +127,9 @@ impl Live {
         let mut snapshot = self.stop_and_copy(&coroutines, deadline)?;
         if self.note_who_needs_registers(&snapshot) {
             snapshot = self.stop_and_copy(&coroutines, deadline)?;
+        }
+        if states {
+            sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
         }
         // What was loaded since is in new maps only.
         let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
@@ -161,6 +172,7 @@ impl Live {
                 stacks.push(stack);
             }
         }
+        self.tell_launchers(&mut stacks);
         Ok(Look {
             stacks,
             rooms,
@@ -168,6 +180,12 @@ impl Live {
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
         })
+    }
+
+    fn tell_launchers(&mut self, stacks: &mut [Stack]) {
+        for script in stacks.iter_mut().flat_map(Stack::scripts_mut) {
+            script.launcher = self.launchers.have(&script.path);
+        }
     }
 
     /// Finds the sleeping threads whose stacks cannot be read without their registers; false if there is none. From now
@@ -262,6 +280,21 @@ impl Live {
         let mut ranges = recorder.ranges.into_inner();
         ranges.extend(wanted);
         ranges
+    }
+
+    /// Looks once more for the VM of a process in which none was found: a program that has just begun loads its VM's library,
+    /// and makes the VM, after we have opened it. Ever more seldom, because of most processes without a VM that is so.
+    fn find_vm_again(&mut self) {
+        self.looks = self.looks.saturating_add(1);
+        if self.vms.is_empty() && self.looks > 1 && self.looks.is_power_of_two() {
+            // Opened anew, memory included: what we have may be that of a program that ran another one meanwhile.
+            if let Ok(now) = Live::open(self.pid) {
+                *self = Live {
+                    looks: self.looks,
+                    ..now
+                };
+            }
+        }
     }
 
     /// Reads the mappings again, and what depends on them if they have changed.

@@ -71,6 +71,12 @@ impl Stack {
         inner.chain(placed).chain(outer)
     }
 
+    /// The same, to be changed, in no order.
+    pub(super) fn scripts_mut(&mut self) -> impl Iterator<Item = &mut Script> {
+        let placed = self.lines.iter_mut().flat_map(|line| &mut line.scripts);
+        placed.chain(&mut self.unplaced)
+    }
+
     /// Returns how many bytes are in use, from rsp to the stack's outer end.
     pub fn used(&self) -> u64 {
         let end = self.inside().unwrap_or(self.thread.mapping.end);

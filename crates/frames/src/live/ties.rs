@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use process::asleep::Asleep;
 use process::interrupted::InCall;
+use process::snapshot::Thread;
 use process::stop::{thread_ids, thread_state};
 use process::wait::{Wait, Waits};
 use vm::Memory;
@@ -51,6 +52,13 @@ struct Sleeper {
     asleep: Option<Asleep>,
 }
 
+impl Sleeper {
+    /// Returns whether the thread sleeps where it was when its stack was copied.
+    fn is_at(&self, thread: &Thread) -> bool {
+        (self.call.sp, self.call.pc) == (thread.context.sp, thread.context.ip)
+    }
+}
+
 /// The threads that did not run before the process was stopped.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
@@ -81,15 +89,37 @@ impl Sleepers {
         }
         found
     }
-}
 
-impl Sleepers {
+    /// Asks once more about threads that were elsewhere when they were copied than when they were first asked about: they
+    /// woke and sleep again. Those that now sleep where they were copied are taken to have slept there. That says nothing
+    /// about what they held or wanted in between, so it is no ground for a deadlock.
+    pub(super) fn ask_again(&mut self, pid: i32, memory: &dyn Memory, threads: &[Thread]) {
+        let mut waits = None;
+        for thread in threads {
+            let known = self.by_tid.get(&thread.tid);
+            if known.is_some_and(|sleeper| sleeper.is_at(thread)) {
+                continue;
+            }
+            if !matches!(thread_state(pid, thread.tid), Some('S' | 'D')) {
+                continue;
+            }
+            let Some(call) = InCall::of(pid, thread.tid) else {
+                continue;
+            };
+            let wait = waits
+                .get_or_insert_with(|| Waits::of(pid, memory))
+                .wait(thread.tid, &call);
+            let asleep = None;
+            let sleeper = Sleeper { call, wait, asleep };
+            self.by_tid.insert(thread.tid, sleeper);
+        }
+    }
+
     /// Returns what the thread of a stack does.
     pub(super) fn state(&self, process: &Process, stack: &Stack) -> State {
         let thread = &stack.thread;
-        let sleeper = self.by_tid.get(&thread.tid).filter(|sleeper| {
-            (sleeper.call.sp, sleeper.call.pc) == (thread.context.sp, thread.context.ip)
-        });
+        let sleeper = self.by_tid.get(&thread.tid);
+        let sleeper = sleeper.filter(|sleeper| sleeper.is_at(thread));
         let mut known = process.vms.iter();
         let through = sleeper.map(|_| through(process, stack)).unwrap_or_default();
         let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));

@@ -1,6 +1,7 @@
 //! What the reader of rings hands on: calls and returns, script lines, counts, losses.
 
 use std::fmt;
+use wire::calls::NO_APPLICATION_TEXT;
 
 /// A record that was read from a ring. What follows the fixed part of the record (floating-point registers, captured
 /// bytes) comes beside it, as words.
@@ -53,6 +54,43 @@ pub enum RingEventKind {
     },
 }
 
+/// A call and its return, which stand one behind the other in the ring, and of which nothing but integer registers was
+/// recorded: two events in one, as nearly all calls are that return soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortCall {
+    /// As for [`RingEvent`].
+    pub tid: u32,
+    /// As for [`RingEvent`].
+    pub ring: u32,
+    /// The time-stamp counter at the call.
+    pub began: u64,
+    /// The time-stamp counter at the return.
+    pub ended: u64,
+    /// As for [`RingEventKind::Call`].
+    pub hook: u32,
+    /// As for [`RingEventKind::Call`].
+    pub place: Option<usize>,
+    /// As for [`RingEventKind::Call`].
+    pub library: Option<usize>,
+    /// As for [`RingEventKind::Call`].
+    pub frame: u64,
+    /// As for [`RingEventKind::Call`].
+    pub caller: u64,
+    /// rdi, rsi, rdx, rcx, r8, r9 at the call.
+    pub arguments: [u64; 6],
+    /// rax and rdx at the return.
+    pub results: [u64; 2],
+}
+
+/// Who takes the events of rings, one ring after the other ([`super::Rings::for_each_of_ring`]).
+pub trait Events {
+    /// Takes an event, with the words after the fixed part of its record.
+    fn event(&mut self, event: RingEvent, rest: &[u64]);
+
+    /// Takes a short call; false if it is to come as two events instead.
+    fn short(&mut self, call: &ShortCall) -> bool;
+}
+
 /// A script line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Line {
@@ -62,6 +100,46 @@ pub struct Line {
     pub line: u32,
     /// The method or function.
     pub name: String,
+}
+
+impl Line {
+    /// What stands in the place of the application's line where there is none: `library` is the nearest.
+    pub(super) fn of_no_application(library: &Line) -> Self {
+        let beside = vm::library::within(&library.path);
+        Line {
+            path: format!("{NO_APPLICATION_TEXT} ({beside}:{})", library.line),
+            line: 0,
+            name: String::new(),
+        }
+    }
+
+    /// The same where it is not known which library's line is the nearest.
+    pub fn none() -> Self {
+        Line {
+            path: NO_APPLICATION_TEXT.into(),
+            line: 0,
+            name: String::new(),
+        }
+    }
+
+    /// Whether it stands in the place of the application's line, because there is none.
+    pub fn is_of_no_application(&self) -> bool {
+        self.line == 0 && self.path.starts_with(NO_APPLICATION_TEXT)
+    }
+
+    /// Whether it is such a line and says which the library's is.
+    pub fn names_library(&self) -> bool {
+        self.is_of_no_application() && self.path.len() > NO_APPLICATION_TEXT.len()
+    }
+
+    /// What conditions on lines look at.
+    pub fn tested(&self) -> String {
+        if self.is_of_no_application() {
+            NO_APPLICATION_TEXT.into()
+        } else {
+            self.to_string()
+        }
+    }
 }
 
 /// `app.rb:12 in 'show'`.
@@ -81,9 +159,10 @@ impl fmt::Display for Line {
 }
 
 /// What was counted of one function and line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The number of its hook.
+    /// The number of its hook; of a system call it may be that of the place that makes it
+    /// ([`Tracing::system_call_places`](crate::Tracing::system_call_places)).
     pub hook: u32,
     /// The line, as for [`RingEventKind::Call`].
     pub place: Option<usize>,
@@ -95,6 +174,12 @@ pub struct Counted {
     pub total: u64,
     /// Cycles of the longest.
     pub longest: u64,
+    /// Cycles of the shortest; 0 = none has returned.
+    pub shortest: u64,
+    /// Calls that have returned an error, as far as their hook tells it.
+    pub errors: u64,
+    /// Bytes that they have moved or got, likewise.
+    pub bytes: u64,
     /// Numbers of calls by duration, see [`wire::calls::bucket`].
     pub buckets: Vec<u64>,
 }

@@ -1,11 +1,12 @@
 //! Counts of calls and losses, which the agent keeps beside the rings.
 
+use super::record::none_of;
 use super::{Counted, Losses, Rings};
 use crate::limits::MOST_COUNTED;
 use process::error::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
-use wire::calls::{self, Calls, Ring};
+use wire::calls::{self, Calls, NO_APPLICATION, Ring};
 
 /// Counts of all threads, each pair of function and line once: a process may say that it has thousands of tables.
 #[derive(Default)]
@@ -28,12 +29,21 @@ impl Rows {
             left: 0,
             total: 0,
             longest: 0,
+            shortest: 0,
+            errors: 0,
+            bytes: 0,
             buckets: vec![0; count.buckets.len()],
         });
         row.returned = row.returned.saturating_add(count.returned);
         row.left = row.left.saturating_add(left);
         row.total = row.total.saturating_add(count.total);
         row.longest = row.longest.max(count.longest);
+        row.shortest = match [row.shortest, count.shortest] {
+            [0, one] | [one, 0] => one,
+            [a, b] => a.min(b),
+        };
+        row.errors = row.errors.saturating_add(count.errors);
+        row.bytes = row.bytes.saturating_add(count.bytes);
         for (sum, more) in row.buckets.iter_mut().zip(&count.buckets) {
             *sum = sum.saturating_add(u64::from(*more));
         }
@@ -63,11 +73,12 @@ impl Rings {
                 let over = [count.returned, count.moved, open.copied().unwrap_or(0)];
                 let over = over.into_iter().fold(0, u64::saturating_add);
                 let hook = (count.key as u32).wrapping_sub(1);
-                let place = ring
-                    .decoder
-                    .places
-                    .get(&((count.key >> 32) as u32))
-                    .copied();
+                let line = (count.key >> 32) as u32;
+                let line = match line & 0xffff {
+                    NO_APPLICATION => none_of(line >> 16),
+                    line => line,
+                };
+                let place = ring.decoder.places.get(&line).copied();
                 all.add(hook, place, &count, count.begun.saturating_sub(over));
             }
         }

@@ -1,7 +1,7 @@
 //! Reading what was written to the rings, and giving the room back.
 
 use super::Rings;
-use super::event::RingEvent;
+use super::event::{Events, RingEvent};
 use super::queue::Queue;
 use super::record::{Decoded, behind};
 use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
@@ -19,6 +19,9 @@ const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 /// The longest record, in words: what the length in its first word can say.
 const LONGEST: usize = 0xffff;
+
+/// So many words are copied at once where they are handed on at once: they stay in the processor's first cache for so long.
+const BLOCK: u64 = 2048;
 
 /// Room is given back when it is at least one part in so many of a ring, or when nothing more was written: a thread looks
 /// at what was given back only when it has used up what it knows of.
@@ -70,36 +73,46 @@ impl Rings {
     /// Reads up to `most` words of each ring and hands on the events in them: those of one ring in the order they were
     /// written, then those of the next ring. Beside each come the words after the fixed part of its record. Whether there
     /// were any records. What [`fill`](Self::fill) has read and [`next`](Self::next) has not handed on comes first.
-    pub fn for_each_of_ring(
-        &mut self,
-        most: u64,
-        mut each: impl FnMut(RingEvent, &[u64]),
-    ) -> Result<bool> {
+    pub fn for_each_of_ring(&mut self, most: u64, each: &mut impl Events) -> Result<bool> {
         (self.first, self.blocked) = (None, false);
         self.heads.clear();
         for at in 0..self.known.len() {
             let queue = std::mem::take(&mut self.known[at].queue);
-            self.hand_on(at, queue.all(), &mut each);
+            self.hand_on(at, queue.all(), each);
         }
         self.each_ring(|rings, at| {
-            let copied = rings.copy(at, most)?;
-            let words = std::mem::take(&mut rings.words);
-            rings.hand_on(at, &words[..copied.whole as usize], &mut each);
-            rings.words = words;
-            rings.took(at, copied)
+            let (mut left, mut any) = (most, false);
+            loop {
+                let copied = rings.copy(at, left.min(BLOCK))?;
+                let words = std::mem::take(&mut rings.words);
+                rings.hand_on(at, &words[..copied.whole as usize], each);
+                rings.words = words;
+                any |= rings.took(at, copied)?;
+                left = left.saturating_sub(copied.whole);
+                if !copied.more || copied.whole == 0 || left == 0 {
+                    return Ok(any);
+                }
+            }
         })
     }
 
     /// Hands on the events among whole records of a ring.
-    fn hand_on(&mut self, at: usize, records: &[u64], each: &mut impl FnMut(RingEvent, &[u64])) {
+    fn hand_on(&mut self, at: usize, records: &[u64], each: &mut impl Events) {
         let mut rest = records;
         let mut spare = std::mem::take(&mut self.spare);
         let now = self.now;
         while let Some(record) = Queue::first(rest) {
             rest = &rest[record.len()..];
             let ring = &mut self.known[at];
+            let of = (ring.tid, at as u32);
+            if let Some((call, behind)) = ring.decoder.short(of, record, rest, now)
+                && each.short(&call)
+            {
+                rest = behind;
+                continue;
+            }
             match ring.decoder.decode(record, now, &mut spare) {
-                Some(Decoded { kind, ticks, rest }) => each(
+                Some(Decoded { kind, ticks, rest }) => each.event(
                     RingEvent {
                         tid: ring.tid,
                         ring: at as u32,
@@ -257,7 +270,8 @@ impl Rings {
             let opened =
                 opened.filter(|(length, what)| *length as usize <= rest && *what != kind::BEGUN);
             if let Some((length, what)) = opened {
-                if what == kind::ROOM && position + length == reserved {
+                let end = done + length as usize;
+                if what == kind::ROOM && is_last(&words[end..], position + length, reserved) {
                     // The call has not returned, and nothing was recorded since: it may be filled.
                     break;
                 }
@@ -289,4 +303,12 @@ impl Rings {
         }
         Found::Whole(done as u64)
     }
+}
+
+/// Whether nothing is recorded yet behind the room that ends at `end`. A call that was not as long as was reserved for it
+/// gives the rest back, so the ring may end there although it was written up to `reserved` a moment ago: what counts is whether
+/// a record begins in the words behind.
+fn is_last(behind_it: &[u64], end: u64, reserved: u64) -> bool {
+    let begins = behind_it.first().and_then(|first| calls::open(*first, end));
+    end == reserved || begins.is_none() && behind(behind_it, end).is_none()
 }

@@ -1,9 +1,14 @@
 //! Decoding of single records, and finding the end of one that its writer has not finished.
 
-use super::event::RingEventKind;
+use super::event::{RingEventKind, ShortCall};
 use std::collections::HashMap;
 use wire::calls::record::{self, Shape};
-use wire::calls::{self, kind};
+use wire::calls::{self, NO_APPLICATION, kind, lines};
+
+/// What [`Decoder::places`] has the line by of calls that no line of the application has made; `library` is the nearest.
+pub const fn none_of(library: u32) -> u32 {
+    lines(NO_APPLICATION, library)
+}
 
 /// What the records of one ring are decoded by, beside themselves.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +39,68 @@ impl Decoder {
         }
     }
 
+    /// Decodes a call's record together with that of its return, if `following` begins with it and nothing but integer
+    /// registers was recorded of both; what follows them. `of`: the thread and the number of the ring.
+    #[inline(always)]
+    pub fn short<'r>(
+        &self,
+        of: (u32, u32),
+        record: &[u64],
+        following: &'r [u64],
+        now: u64,
+    ) -> Option<(ShortCall, &'r [u64])> {
+        let [header, time, stack, caller, words @ ..] = record else {
+            return None;
+        };
+        let [next, took, after @ ..] = following else {
+            return None;
+        };
+        let (shape, back) = (Shape::of_header(*header), Shape::of_header(*next));
+        let (narrow, second) = (back.has_narrow_result(), back.second_result());
+        let behind = usize::from(!narrow) + usize::from(second);
+        let is_short = header >> 16 & 0xff == kind::ENTRY
+            && words.len() == shape.integer_words()
+            && next >> 16 & 0xff == kind::RETURNED
+            && (next & 0xffff) as usize == 2 + behind
+            && behind <= after.len()
+            && shape.vectors() | back.vector_results() | back.x87_words() == 0;
+        if !is_short {
+            return None;
+        }
+        let [place, library] = self.lines([*stack, *caller]);
+        let began = record::ticks(*time, now);
+        let rax = if narrow { took >> 32 } else { after[0] };
+        let rdx = if second { after[behind - 1] } else { 0 };
+        let call = ShortCall {
+            tid: of.0,
+            ring: of.1,
+            began,
+            ended: began.wrapping_add(took & 0xffff_ffff),
+            hook: record::hook([*time, *stack]),
+            place,
+            library,
+            frame: record::address(*stack),
+            caller: record::address(*caller),
+            arguments: [0, 1, 2, 3, 4, 5].map(|at| shape.integer(words, at)),
+            results: [rax, rdx],
+        };
+        Some((call, &after[behind..]))
+    }
+
+    /// The line of the event and that of the library, out of words 2 and 3 of a record.
+    #[inline]
+    fn lines(&self, words: [u64; 2]) -> [Option<usize>; 2] {
+        let [event, library] = record::lines_of(words);
+        let event = match event {
+            NO_APPLICATION => none_of(library),
+            line => line,
+        };
+        [event, library].map(|number| match number {
+            0 => None,
+            number => self.places.get(&number).copied(),
+        })
+    }
+
     /// Decodes a record; `None` for records of other kinds. `spare`: where the words that follow are put, if they do not
     /// stand so in the record.
     #[inline]
@@ -51,15 +118,11 @@ impl Decoder {
                 let frame = record::address(*stack);
                 self.last = (hook, frame, ticks);
                 let (registers, rest) = integers(shape, rest);
-                let [event, library] = record::lines_of([*stack, *caller]);
-                let line = |number: u32| match number {
-                    0 => None,
-                    number => self.places.get(&number).copied(),
-                };
+                let [place, library] = self.lines([*stack, *caller]);
                 let kind = RingEventKind::Call {
                     hook,
-                    place: line(event),
-                    library: line(library),
+                    place,
+                    library,
                     frame,
                     caller: record::address(*caller),
                     registers,
@@ -127,25 +190,9 @@ impl<'r> Decoded<'r> {
 /// The integer registers of a call (those that were not recorded are 0), and the words behind them.
 #[inline]
 fn integers(shape: Shape, words: &[u64]) -> ([u64; 7], &[u64]) {
-    let mut registers = [0; 7];
-    let count = shape.integers() as usize;
-    let taken = if shape.is_narrow() {
-        let pairs = registers.chunks_mut(2).zip(words);
-        for (pair, word) in pairs.take(count.div_ceil(2)) {
-            pair[0] = word & 0xffff_ffff;
-            if let Some(second) = pair.get_mut(1) {
-                *second = word >> 32;
-            }
-        }
-        count.div_ceil(2)
-    } else {
-        for (register, word) in registers.iter_mut().zip(words).take(count) {
-            *register = *word;
-        }
-        count
-    };
-    registers[count..].fill(0);
-    (registers, words.get(taken..).unwrap_or_default())
+    let registers = std::array::from_fn(|at| shape.integer(words, at));
+    let rest = words.get(shape.integer_words()..);
+    (registers, rest.unwrap_or_default())
 }
 
 /// Words that begin with `N` vector registers, of which `count` were recorded. Where there is none and nothing follows,

@@ -4,7 +4,7 @@
 
 use super::hostile::Random;
 use super::read::now;
-use super::{RingEvent, RingEventKind, Rings};
+use super::{Events, RingEvent, RingEventKind, Rings, ShortCall};
 use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -56,8 +56,13 @@ impl Image {
             self.put(ring, kind::GAP, left, &[]);
         }
         self.put(ring, what, length, body);
+        self.reserve(ring, 0);
+    }
+
+    /// Says that so many words more are reserved than are written.
+    fn reserve(&mut self, ring: usize, more: u64) {
         let reserved = Self::header(ring) + offset_of!(Ring, written.reserved) / 8;
-        self.words[reserved] = std::hint::black_box(self.written[ring]);
+        self.words[reserved] = std::hint::black_box(self.written[ring] + more);
     }
 
     /// Fills the room that was written last: the return of a call so many ticks ago.
@@ -115,6 +120,38 @@ fn seen(event: &RingEvent, rest: &[u64], origin: u64) -> Seen {
     (event.ticks - origin, call, copies.len())
 }
 
+/// Notes the events of all rings.
+struct Note<'a> {
+    all: &'a mut [Vec<Seen>; RINGS],
+    origin: u64,
+    /// How many came as one with their return.
+    shorts: &'a mut u64,
+}
+
+impl Events for Note<'_> {
+    fn event(&mut self, event: RingEvent, rest: &[u64]) {
+        self.all[event.ring as usize].push(seen(&event, rest, self.origin));
+    }
+
+    fn short(&mut self, call: &ShortCall) -> bool {
+        *self.shorts += 1;
+        // Now and then it is not taken.
+        if self.shorts.is_multiple_of(5) {
+            return false;
+        }
+        let ([rdi, ..], [rax, 0]) = (call.arguments, call.results) else {
+            panic!("rdx was not recorded: {call:?}");
+        };
+        let expected = (STACK, call.began + 1, call.ended + 1, [0; 5]);
+        let others: [u64; 5] = call.arguments[1..].try_into().expect("five");
+        assert_eq!((call.frame, rdi, rax, others), expected);
+        let of = &mut self.all[call.ring as usize];
+        of.push((call.began - self.origin, true, 0));
+        of.push((call.ended - self.origin, false, 0));
+        true
+    }
+}
+
 #[test]
 fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
     let memory = Arc::new(GuestMemory::open(std::process::id() as i32).expect("our own memory"));
@@ -125,7 +162,7 @@ fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
     let mut rings = open(1).expect("an image");
     let mut all: [Vec<Seen>; RINGS] = Default::default();
     let mut expected = all.clone();
-    let (mut ticks, mut rest) = (0, Vec::new());
+    let (mut ticks, mut rest, mut shorts) = (0, Vec::new(), 0);
     for turn in 0..2000 {
         let mut in_turn = 0;
         for _ in 0..random.next() % 16 {
@@ -143,14 +180,20 @@ fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
                 continue;
             }
             image.write(ring, kind::ROOM, &[0, 0]);
-            // What the ring holds now may be read before the call returns.
+            // What the ring holds now may be read before the call returns, also by who has just seen more reserved: the rest was
+            // given back.
             if random.next().is_multiple_of(2) {
-                let note = |event: RingEvent, rest: &[u64]| {
-                    all[event.ring as usize].push(seen(&event, rest, origin));
+                image.reserve(ring, random.next() % 40);
+                let (all, shorts) = (&mut all, &mut shorts);
+                let mut note = Note {
+                    all,
+                    origin,
+                    shorts,
                 };
                 rings
-                    .for_each_of_ring(1 << 20, note)
+                    .for_each_of_ring(1 << 20, &mut note)
                     .expect("our own memory");
+                image.reserve(ring, 0);
             }
             if random.next().is_multiple_of(2) {
                 ticks += 1;
@@ -162,15 +205,18 @@ fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
                 expected[ring].push((ticks, false, 0));
             }
         }
-        let mut note = |event: RingEvent, rest: &[u64]| {
-            all[event.ring as usize].push(seen(&event, rest, origin));
+        let (all, shorts) = (&mut all, &mut shorts);
+        let mut note = Note {
+            all,
+            origin,
+            shorts,
         };
         if turn % 3 == 0 {
             // Some of it waits, and is handed on by the other way.
             rings.fill(64).expect("our own memory");
             for _ in 0..in_turn / 2 {
                 if let Some(event) = rings.next(&mut rest) {
-                    note(event, &rest);
+                    note.event(event, &rest);
                 }
             }
         }
@@ -180,5 +226,5 @@ fn both_ways_hand_on_every_record_once_and_in_the_order_of_its_ring() {
         {}
     }
     assert_eq!(all, expected);
-    assert!(ticks > 10_000);
+    assert!(ticks > 10_000 && shorts > 1000, "{ticks} {shorts}");
 }

@@ -60,8 +60,7 @@ impl Texts {
         functions: &Functions,
         new: impl Fn(&ModuleSymbols) -> bool,
         wanted: impl Fn(&Site) -> bool,
-        memory: &GuestMemory,
-        hooks: &HookTable,
+        (memory, hooks): (&GuestMemory, &HookTable),
     ) -> Vec<Around> {
         let of_functions = hooks.set_ones().filter(|known| known.hook.instruction == 0);
         let mut changed: Changed = of_functions
@@ -80,10 +79,11 @@ impl Texts {
             .collect();
         changed.sort_unstable_by_key(|(from, ..)| *from);
         let mut found = Vec::new();
-        for place in functions.modules().iter().filter(|place| new(place)) {
+        for place in functions.with_kernels().filter(|place| new(place)) {
             for range in place.module.code() {
                 let code = (&**place, range);
-                found.extend(self.of_code(code, &wanted, functions, memory, hooks, &changed));
+                let hooks = (hooks, &changed);
+                found.extend(self.of_code(code, &wanted, functions, memory, hooks));
             }
         }
         found
@@ -95,15 +95,14 @@ impl Texts {
         wanted: &impl Fn(&Site) -> bool,
         functions: &Functions,
         memory: &GuestMemory,
-        hooks: &HookTable,
-        changed: &Changed,
+        (hooks, changed): (&HookTable, &Changed),
     ) -> Vec<Around> {
         // Most modules have none, and are not decoded.
         if !holds_system_call(memory, &range) {
             return Vec::new();
         }
         let decoded = &mut self.decoded;
-        let text = match decoded.text(place, memory, hooks, functions, range.clone()) {
+        let text = match decoded.text(place, (memory, hooks), functions, range.clone()) {
             Ok(text) => text,
             Err(reason) => return vec![Around::unread(place, range.start, reason)],
         };
@@ -111,7 +110,14 @@ impl Texts {
         let candidates: Vec<u64> = memmem::find_iter(&text.code, SYSCALL)
             .map(|offset| range.start + offset as u64)
             .collect();
-        let is_go = go::is_go(place, memory);
+        // Go calls the vDSO's functions on stacks of its own.
+        let is_kernels = functions.is_kernels(range.start);
+        let mut callers = functions.modules().iter().map(Arc::as_ref);
+        let is_go = if is_kernels {
+            callers.any(|place| go::is_go(place, memory))
+        } else {
+            go::is_go(place, memory)
+        };
         let mut done = range.start;
         // The end of the bytes that the probes of the instruction before take.
         let mut taken = range.start;

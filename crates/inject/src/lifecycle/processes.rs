@@ -74,7 +74,9 @@ impl<G: Watched> Processes<G> {
         shared: &G::Shared<'_>,
         observer: &mut dyn Observer<G>,
     ) -> std::result::Result<i32, NotStarted> {
-        let launched = Started::launch(command, follow, user);
+        let mut sees = G::sees_way(shared);
+        let launched = Started::launch(command, follow, user, sees.as_deref_mut());
+        drop(sees);
         let (started, tracee) = launched.map_err(NotStarted::Launch)?;
         let pid = started.pid();
         self.started = Some(started);

@@ -1,6 +1,6 @@
 //! A program that a command starts, from its exec to its exit code.
 
-use crate::tracee::{Happening, Tracee, User};
+use crate::tracee::{Happening, OnItsWay, Tracee, User};
 use process::error::{Error, Result};
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +16,7 @@ pub struct Started {
 
 impl Started {
     /// Starts a program; it stands at its exec. With `follow` its children are traced from their fork on; with `user`
-    /// it runs as that user.
+    /// it runs as that user; `sees` is as in [`Tracee::launch`].
     ///
     /// # Errors
     /// [`Error::Start`] if there is no such program, or it may not be run.
@@ -24,8 +24,9 @@ impl Started {
         command: &[OsString],
         follow: bool,
         user: Option<&User>,
+        sees: Option<&mut OnItsWay<'_>>,
     ) -> Result<(Self, Tracee)> {
-        let mut tracee = Tracee::launch(command, follow, user)?;
+        let mut tracee = Tracee::launch(command, follow, user, sees)?;
         loop {
             match tracee.wait()? {
                 Happening::Exec => break,
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn the_exit_code_of_a_started_program_is_told() {
         let command = ["sh", "-c", "exit 7"].map(OsString::from);
-        let (mut started, tracee) = Started::launch(&command, false, None).expect("started");
+        let (mut started, tracee) = Started::launch(&command, false, None, None).expect("started");
         assert_eq!(started.code(), None);
         started.goes_on_alone(tracee);
         assert_eq!(await_end(|| false, || started.code()), 7);

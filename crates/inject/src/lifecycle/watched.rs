@@ -1,7 +1,7 @@
 //! What a command knows of one process that it watches.
 
 use super::{Execs, Observer};
-use crate::tracee::{Happening, Tracee};
+use crate::tracee::{Happening, OnItsWay, Tracee};
 use process::error::{Error, Result};
 
 /// What [`Processes`](super::Processes) needs of a command: how a process comes to be watched, what is done at each
@@ -22,6 +22,12 @@ pub trait Watched: Sized {
 
     /// Why a running process cannot be opened.
     type Error;
+
+    /// What sees each system call of a program on its way to its exec, where a command asks for that
+    /// ([`Tracee::launch`]).
+    fn sees_way<'s>(_: &'s Self::Shared<'_>) -> Option<Box<OnItsWay<'s>>> {
+        None
+    }
 
     /// Opens a running process.
     ///

@@ -20,7 +20,7 @@ fn until_told(tid: i32) {
 
 fn launched(script: &str, follow: bool) -> Tracee {
     let command = ["sh", "-c", script].map(OsString::from);
-    Tracee::launch(&command, follow, None).expect("started")
+    Tracee::launch(&command, follow, None, None).expect("started")
 }
 
 #[test]

@@ -1,12 +1,11 @@
-//! Durations as people write them: `500ms`, `30s`, `2m`, `1m30s`, `1.5h`.
+//! Durations as people write them: `20us`, `500ms`, `30s`, `2m`, `1m30s`, `1.5h`.
 //!
 //! A number without a unit is refused instead of guessed at: half of the tools mean seconds by it,
 //! the other half milliseconds.
 
 use std::time::Duration;
 
-/// The units, the longer name first where one begins with the other.
-const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+use prototypes::duration::{NAMES, nanoseconds};
 
 /// Longer than anybody watches, and far from where the arithmetic of clocks overflows.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -40,13 +39,10 @@ pub fn parse(text: &str) -> Result<Duration, String> {
             .find(|c: char| c.is_ascii_digit() || c == '.')
             .unwrap_or(tail.len());
         let (unit, after) = tail.split_at(letters);
-        let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit.trim()) else {
-            return Err(format!(
-                "`{}` is no unit of time: use ms, s, m or h",
-                unit.trim()
-            ));
+        let Some(nanoseconds) = nanoseconds(unit.trim()) else {
+            return Err(format!("`{}` is no unit of time: use {NAMES}", unit.trim()));
         };
-        seconds += value * factor;
+        seconds += value * nanoseconds / 1e9;
         rest = after;
     }
     match Duration::try_from_secs_f64(seconds) {
@@ -84,6 +80,9 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
+        for (text, nanos) in [("5us", 5_000), ("20µs", 20_000), ("800ns", 800)] {
+            assert_eq!(parse(text), Ok(Duration::from_nanos(nanos)), "{text}");
+        }
     }
 
     #[test]
@@ -99,7 +98,10 @@ mod tests {
                 "-1s",
                 "a number was expected before `-1s`: write 30s, 2m or 500ms",
             ),
-            ("5 days", "`days` is no unit of time: use ms, s, m or h"),
+            (
+                "5 days",
+                "`days` is no unit of time: use ns, us, ms, s, m or h",
+            ),
             ("1.2.3s", "`1.2.3` is not a number"),
             ("0s", "a duration must be longer than nothing"),
             ("99999h", "that is longer than a year"),

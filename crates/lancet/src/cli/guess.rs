@@ -7,12 +7,14 @@ use std::env;
 use std::path::Path;
 
 /// Commands that open a process.
-const OPENERS: [&str; 4] = ["mem", "calls", "stack", "tune"];
+const OPENERS: [&str; 5] = ["mem", "calls", "syscalls", "stack", "tune"];
 /// All that may stand first.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 9] = [
     "mem",
     "calls",
+    "syscalls",
     "stack",
+    "patch",
     "tune",
     "man",
     "completions",
@@ -47,14 +49,6 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
         let id = id.to_uppercase();
         return Some(format!(
             "`lancet tune --explain {id}` says everything about it, `lancet tune --apply {id} --dry-run` what it would change"
-        ));
-    }
-    if command == "stack" && has("--") {
-        let program = rest.iter().skip_while(|word| *word != "--").skip(1);
-        let program: Vec<&str> = program.map(String::as_str).collect();
-        return Some(format!(
-            "stack starts no program; start it and look at it: `{} & lancet stack -p $!`",
-            program.join(" ")
         ));
     }
     if command == "stack" && has("--format") && !has("--for") && !has("--every") {
@@ -138,7 +132,7 @@ mod tests {
             ("calls 25970 -c", "`lancet calls -p 25970 -c`"),
             ("tune T21", "`lancet tune --explain T21`"),
             ("tune -p 7 t21", "`lancet tune --explain T21`"),
-            ("stack -- ruby x.rb", "`ruby x.rb & lancet stack -p $!`"),
+            ("syscalls 25970", "`lancet syscalls -p 25970`"),
             ("stack -p 7 --format svg", "--for 10s"),
         ] {
             let said = guess(line);

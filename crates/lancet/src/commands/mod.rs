@@ -6,9 +6,13 @@
 
 pub mod calls;
 mod completions;
+mod events;
 mod man;
 pub mod mem;
+mod now;
+mod patch;
 mod stack;
+mod syscalls;
 mod tune;
 
 use clap::{CommandFactory, Subcommand};
@@ -20,7 +24,6 @@ macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:expr,)*) => {
         /// What to do.
         #[derive(Debug, Subcommand)]
-        #[expect(clippy::large_enum_variant, reason = "there is one, once")]
         pub enum Command {
             $($(#[$attribute])* $name($args),)*
         }
@@ -39,7 +42,10 @@ macro_rules! commands {
 impl Command {
     /// Whether processes may stand still for it.
     pub fn stops_guests(&self) -> bool {
-        matches!(self, Self::Mem(_) | Self::Calls(_) | Self::Stack(_))
+        matches!(
+            self,
+            Self::Mem(_) | Self::Calls(_) | Self::Syscalls(_) | Self::Stack(_) | Self::Patch(_)
+        )
     }
 }
 
@@ -48,8 +54,12 @@ commands! {
     Mem(mem::MemArgs) => mem::run,
     /// Which line calls this C function, with what, and how long does it take?
     Calls(calls::CallsArgs) => calls::run,
+    /// Which line makes these system calls, with what, and how long do they take?
+    Syscalls(syscalls::SyscallsArgs) => syscalls::run,
     /// What does each thread do, and how many bytes is each frame on its stack?
     Stack(stack::StackArgs) => stack::run,
+    /// Replace a function of a running process by another one, and take it back
+    Patch(patch::PatchArgs) => patch::run,
     /// Is this machine set up for this process?
     Tune(tune::TuneArgs) => tune::run,
     /// Print the man page of lancet or of one of its commands: lancet man mem | man -l -

@@ -1,12 +1,36 @@
 //! Says what a user can do about an error of a process. Every command asks here.
 
-use process::{Denial, Error};
+use process::{Denial, Error, Module};
 
 /// Returns the error as one line: what, why, and what to do if something can be done.
 pub fn explain(error: Error) -> anyhow::Error {
+    if let Error::NotARuby { pid, .. } = error {
+        let step = memory_elsewhere(pid);
+        return anyhow::anyhow!("{error}: {step}");
+    }
     match next_step(&error) {
         Some(step) => anyhow::anyhow!("{error}: {step}"),
         None => anyhow::Error::new(error),
+    }
+}
+
+/// Returns who knows which line holds the memory of a process that runs no Ruby.
+fn memory_elsewhere(pid: i32) -> String {
+    let languages = frames::live::open::Live::open(pid).map(|live| live.languages());
+    let languages = languages.unwrap_or_default();
+    let runs = |language: &str| languages.iter().any(|one| one.starts_with(language));
+    let others = [
+        ("Python", format!("`memray attach {pid}` (pip install memray) names the lines that hold its memory")),
+        ("PHP", "the extension memprof (memprof_dump_callgrind) names the functions that hold its memory".to_owned()),
+        ("Perl", "Devel::MAT (cpan Devel::MAT) shows what holds its memory".to_owned()),
+    ];
+    let other = others.into_iter().find(|(language, _)| runs(language));
+    match other {
+        Some((language, step)) => {
+            format!("it runs {language}, and mem counts the objects of Ruby alone; {step}")
+        }
+        None => "mem counts the objects of Ruby alone; of a server name its Ruby (pgrep -a ruby)"
+            .to_owned(),
     }
 }
 
@@ -15,6 +39,10 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -a ruby",
         Error::Stopped(_) => "let it go on first (kill -CONT), then open it",
+        // It was waited for, and several may want it one after the other.
+        Error::Traced { .. } if error.may_pass() => {
+            "another lancet has just stopped it, for longer than is waited for: try again"
+        }
         Error::Traced { .. } => "end that tracer first; a process can have only one",
         Error::NotAllowed { reason, .. } => match reason {
             Denial::PtraceScope(_) => "run lancet as root, or set kernel.yama.ptrace_scope to 0",
@@ -22,10 +50,20 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
             Denial::OtherNamespace => {
                 "run lancet on the host, or in that namespace (nsenter -U -t PID)"
             }
-            Denial::SecurityModule => {
+            Denial::SecurityModule(Module::AppArmorOfOurs | Module::AppArmorOfIts) => {
+                "give the profile a rule `ptrace (trace, tracedby)`, or run lancet on the host; dmesg has the refusal"
+            }
+            Denial::SecurityModule(Module::SeLinux) => {
+                "ausearch -m avc has the refusal; setsebool deny_ptrace off, or allow sys_ptrace to the domain of lancet"
+            }
+            Denial::SecurityModule(Module::Unknown) => {
                 "look for its refusal (dmesg, ausearch -m avc), and let lancet trace"
             }
-            Denial::OtherUser { .. } | Denial::NotDumpable => "run lancet as that user or as root",
+            Denial::OwnFilter => {
+                "run lancet outside of that container, or allow it ptrace (docker run --security-opt seccomp=…)"
+            }
+            Denial::OtherUser { .. } => "run lancet as that user or as root",
+            Denial::MoreCapabilities | Denial::NotDumpable => "run lancet as root",
         },
         Error::WouldNotStop { .. } => "try again when that call has ended",
         Error::Occupied { .. } => "wait until it leaves, or end it",

@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod file;
 pub mod interrupt;
+pub mod progress;
 pub mod queued;
 pub mod sink;
 pub mod terminal;

@@ -198,6 +198,11 @@ impl Queued {
 
 impl Write for Queued {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pending.is_empty() && bytes.len() >= CHUNK / 4 {
+            // Who writes so much at once writes more: what is pending is not to be moved each time it grows. A chunk of a
+            // few lines has no more room than they need, because many such may wait.
+            self.pending.reserve(CHUNK + bytes.len());
+        }
         self.pending.extend_from_slice(bytes);
         if self.pending.len() >= CHUNK
             && let Some(end) = self.pending.iter().rposition(|byte| *byte == b'\n')

@@ -4,10 +4,17 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::crossterm;
 use report::Style;
 use report::text::printable;
+
+/// A line without its end stands on standard error, which is a terminal: it is taken away before anything else is written.
+pub static LINE_OPEN: AtomicBool = AtomicBool::new(false);
+
+/// Goes to the beginning of the line and clears it (ECMA-48, EL).
+pub const CLEAR: &str = "\r\x1b[K";
 
 /// Writes `lancet: ` and a text as one line to standard error. Use it by the macro `tell!`.
 ///
@@ -15,7 +22,12 @@ use report::text::printable;
 /// all the same. Messages hold names and paths of guests, so control characters are escaped.
 pub fn tell(text: fmt::Arguments) {
     let text = text.to_string();
-    let line = format!("lancet: {}\n", printable(&text));
+    let clear = if LINE_OPEN.swap(false, Ordering::Relaxed) {
+        CLEAR
+    } else {
+        ""
+    };
+    let line = format!("{clear}lancet: {}\n", printable(&text));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

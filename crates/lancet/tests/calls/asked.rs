@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::machine::{program, start};
 use crate::support::{LIMIT, Output, Snapshot, TempDir, lancet, run};
-use crate::watch::{calls, hooked, left, text_holds};
+use crate::watch::{calls, counted, hooked, left, text_holds};
 
 const CONF: &str = "\
 long h_ask(string, int, ulong, double);
@@ -41,13 +41,6 @@ const ASKED: &[(&str, u64)] = &[
     ("line ~ \"rb\"", 0),
     ("!(line ~ \"rb\")", 8),
 ];
-
-fn counted(output: &Output, function: &str) -> u64 {
-    let end = format!(" {function}");
-    let row = output.stdout.lines().find(|line| line.ends_with(&end));
-    let count = row.and_then(|row| row.split_whitespace().rev().nth(1));
-    count.map_or(0, |count| count.parse().expect("a count"))
-}
 
 fn replay(file: &Path, arguments: &[&str]) -> Output {
     let output = run(lancet().arg("calls").args(arguments).arg(file), LIMIT);
@@ -87,7 +80,7 @@ fn what_is_asked_for_is_told_and_nothing_else() {
         assert_eq!(guest.find("answer "), truth, "{condition}");
         let output = left(watch, condition);
         assert_eq!(
-            counted(&output, "h_ask"),
+            counted(&output.stdout, "h_ask"),
             of_round * ROUNDS,
             "{condition}: {output:?}"
         );
@@ -95,7 +88,7 @@ fn what_is_asked_for_is_told_and_nothing_else() {
         guest.ends_with_nothing(condition);
         let output = replay(&file, &["-c", "-x", "h_ask", "--where", condition]);
         assert_eq!(
-            counted(&output, "h_ask"),
+            counted(&output.stdout, "h_ask"),
             of_round * ROUNDS,
             "replayed: {condition}"
         );
@@ -190,7 +183,7 @@ fn short_calls_are_not_told() {
     let output = replay(&file, &["-T", "--min-time", "29ms"]);
     check(&output.stdout, "replayed");
     let output = replay(&file, &["-c", "--min-time", "29ms"]);
-    assert_eq!(counted(&output, "h_around"), 2, "{output:?}");
+    assert_eq!(counted(&output.stdout, "h_around"), 2, "{output:?}");
     let output = replay(&file, &["-T"]);
     assert!(
         output.stdout.contains("<left by an exception or a jump>"),

@@ -1,4 +1,4 @@
-//! `--where` on values of the script's language: its numbers, its texts, its nothing, decided in the process.
+//! `--where` on values of the script's language: its numbers, its texts, its nothing, decided in the process; `--at`.
 
 use crate::support::{LIMIT, Snapshot, TempDir, chosen, lancet, run};
 use crate::watch::{calls, hooked, hooked_something, left, text_holds};
@@ -217,4 +217,71 @@ fn what_cannot_be_asked_is_said() {
         .stderr
         .contains("can be asked in the process, not in a recording");
     assert!(said && output.stdout.is_empty(), "{output:?}");
+}
+
+/// The lines that a table of `-c --json` has, and how many calls each.
+fn lines(table: &str) -> Vec<(String, u64)> {
+    let field = |row: &str, name: &str| {
+        let (_, value) = row.split_once(&format!("\"{name}\":"))?;
+        let end = value.find([',', '}'])?;
+        Some(value[..end].trim_matches('"').to_owned())
+    };
+    let rows = table.lines().filter_map(|row| {
+        let calls = field(row, "calls")?.parse().ok()?;
+        Some((field(row, "line").filter(|line| line != "null")?, calls))
+    });
+    rows.collect()
+}
+
+/// `--at` in the process and of a recording: the calls of that line, which the table of all lines has.
+#[test]
+fn of_one_line() {
+    for (language, function) in [
+        ("ruby", "ruby:Array#push"),
+        ("python", "python:list.count"),
+        ("perl", "perl:Scalar::Util::looks_like_number"),
+        ("php", "php:array_search"),
+    ] {
+        for interpreter in chosen(language, "one line") {
+            let folder = TempDir::new(&format!("at-{interpreter}").replace(' ', "-"));
+            let [file, out] = ["file", "out"].map(|name| folder.join(name).display().to_string());
+            let mut guest = interpreter.start("asked", &[]);
+            let mut watched = |options: &[&str]| {
+                let watch = hooked(calls(guest.pid, &[&["-x", function], options].concat()));
+                guest.tell(&ROUNDS.to_string());
+                guest.expect("end");
+                hooked_something(&watch.interrupt(), function);
+            };
+            watched(&["--record", &file]);
+            let table = run(lancet().args(["calls", "-c", "--json", &file]), LIMIT);
+            let [(line, all), ..] = &lines(&table.stdout)[..] else {
+                panic!("{interpreter}: {table:?}");
+            };
+            let place = line.split(' ').next().unwrap_or_default();
+            let place = place.rsplit('/').next().unwrap_or_default();
+            let (path, _) = place.split_once(':').expect("a path and a line");
+            let other = format!("{path}:9999");
+            for (at, count) in [(place, *all), (&*other, 0)] {
+                watched(&["-c", "-o", &out, "--at", at]);
+                let live = std::fs::read_to_string(&out).expect("a table");
+                assert_eq!(calls_that(&live), count, "{interpreter}: {at}: {live}");
+                let again = run(lancet().args(["calls", "-c", "--at", at, &file]), LIMIT);
+                assert_eq!(
+                    calls_that(&again.stdout),
+                    count,
+                    "{interpreter}: {at}: {again:?}"
+                );
+                let told = run(lancet().args(["calls", "--at", at, &file]), LIMIT);
+                assert_eq!(
+                    told.stdout.lines().count() as u64,
+                    count,
+                    "{interpreter}: {at}"
+                );
+            }
+            guest.ends_with_nothing(&interpreter.to_string());
+        }
+    }
+    let output = run(lancet().args(["calls", "--at", "app.rb", "-p", "1"]), LIMIT);
+    assert_eq!(output.code(), 2);
+    assert!(output.stderr.contains("a place is FILE:LINE"), "{output:?}");
 }

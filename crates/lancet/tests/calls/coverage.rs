@@ -72,7 +72,7 @@ fn ninety_nine_in_a_hundred_functions_are_hooked_where_they_run() {
             guest.expect("ready");
             let before = Snapshot::take(guest.pid);
             let filter = format!("*@{library}");
-            let what = ["-c", "-o", "/dev/null", "-x", &filter, "--for", "10ms"];
+            let what = ["-vc", "-o", "/dev/null", "-x", &filter, "--for", "10ms"];
             let output = run(&mut calls(guest.pid, &what), LIMIT);
             // Linked to it or not, as the distribution has it.
             let some = hooked_something(&output, &format!("{interpreter} {library}"));

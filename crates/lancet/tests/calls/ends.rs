@@ -71,7 +71,7 @@ fn what_was_counted_is_read() {
         assert_eq!(status.code(), code, "{mode}");
         let output = watch.end();
         assert_eq!(output.code(), 0, "{mode}: {}", output.stderr);
-        let count = counted(&output, &output.stdout, "h_round");
+        let count = counted(&output.stdout, "h_round");
         assert_eq!(count, ROUNDS, "{mode}: {}", output.stdout);
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::machine::{program, start};
-use crate::support::{LIMIT, Snapshot, TempDir, chosen, until};
+use crate::support::{LIMIT, Snapshot, TempDir, chosen, lancet, run, until};
 use crate::watch::{calls, hooked, left, text_holds};
 
 const THREADS: usize = 4;
@@ -139,4 +141,69 @@ pub fn check_numbered(text: &str, each: u64) {
     assert_eq!(next.len(), THREADS, "threads");
     assert!(next.values().all(|count| *count == each), "{next:?}");
     assert_eq!(results, THREADS as u64 * each, "results");
+}
+
+/// Function, calls, failures and bytes of each row.
+fn outcomes(table: &str) -> Vec<(String, u64, u64, u64)> {
+    let rows = table
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|record| record["record"] == "row");
+    let mut rows: Vec<_> = rows
+        .map(|row| {
+            let figure = |name: &str| row[name].as_u64().unwrap_or(u64::MAX);
+            let name = row["function"].as_str().unwrap_or_default().to_owned();
+            (name, figure("calls"), figure("failed"), figure("bytes"))
+        })
+        .collect();
+    rows.sort();
+    rows
+}
+
+/// What calls return is counted in the process as it is counted by us where each call is told.
+#[test]
+fn failures_and_bytes_are_counted() {
+    let Some(path) = program("outcomes.c") else {
+        return;
+    };
+    let folder = TempDir::new("outcomes");
+    let file = folder.join("calls.lancet").display().to_string();
+    let all = [
+        ("calloc", 5, 0, 640),
+        ("malloc", 20, 0, 20_000),
+        ("open", 10, 7, 0),
+        ("openat@SYS", 10, 7, 0),
+        ("pread", 13, 1, 1200),
+        ("pread64@SYS", 13, 1, 1200),
+    ];
+    let all = all.map(|(name, calls, failed, bytes)| (name.to_owned(), calls, failed, bytes));
+    let names = [
+        "malloc",
+        "calloc",
+        "open",
+        "pread",
+        "/^(openat|pread64)$/@SYS",
+    ];
+    let mut what = vec!["-c", "--json"];
+    what.extend(names.iter().flat_map(|name| ["-x", *name]));
+    let ways: [&[&str]; 4] = [
+        &[],
+        &["--sort", "failed"],
+        // A call that is held until it has returned.
+        &["--min-time", "1ns"],
+        &["--record", &file],
+    ];
+    for more in ways {
+        let mut guest = start(&path, "");
+        let watch = hooked(calls(guest.pid, &[&what, more].concat()));
+        guest.tell("go");
+        guest.expect("done");
+        let output = left(watch, "outcomes");
+        assert_eq!(outcomes(&output.stdout), all, "{more:?}: {output:?}");
+        guest.ends_with_nothing("outcomes");
+    }
+    let mut replay = lancet();
+    replay.args(["calls", "-c", "--json", "--sort", "failed", &file]);
+    let output = run(&mut replay, LIMIT);
+    assert_eq!(outcomes(&output.stdout), all, "{output:?}");
 }

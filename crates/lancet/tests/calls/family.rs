@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::machine::program;
 use crate::support::{Guest, LIMIT, Output, Random, TempDir, lancet, run, soak, until};
-use crate::watch::{calls, counted, hooked};
+use crate::watch::{HOOKED, calls, counted, hooked};
 
 const ROUNDS: u64 = 200;
 
@@ -33,7 +33,7 @@ fn start(mode: &str) -> Option<Guest> {
 }
 
 fn holds(mode: &str, processes: u64, output: &Output, table: &str) {
-    let count = counted(output, table, "h_round");
+    let count = counted(table, "h_round");
     assert_eq!(
         count,
         processes * ROUNDS,
@@ -49,11 +49,22 @@ fn children_of_a_started_program_are_followed() {
     };
     for (mode, processes) in MODES {
         let mut command = lancet();
-        command.arg("calls").args(FOLLOWS).arg(&path);
+        command
+            .args(["calls", "--budget", "100"])
+            .args(FOLLOWS)
+            .arg(&path);
         let output = run(command.args([mode, &ROUNDS.to_string()]), LIMIT);
         assert_eq!(output.code(), 7, "{mode}: {}", output.stderr);
         holds(mode, processes, &output, &output.stderr);
     }
+}
+
+/// A program to be started and followed, with nothing lost of this function.
+fn followed(function: &str) -> Command {
+    let mut command = lancet();
+    command.args(["calls", "--budget", "100", "-f", "--max-wait", "30s"]);
+    command.args(["-x", function]);
+    command
 }
 
 #[test]
@@ -97,8 +108,7 @@ fn a_shell_and_what_it_runs_are_followed() {
     let script = format!(
         "{path} return {ROUNDS}; ({path} tree {ROUNDS}) | cat; exec sh -c 'exec {path} exec {ROUNDS}'"
     );
-    let mut command = lancet();
-    command.args(["calls", "-f", "--max-wait", "30s", "-x", "h_round"]);
+    let mut command = followed("h_round");
     let output = run(command.args(["--", "sh", "-c", &script]), LIMIT);
     assert_eq!(output.code(), 7, "{}", output.stderr);
     let told = output.stderr.matches("h_round(").count() as u64;
@@ -163,8 +173,7 @@ fn a_child_returns_from_fork() {
     let Some(path) = program("family.cpp") else {
         return;
     };
-    let mut command = lancet();
-    command.args(["calls", "-f", "--max-wait", "30s", "-x", "fork"]);
+    let mut command = followed("fork");
     let output = run(command.arg(path).args(["tree", "1"]), LIMIT);
     assert_eq!(output.code(), 7, "{}", output.stderr);
     let told = |what: &str| output.stderr.matches(what).count();
@@ -218,8 +227,7 @@ fn vfork_returns_in_the_child_and_then_in_its_parent() {
     let Some(path) = program("family.cpp") else {
         return;
     };
-    let mut command = lancet();
-    command.args(["calls", "-f", "--max-wait", "30s", "-x", "vfork"]);
+    let mut command = followed("vfork");
     let output = run(command.arg(path).args(["vfork", "1"]), LIMIT);
     assert_eq!(output.code(), 7, "{}", output.stderr);
     let first = output.stderr.split("lancet: process ").nth(1);
@@ -336,7 +344,50 @@ fn a_program_is_followed_through_all_directories_of_the_path() {
         assert_eq!(output.code(), 0, "{way:?}: {}", output.stderr);
         assert_eq!(output.stdout, "a line\n", "{way:?}");
         // The one that writes is `cat`.
-        let written = counted(&output, &output.stderr, "write");
+        let written = counted(&output.stderr, "write");
         assert_eq!(written, 1, "{way:?}: {}", output.stderr);
+    }
+}
+
+/// `--children` opens the workers that are there, and follows those that come; `-p` alone has none of them.
+#[test]
+fn children_that_are_there_are_opened() {
+    const SERVER: &str = "\
+STDOUT.sync = true
+def work = 50.times { [3, 1].sort }
+parent = $$
+child = proc { puts 'child'; STDIN.sysread(5); work; puts 'done'; sleep 0.01 while Process.ppid == parent }
+2.times { fork(&child) }
+sleep
+";
+    if !crate::support::installed("ruby") {
+        return crate::support::skip("children", "there is no ruby");
+    }
+    for (options, wanted) in [(&["--children"][..], 100), (&[], 0)] {
+        let mut guest = Guest::start("server", Command::new("ruby").args(["-e", SERVER]));
+        guest.expect("child");
+        guest.expect("child");
+        let mut arguments = vec!["-c", "-x", "rb_ary_sort"];
+        arguments.extend(options);
+        let mut watch = hooked(calls(guest.pid, &arguments));
+        for _ in options {
+            // The children.
+            watch.until(HOOKED);
+            watch.until(HOOKED);
+        }
+        guest.tell("work");
+        guest.tell("work");
+        guest.expect("done");
+        guest.expect("done");
+        let output = watch.interrupt();
+        let rows = output
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(" rb_ary_sort ←"));
+        let calls =
+            rows.filter_map(|(row, _)| row.split_whitespace().next_back()?.parse::<u64>().ok());
+        assert_eq!(calls.sum::<u64>(), wanted, "{options:?}: {output:?}");
+        guest.signal(Signal::SIGKILL);
+        guest.end();
     }
 }

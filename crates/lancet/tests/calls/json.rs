@@ -49,7 +49,7 @@ fn objects(text: &str) -> Vec<Value> {
             assert!(known.contains(field), "{record}.{field} is not on the page");
         }
         // Each of these pages' rows is of one record only.
-        if ["guest", "call", "loss"].contains(&record) {
+        if ["guest", "call", "syscall", "loss"].contains(&record) {
             for field in known {
                 assert!(fields.contains_key(field), "{record} has no {field}");
             }
@@ -135,4 +135,76 @@ fn objects_are_as_the_page_says() {
     let sum: u64 = buckets.iter().filter_map(|bucket| bucket[2].as_u64()).sum();
     assert_eq!(sum, 16);
     assert_eq!(of(&rows, "total")[0]["calls"], 16);
+}
+
+/// `lancet syscalls --json`: the same calls as the lines, with numbers, errors and names of descriptors.
+#[test]
+fn system_calls_are_objects() {
+    let folder = TempDir::new("json-syscalls");
+    let file = folder.join("file");
+    std::fs::write(&file, "text").expect("written");
+    let path = file.to_str().expect("plain");
+    let script = format!(
+        "open(F, '<', '{path}'); <F>; close(F); open(F, '<', '{path}.none'); kill 'CONT', $$"
+    );
+    let (objects_at, lines_at) = (folder.join("objects"), folder.join("lines"));
+    for (option, out) in [("--json", &objects_at), ("--strace", &lines_at)] {
+        let mut command = lancet();
+        let set = "trace=openat,close,kill";
+        command.args([
+            "syscalls",
+            option,
+            "-y",
+            "-e",
+            set,
+            "--max-wait",
+            "30s",
+            "-o",
+        ]);
+        command
+            .arg(out)
+            .args(["--", "/usr/bin/perl", "-e", &script]);
+        let output = run(&mut command, LIMIT);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let read = |path| std::fs::read_to_string(path).expect("written");
+    let objects = objects(&read(&objects_at));
+    let calls = of(&objects, "syscall");
+    let lines = read(&lines_at);
+    let lines: Vec<&str> = lines.lines().filter(|line| line.contains(") ")).collect();
+    assert!(calls.len() > 5);
+    assert_eq!(calls.len(), lines.len());
+    let ids = regex::Regex::new(r"\d{3,}|0x[0-9a-f]+").expect("a literal");
+    for (call, line) in calls.iter().zip(lines) {
+        let text = |name: &str| call[name].as_str().unwrap_or_default().to_owned();
+        let arguments: Vec<_> = call["arguments"].as_array().expect("a list").to_vec();
+        let arguments: Vec<_> = arguments.iter().filter_map(Value::as_str).collect();
+        let whole = format!("{}({})", text("name"), arguments.join(", "));
+        let (before, result) = line.rsplit_once(" = ").expect("a result");
+        let same = |a: &str, b: &str| {
+            assert_eq!(ids.replace_all(a, "N"), ids.replace_all(b, "N"));
+        };
+        same(before.trim_end(), &whole);
+        same(result, &text("result"));
+    }
+    let failed = calls.iter().find(|call| {
+        call["errno"] == "ENOENT" && call["arguments"][1] == format!("\"{path}.none\"")
+    });
+    let failed = failed.expect("a file that is not there");
+    assert_eq!(failed["number"], 257);
+    assert_eq!(failed["line"]["line"], 1);
+    assert_eq!(failed["injected"], false);
+    assert!(
+        failed["function"]
+            .as_str()
+            .is_some_and(|name| name.contains("open")),
+        "{failed}"
+    );
+    let opened = calls.iter().any(|call| {
+        let result = call["result"].as_str().unwrap_or_default();
+        result.ends_with(&format!("<{path}>"))
+    });
+    assert!(opened, "{calls:#?}");
+    assert_eq!(of(&objects, "signal").len(), 1);
+    assert_eq!(of(&objects, "end")[0]["code"], 0);
 }

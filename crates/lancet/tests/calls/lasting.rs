@@ -46,7 +46,7 @@ fn a_guest_that_is_killed_takes_nothing_along() {
         let output = watch.end();
         assert_eq!(output.code(), 0, "{}", output.stderr);
         let told = match counts {
-            true => counted(&output, &output.stdout, "h_round"),
+            true => counted(&output.stdout, "h_round"),
             false => {
                 let text = std::fs::read_to_string(&out).expect("what was told");
                 text.lines()
@@ -90,7 +90,7 @@ fn rings_of_dead_threads_serve_others() {
             .expect(&grown);
         let output = left(watch, "brief");
         let count = match how[0] {
-            "-c" => counted(&output, &output.stdout, "h_round"),
+            "-c" => counted(&output.stdout, "h_round"),
             _ => {
                 let text = std::fs::read_to_string(&out).expect("what was told");
                 text.matches("h_round(").count() as u64

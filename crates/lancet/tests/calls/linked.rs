@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Guest, Output, Snapshot, TempDir, fixtures, installed, skip};
-use crate::watch::{calls, hooked, left, text_holds};
+use crate::watch::{calls, calls_of, hooked, left, text_holds};
 
 /// Compiles a program of `fixtures/c`.
 fn compile(folder: &TempDir, source: &str, name: &str, flags: &[&str]) -> PathBuf {
@@ -31,11 +31,7 @@ fn run(path: &Path, arguments: &[&str]) -> Guest {
 
 /// How many calls `-c` has of a function.
 pub fn count(output: &Output, function: &str) -> u64 {
-    let row = output
-        .stdout
-        .lines()
-        .find(|line| line.ends_with(&format!(" {function}")));
-    let count = row.and_then(|row| row.split_whitespace().rev().nth(1)?.parse().ok());
+    let count = calls_of(&output.stdout, function);
     count.unwrap_or_else(|| panic!("no {function}: {}{}", output.stdout, output.stderr))
 }
 

@@ -16,6 +16,8 @@
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
+//! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
+//! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
 //! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
 //! | `failed` | a panic of lancet: the guests are left, one line, exit code 1 |
@@ -37,11 +39,15 @@
 //! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
+//! | `now` | `--now`: calls that began before lancet came
 //! | `names` | functions by the name of the script's language, values of it |
 //! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
+//! | `descriptors` | `--preset files`: what is still open, against the kernel's list |
+//! | `budget` | hooks that cost too much are taken out, and the others go on |
 //! | `presets` | what the presets are about is seen, told apart and counted |
 //! | `lines` | what `-ttT` prints, read back |
+//! | `together` | several commands on one process: each right, leaving in any order, killed |
 //! | `watch` | lancet at work, and programs of `fixtures/c` |
 //!
 //! The environment variables are those of the tests in `mem`; `LANCET_SCRIPTS` names the other
@@ -51,12 +57,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod application;
 mod asked;
 mod bound;
+mod budget;
 mod collections;
 mod compared;
 mod coroutines;
+mod counts;
 mod coverage;
+mod descriptors;
 mod drivers;
 mod ends;
 mod everything;
@@ -66,6 +76,7 @@ mod family;
 mod given_back;
 mod held;
 mod hostile;
+mod injected;
 mod json;
 mod killed;
 mod lasting;
@@ -76,12 +87,15 @@ mod ltrace;
 mod machine;
 mod names;
 mod nasty;
+mod now;
+mod opcache;
 mod panics;
 mod presets;
 mod probes;
 mod programs;
 mod prompt;
 mod recorded;
+mod recorded_large;
 mod recorded_parts;
 mod refused;
 mod room;
@@ -91,9 +105,13 @@ mod sleepers;
 mod small;
 mod stalled;
 mod started;
+mod strace;
 mod system_calls;
 mod through;
+mod together;
+mod traced;
 mod unwinders;
 mod unwound;
 mod values;
 mod watch;
+mod who;

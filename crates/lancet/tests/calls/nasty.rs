@@ -129,3 +129,30 @@ fn rubies_that_leave_frames_in_any_order_answer_as_without_us() {
         ));
     }
 }
+
+/// Nearly everything is taken out again while it runs (`--budget 1`), with frames of what is taken out on stacks and in parked
+/// fibers: they return through their hooks.
+#[test]
+fn functions_that_are_taken_out_while_they_run_return() {
+    for ruby in rubies("nasty") {
+        let mut taken_out = false;
+        for (script, rounds) in SCRIPTS {
+            // Long enough for two looks at what hooks cost, each of 250 ms, on a fast machine too.
+            let rounds = rounds * MORE * 4;
+            let truth = truth(&ruby, script, rounds);
+            let mut guest = start(&ruby, script);
+            let before = Snapshot::take(guest.pid);
+            let arguments = [&["-c", "--budget", "1", "-o", "/dev/null"], EVERYTHING].concat();
+            let watch = hooked(calls(guest.pid, &arguments));
+            guest.tell(&rounds.to_string());
+            let answer = guest.find("answer ");
+            let output = watch.interrupt();
+            let said = output.stderr.contains("hooks took ");
+            assert_eq!(output.code(), if said { 4 } else { 0 }, "{}", output.stderr);
+            taken_out |= said;
+            text_holds(&before, guest.pid, script, &output);
+            assert_eq!((answer, ended(guest)), truth, "{ruby} {script}");
+        }
+        assert!(taken_out, "{ruby}: none of them ran for long enough");
+    }
+}

@@ -25,6 +25,11 @@ fn rows(table: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
+/// The words of a text, a space between them.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// What a guest does in so many rounds, as a preset counts it.
 fn counted(guest: Guest, preset: &str) -> Vec<(usize, String)> {
     counted_with(guest, preset, &[])
@@ -86,22 +91,168 @@ fn sql_of_a_ruby_with_mysql2() {
     }
 }
 
-/// The statement is known to the function that runs it by what the preparing one returned.
+/// PHP speaks the protocol itself: the statement is an argument of its own function.
+#[test]
+fn sql_of_a_php_with_mysqli() {
+    let Some(server) = database("presets") else {
+        return;
+    };
+    let socket = server.socket().display().to_string();
+    for php in chosen("php", "presets") {
+        if !php.runs("presets", "new ReflectionFunction('mysqli_query');") {
+            continue;
+        }
+        let mut guest = php.start("query", &[&socket]);
+        // It asks once a second.
+        let output = hooked(calls(guest.pid, &["-c", "--preset", "sql", "--for", "5s"])).end();
+        assert_eq!(output.code(), 0, "{php}: {}", output.stderr);
+        let rows = rows(&output.stdout);
+        let asked = sum(
+            &rows,
+            &["mysqli_query SELECT sleep(?) ← ", "query.php:10 in 'show'"],
+        );
+        assert!((2..=6).contains(&asked), "{php}: {rows:#?}");
+        guest.tell("");
+        guest.find("answer ");
+    }
+}
+
+/// An execution of a statement is one call: what it took to prepare it and all its steps; its rows and failures are counted.
 #[test]
 fn sql_of_a_python_with_sqlite() {
     for python in chosen("python", "presets") {
         let rows = counted(python.start("statements", &[]), "sql");
-        for statement in [
-            "INSERT INTO t VALUES (…) ← ",
-            "SELECT a FROM t WHERE a IN (…) ← ",
+        for (statement, figures) in [
+            ("sqlite INSERT INTO t VALUES (…) ← ", ""),
+            ("sqlite SELECT a FROM t WHERE a IN (…) ← ", "210 "),
+            ("sqlite INSERT INTO u VALUES (…) ← ", "100.00 "),
+            ("sqlite SELEC ? ← ", "100.00 "),
         ] {
-            let prepared = sum(&rows, &["sqlite3_prepare_v", statement, "statements.py:"]);
-            assert_eq!(prepared, ROUNDS, "{python}: {rows:#?}");
-            let stepped = sum(&rows, &["sqlite3_step", statement, "statements.py:"]);
-            assert!(stepped >= ROUNDS, "{python}: {rows:#?}");
+            let of: Vec<_> = rows
+                .iter()
+                .filter(|(_, what)| what.contains(statement))
+                .collect();
+            let [(ROUNDS, what)] = of[..] else {
+                panic!("{python}: {statement}: {rows:#?}");
+            };
+            let what = words(what);
+            assert!(
+                what.starts_with(&format!("{figures}{statement}")),
+                "{python}: {what}"
+            );
+            assert!(what.contains("statements.py:"), "{python}: {what}");
         }
-        assert_eq!(sum(&rows, &["(prepared before)"]), 0, "{python}: {rows:#?}");
+        assert_eq!(rows.len(), 4, "{python}: {rows:#?}");
     }
+}
+
+/// The same driver of Ruby, whose statements are prepared once and run often.
+#[test]
+fn sql_of_a_ruby_with_sqlite() {
+    for ruby in chosen("ruby", "presets") {
+        if !ruby.runs("presets", "require 'sqlite3'") {
+            continue;
+        }
+        let rows = counted(ruby.start("sqlite", &[]), "sql");
+        let statement = "sqlite SELECT a FROM t WHERE a < ? ← ";
+        let of: Vec<_> = rows
+            .iter()
+            .filter(|(_, what)| what.contains(statement))
+            .collect();
+        assert!(
+            matches!(of[..], [(ROUNDS, what)] if words(what).starts_with("60 ")),
+            "{ruby}: {rows:#?}"
+        );
+    }
+}
+
+/// Whose driver calls no function that could be hooked is told so, with what shows the statements instead.
+#[test]
+fn a_driver_without_a_function_is_named() {
+    let Some(server) = database("presets") else {
+        return;
+    };
+    let socket = server.socket().display().to_string();
+    let folder = TempDir::new("presets-driver");
+    let file = folder.join("mine.preset").display().to_string();
+    for python in chosen("python", "presets") {
+        if !python.runs("presets", "import pymysql") {
+            continue;
+        }
+        let mut guest = python.start("pure_driver", &[&socket]);
+        let port = guest.find("port ");
+        let preset = format!("about mine\nmysql_real_query mysql arg2\npeer :{port} mysql_\n");
+        std::fs::write(&file, preset).expect("a file");
+        let output = run(
+            &mut calls(guest.pid, &["-c", "--preset", &file, "--for", "1s"]),
+            LIMIT,
+        );
+        assert_eq!(output.code(), 4, "{python}: {output:?}");
+        let said = format!("is connected to a database (tcp to 127.0.0.1:{port})");
+        assert_eq!(
+            output.stderr.matches(&said).count(),
+            1,
+            "{python}: {output:?}"
+        );
+        // What it says is the answer.
+        let (_, command) = output
+            .stderr
+            .split_once("from which line: lancet ")
+            .expect("a command");
+        let command = command.lines().next().unwrap_or_default();
+        let mut shows = lancet();
+        shows.args(command.split(' ')).args(["--for", "2s"]);
+        let watch = hooked(shows);
+        guest.tell("go");
+        let output = watch.end();
+        let line = output
+            .stdout
+            .lines()
+            .find(|line| line.contains("SELECT 40 + 2"));
+        let line = line.unwrap_or_else(|| panic!("{python}: {output:?}"));
+        assert!(
+            line.contains("pure_driver.py:") && line.contains("'ask'"),
+            "{python}: {line}"
+        );
+        guest.tell("");
+        guest.find("answer");
+    }
+}
+
+/// What calls returned is in the table where it is asked for.
+#[test]
+fn a_table_by_bytes_and_one_by_failures() {
+    let script = fixtures().join("python/calls/results.py");
+    let mut guest = Guest::ready(Command::new("/usr/bin/python3").arg(script));
+    for (sort, name, expected) in [
+        ("bytes", "write", format!("{} B write ← ", 7 * ROUNDS)),
+        ("failed", "rmdir", "100.00 rmdir ← ".into()),
+    ] {
+        let watch = hooked(calls(
+            guest.pid,
+            &[
+                "-c", "--sort", sort, "-x", "write", "-x", "rmdir", "-x", "getppid",
+            ],
+        ));
+        guest.tell(&ROUNDS.to_string());
+        guest.find("answer");
+        let table = left(watch, sort).stdout;
+        let shown = words(&table);
+        let first = rows(&table).into_iter().next().unwrap_or_default();
+        assert!(
+            first.1.contains(name) && shown.contains(&expected),
+            "{sort}: {table}"
+        );
+    }
+    let output = run(
+        &mut calls(guest.pid, &["-c", "--sort", "size", "-x", "write"]),
+        LIMIT,
+    );
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(
+        output.stderr.contains("the orders are time, wall, calls"),
+        "{output:?}"
+    );
 }
 
 /// A statement that is told is shown whole, where a string of another function would be cut.
@@ -192,15 +343,15 @@ fn a_preset_that_is_not_there_or_not_right() {
     for (preset, expected) in [
         (
             "nosuch",
-            "error: invalid value 'nosuch' for '--preset <NAME>': there is no preset nosuch: NAMES, or a file of your own (./nosuch)",
+            "lancet: invalid value 'nosuch' for '--preset <NAME>': there is no preset nosuch: NAMES, or a file of your own (./nosuch)",
         ),
         (
             "./nosuch",
-            "error: invalid value './nosuch' for '--preset <NAME>': cannot read the preset ./nosuch: No such file or directory (os error 2)",
+            "lancet: invalid value './nosuch' for '--preset <NAME>': cannot read the preset ./nosuch: No such file or directory (os error 2)",
         ),
         (
             &file,
-            "error: invalid value 'FILE' for '--preset <NAME>': FILE:3: so: mysql, postgresql, sqlite, text, as, names or until was expected",
+            "lancet: invalid value 'FILE' for '--preset <NAME>': FILE:3: so: mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected",
         ),
     ] {
         let output = run(
@@ -208,7 +359,7 @@ fn a_preset_that_is_not_there_or_not_right() {
             LIMIT,
         );
         assert_eq!(output.code(), 2, "{output:?}");
-        let expected = format!("{expected}\n\nFor more information, try '--help'.\n");
+        let expected = format!("{expected}\n");
         assert_shown(
             &output.stderr,
             &[(&file, "FILE"), (&names, "NAMES")],

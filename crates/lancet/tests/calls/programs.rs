@@ -65,7 +65,17 @@ fn once(name: &str, functions: &str, least: u64, command: &Command) {
     };
     let bare = run(&mut copy(Command::new("env")), PATIENCE);
     let mut started = lancet();
-    started.args(["calls", "-c", "-x", functions, "-o", "/dev/null", "--"]);
+    started.args([
+        "calls",
+        "--budget",
+        "100",
+        "-c",
+        "-x",
+        functions,
+        "-o",
+        "/dev/null",
+        "--",
+    ]);
     let watched = run(&mut copy(started), PATIENCE);
     assert_eq!(
         (watched.code(), &watched.stdout),

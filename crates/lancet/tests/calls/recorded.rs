@@ -218,7 +218,7 @@ fn who_called_whom_is_in_the_file() {
     let why = "is a recording, no program with arguments: options stand before it";
     assert_eq!(
         (output.code(), output.stderr),
-        (1, format!("lancet: {file} {why}\n"))
+        (2, format!("lancet: {file} {why}\n"))
     );
 }
 
@@ -358,7 +358,7 @@ fn what_is_no_recording_is_refused_in_one_line() {
     assert_shown(
         &why,
         &[(&name.to_string(), "FILE")],
-        "lancet: cannot read FILE: it is of version 99 and this lancet reads version 3: record again, or read it with the lancet that wrote it\n",
+        "lancet: cannot read FILE: it is of version 99 and this lancet reads version 5: record again, or read it with the lancet that wrote it\n",
     );
     let (code, why) = said(&["--record", &file.display().to_string()], &file);
     assert_eq!(code, 1);

@@ -34,8 +34,11 @@ fn what_waited_for_a_moment_is_not_lost_with_the_recorder() {
     guest.ends_with_nothing("killed");
 }
 
-/// The calls of a table: of its last line.
+/// The calls of a table: of its last line. Of none there is no table.
 fn total(table: &Output) -> u64 {
+    if table.stdout.starts_with("no call was counted") {
+        return 0;
+    }
     let last = table.stdout.lines().last().unwrap_or_default();
     let words: Vec<&str> = last.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "total");
@@ -89,7 +92,7 @@ fn a_recording_is_looked_at_in_parts() {
         lancet().args(["calls", "--since", "1s", "-x", "f", "-p", "1"]),
         LIMIT,
     );
-    assert_eq!(output.code(), 1);
+    assert_eq!(output.code(), 2);
     assert!(output.stderr.contains("name its file"), "{output:?}");
 }
 

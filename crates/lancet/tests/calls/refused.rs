@@ -9,10 +9,10 @@ use nix::unistd::Pid;
 
 use crate::machine::program;
 use crate::support::{
-    Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, copy_for_all, installed, is_root,
+    Guest, LIMIT, Random, Snapshot, TempDir, as_nobody, copy_for_all, installed, is_root, lancet,
     program_of_32_bits, refused, refused_to_itself, run, skip, until,
 };
-use crate::watch::{calls, hooked, left, text_holds};
+use crate::watch::{calls, hooked};
 
 fn open(pid: i32) -> Command {
     calls(pid, &["-x", "write"])
@@ -143,27 +143,6 @@ fn a_program_of_32_bits() {
     assert!(child.runs(), "it goes on");
 }
 
-/// A second lancet is told who is there, and the first does not notice.
-#[test]
-fn a_second_lancet_while_one_is_inside() {
-    let mut guest = cat();
-    let before = Snapshot::take(guest.pid);
-    let watch = hooked(open(guest.pid));
-    let (owner, pid) = (watch.pid(), guest.pid);
-    refused(
-        open(guest.pid),
-        &format!(
-            "lancet: process {pid} is already opened by another lancet (process {owner}): wait until it leaves, or end it"
-        ),
-    );
-    guest.tell("line");
-    guest.expect("line");
-    let output = left(watch, "the first");
-    assert!(output.stdout.contains("write(1, \"line"), "{output:?}");
-    text_holds(&before, guest.pid, "two", &output);
-    goes_on(guest);
-}
-
 /// `lancet calls … | head -1`: no failure, and the hooks are gone.
 #[test]
 fn a_reader_that_has_seen_enough() {
@@ -289,4 +268,110 @@ fn what_hooks_nothing() {
         }
         goes_on(guest);
     }
+}
+
+/// A condition about what no function has is answered at once, in one line for all of them.
+#[test]
+fn a_condition_that_nothing_can_meet() {
+    let guest = cat();
+    for (asked, said) in [
+        (
+            &["-x", "read"][..],
+            "no call of read is shown: it has no argument 9",
+        ),
+        (
+            &["-x", "read", "-x", "write"],
+            "no call of 2 functions is shown (read and others), because of each is true: it has no argument 9",
+        ),
+    ] {
+        let arguments = [asked, &["--where", "arg9 > 5"]].concat();
+        let output = run(&mut calls(guest.pid, &arguments), LIMIT);
+        assert_eq!(output.code(), 4, "{asked:?}: {}", output.stderr);
+        let nothing = "has what --where asks about: there is nothing to wait for";
+        assert!(
+            output.stderr.contains(said)
+                && output.stderr.contains(nothing)
+                && output.stderr.lines().count() == 2,
+            "{asked:?}: {}",
+            output.stderr
+        );
+    }
+    goes_on(guest);
+}
+
+/// What nothing can bring any more ends the command at once.
+#[test]
+fn what_can_never_be_hooked_is_not_waited_for() {
+    let guest = cat();
+    for asked in ["nosuchfunction@MAIN", "nosuch*@MAIN"] {
+        let output = run(&mut calls(guest.pid, &["-x", asked]), LIMIT);
+        assert_eq!(output.code(), 4, "{asked}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("there is nothing to wait for")
+                && !output.stderr.contains(" yet"),
+            "{asked}: {}",
+            output.stderr
+        );
+    }
+    goes_on(guest);
+}
+
+/// What the compiler puts into each program is no pattern's, and there for who names it.
+#[test]
+fn the_compilers_own_functions_are_asked_for_by_name_only() {
+    let Some(path) = program("values.c") else {
+        return;
+    };
+    let asked = |what: &str| {
+        let mut command = lancet();
+        command
+            .args(["calls", "-c", "-v", "-L", "-L", "-x", what, "--"])
+            .arg(&path);
+        run(&mut command, LIMIT)
+    };
+    let own = [
+        "_init",
+        "_fini",
+        "_start",
+        "frame_dummy",
+        "__do_global_dtors_aux",
+    ];
+    let all = asked("*@MAIN");
+    let named =
+        |output: &str, name: &str| output.split([' ', ',', ':', '\n']).any(|word| word == name);
+    for name in own {
+        assert!(!named(&all.stderr, name), "{name}: {all:?}");
+    }
+    let one = asked("_init@MAIN");
+    assert!(named(&one.stderr, "_init"), "{one:?}");
+}
+
+/// Of many that cannot be hooked, the number is said; who wants to know more asks.
+#[test]
+fn refusals_are_counted() {
+    let guest = cat();
+    let said = |options: &[&str]| {
+        let mut arguments = vec!["-c", "-x", "*@libc*", "--for", "10ms"];
+        arguments.extend(options);
+        let output = run(&mut calls(guest.pid, &arguments), LIMIT);
+        let lines = output
+            .stderr
+            .lines()
+            .filter(|line| line.contains("not hooked"));
+        lines.map(String::from).collect::<Vec<_>>()
+    };
+    let counted = said(&[]);
+    assert!(
+        matches!(&counted[..], [one] if one.contains(" functions are not hooked") && one.ends_with("; -v names each, with its reason")),
+        "{counted:?}"
+    );
+    let named = said(&["-v"]);
+    assert!(
+        !named.is_empty()
+            && named
+                .iter()
+                .all(|line| line.starts_with("lancet: not hooked: ")),
+        "{named:?}"
+    );
+    goes_on(guest);
 }

@@ -41,7 +41,10 @@ fn calls_interrupts_no_sleeper() {
 fn stack_interrupts_no_sleeper() {
     let Some(guest) = sleepers("50") else { return };
     let pid = guest.pid.to_string();
-    for options in [&["-p", &pid][..], &["--for", "1s", "-p", &pid]] {
+    for options in [
+        &["-p", &pid][..],
+        &["--for", "1s", "--format", "collapsed", "-p", &pid],
+    ] {
         let output = run(lancet().arg("stack").args(options), LIMIT);
         assert_eq!(output.code(), 0, "{output:?}");
         assert!(output.stdout.contains("do_epoll_wait_ever"), "{output:?}");

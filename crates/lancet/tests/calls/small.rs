@@ -54,7 +54,7 @@ fn every_call_on_a_small_stack_is_counted() {
         let same = if kind == "threads" { sum } else { 2 * sum };
         assert_eq!((hooked_sum, all), (same, 2 * began), "{kind}");
         for function in FUNCTIONS {
-            let calls = counted(&output, &output.stdout, function);
+            let calls = counted(&output.stdout, function);
             // The C library calls malloc too.
             let as_many = match function {
                 "malloc" => calls >= began,
@@ -97,7 +97,7 @@ fn every_call_on_a_small_stack_is_told() {
                 assert!(output.stdout.contains(caller), "{kind}: {}", output.stdout);
             } else {
                 let replayed = run(lancet().args(["calls", "-c", &file]), LIMIT);
-                let calls = counted(&replayed, &replayed.stdout, "s_work");
+                let calls = counted(&replayed.stdout, "s_work");
                 assert_eq!(calls, began, "{kind}: {}", replayed.stdout);
             }
             guest.ends_with_nothing(kind);
@@ -147,7 +147,7 @@ fn system_calls_on_a_small_stack_are_counted() {
         let [sum, ..] = answer(&mut guest, ROUNDS);
         let output = left(watch, kind);
         assert_eq!(sum, 115 * ROUNDS, "{kind}");
-        assert_eq!(counted(&output, &output.stdout, "s_work"), ROUNDS, "{kind}");
+        assert_eq!(counted(&output.stdout, "s_work"), ROUNDS, "{kind}");
         guest.ends_with_nothing(kind);
     }
 }
@@ -166,7 +166,7 @@ fn handlers_interrupt_small_stacks_and_jump_away() {
         let output = left_with_losses(watch, "both");
         assert_eq!(left_over, 0);
         if more[0] == "-c" {
-            let calls = counted(&output, &output.stdout, "s_work");
+            let calls = counted(&output.stdout, "s_work");
             // A jump may leave a call between its hook and its first instruction.
             let close = (began..=began + jumps).contains(&calls);
             assert!(

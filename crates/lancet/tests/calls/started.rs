@@ -16,7 +16,7 @@ fn started(options: &[&str], words: &[&str]) -> Output {
 
 fn command(options: &[&str], words: &[&str]) -> Command {
     let mut command = lancet();
-    command.arg("calls").args(["--max-wait", "30s"]);
+    command.args(["calls", "--budget", "100", "--max-wait", "30s"]);
     command.args(options).args(words);
     command
 }
@@ -89,7 +89,7 @@ fn a_program_that_is_killed_is_read_to_its_last_call() {
         let last = format!("+++ killed by {name} +++\n");
         assert!(output.stderr.ends_with(&last), "{mode}: {}", output.stderr);
         let output = started(&["-c", "-x", "h_round"], &[path, mode, &rounds()]);
-        let count = counted(&output, &output.stderr, "h_round");
+        let count = counted(&output.stderr, "h_round");
         assert_eq!(count, ROUNDS, "{mode}: {}", output.stderr);
     }
 }
@@ -122,7 +122,7 @@ fn what_it_runs_next_is_followed() {
         let told = output.stderr.matches("h_round(").count() as u64;
         assert_eq!(told, times * ROUNDS, "{mode}: {}", output.stderr);
         let output = started(&["-c", "-x", "h_round"], &[path, mode, &rounds()]);
-        let count = counted(&output, &output.stderr, "h_round");
+        let count = counted(&output.stderr, "h_round");
         assert_eq!(count, times * ROUNDS, "{mode}: {}", output.stderr);
     }
 }

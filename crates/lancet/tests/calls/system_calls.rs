@@ -8,7 +8,7 @@ use crate::support::{
     Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, installed, lancet, run, skip, soak,
     until,
 };
-use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
+use crate::watch::{calls, calls_of, hooked, left, left_with_losses, text_holds};
 
 const FIXTURE: &str = "system_calls.cpp";
 /// Nothing else, and nothing lost.
@@ -57,12 +57,7 @@ fn a_thread_waits_in_one_while_hooks_come_and_go() {
 
 /// The number in the row of a table.
 fn count(text: &str, name: &str) -> u64 {
-    let row = text
-        .lines()
-        .find(|line| line.split_whitespace().last() == Some(name));
-    let row = row.unwrap_or_else(|| panic!("no {name}: {text}"));
-    let count = row.split_whitespace().rev().nth(1);
-    count.and_then(|count| count.parse().ok()).expect(row)
+    calls_of(text, name).unwrap_or_else(|| panic!("no {name}: {text}"))
 }
 
 #[test]
@@ -303,6 +298,34 @@ fn the_last_ones_are_told() {
     told(watch.end(), 0);
 }
 
+/// Records that lie in the process's own memory are gone with it: it waits until they are read.
+#[test]
+fn the_last_ones_are_told_where_records_lie_in_the_process() {
+    const ROUNDS: usize = 2000;
+    let Some(path) = program("poolless.c") else {
+        return;
+    };
+    let folder = TempDir::new("poolless");
+    let out = folder.join("out").display().to_string();
+    for (way, code) in [("exit_group", 7), ("execve", 0)] {
+        for _ in 0..10 {
+            let mut command = Command::new(&path);
+            command.args([way, &ROUNDS.to_string()]);
+            let mut guest = Guest::start(way, command);
+            guest.expect("ready");
+            let watch = hooked(calls(guest.pid, &[ALL, &["-o", &out]].concat()));
+            guest.tell("");
+            let (_, status) = guest.end();
+            assert_eq!(status.code(), Some(code), "{way}");
+            let output = watch.end();
+            let text = std::fs::read_to_string(&out).expect("lines");
+            let told = |call: &str| text.lines().filter(|line| line.contains(call)).count();
+            assert_eq!(told("getppid@SYS("), ROUNDS, "{way}: {output:?}");
+            assert_eq!(told(&format!("{way}@SYS(")), 1, "{way}: {output:?}");
+        }
+    }
+}
+
 /// The line of the script that asked for it.
 #[test]
 fn scripts_are_told_with_their_lines() {
@@ -392,4 +415,31 @@ fn a_kill_at_any_instant_leaves_the_guest_computing() {
         text_holds(&before, guest.pid, mode, &output);
         guest.ends_with_nothing(mode);
     }
+}
+
+/// What the vDSO does not know itself it asks the kernel for, by an instruction of its own; when we leave, it is as it was.
+#[test]
+fn what_the_vdso_asks_the_kernel_for_is_told() {
+    let Some(path) = program("vdso.c") else {
+        return;
+    };
+    let folder = TempDir::new("vdso");
+    let lines = folder.join("lines");
+    let mut guest = start(&path, "");
+    let mut command = lancet();
+    command.args(["syscalls", "-e", "trace=clock_gettime", "-o"]);
+    command.arg(&lines).args(["-p", &guest.pid.to_string()]);
+    let watch = hooked(command);
+    guest.tell("a");
+    guest.expect("asked");
+    let output = left(watch, "vdso");
+    assert!(output.stderr.contains("not seen: "), "{}", output.stderr);
+    guest.tell("a");
+    guest.expect("asked");
+    guest.tell("b");
+    guest.ends_with("as it was");
+    let lines = std::fs::read_to_string(lines).expect("it was written");
+    let told = |clock: &str| lines.lines().filter(|line| line.contains(clock)).count();
+    let told = [told("CLOCK_PROCESS_CPUTIME_ID"), told("CLOCK_MONOTONIC")];
+    assert_eq!(told, [100, 0], "{lines}");
 }

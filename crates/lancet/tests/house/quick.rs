@@ -1,4 +1,5 @@
-//! The agent's short way of a call (`quick_enter`, `quick_leave`) uses no vector register: the routine keeps none for it.
+//! The agent's short way of a call and past a probe (`quick_enter`, `quick_leave`, `quick_probe`) uses no vector register:
+//! the routine keeps none for it.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess,
@@ -23,7 +24,7 @@ fn the_short_way_of_a_call_leaves_vector_registers_alone() {
     let bytes = fs::read(env!("LANCET_AGENT")).expect("the agent, built by build.rs");
     let file = object::File::parse(&*bytes).expect("an ELF file");
     let mut registers = InstructionInfoFactory::new();
-    for name in ["quick_enter", "quick_leave"] {
+    for name in ["quick_enter", "quick_leave", "quick_probe"] {
         let code = code(&file, name);
         assert!(code.len() > 50, "{name}: {} instructions", code.len());
         let within = code[0].ip()..code[code.len() - 1].next_ip();

@@ -2,6 +2,7 @@
 //!
 //! | file | what is held |
 //! |---|---|
+//! | `allocated` | memory that lines allocated, and the VM's own by kind, against what Ruby counts |
 //! | `attach` | ten states of a Ruby, three attaches each: quick, and without a trace |
 //! | `blocked` | system calls that Ruby does not begin again |
 //! | `nasty` | guests that make it hard give their right answer while they are watched |
@@ -15,6 +16,7 @@
 //! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
 //! | `started` | `lancet mem -- PROGRAM` |
+//! | `ractors` | the first Ractor of a program that is watched: what was counted until then is reported |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
 //! | `elsewhere` | another user, another mount and PID namespace |
 //! | `../support` | guests, the tool, and what of a guest must not change; all targets use it |
@@ -23,12 +25,14 @@
 //!
 //! - `LANCET_RUBIES`: which Rubies, `system 2.7 3.1 3.3 3.4`; `system` alone unless it is set. All but
 //!   `system` are roots made by `fixtures/roots/make`. One that is missing is a printed skip.
+//! - `LANCET_YJIT`: the program of a Ruby with YJIT, for the tests of `stack`.
 //! - `LANCET_BIN`: the lancet to test, in place of this build's. Time limits are those promised for a
 //!   release build; without this variable they are generous.
 //! - `LANCET_SOAK=1`: the long forms.
 //! - `LANCET_TIMES=1`: each test prints how long it took.
 //! - `LANCET_SEED`: the seed of the random instants; each test prints its own.
 
+mod allocated;
 mod attach;
 mod blocked;
 mod budget;
@@ -39,6 +43,7 @@ mod killed;
 mod leaks;
 mod nasty;
 mod panics;
+mod ractors;
 mod refused;
 mod reuse;
 mod screen;

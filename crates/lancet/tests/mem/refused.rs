@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Guest, Interpreter, Killed, LIMIT, Snapshot, TempDir, Watch, as_nobody, assert_shown, born,
+    Guest, Interpreter, Killed, LIMIT, Snapshot, TempDir, Watch, as_nobody, assert_shown,
     copy_for_all, fixtures, installed, is_root, lancet, mem, program_of_32_bits, refused,
     refused_to_itself, rubies, run, skip, until,
 };
@@ -150,7 +150,9 @@ fn a_program_without_ruby() {
     let before = Snapshot::take(pid);
     refused(
         mem(pid),
-        &format!("lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it"),
+        &format!(
+            "lancet: process {pid} is not a Ruby lancet can read: no Ruby is loaded in it: mem counts the objects of Ruby alone; of a server name its Ruby (pgrep -a ruby)"
+        ),
     );
     before.holds(pid, "sleep");
     assert!(child.runs(), "it goes on");
@@ -179,33 +181,7 @@ fn lancet_itself() {
     refused_to_itself("mem --for 1ms");
 }
 
-#[test]
-fn a_second_lancet_while_one_is_inside() {
-    for ruby in rubies("second lancet") {
-        let mut guest = Guest::script(&ruby, "live/births.rb", &[]);
-        guest.expect("ready");
-        let watch = Watch::open(mem(guest.pid));
-        guest.tell("500");
-        guest.find("made ");
-        let owner = watch.pid();
-        let pid = guest.pid;
-        refused(
-            mem(guest.pid),
-            &format!(
-                "lancet: process {pid} is already opened by another lancet (process {owner}): wait until it leaves, or end it"
-            ),
-        );
-        // The first one has not noticed.
-        guest.tell("500");
-        guest.find("made ");
-        let report = watch.report();
-        let count = born(report.of(guest.pid), "births.rb:9:String");
-        assert_eq!(count, 1000, "{ruby}");
-        guest.ends_with("answer 0");
-    }
-}
-
-/// Two at the same moment: one gets in, the other is refused or comes after it.
+/// Two at the same moment: both get in.
 #[test]
 fn two_lancets_at_once() {
     let mut guest = Guest::script(&Interpreter::system("ruby"), "live/births.rb", &[]);
@@ -217,11 +193,8 @@ fn two_lancets_at_once() {
             Watch::start(command)
         });
         let outputs = both.map(Watch::end);
-        let good = outputs.iter().filter(|output| output.code() == 0).count();
-        assert!(good >= 1, "{outputs:#?}");
-        for output in outputs.iter().filter(|output| output.code() != 0) {
-            assert_eq!(output.code(), 1, "{output:?}");
-            assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+        for output in outputs {
+            assert_eq!(output.code(), 0, "{output:?}");
         }
     }
     guest.tell("500");
@@ -233,8 +206,8 @@ fn two_lancets_at_once() {
 #[test]
 fn a_guest_with_ractors() {
     for ruby in rubies("ractors") {
-        if ruby.numbers() < (3, 0) {
-            skip("ractors", format_args!("{ruby} has none"));
+        if !crate::ractors::bears_none(&ruby) {
+            skip("ractors", format_args!("{ruby} has none, or bears them"));
             continue;
         }
         let mut program = ruby.command();

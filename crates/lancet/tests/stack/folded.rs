@@ -17,6 +17,8 @@ fn a_sleeping_guest_has_one_stack() {
         "300ms",
         "--every",
         "20ms",
+        "--format",
+        "collapsed",
     ]));
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 1, "{said}");
@@ -72,15 +74,12 @@ puts 'ready'; STDOUT.flush; STDIN.read";
 #[test]
 fn what_is_parked_is_folded_too() {
     let guest = Guest::asleep(Command::new("ruby").args(["-e", PARKED]));
-    let output = stack(&["-p", &guest.pid.to_string(), "--for", "50ms", "--fibers"]);
+    let pid = guest.pid.to_string();
+    let options = ["--for", "50ms", "--fibers", "--format", "collapsed"];
+    let output = stack(&[&options[..], &["-p", &pid]].concat());
     let talk = String::from_utf8_lossy(&output.stderr);
-    // 10 ms are little for an unoptimised lancet: looks that did not take place are said, and in the exit code.
-    let late = talk.contains(" did not take place: ");
-    assert_eq!(
-        output.status.code(),
-        Some(if late { 4 } else { 0 }),
-        "{output:?}"
-    );
+    // Without --every as many looks are made as there is time for: none is late.
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
     let looks = talk
         .strip_prefix("lancet: ")

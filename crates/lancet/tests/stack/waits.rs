@@ -1,12 +1,13 @@
 //! What the threads of a process do: the dump of `lancet stack -p PID`.
 
+use std::process::Command;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use super::languages::PYTHON;
 use super::output::{records, stack, text};
-use crate::support::{Guest, Interpreter, LIMIT, rubies};
+use crate::support::{Guest, Interpreter, LIMIT, rubies, skip};
 
 /// Looks until `is_it`, because a thread that has just been told to wait does so a moment later.
 fn until(guest: &Guest, options: &[&str], is_it: impl Fn(&str) -> bool) -> String {
@@ -114,6 +115,34 @@ fn every_way_to_wait_is_told() {
     }
 }
 
+/// Of several processes the one that hangs comes first, whatever the order in which they are named.
+#[test]
+fn a_deadlock_comes_before_processes_that_are_well() {
+    for ruby in rubies("waits") {
+        let stuck = guest(&ruby, &[]);
+        let well = Guest::script(&ruby, "states/sleep.rb", &[]);
+        well.expect("ready");
+        let of_well = well.pid.to_string();
+        let said = until(&stuck, &["-p", &of_well], |said| {
+            said.contains("\ndeadlock: ")
+        });
+        let heads: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains(" (PID "))
+            .collect();
+        let pid = |guest: &Guest| format!("(PID {})", guest.pid);
+        assert!(
+            heads.len() == 2 && heads[0].contains(&pid(&stuck)) && heads[1].contains(&pid(&well)),
+            "{ruby}: {said}"
+        );
+        assert!(
+            said.contains(&format!("\n\n{}", heads[1])),
+            "{ruby}: {said}"
+        );
+        assert!(stuck.ends_well());
+    }
+}
+
 #[test]
 fn who_has_the_lock_of_the_vm_is_told() {
     for ruby in rubies("waits") {
@@ -177,12 +206,42 @@ puts 'ready'
 rounds(Array.new(50) { |number| Item.new(number) })
 ";
 
+/// The Rubies as they are, and with YJIT where it is built in: Debian's have none. `LANCET_YJIT` is the program of one that
+/// has (Ruby's own source, `./configure --enable-yjit`).
+fn with_yjit() -> Vec<(String, Command)> {
+    let mut all = Vec::new();
+    for ruby in rubies("waits") {
+        all.push((ruby.to_string(), ruby.command()));
+        all.push((format!("{ruby} --yjit"), ruby.command()));
+    }
+    if let Some(program) = std::env::var_os("LANCET_YJIT") {
+        all.push(("LANCET_YJIT --yjit".to_owned(), Command::new(program)));
+    }
+    all.retain_mut(|(name, command)| {
+        if !name.ends_with("--yjit") {
+            return true;
+        }
+        command.arg("--yjit");
+        let mut asked = Command::new(command.get_program());
+        asked.args(command.get_args()).current_dir("/tmp");
+        asked.args(["-e", "exit RubyVM::YJIT.enabled?"]);
+        let answer = asked.output().expect("a Ruby");
+        if !answer.status.success() {
+            skip(
+                name,
+                "that Ruby has no YJIT; LANCET_YJIT names one that has",
+            );
+        }
+        answer.status.success()
+    });
+    all
+}
+
 /// A thousand looks at methods that last some nanoseconds: a frame may have been left or not been entered at the inner
 /// end, but none within may be missing.
 #[test]
 fn no_frame_is_missing_under_a_function_of_c() {
-    for ruby in rubies("waits") {
-        let mut command = ruby.command();
+    for (ruby, mut command) in with_yjit() {
         command.args(["-e", SUM]);
         let guest = Guest::start(&format!("{ruby} sum"), command);
         // The lines of `value`, of `total` (for `sum` and for itself) and of the program.
@@ -195,7 +254,8 @@ fn no_frame_is_missing_under_a_function_of_c() {
         let (mut seen, mut complete) = (0, 0);
         let deadline = Instant::now() + LIMIT;
         while seen < 1000 && Instant::now() < deadline {
-            let output = stack(&["-p", &pid, "--every", "1ms", "--for", "1s"]);
+            let folded = ["--every", "1ms", "--for", "1s", "--format", "collapsed"];
+            let output = stack(&[&folded[..], &["-p", &pid]].concat());
             for line in String::from_utf8_lossy(&output.stdout).lines() {
                 let (frames, count) = line.rsplit_once(' ').expect("a count");
                 let scripts = frames.split(';').filter(|frame| frame.ends_with(')'));

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::program::wait;
-use super::{Interpreter, LIMIT, fixtures, join, until};
+use super::{Interpreter, LIMIT, fixtures, join, standing, until};
 
 /// See the module's text. Killed at the end of the test if it still runs.
 pub struct Guest {
@@ -124,10 +124,11 @@ impl Guest {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!(
-                "{} ({}) said nothing for {LIMIT:?}; {}",
+                "{} ({}) said nothing for {LIMIT:?}; {}\n{}",
                 self.name,
                 self.pid,
-                self.complaints()
+                self.complaints(),
+                standing(self.pid)
             ),
         }
     }

@@ -4,11 +4,13 @@ mod agent;
 mod database;
 mod guest;
 mod interpreters;
+mod machine;
 mod others;
 mod program;
 mod rows;
 mod shown;
 mod snapshot;
+mod standing;
 mod tool;
 mod turn;
 
@@ -20,11 +22,13 @@ pub use agent::{Door, Spoilt, unreserved};
 pub use database::{Database, database};
 pub use guest::Guest;
 pub use interpreters::{Interpreter, all, chosen, rubies};
+pub use machine::Ticks;
 pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
 pub use program::{Output, refused, refused_to_itself, run, wait};
 pub use rows::{Report, born, live, losses};
 pub use shown::assert_shown;
 pub use snapshot::Snapshot;
+use standing::standing;
 pub use tool::{Opened, Watch, failing, is_release, lancet, mem, tool};
 pub use turn::{alone, join};
 

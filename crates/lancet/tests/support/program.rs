@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{LIMIT, join, lancet};
+use super::{LIMIT, join, lancet, say, standing};
 
 /// How a program ended and what it wrote.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Output {
     }
 }
 
-/// Waits for the end of a program; `None` if it had to be killed.
+/// Waits for the end of a program; `None` if it had to be killed. Says then where its threads were.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + limit;
     loop {
@@ -58,6 +58,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
             return Some(status);
         }
         if Instant::now() > deadline {
+            say(standing(child.id() as i32));
             let _ = child.kill();
             let _ = child.wait();
             return None;

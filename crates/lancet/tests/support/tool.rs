@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::program::{Output, wait};
-use super::{LIMIT, Report, join};
+use super::{LIMIT, Report, join, standing};
 
 /// The lancet to test: that of `LANCET_BIN`, or this build's.
 pub fn tool() -> PathBuf {
@@ -145,7 +145,11 @@ impl Watch {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("no {beginning:?} within {LIMIT:?}: {}", self.said)
+                    panic!(
+                        "no {beginning:?} within {LIMIT:?}: {}\n{}",
+                        self.said,
+                        standing(self.pid())
+                    )
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("it ended without {beginning:?}: {}", self.said)

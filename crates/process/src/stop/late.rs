@@ -64,7 +64,8 @@ pub(super) fn wait_until_interrupted(
                 ptrace::resume(tid, signal).map(|()| handed_on.push(signal))
             }
             Ok(Event::Special(event)) => return Waited::At(event),
-            Ok(Event::Syscall) => ptrace::resume(tid, 0),
+            // Any stop of another kind takes back an interrupt that is pending (`ptrace_stop`, kernel/signal.c).
+            Ok(Event::Syscall) => ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0)),
             Ok(Event::Exited(_) | Event::Killed(_)) | Err(_) => return Waited::Gone,
             Ok(Event::Nothing) => return Waited::Late,
         };

@@ -15,15 +15,18 @@
 //! Values of a language VM are compared as the language has them: its numbers, its texts, its `nil`. Arguments of a
 //! function that the VM calls are counted as in the language, without the receiver.
 //!
+//! `lines` has the conditions of `--at`, and says which lines may meet a condition: an index leaves out the others.
 //! `read` parses an expression, `compile` makes words for crate `capture` of an expression and a prototype.
 
 mod compile;
+mod lines;
 mod read;
 mod values;
 
 use std::fmt;
 
 pub use compile::{Compiled, Unfit};
+pub use lines::NoPlace;
 
 /// What is wrong with an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

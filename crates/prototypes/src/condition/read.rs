@@ -1,6 +1,7 @@
 //! The parser of expressions.
 
 use super::{Condition, Expression, Flaw, Number, Relation, Sought, Subject};
+use crate::duration::nanoseconds;
 use capture::Width;
 use capture::condition::{How, LONGEST_SOUGHT, MOST_LINES};
 
@@ -206,6 +207,7 @@ impl<'t> Reader<'t> {
             within: true,
             folded,
             not,
+            place: false,
         };
         let all = [
             ("==", Ok(Relation::Equal)),
@@ -307,11 +309,10 @@ fn number(word: &str, negative: bool) -> std::result::Result<Value, Flaw> {
     let (digits, unit) = word.split_at(digits);
     let scale = match unit {
         "" => None,
-        "ns" => Some(1.0),
-        "us" | "µs" => Some(1e3),
-        "ms" => Some(1e6),
-        "s" => Some(1e9),
-        _ => return Err(Flaw::Expected("a unit: ns, us, ms or s")),
+        unit => match nanoseconds(unit) {
+            None => return Err(Flaw::Expected("a unit: ns, us, ms, s, m or h")),
+            known => known,
+        },
     };
     if scale.is_none() && !digits.contains('.') {
         return whole(digits.parse().map_err(|_| Flaw::Range)?);
@@ -340,6 +341,7 @@ fn sought(relation: std::result::Result<Relation, How>, value: Value) -> Option<
             within: false,
             folded: false,
             not: relation == Relation::NotEqual,
+            place: false,
         },
         Ok(_) => return None,
     };

@@ -238,7 +238,7 @@ impl<'f, 'd> File<'f, 'd> {
             match child.entry().tag() {
                 dw::DW_TAG_formal_parameter => {
                     let ty = self.typed(unit, child.entry(), types)?;
-                    prototype.parameters.push(Parameter { ty, format: false });
+                    prototype.parameters.push(Parameter::new(ty));
                 }
                 dw::DW_TAG_unspecified_parameters => variadic = true,
                 _ => {}

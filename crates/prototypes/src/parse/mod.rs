@@ -6,12 +6,12 @@
 //!   import     = "import" '"' NAME '"' ";"
 //!   typedef    = "typedef" NAME "=" ( "struct" ";" | lens )
 //!   prototype  = lens NAME "(" [ argument { "," argument } ] ")"
-//!   argument   = ["+"] lens
+//!   argument   = ["+"] ( lens | "both" "(" lens ")" )
 //!   lens       = ( "hide" | "oct" | "octal" | "bitvec" | "hex" | "bool" | "guess" ) "(" lens ")" stars
 //!              | "octal" | vm stars | type stars
 //!   vm         = "ruby" "(" ("value" | "id") ")" | "python" "(" "object" ")" | "perl" "(" "sv" ")"
 //!              | "php" "(" ("zval" | "string") ")"
-//!   type       = "void" | "char" | … | "double" | "struct" "(" [ lens { "," lens } ] ")"
+//!   type       = "void" | "char" | … | "double" | "struct" "(" [ lens [ NAME ] { "," lens [ NAME ] } ] ")"
 //!              | "array" "(" lens "," expr ")"
 //!              | ( "enum" | "flags" ) [ "[" type "]" ] "(" [ NAME ["=" NUMBER] { "," … } ] ")"
 //!              | "string" [ "[" expr "]" | "(" lens ")" | NUMBER ] | "format" | NAME
@@ -19,8 +19,9 @@
 //!   stars      = { "*" }
 //! ```
 //!
-//! More than ltrace reads: a lens may stand inside a lens, stars may follow one, and there are `flags` and the words
-//! of the VMs. What ltrace passes over in silence (anything after a line's end) is a warning here.
+//! More than ltrace reads: a lens may stand inside a lens, stars may follow one, members of a struct may have names, and
+//! there are `flags`, the type `pathname`, the words of the VMs, and `both` for an argument that is read and written: what
+//! it leads to is copied at the call and at the return. What ltrace passes over in silence (anything after a line's end) is a warning here.
 
 mod cursor;
 mod types;
@@ -126,7 +127,7 @@ fn typedef<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<It
     reader.cursor.expect('=', "`=`")?;
     let item = match reader.lens(Location::Typedef)? {
         Read::Announced => Item::Announced(at, name),
-        Read::Format(_) => return reader.cursor.fail(Problem::FormatElsewhere),
+        Read::Format(_) | Read::Both(_) => return reader.cursor.fail(Problem::FormatElsewhere),
         Read::Type(ty) => Item::Typedef(at, name, ty),
     };
     end(&mut reader, warnings);
@@ -160,12 +161,19 @@ fn prototype<'t>(mut reader: Reader<'_, 't>, warnings: &mut Warnings) -> Result<
         reader.cursor.space();
         let at = reader.cursor.at();
         let parameter = match reader.lens(Location::Argument)? {
-            Read::Type(ty) => Parameter { ty, format: false },
+            Read::Type(ty) => Parameter::new(ty),
+            Read::Both(ty) => Parameter {
+                both: true,
+                ..Parameter::new(ty)
+            },
             Read::Announced => return Err((at, Problem::Announced)),
             Read::Format(_) if prototype.parameters.iter().any(|given| given.format) => {
                 return Err((at, Problem::SecondFormat));
             }
-            Read::Format(ty) => Parameter { ty, format: true },
+            Read::Format(ty) => Parameter {
+                format: true,
+                ..Parameter::new(ty)
+            },
         };
         if matches!(parameter.ty.kind, Kind::Void) {
             voids.push((at, prototype.parameters.len()));

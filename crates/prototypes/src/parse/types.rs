@@ -33,6 +33,7 @@ pub(super) enum Location {
 pub(super) enum Read {
     Type(Type),
     Format(Type),
+    Both(Type),
     Announced,
 }
 
@@ -54,7 +55,7 @@ impl<'a, 't> Reader<'a, 't> {
         let at = self.cursor.at();
         match self.lens(Location::Anywhere)? {
             Read::Type(ty) => Ok(ty),
-            Read::Format(_) => Err((at, Problem::FormatElsewhere)),
+            Read::Format(_) | Read::Both(_) => Err((at, Problem::FormatElsewhere)),
             Read::Announced => Err((at, Problem::Announced)),
         }
     }
@@ -70,7 +71,7 @@ impl<'a, 't> Reader<'a, 't> {
         let read = self.lens_here(place)?;
         self.depth -= 1;
         let ty = match &read {
-            Read::Type(ty) | Read::Format(ty) => ty,
+            Read::Type(ty) | Read::Format(ty) | Read::Both(ty) => ty,
             Read::Announced => return Ok(read),
         };
         if usize::from(ty.depth) > DEPTH {
@@ -202,6 +203,12 @@ impl<'a, 't> Reader<'a, 't> {
         if place == Location::Argument && self.cursor.keyword("format") {
             return self.string().map(Read::Format);
         }
+        if place == Location::Argument && self.cursor.keyword("both") {
+            self.cursor.expect('(', "`(` and a type after both")?;
+            let of = self.plain()?;
+            self.cursor.expect(')', "`)`")?;
+            return Ok(Read::Both(of));
+        }
         if self.cursor.keyword("enum") {
             return self.enumeration(Lens::Enum).map(Read::Type);
         }
@@ -231,14 +238,24 @@ impl<'a, 't> Reader<'a, 't> {
             return self.fail(Problem::Announced);
         }
         self.cursor.expect('(', "`(` after struct")?;
-        let mut fields = Vec::new();
+        let (mut fields, mut names) = (Vec::new(), Vec::<Box<str>>::new());
         while !self.cursor.take(')') {
             if !fields.is_empty() {
                 self.cursor.expect(',', "`,` or `)`")?;
             }
             fields.push(self.plain()?);
+            self.cursor.space();
+            let name = match self.cursor.peek() {
+                b',' | b')' => "",
+                _ => self.cursor.name()?,
+            };
+            names.push(Box::from(name));
         }
-        Ok(Type::new(Kind::Struct(Arc::new(Struct::new(fields)))))
+        if names.iter().all(|name| name.is_empty()) {
+            names.clear();
+        }
+        let of = Struct::named(fields, names);
+        Ok(Type::new(Kind::Struct(Arc::new(of))))
     }
 
     /// Reads what follows `string` or `format`.

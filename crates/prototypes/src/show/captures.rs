@@ -100,6 +100,12 @@ impl Captures {
         self.captures.is_empty()
     }
 
+    /// Returns the bytes of memory that they take, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.captures.len() * size_of::<(u64, u32)>() + self.bytes.len()
+    }
+
     /// Returns every capture with its address, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         (0..self.captures.len()).map(|index| self.capture(index))

@@ -14,7 +14,8 @@ impl Writer<'_> {
             let length = self.number(&array.length, value)?.cast_signed();
             return Ok((length.max(0).cast_unsigned(), false));
         };
-        let is_string = value.lens() == Some(&Lens::String) && array.element.is_integer();
+        let is_string =
+            matches!(value.lens(), Some(Lens::String | Lens::Path)) && array.element.is_integer();
         let bound = match bound {
             Some(bound) => match self.number(bound, value)?.cast_signed() {
                 0.. => self.number(bound, value)?,

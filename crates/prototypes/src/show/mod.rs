@@ -75,19 +75,15 @@ impl Show<'_> {
         }
     }
 
-    /// Hands on the text of every argument by itself; each is written into `text`.
+    /// Appends the text of every argument; after each, `done` is told where in `out` it begins, and may append to it.
     pub fn each(
         &self,
         call: CallValues,
         memory: &dyn Memory,
-        text: &mut Vec<u8>,
-        mut take: impl FnMut(&[u8]),
+        out: &mut Vec<u8>,
+        done: impl FnMut(&mut Vec<u8>, usize),
     ) {
-        text.clear();
-        self.arguments(call, memory, Part::All, text, |out, _| {
-            take(out);
-            out.clear();
-        });
+        self.arguments(call, memory, Part::All, out, done);
     }
 
     /// Returns the text of the whole call: `name(arguments) = value`.

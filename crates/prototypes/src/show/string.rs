@@ -29,8 +29,8 @@ impl Writer<'_> {
         true
     }
 
-    pub(super) fn string(&mut self, value: &Value) -> Result {
-        let most = self.show.detail.strings;
+    /// Writes at most so many characters.
+    pub(super) fn string(&mut self, value: &Value, most: u32) -> Result {
         match &value.ty.kind {
             Kind::Pointer(to) if to.is_integer() => {
                 let ty = text_behind(to);

@@ -8,6 +8,7 @@ use super::number::{self, Base};
 use super::storage::Storage;
 use super::text;
 use crate::digits::hex;
+use crate::plan::LONGEST_PATH;
 use crate::types::{Array, Kind, Lens, Type};
 
 /// A value, and the value that it is part of.
@@ -140,7 +141,8 @@ impl<'w> Writer<'w> {
             }
             Some(Lens::Bool) => self.plain(value, Base::Default),
             Some(Lens::Bitvec) => self.bits(value),
-            Some(Lens::String) => self.string(value),
+            Some(Lens::String) => self.string(value, self.show.detail.strings),
+            Some(Lens::Path) => self.string(value, LONGEST_PATH),
             Some(Lens::Enum(names)) if value.ty.is_integer() => {
                 let word = self.word(value)?;
                 match super::flags::name(word, value.ty.size(), names) {

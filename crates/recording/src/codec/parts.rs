@@ -2,7 +2,7 @@
 
 use super::Copies;
 use crate::bytes::{Take, Wrong, put, put_bytes, put_signed};
-use crate::event::{End, EventKind};
+use crate::event::{End, EventKind, Signal};
 use prototypes::Captures;
 
 /// Which parts an item has.
@@ -123,10 +123,18 @@ pub fn take_copies(take: &mut Take, arguments: &[u64]) -> Result<Captures, Wrong
     Ok(captures)
 }
 
+/// A signal of which more than its number is known.
+const INFORMED: u8 = 6;
+
 /// Writes an event that is neither a call nor a return; nothing for other kinds.
 pub fn put_kind<C>(out: &mut Vec<u8>, kind: &EventKind<C>) {
     let (kind, number) = match kind {
-        EventKind::Signal(number) => (0, *number),
+        EventKind::Signal(signal) if !signal.information.is_empty() => {
+            out.push(INFORMED);
+            put_signed(out, signal.number.into());
+            return put_bytes(out, &signal.information);
+        }
+        EventKind::Signal(signal) => (0, signal.number),
         EventKind::Forked(number) => (1, *number),
         EventKind::Ended(End::Exited(number)) => (2, *number),
         EventKind::Ended(End::Killed(number)) => (3, *number),
@@ -142,7 +150,14 @@ pub fn take_kind<C>(take: &mut Take) -> Result<EventKind<C>, Wrong> {
     let kind = take.byte()?;
     let number = i32::try_from(take.signed()?).map_err(|_| Wrong)?;
     Ok(match kind {
-        0 => EventKind::Signal(number),
+        0 => EventKind::Signal(Signal {
+            number,
+            information: Vec::new(),
+        }),
+        INFORMED => EventKind::Signal(Signal {
+            number,
+            information: take.bytes()?.to_vec(),
+        }),
         1 => EventKind::Forked(number),
         2 => EventKind::Ended(End::Exited(number)),
         3 => EventKind::Ended(End::Killed(number)),

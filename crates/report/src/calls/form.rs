@@ -7,8 +7,8 @@
 
 use super::Layout;
 use crate::text::printable;
+use calls::Function;
 use calls::event::{At, Shown, time_of_day};
-use calls::{Function, Line};
 use frames::names::readable;
 use prototypes::digits::{decimal, hex, padded};
 use std::time::Duration;
@@ -235,11 +235,11 @@ fn fraction(whole: u64, part: u64, digits: usize, out: &mut Vec<u8>) {
 }
 
 /// A library's line, short: `mysql2/client.rb:151`, the last two names of its path in the folder that libraries are in.
-pub fn short(line: &Line) -> String {
-    let path = vm::library::within(&line.path);
+pub fn short(path: &str, number: u32) -> String {
+    let path = vm::library::within(path);
     let before = path.rmatch_indices('/').nth(1);
     let path = &path[before.map_or(0, |(at, _)| at + 1)..];
-    match line.line {
+    match number {
         0 => path.to_owned(),
         number => format!("{path}:{number}"),
     }

@@ -2,16 +2,24 @@
 
 use super::Layout;
 use calls::consumer::{Consumer, End};
+use calls::descriptors::StillOpen;
 use calls::signatures::Signatures;
-use calls::summary::{Key, Row};
+use calls::summary::{Key, Order, Row};
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// The rows of `-c` in their order, and what their figures mean.
 pub struct Counted<'a> {
     /// By function and script line.
     pub rows: &'a [(&'a Key, &'a Row)],
+    /// What that order is.
+    pub order: Order,
+    /// How long what was counted lasted.
+    pub lasted: Duration,
     /// Nanoseconds in one tick of the clock that times were taken with.
     pub unit: f64,
+    /// The descriptors that are still open, if they were asked for.
+    pub still_open: Option<&'a StillOpen>,
     /// What was counted and lost by the end.
     pub end: &'a End,
 }

@@ -1,13 +1,13 @@
 //! `--json`: one object a line. The schema is docs/calls-json.md; a test holds this file against it.
 
-use super::Layout;
-use crate::json::{self, string};
+use super::{CHUNK, Layout};
+use crate::json::{self, end_string, string};
 use calls::consumer::{Consumer, End};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
-use calls::stacks::{Open as Left, Stacks};
+use calls::stacks::{Kept, Open as Left, Stacks};
 use calls::{Line, Memo};
-use prototypes::digits::{decimal, hex};
+use prototypes::digits::{decimal, hex, padded};
 use prototypes::{CallValues, Prepared, Show};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -34,10 +34,11 @@ impl<'a> From<&'a Line> for ScriptLine<'a> {
     }
 }
 
-/// What is written seldom. A call is written by [`Json::ended`].
+/// What is written seldom. A call is written by [`Calls::ended`], a system call of `lancet syscalls` by
+/// [`crate::syscalls::json`].
 #[derive(Serialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
-enum Record<'a> {
+pub(crate) enum Record<'a> {
     Guest {
         schema: u32,
         pid: i32,
@@ -73,6 +74,47 @@ enum Record<'a> {
     },
 }
 
+impl<'a> Record<'a> {
+    /// What is written of an event that is neither a call nor a return.
+    pub(crate) fn of(event: &'a Event) -> Option<Self> {
+        let at = event.at;
+        let (pid, tid, time_ns) = (at.process, at.tid, nanos(at));
+        Some(match &event.kind {
+            EventKind::Opened(opened) => Record::Guest {
+                schema: SCHEMA,
+                pid,
+                command: &opened.command,
+                vm: (!opened.vm.is_empty()).then_some(&opened.vm),
+            },
+            EventKind::Signal(signal) => Record::Signal {
+                pid,
+                tid,
+                time_ns,
+                signal: signal.number,
+            },
+            EventKind::Forked(child) => Record::Fork {
+                pid,
+                tid,
+                time_ns,
+                child: *child,
+            },
+            EventKind::Ended(end) => Record::End {
+                pid,
+                code: match end {
+                    calls::event::End::Exited(code) => Some(*code),
+                    _ => None,
+                },
+                signal: match end {
+                    calls::event::End::Killed(signal) => Some(*signal),
+                    _ => None,
+                },
+                exec: *end == calls::event::End::Replaced,
+            },
+            EventKind::Call(_) | EventKind::Return(_) => return None,
+        })
+    }
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -92,26 +134,43 @@ struct Open {
     depth: usize,
 }
 
-/// So many bytes are handed on at once.
-const CHUNK: usize = 64 << 10;
+impl Kept for Open {
+    fn beside(&self) -> usize {
+        self.call.captures.size() + self.call.callers.len() * 8
+    }
+}
+
+/// What the lines of a thread begin with within a second.
+#[derive(Default)]
+struct Begin {
+    /// Process, thread, and seconds since 1970.
+    of: (i32, u32, u64),
+    /// `{"record":"call",…,"time_ns":17`
+    text: Vec<u8>,
+}
 
 /// See the module's text.
 pub struct Json<'a> {
-    layout: Layout,
-    show: Show<'static>,
-    signatures: &'a Signatures,
     out: Box<dyn Write>,
-    /// Lines that are not handed on yet.
-    text: Vec<u8>,
-    /// An argument or a result, before it is a string in `text`.
-    part: Vec<u8>,
-    plans: Memo<CallEdge, Rc<Plan>>,
-    lines: Memo<Line, Vec<u8>>,
-    callers: Memo<Caller, Vec<u8>>,
+    calls: Calls<'a>,
     stacks: Stacks<Open>,
 }
 
-fn nanos(at: At) -> u64 {
+/// Writes calls.
+struct Calls<'a> {
+    layout: Layout,
+    show: Show<'static>,
+    signatures: &'a Signatures,
+    /// Lines that are not handed on yet.
+    text: Vec<u8>,
+    begin: Begin,
+    plans: Memo<CallEdge, Rc<Plan>>,
+    lines: Memo<Line, Vec<u8>>,
+    callers: Memo<Caller, Vec<u8>>,
+}
+
+/// The time in nanoseconds since 1970.
+pub(crate) fn nanos(at: At) -> u64 {
     at.time.as_nanos() as u64
 }
 
@@ -139,7 +198,7 @@ fn push(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends a word as a string: `"0x7f01c2"`.
-fn word(word: u64, out: &mut Vec<u8>) {
+pub(crate) fn word(word: u64, out: &mut Vec<u8>) {
     if word == 0 {
         return out.extend_from_slice(b"\"0x0\"");
     }
@@ -148,8 +207,19 @@ fn word(word: u64, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Appends the words of registers as a list.
+pub(crate) fn words(words: &[u64], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for one in words {
+        word(*one, out);
+        out.push(b',');
+    }
+    out.pop();
+    out.push(b']');
+}
+
 /// Appends a list.
-fn list<T>(
+pub(crate) fn list<T>(
     items: impl IntoIterator<Item = T>,
     out: &mut Vec<u8>,
     mut item: impl FnMut(T, &mut Vec<u8>),
@@ -166,7 +236,7 @@ fn list<T>(
 }
 
 /// Appends what `some` appends of a value, or `null` where there is none.
-fn or_null<T>(value: Option<T>, out: &mut Vec<u8>, some: impl FnOnce(T, &mut Vec<u8>)) {
+pub(crate) fn or_null<T>(value: Option<T>, out: &mut Vec<u8>, some: impl FnOnce(T, &mut Vec<u8>)) {
     match value {
         Some(value) => some(value, out),
         None => push(out, "null"),
@@ -201,19 +271,37 @@ impl<'a> Json<'a> {
     /// Nothing is written yet.
     pub fn new(layout: Layout, signatures: &'a Signatures, out: Box<dyn Write>) -> Self {
         Json {
-            show: layout.show(),
-            layout,
-            signatures,
             out,
-            text: Vec::new(),
-            part: Vec::new(),
-            plans: Memo::default(),
-            lines: Memo::default(),
-            callers: Memo::default(),
+            calls: Calls {
+                show: layout.show(),
+                layout,
+                signatures,
+                text: Vec::new(),
+                begin: Begin::default(),
+                plans: Memo::default(),
+                lines: Memo::default(),
+                callers: Memo::default(),
+            },
             stacks: Stacks::default(),
         }
     }
 
+    /// Writes calls that are still open.
+    fn all_open(&mut self, open: Vec<Open>) {
+        for mut open in open {
+            self.calls.ended(&mut open, "open", None);
+        }
+    }
+
+    /// Hands on what was written.
+    fn hand_on(&mut self) -> io::Result<()> {
+        let done = self.out.write_all(&self.calls.text);
+        self.calls.text.clear();
+        done
+    }
+}
+
+impl Calls<'_> {
     /// Writes a call: with what it returned and when, or how else it ended.
     fn ended(&mut self, open: &mut Open, how: &str, back: Option<(At, &Return)>) {
         let Open { at, call, depth } = open;
@@ -222,14 +310,9 @@ impl<'a> Json<'a> {
         if let Some((_, back)) = back {
             call.captures.lay(&back.captures);
         }
+        self.begin(*at);
         let took = back.map(|(end, _)| nanos(end).saturating_sub(nanos(*at)));
         let out = &mut self.text;
-        push(out, "{\"record\":\"call\",\"pid\":");
-        decimal(at.process, out);
-        push(out, ",\"tid\":");
-        decimal(at.tid, out);
-        push(out, ",\"time_ns\":");
-        decimal(nanos(*at), out);
         push(out, ",\"duration_ns\":");
         or_null(took, out, decimal);
         push(out, ",\"ended\":\"");
@@ -240,9 +323,19 @@ impl<'a> Json<'a> {
         word(call.caller, out);
         self.values(&plan.prepared, call, back.map(|(_, back)| back));
         let out = &mut self.text;
-        for (name, line) in [(",\"line\":", &call.line), (",\"library\":", &call.library)] {
+        if call.line.is_none() && call.library.is_none() && call.callers.is_empty() {
+            return push(out, ",\"line\":null,\"library\":null,\"callers\":[]}\n");
+        }
+        let line = call
+            .line
+            .as_ref()
+            .filter(|line| !line.is_of_no_application());
+        for (name, line) in [
+            (",\"line\":", line),
+            (",\"library\":", call.library.as_ref()),
+        ] {
             push(out, name);
-            or_null(line.as_ref(), out, |line, out| {
+            or_null(line, out, |line, out| {
                 out.extend_from_slice(self.lines.of(line, script_line));
             });
         }
@@ -260,6 +353,26 @@ impl<'a> Json<'a> {
         push(out, "}\n");
     }
 
+    /// Begins the line of a call: up to its time.
+    fn begin(&mut self, at: At) {
+        let (seconds, Begin { of, text }) = (at.time.as_secs(), &mut self.begin);
+        if *of != (at.process, at.tid, seconds) || text.is_empty() {
+            *of = (at.process, at.tid, seconds);
+            text.clear();
+            push(text, "{\"record\":\"call\",\"pid\":");
+            decimal(at.process, text);
+            push(text, ",\"tid\":");
+            decimal(at.tid, text);
+            push(text, ",\"time_ns\":");
+            if seconds != 0 {
+                decimal(seconds, text);
+            }
+        }
+        let width = if seconds == 0 { 1 } else { 9 };
+        self.text.extend_from_slice(text);
+        padded(at.time.subsec_nanos().into(), width, &mut self.text);
+    }
+
     /// The arguments, the result and the registers.
     fn values(&mut self, prepared: &Prepared, call: &calls::event::Call, back: Option<&Return>) {
         let out = &mut self.text;
@@ -270,23 +383,29 @@ impl<'a> Json<'a> {
         };
         push(out, ",\"arguments\":[");
         let begins = out.len();
-        let part = &mut self.part;
-        self.show.each(shown, &call.captures, part, |text| {
-            string(out, text);
-            out.push(b',');
+        // Each stands behind the quotation mark that was written after the one before.
+        out.push(b'"');
+        self.show.each(shown, &call.captures, out, |out, from| {
+            end_string(out, from);
+            out.extend_from_slice(b",\"");
         });
-        if out.len() > begins {
-            out.pop();
-        }
+        let none = out.len() == begins + 1;
+        out.truncate(out.len() - if none { 1 } else { 2 });
         push(out, "],\"registers\":");
-        list(call.registers.gp, out, word);
-        push(out, ",\"xmm\":");
-        list(call.registers.sse, out, word);
+        words(&call.registers.gp, out);
+        if call.registers.sse == [0; 8] {
+            const NONE: &str = r#","xmm":["0x0","0x0","0x0","0x0","0x0","0x0","0x0","0x0"]"#;
+            push(out, NONE);
+        } else {
+            push(out, ",\"xmm\":");
+            words(&call.registers.sse, out);
+        }
         push(out, ",\"result\":");
         or_null(back, out, |_, out| {
-            part.clear();
-            self.show.returned(shown, &call.captures, part);
-            string(out, part);
+            out.push(b'"');
+            let from = out.len();
+            self.show.returned(shown, &call.captures, out);
+            end_string(out, from);
         });
         push(out, ",\"rax\":");
         or_null(back, out, |back, out| word(back.returned.rax, out));
@@ -294,29 +413,16 @@ impl<'a> Json<'a> {
         or_null(back, out, |back, out| word(back.returned.sse[0], out));
     }
 
-    /// Writes calls that are still open.
-    fn all_open(&mut self, open: Vec<Open>) {
-        for mut open in open {
-            self.ended(&mut open, "open", None);
-        }
-    }
-
     /// Writes calls that were left without a return. Nearly always there is none.
-    fn all_left(&mut self, mut left: Vec<Left<Open>>) {
-        for open in &mut left {
+    fn all_left(&mut self, left: &mut [Left<Open>]) {
+        for open in left {
             self.ended(&mut open.call, "left", None);
         }
     }
-
-    /// Hands on what was written.
-    fn hand_on(&mut self) -> io::Result<()> {
-        let done = self.out.write_all(&self.text);
-        self.text.clear();
-        done
-    }
 }
 
-fn script_line(line: &Line) -> Vec<u8> {
+/// The text of a script's line.
+pub(crate) fn script_line(line: &Line) -> Vec<u8> {
     let mut text = Vec::new();
     // Writing to a Vec does not fail.
     let _ = json::line(&mut text, &ScriptLine::from(line));
@@ -327,69 +433,37 @@ fn script_line(line: &Line) -> Vec<u8> {
 impl Consumer for Json<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
         let at = event.at;
-        let (pid, tid, time_ns) = (at.process, at.tid, nanos(at));
-        let record = match &event.kind {
-            EventKind::Opened(opened) => Record::Guest {
-                schema: SCHEMA,
-                pid,
-                command: &opened.command,
-                vm: (!opened.vm.is_empty()).then_some(&opened.vm),
-            },
-            EventKind::Signal(signal) => Record::Signal {
-                pid,
-                tid,
-                time_ns,
-                signal: *signal,
-            },
-            EventKind::Forked(child) => {
-                self.stacks.fork(pid, *child);
-                Record::Fork {
-                    pid,
-                    tid,
-                    time_ns,
-                    child: *child,
-                }
-            }
-            EventKind::Ended(end) => {
-                let open = self.stacks.drain(Some(pid));
+        match &event.kind {
+            EventKind::Forked(child) => self.stacks.fork(at.process, *child),
+            EventKind::Ended(_) => {
+                let open = self.stacks.drain(Some(at.process));
                 self.all_open(open);
-                Record::End {
-                    pid,
-                    code: match end {
-                        calls::event::End::Exited(code) => Some(*code),
-                        _ => None,
-                    },
-                    signal: match end {
-                        calls::event::End::Killed(signal) => Some(*signal),
-                        _ => None,
-                    },
-                    exec: *end == calls::event::End::Replaced,
-                }
             }
+            EventKind::Opened(_) | EventKind::Signal(_) => {}
             EventKind::Call(_) => {
                 let EventKind::Call(call) = event.kind else {
                     return Ok(());
                 };
-                let open = Open { at, call, depth: 0 };
-                let (depth, unwound) = self.stacks.enter(at, open);
-                if let Some(open) = self.stacks.last(at) {
-                    open.depth = depth;
-                }
-                self.all_left(unwound);
+                let open = |depth| Open { at, call, depth };
+                let (_, mut unwound) = self.stacks.enter_with(at, open);
+                self.calls.all_left(&mut unwound);
                 return Ok(());
             }
             EventKind::Return(back) => {
-                if let Some((mut open, _, inside)) = self.stacks.leave(at) {
-                    self.all_left(inside);
-                    self.ended(&mut open, "returned", Some((at, back)));
-                }
-                if self.text.len() >= CHUNK {
+                self.stacks.leave_with(at, |open, inside| {
+                    self.calls.all_left(inside);
+                    self.calls.ended(open, "returned", Some((at, back)));
+                });
+                if self.calls.text.len() >= CHUNK {
                     self.hand_on()?;
                 }
                 return Ok(());
             }
-        };
-        write(&mut self.text, &record)
+        }
+        match Record::of(&event) {
+            Some(record) => write(&mut self.calls.text, &record),
+            None => Ok(()),
+        }
     }
 
     fn rest(&mut self) -> io::Result<()> {
@@ -400,8 +474,12 @@ impl Consumer for Json<'_> {
     fn finish(&mut self, end: End) -> io::Result<()> {
         let open = self.stacks.drain(None);
         self.all_open(open);
-        losses(&mut self.text, &end)?;
+        losses(&mut self.calls.text, &end)?;
         self.hand_on()?;
         self.out.flush()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.stacks.forgotten()
     }
 }

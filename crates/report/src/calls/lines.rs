@@ -1,13 +1,13 @@
 //! Calls as lines, in ltrace's form: a call whose return comes next is one line, any other is cut in two.
 
-use super::Layout;
 use super::form::{Form, Head, short};
+use super::{CHUNK, Layout};
 use crate::text::{make_printable, printable};
 use calls::consumer::{Consumer, End};
 use calls::event::{At, Call as Began, CallEdge, Caller, End as Ended, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
-use calls::stacks::{Open as Left, Stacks};
+use calls::stacks::{Kept, Open as Left, Stacks};
 use calls::{Line, Memo};
 use nix::errno::Errno;
 use prototypes::capture::{Registers, Returned};
@@ -42,15 +42,20 @@ struct Open {
     callers: Vec<Arc<Caller>>,
 }
 
+impl Kept for Open {
+    fn beside(&self) -> usize {
+        let late = self.late.as_ref();
+        let late = late.map_or(0, |late| size_of::<Late>() + late.captures.size());
+        late + self.callers.len() * 8
+    }
+}
+
 /// What a call was made with.
 #[derive(Clone, Default)]
 struct Late {
     registers: Registers,
     captures: Captures,
 }
-
-/// So many bytes are handed on at once.
-const CHUNK: usize = 64 << 10;
 
 /// The line that is being written.
 #[derive(Clone, Copy)]
@@ -314,8 +319,10 @@ impl<'a> Lines<'a> {
             let text = |line: &Line| piece(" ← ", &line.to_string());
             self.text.extend_from_slice(lines.of(line, text));
         }
-        if let Some(library) = &open.library {
-            let text = |line: &Line| piece(" (", &(short(line) + ")"));
+        // The line says it where it is no line of the application.
+        let told = open.line.as_ref().is_some_and(|line| line.names_library());
+        if let Some(library) = open.library.as_ref().filter(|_| !told) {
+            let text = |line: &Line| piece(" (", &(short(&line.path, line.line) + ")"));
             self.text.extend_from_slice(libraries.of(library, text));
         }
         self.unfinished = None;
@@ -393,13 +400,11 @@ fn piece(before: &str, text: &str) -> Box<[u8]> {
 /// Appends how a system call says that it failed: `-1 ENOENT`; false if it did not fail. The kernel returns the error's
 /// number, negative.
 fn push_error(result: u64, out: &mut Vec<u8>) -> bool {
-    const MOST: i64 = 4095;
-    let number = (result as i64).checked_neg();
-    let Some(error) = number.filter(|number| (1..=MOST).contains(number)) else {
+    let Some(error) = syscalls::error(result) else {
         return false;
     };
     // Writing to a Vec does not fail.
-    let _ = match Errno::from_raw(error as i32) {
+    let _ = match Errno::from_raw(error) {
         Errno::UnknownErrno => write!(out, "-1 ({error})"),
         known => write!(out, "-1 {known:?}"),
     };
@@ -420,7 +425,8 @@ impl Consumer for Lines<'_> {
             EventKind::Return(back) => self.came_back(event.at, back),
             EventKind::Signal(_) if self.layout.no_signals => {}
             EventKind::Signal(signal) => {
-                let (name, text) = (signal_name(*signal), signal_text(*signal));
+                let number = signal.number;
+                let (name, text) = (signal_name(number), signal_text(number));
                 self.note(event.at, &format!("--- {name} ({text}) ---"));
             }
             EventKind::Forked(child) => self.stacks.fork(event.at.process, *child),
@@ -441,5 +447,9 @@ impl Consumer for Lines<'_> {
         self.break_line();
         self.hand_on()?;
         self.out.flush()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.stacks.forgotten()
     }
 }

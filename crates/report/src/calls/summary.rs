@@ -3,20 +3,46 @@
 use super::format::{Counted, Format};
 use calls::Event;
 use calls::consumer::{Consumer, End};
-use calls::summary::Rows;
+use calls::summary::{Order, Rows};
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 /// Collects rows and writes them when nothing comes any more.
 pub struct Summary {
     rows: Rows,
+    order: Order,
+    /// When what runs was begun to be watched; `None` = it was recorded.
+    began: Option<Instant>,
     format: &'static Format,
     out: Box<dyn Write>,
 }
 
 impl Summary {
     /// Adds events to `rows` and writes them at the end.
-    pub fn new(rows: Rows, format: &'static Format, out: Box<dyn Write>) -> Self {
-        Summary { rows, format, out }
+    pub fn new(rows: Rows, order: Order, format: &'static Format, out: Box<dyn Write>) -> Self {
+        Summary {
+            rows,
+            order,
+            began: None,
+            format,
+            out,
+        }
+    }
+}
+
+impl Summary {
+    /// Of what runs, from now on.
+    pub fn live(self) -> Self {
+        Summary {
+            began: Some(Instant::now()),
+            ..self
+        }
+    }
+
+    /// How long what is counted lasted: of a recording, from the first call to the last.
+    fn lasted(&self) -> Duration {
+        let watched = self.began.map(|began| began.elapsed());
+        watched.or(self.rows.lasted()).unwrap_or_default()
     }
 }
 
@@ -33,11 +59,18 @@ impl Consumer for Summary {
     fn finish(&mut self, end: End) -> io::Result<()> {
         self.rows.finish(&end);
         let counted = Counted {
-            rows: &self.rows.sorted(),
+            rows: &self.rows.sorted(self.order),
+            order: self.order,
+            lasted: self.lasted(),
             unit: self.rows.unit(),
+            still_open: self.rows.still_open(),
             end: &end,
         };
         (self.format.counts)(&mut self.out, &counted)?;
         self.out.flush()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.rows.forgotten()
     }
 }

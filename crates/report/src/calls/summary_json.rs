@@ -13,6 +13,9 @@ enum Record<'a> {
         line: Option<&'a str>,
         calls: u64,
         left: u64,
+        failed: u64,
+        bytes: u64,
+        rows: u64,
         total_ns: u64,
         mean_ns: u64,
         p50_ns: u64,
@@ -30,7 +33,12 @@ enum Record<'a> {
 
 /// Writes the rows, their sum and what was lost.
 pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
-    let Counted { rows, unit, end } = *counted;
+    let Counted {
+        rows, unit, end, ..
+    } = *counted;
+    if let Some(still_open) = counted.still_open {
+        super::still_open::print_json(out, still_open)?;
+    }
     let nanos = |ticks: u64| (ticks as f64 * unit).round() as u64;
     for ((function, line), row) in rows {
         let filled = row.buckets.iter().enumerate();
@@ -40,6 +48,9 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
             line: (!line.is_empty()).then_some(line),
             calls: row.calls,
             left: row.left,
+            failed: row.failed,
+            bytes: row.bytes,
+            rows: row.rows,
             total_ns: nanos(row.total),
             mean_ns: nanos(row.mean()),
             p50_ns: nanos(row.quantile(50)),

@@ -62,7 +62,10 @@ mod tests {
         let mut out = Vec::new();
         let counted = Counted {
             rows: &rows,
+            order: Default::default(),
+            lasted: Default::default(),
             unit: 1000.0,
+            still_open: None,
             end: &End::default(),
         };
         print(&mut out, &counted).expect("a Vec takes it");

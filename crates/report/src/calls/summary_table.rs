@@ -1,25 +1,70 @@
 //! The table of `-c` for people: how often and how long, by function and script line.
 
 use super::format::Counted;
+use crate::figures::size;
 use crate::text::printable;
+use calls::summary::{Order, Row};
 use std::io::{self, Write};
 
-const HEAD: &str =
-    "% time    seconds     mean      p50      p95      p99      max      calls function";
-const RULE: &str = "------ ---------- -------- -------- -------- -------- -------- ---------- --------------------";
+/// The columns of every table, but for the first, and the rule below them.
+const HEAD: &str = "   seconds     mean      p50      p95      p99      max      calls";
+const RULE: &str = "------ ---------- -------- -------- -------- -------- -------- ----------";
+
+/// Columns behind the others, each shown where some row has a figure in it and as wide as its head: head, figure, text.
+type More = (&'static str, fn(&Row) -> u64, fn(&Row) -> String);
+
+const MORE: [More; 3] = [
+    (
+        "% failed",
+        |row| row.failed,
+        |row| format!("{:.2}", row.failed as f64 * 100.0 / row.calls.max(1) as f64),
+    ),
+    ("    rows", |row| row.rows, |row| row.rows.to_string()),
+    ("     bytes", |row| row.bytes, |row| size(row.bytes)),
+];
 
 /// Writes the table for people.
 pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
     let Counted { rows, unit, .. } = *counted;
+    if let Some(still_open) = counted.still_open {
+        super::still_open::print(out, still_open)?;
+    }
+    if rows.is_empty() {
+        // A table without a row would leave open whether something was wrong.
+        let lasted = counted.lasted.as_nanos() as f64;
+        let time = match counted.lasted.is_zero() {
+            true => String::new(),
+            false => format!(" in {}", duration(lasted)),
+        };
+        return writeln!(out, "no call was counted{time}");
+    }
     let all: u64 = rows.iter().map(|(_, row)| row.total).sum();
-    writeln!(out, "{HEAD}")?;
-    writeln!(out, "{RULE}")?;
+    let lasted = counted.lasted.as_nanos() as f64;
+    let of_wall = |total: u64| total as f64 * unit * 100.0 / lasted.max(1.0);
+    let by_wall = counted.order == Order::Wall;
+    let more: Vec<&More> = MORE
+        .iter()
+        .filter(|(_, figure, _)| rows.iter().any(|(_, row)| figure(row) != 0))
+        .collect();
+    let heads: String = more.iter().map(|(head, ..)| format!(" {head}")).collect();
+    let widths: Vec<usize> = more.iter().map(|(head, ..)| head.len()).collect();
+    let rules: String = widths
+        .iter()
+        .map(|width| format!(" {:->width$}", ""))
+        .collect();
+    let rule = format!("{RULE}{rules} --------------------");
+    let first = if by_wall { "% wall" } else { "% time" };
+    writeln!(out, "{first} {HEAD}{heads} function")?;
+    writeln!(out, "{rule}")?;
     let time = |ticks: u64| duration(ticks as f64 * unit);
     for ((function, line), row) in rows {
-        let share = row.total as f64 * 100.0 / all.max(1) as f64;
+        let share = match by_wall {
+            true => of_wall(row.total),
+            false => row.total as f64 * 100.0 / all.max(1) as f64,
+        };
         write!(
             out,
-            "{share:6.2} {:10.6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {}",
+            "{share:6.2} {:10.6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10}",
             row.total as f64 * unit / 1e9,
             time(row.mean()),
             time(row.quantile(50)),
@@ -27,8 +72,16 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
             time(row.quantile(99)),
             time(row.longest),
             row.calls,
-            printable(function),
         )?;
+        for (head, figure, text) in &more {
+            let text = if figure(row) == 0 {
+                String::new()
+            } else {
+                text(row)
+            };
+            write!(out, " {text:>0$}", head.len())?;
+        }
+        write!(out, " {}", printable(function))?;
         if !line.is_empty() {
             write!(out, " ← {}", printable(line))?;
         }
@@ -36,12 +89,14 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     }
     let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
     let all_left: u64 = rows.iter().map(|(_, row)| row.left).sum();
-    writeln!(out, "{RULE}")?;
+    writeln!(out, "{rule}")?;
     let seconds = all as f64 * unit / 1e9;
+    let share = if by_wall { of_wall(all) } else { 100.0 };
     writeln!(
         out,
-        "100.00 {seconds:10.6} {:44} {calls:>10} total{}",
+        "{share:6.2} {seconds:10.6} {:44} {calls:>10}{} total{}",
         "",
+        " ".repeat(widths.iter().map(|width| width + 1).sum()),
         left(all_left)
     )
 }

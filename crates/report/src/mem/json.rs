@@ -1,6 +1,7 @@
 //! One JSON object a line. The schema is a promise, written down in `docs/mem-json.md`: a field
 //! never changes its meaning, new ones may come.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use births::analysis::{Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Re
 use serde::Serialize;
 
 use super::format::Format;
+use super::table::parts;
 use super::verdict::sentences;
 use crate::json::line as record;
 
@@ -74,6 +76,29 @@ pub fn write(out: &mut dyn io::Write, census: &Census, report: &Report) -> io::R
             hidden: report.hidden.into(),
         },
     )?;
+    for (kind, counts) in &report.own {
+        record(
+            out,
+            &Record::Own {
+                pid,
+                kind,
+                live: counts.live,
+                bytes: counts.bytes,
+            },
+        )?;
+    }
+    if let Some(memory) = &census.memory {
+        let parts = parts(memory, report);
+        let parts = parts.iter().map(|(name, bytes, _)| (*name, *bytes));
+        record(
+            out,
+            &Record::Resident {
+                pid,
+                bytes: memory.rss.total,
+                parts: parts.collect(),
+            },
+        )?;
+    }
     losses(out, census)
 }
 
@@ -188,6 +213,18 @@ enum Record<'a> {
         rest: Option<Cut<Change>>,
         hidden: Change,
     },
+    Own {
+        pid: Option<i32>,
+        #[serde(rename = "type")]
+        kind: &'a str,
+        live: u64,
+        bytes: u64,
+    },
+    Resident {
+        pid: Option<i32>,
+        bytes: u64,
+        parts: BTreeMap<&'static str, u64>,
+    },
     Loss {
         pid: Option<i32>,
         loss: &'a str,
@@ -242,6 +279,7 @@ struct Figures {
     live: u64,
     dead: u64,
     bytes: u64,
+    allocated: u64,
 }
 
 #[derive(Serialize)]
@@ -249,6 +287,7 @@ struct Change {
     born: i64,
     live: i64,
     bytes: i64,
+    allocated: i64,
 }
 
 /// Objects whose births nobody counted.
@@ -273,6 +312,7 @@ impl From<Counts> for Figures {
             live,
             dead,
             bytes,
+            allocated,
             ..
         } = counts;
         Self {
@@ -280,14 +320,25 @@ impl From<Counts> for Figures {
             live,
             dead,
             bytes,
+            allocated,
         }
     }
 }
 
 impl From<Delta> for Change {
     fn from(delta: Delta) -> Self {
-        let Delta { born, live, bytes } = delta;
-        Self { born, live, bytes }
+        let Delta {
+            born,
+            live,
+            bytes,
+            allocated,
+        } = delta;
+        Self {
+            born,
+            live,
+            bytes,
+            allocated,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! agree, the totals, and a foot that says what the look cost the guest and what was lost.
 
 mod layout;
+mod own;
 
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use super::verdict::sentences;
 use crate::Style;
 use crate::figures::{change, grouped, pause, plural, size, size_change, span};
 use crate::text::printable;
+pub use own::parts;
+
 use layout::{Line, Tone, aligned, written};
 
 /// For people; so many guests and no more are read one by one.
@@ -46,7 +49,7 @@ pub fn write(
     judged(out, census, report.verdict.as_ref(), style)?;
 
     let age = Age::of(census);
-    let names = ["live", "born", "dead", "bytes"].map(str::to_owned);
+    let names = ["live", "born", "dead", "bytes", "allocated"].map(str::to_owned);
     let names = age.heading(names.to_vec());
     let mut lines = vec![Line::words(names, title(report.by), Tone::Head)];
     lines.extend(report.rows.iter().map(|row| {
@@ -75,6 +78,7 @@ pub fn write(
     writeln!(out)?;
 
     age.foot(out, style)?;
+    written(out, ALLOCATED, Tone::Dim, style)?;
     let Counts { live, bytes, .. } = report.before;
     if live > 0 {
         let text = format!(
@@ -87,6 +91,9 @@ pub fn write(
     let Counts { live, bytes, .. } = report.hidden;
     if live > 0 {
         hidden(out, &objects(live), &size(bytes), style)?;
+        written(out, &kinds(&report.own), Tone::Dim, style)?;
+    } else if !report.own.is_empty() {
+        own::write(out, census, report, style)?;
     }
     foot(out, census, style)
 }
@@ -107,28 +114,24 @@ pub fn write_growth(
     judged(out, newer, growth.verdict.as_ref(), style)?;
 
     let age = Age::of(newer);
-    let names = ["+live", "+bytes", "born", "live now"].map(str::to_owned);
+    let names = ["+live", "+bytes", "born", "allocated", "live now"].map(str::to_owned);
     let names = age.heading(names.to_vec());
     let mut lines = vec![Line::words(names, title(growth.by), Tone::Head)];
     lines.extend(growth.rows.iter().map(|row| {
         let now = grouped(row.now.live);
         let (cells, tone) = if row.before {
-            let cells = delta_cells(&row.delta, "-".into(), now);
+            let cells = delta_cells(&row.delta, false, now);
             (age.unknown(cells), Tone::Dim)
         } else {
-            let born = grouped(row.delta.born.unsigned_abs());
             let leaking = leaks(growth.verdict.as_ref(), &row.key);
             let tone = if leaking { Tone::Worst } else { Tone::Plain };
-            let cells = delta_cells(&row.delta, born, now);
+            let cells = delta_cells(&row.delta, true, now);
             (age.cells(cells, &row.now), tone)
         };
         let name = label_of_key(&row.key, row.before, &newer.root);
         Line::row(cells, name, tone, callers(&row.key, &newer.root))
     }));
-    let sum = |delta: &Delta| {
-        let born = grouped(delta.born.unsigned_abs());
-        age.unknown(delta_cells(delta, born, String::new()))
-    };
+    let sum = |delta: &Delta| age.unknown(delta_cells(delta, true, String::new()));
     if let Some(rest) = growth.rest {
         let Delta { live, bytes, .. } = rest.delta;
         let words = remainder(rest.rows, &object_change(live), &size_change(bytes));
@@ -139,6 +142,7 @@ pub fn write_growth(
     writeln!(out)?;
 
     age.foot(out, style)?;
+    written(out, ALLOCATED, Tone::Dim, style)?;
     let Delta { live, bytes, .. } = growth.hidden;
     if live != 0 || bytes != 0 {
         hidden(out, &object_change(live), &size_change(bytes), style)?;
@@ -248,9 +252,16 @@ fn cells(counts: &Counts) -> Vec<String> {
         live,
         dead,
         bytes,
+        allocated,
         ..
     } = *counts;
-    vec![grouped(live), grouped(born), grouped(dead), size(bytes)]
+    vec![
+        grouped(live),
+        grouped(born),
+        grouped(dead),
+        size(bytes),
+        size(allocated),
+    ]
 }
 
 /// The cells of objects from before lancet came, whose births and deaths nobody counted.
@@ -260,11 +271,22 @@ fn before_cells(counts: &Counts) -> Vec<String> {
         "-".into(),
         "-".into(),
         size(counts.bytes),
+        "-".into(),
     ]
 }
 
-fn delta_cells(delta: &Delta, born: String, now: String) -> Vec<String> {
-    vec![change(delta.live), size_change(delta.bytes), born, now]
+/// The cells of a row that changed; `watched` = its births were counted.
+fn delta_cells(delta: &Delta, watched: bool, now: String) -> Vec<String> {
+    let (born, allocated) = if watched {
+        (
+            grouped(delta.born.unsigned_abs()),
+            size(delta.allocated.unsigned_abs()),
+        )
+    } else {
+        ("-".into(), "-".into())
+    };
+    let (live, bytes) = (change(delta.live), size_change(delta.bytes));
+    vec![live, bytes, born, allocated, now]
 }
 
 fn objects(count: u64) -> String {
@@ -311,6 +333,22 @@ fn hidden(out: &mut dyn io::Write, objects: &str, bytes: &str, style: &Style) ->
     let text = format!("not shown: {objects} ({bytes}) of the VM's own; --internal shows them");
     written(out, &text, Tone::Dim, style)
 }
+
+/// Returns the types of the VM's own objects that hold most, with their memory.
+fn kinds(own: &[(Arc<str>, Counts)]) -> String {
+    let sizes = own.iter().take(MOST_KINDS);
+    let sizes: Vec<_> = sizes
+        .map(|(kind, counts)| format!("{} {}", printable(kind), size(counts.bytes)))
+        .collect();
+    format!("    most of it: {}", sizes.join(", "))
+}
+
+/// How many types the line has.
+const MOST_KINDS: usize = 3;
+
+/// What the column says.
+const ALLOCATED: &str =
+    "allocated: by all that were born, soon after birth; estimated from 1 in 32";
 
 /// Returns for how much of the time looks have held the process; `None` if there was but one.
 pub fn share(census: &Census) -> Option<String> {

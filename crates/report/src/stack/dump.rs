@@ -36,10 +36,10 @@ const NAMED: usize = 4;
 
 /// Parameters of SGR (ECMA-48, 8.3.117).
 const BOLD: &str = "1";
-const DIM: &str = "2";
+pub(super) const DIM: &str = "2";
 const RED: &str = "1;31";
-const GREEN: &str = "32";
-const YELLOW: &str = "33";
+pub(super) const GREEN: &str = "32";
+pub(super) const YELLOW: &str = "33";
 
 /// How a dump looks.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Resu
         warnings(out, subject)?;
     }
     switches(out, subject)?;
-    stuck(out, subject, layout)?;
+    stuck(out, subject, layout.style)?;
     // Of a process without a script, the native frames are all there is.
     let scripted = |stack: &Stack| stack.scripts().next().is_some();
     let layout = Layout {
@@ -114,7 +114,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Resu
     Ok(())
 }
 
-fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+pub(super) fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     let look = subject.look;
     let threads = || look.stacks.iter().filter(|stack| stack.parked.is_none());
     let count = threads().count() as u64;
@@ -146,7 +146,7 @@ fn head(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
 }
 
 /// The threads that will never go on, before everything else.
-fn stuck(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Result<()> {
+pub(super) fn stuck(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<()> {
     let stacks = &subject.look.stacks;
     for circle in deadlocks(stacks) {
         writeln!(out)?;
@@ -156,7 +156,7 @@ fn stuck(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Result<(
                 format!("deadlock: these {count} threads wait for each other, and none goes on unless it is interrupted")
             }
         };
-        writeln!(out, "{}", layout.style.painted(&text, RED))?;
+        writeln!(out, "{}", style.painted(&text, RED))?;
         for number in circle {
             let words = words(stacks, number).unwrap_or_default();
             writeln!(

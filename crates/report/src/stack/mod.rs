@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`ranking`] | the biggest frames of files | table, JSON |
 //! | [`dump`] | what the threads of a process do, and where | text |
+//! | [`now`] | what each thread is in now, a row each | table, JSON |
 //! | [`listing`] | the same with every native frame and its bytes | text, JSON |
 //! | [`gc`] | what the stacks cost each garbage collection | text, JSON |
 //! | [`folded`] | many looks, folded | collapsed, speedscope, SVG |
@@ -13,6 +14,7 @@ pub mod folded;
 pub mod gc;
 pub mod listing;
 mod names;
+pub mod now;
 pub mod ranking;
 mod states;
 

@@ -14,7 +14,10 @@ use super::names::whose;
 use crate::figures::span;
 use crate::text::printable;
 
-/// How locks of all kinds wait; where more is known it says nothing.
+/// The system call by which the kernel goes on with one that a stop interrupted (arch/x86/entry/syscalls/syscall_64.tbl).
+const RESTART_SYSCALL: i64 = 219;
+
+/// How locks of all kinds wait, and a call that goes on after a stop; where more is known they say nothing.
 const LOCKS: &[&str] = &[
     "futex",
     "pthread_cond_",
@@ -24,6 +27,7 @@ const LOCKS: &[&str] = &[
     "do_futex_wait",
     "__lll_",
     "__futex",
+    "restart_syscall",
 ];
 
 /// What a thread does, in words safe to print.
@@ -119,6 +123,8 @@ pub(super) fn at(script: &Script) -> String {
 fn asleep(stack: &Stack, state: &State, wait: &Wait) -> String {
     let call = match (wait.call, wait.number) {
         (Some(call), _) => call.to_owned(),
+        // What a stop interrupted and the kernel made again, and whose number is not to be seen in the code.
+        (None, RESTART_SYSCALL) => "restart_syscall".to_owned(),
         (None, 0..) => format!("system call {}", wait.number),
         (None, _) => "a page fault".to_owned(),
     };

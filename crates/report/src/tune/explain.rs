@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use tune::machine::Machine;
-use tune::rules::{Finding, Risk, Rule};
+use tune::rules::{Finding, KERNEL, Risk, Rule};
 
 use super::{color, evidence};
 use crate::Style;
@@ -51,6 +51,7 @@ pub fn write(
         ("why", rule.why),
         ("source", rule.source),
         ("dated", rule.dated),
+        ("kernel", &kernel(rule)),
         ("reads", rule.reads),
         ("change", rule.change),
         ("undo", rule.undo),
@@ -63,6 +64,16 @@ pub fn write(
     }
     writeln!(out)?;
     evidence(out, machine, outcome, style)
+}
+
+/// Where in the kernel's source what the check says was read.
+fn kernel(rule: &Rule) -> String {
+    let mut files: Vec<&str> = rule.checked.iter().map(|(file, _)| *file).collect();
+    files.dedup();
+    if files.is_empty() {
+        return "not about the kernel".to_owned();
+    }
+    format!("checked against Linux {KERNEL}: {}", files.join(", "))
 }
 
 /// Breaks a text into lines of at most `width` characters; a longer word stands alone.

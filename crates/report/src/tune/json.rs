@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use tune::machine::Machine;
-use tune::rules::{Finding, Risk, Rule, count};
+use tune::rules::{Finding, KERNEL, Risk, Rule, count};
 use tune::verdict::Change;
 
 use crate::json::line;
@@ -21,6 +21,9 @@ struct Check<'a> {
     why: &'static str,
     source: &'static str,
     dated: &'static str,
+    /// Files of the kernel's source, of the version that `kernel` names.
+    checked: Vec<&'static str>,
+    kernel: &'static str,
     undo: &'static str,
     risk: Risk,
     reboot: bool,
@@ -39,6 +42,8 @@ impl<'a> Check<'a> {
             why: rule.why,
             source: rule.source,
             dated: rule.dated,
+            checked: rule.checked.iter().map(|(file, _)| *file).collect(),
+            kernel: KERNEL,
             undo: rule.undo,
             risk: rule.risk,
             reboot: rule.reboot,

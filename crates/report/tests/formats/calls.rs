@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use calls::consumer::{Consumer, End};
 use calls::event::{
-    At, Call, CallEdge, Caller, End as Ended, Event, EventKind, Made, Module, Opened, Return, Shown,
+    At, Call, CallEdge, Caller, End as Ended, Event, EventKind, Made, Module, Opened, Return,
+    Shown, Signal,
 };
 use calls::{Function, Line, Signatures};
 use prototypes::Captures;
@@ -117,6 +118,7 @@ fn edge(module: &str, name: &str) -> Arc<CallEdge> {
         from: Some(Arc::new(module("/usr/bin/shop \"1\"", "shop"))),
         function: Arc::new(function),
         slots: 0,
+        inside: None,
         shown: Some(Shown {
             made: Some(Made {
                 by: "shop".into(),
@@ -244,7 +246,13 @@ fn story(to: &mut dyn Consumer) {
     );
     main.back(0x900, -2_i64 as u64, &[]);
     main.call(0x900, &close, [3, 0, 0, 0], Told::default());
-    main.tell(0, EventKind::Signal(10));
+    main.tell(
+        0,
+        EventKind::Signal(Signal {
+            number: 10,
+            ..Signal::default()
+        }),
+    );
     // Another thread: from here on each line says whose it is.
     let mut other = Thread {
         at: At {

@@ -24,6 +24,7 @@ fn site(frames: &[Arc<Frame>], kind: &str, born: u64, live: u64, bytes: u64) -> 
         bytes,
         alive: Default::default(),
         died_late: 0,
+        allocated: born * 64,
     }
 }
 
@@ -75,6 +76,7 @@ pub fn shop() -> Census {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: false,
     }
 }
@@ -142,6 +144,7 @@ pub fn shop_with_stacks() -> Census {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: true,
         ..shop()
     }

@@ -31,16 +31,18 @@ fn table_by_line() {
     insta::assert_snapshot!(table, @"
     ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
 
-       live     born     dead     bytes  file:line:Type
-    150,001  300,001  150,000   5.7 MiB  app.rb:12:String
-         12       12        0   9.0 MiB  app.rb:12:Array
-         12      900      888   2.8 KiB  rack/…/utils.rb:88:Hash
-          5        5        0     200 B  (vm):String
-     22,525   40,001   40,000   2.0 MiB  … and 4 more rows (22,525 objects, 2.0 MiB)
-    172,555  340,919  190,888  16.7 MiB  total
+       live     born     dead     bytes  allocated  file:line:Type
+    150,001  300,001  150,000   5.7 MiB   18.3 MiB  app.rb:12:String
+         12       12        0   9.0 MiB      768 B  app.rb:12:Array
+         12      900      888   2.8 KiB   56.2 KiB  rack/…/utils.rb:88:Hash
+          5        5        0     200 B      320 B  (vm):String
+     22,525   40,001   40,000   2.0 MiB    2.4 MiB  … and 4 more rows (22,525 objects, 2.0 MiB)
+    172,555  340,919  190,888  16.7 MiB   20.8 MiB  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     of the total: 22,524 objects (2.0 MiB) from before lancet came
     not shown: 9,060 objects (3.8 MiB) of the VM's own; --internal shows them
+        most of it: IMEMO:iseq 3.8 MiB, IMEMO:env 2.3 KiB
     paused: 15.5 ms for a GC before the count, 1.1 ms for the count
     lost: 40 births had no room in their table and are not counted
     ");
@@ -60,24 +62,26 @@ fn a_leak_is_said_first_and_stands_first() {
 
     leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), nothing of it died
 
-      live  >5.0 s    born      bytes  file:line:Type
-       140     105     140   23.0 KiB  app.rb:25:Hash
-     9,000   9,000   9,000  351.6 KiB  app.rb:9:String
-       400       0  88,000   15.6 KiB  app.rb:40:Array
-    22,524       0       0    2.0 MiB  … and 2 more rows (22,524 objects, 2.0 MiB)
-    32,064   9,105  97,140    2.4 MiB  total
+      live  >5.0 s    born      bytes  allocated  file:line:Type
+       140     105     140   23.0 KiB    8.8 KiB  app.rb:25:Hash
+     9,000   9,000   9,000  351.6 KiB  562.5 KiB  app.rb:9:String
+       400       0  88,000   15.6 KiB    5.4 MiB  app.rb:40:Array
+    22,524       0       0    2.0 MiB        0 B  … and 2 more rows (22,524 objects, 2.0 MiB)
+    32,064   9,105  97,140    2.4 MiB    5.9 MiB  total
 
     >5.0 s: born more than 5.0 s ago and alive
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     of the total: 22,524 objects (2.0 MiB) from before lancet came
     not shown: 9,000 objects (3.8 MiB) of the VM's own; --internal shows them
+        most of it: IMEMO:iseq 3.8 MiB
     paused: 15.5 ms for a GC before the count, 1.1 ms for the count
     ");
     let json = text(|out| json::write(out, &leaking(), &report));
     insta::assert_snapshot!(json.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
     {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
     {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), nothing of it died"}
-    {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
-    {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"alive":[35,35,35,35]}
+    {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"allocated":8960,"alive":[35,35,35,35]}
+    {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"allocated":8960,"alive":[35,35,35,35]}
     "#);
 }
 
@@ -135,16 +139,20 @@ fn table_by_gem_with_internal() {
     insta::assert_snapshot!(table, @"
     ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
 
-       live     born     dead      bytes  gem
-    150,074  340,084  190,010   14.7 MiB  app
-         12      900      888    2.8 KiB  rack-2.2.4
-          5        5        0      200 B  (vm)
-      9,000        -        -    3.8 MiB  IMEMO:iseq (before lancet)
-     21,500        -        -    1.1 MiB  String (before lancet)
-      1,024        -        -  869.1 KiB  Class (before lancet)
-    181,615  340,989  190,898   20.5 MiB  total
+       live     born     dead      bytes  allocated  gem
+    150,074  340,084  190,010   14.7 MiB   20.8 MiB  app
+         12      900      888    2.8 KiB   56.2 KiB  rack-2.2.4
+          5        5        0      200 B      320 B  (vm)
+      9,000        -        -    3.8 MiB          -  IMEMO:iseq (before lancet)
+     21,500        -        -    1.1 MiB          -  String (before lancet)
+      1,024        -        -  869.1 KiB          -  Class (before lancet)
+    181,615  340,989  190,898   20.5 MiB   20.8 MiB  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     of the total: 31,524 objects (5.8 MiB) from before lancet came
+    the VM's own objects:
+    9,000  3.8 MiB  IMEMO:iseq
+       60  2.3 KiB  IMEMO:env
     paused: 15.5 ms for a GC before the count, 1.1 ms for the count
     lost: 40 births had no room in their table and are not counted
     ");
@@ -160,9 +168,10 @@ fn table_of_an_empty_guest() {
     insta::assert_snapshot!(table, @"
     ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
 
-    live  born  dead  bytes  file:line:Type
-       0     0     0    0 B  total
+    live  born  dead  bytes  allocated  file:line:Type
+       0     0     0    0 B        0 B  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     paused: 15.5 ms for a GC before the count, 1.1 ms for the count
     lost: 40 births had no room in their table and are not counted
     ");
@@ -182,17 +191,18 @@ fn table_with_callers() {
     insta::assert_snapshot!(table, @"
     ruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s
 
-     live  born  dead     bytes  file:line:Type, with its callers
-        7    20    13     280 B  app.rb:12:String
-                                   from app.rb:30 block in serve
-                                   from app.rb:40 <main>
-        2     4     2      80 B  app.rb:12:String
-                                   from app.rb:40 <main>
-        1     1     0     600 B  (vm):Class
-    2,000     -     -  78.1 KiB  String (before lancet)
-        0     9     9       0 B  … and 1 more row (0 objects, 0 B)
-    2,010    34    24  79.1 KiB  total
+     live  born  dead     bytes  allocated  file:line:Type, with its callers
+        7    20    13     280 B    1.2 KiB  app.rb:12:String
+                                              from app.rb:30 block in serve
+                                              from app.rb:40 <main>
+        2     4     2      80 B      256 B  app.rb:12:String
+                                              from app.rb:40 <main>
+        1     1     0     600 B       64 B  (vm):Class
+    2,000     -     -  78.1 KiB          -  String (before lancet)
+        0     9     9       0 B      576 B  … and 1 more row (0 objects, 0 B)
+    2,010    34    24  79.1 KiB    2.1 KiB  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     of the total: 2,000 objects (78.1 KiB) from before lancet came
     paused: 1.1 ms for the count, no GC before it
     live includes garbage that no GC has collected yet
@@ -213,14 +223,16 @@ fn table_on_a_narrow_terminal() {
     insta::assert_snapshot!(table.replace('\x1b', "^"), @"
     ^[1mruby app.rb (PID 4242), Ruby 3.1.2, watched for 30.0 s^[0m
 
-    ^[1m   live     born     dead     bytes  file:line:Type^[0m
-    150,001  300,001  150,000   5.7 MiB  app.rb:12:String
-         12       12        0   9.0 MiB  app.rb:12:Array
-    ^[2m 22,542   40,906   40,888   2.0 MiB  … and 6 more rows (22,542 objects, 2.0 MiB)^[0m
-    ^[1m172,555  340,919  190,888  16.7 MiB  total^[0m
+    ^[1m   live     born     dead     bytes  allocated  file:line:Type^[0m
+    150,001  300,001  150,000   5.7 MiB   18.3 MiB  app.rb:12:String
+         12       12        0   9.0 MiB      768 B  app.rb:12:Array
+    ^[2m 22,542   40,906   40,888   2.0 MiB    2.5 MiB  … and 6 more rows (22,542 objects, 2.0 MiB)^[0m
+    ^[1m172,555  340,919  190,888  16.7 MiB   20.8 MiB  total^[0m
 
+    ^[2mallocated: by all that were born, soon after birth; estimated from 1 in 32^[0m
     ^[2mof the total: 22,524 objects (2.0 MiB) from before lancet came^[0m
     ^[2mnot shown: 9,060 objects (3.8 MiB) of the VM's own; --internal shows them^[0m
+    ^[2m    most of it: IMEMO:iseq 3.8 MiB, IMEMO:env 2.3 KiB^[0m
     ^[2mpaused: 15.5 ms for a GC before the count, 1.1 ms for the count^[0m
     ^[33mlost: 40 births had no room in their table and are not counted^[0m
     ");
@@ -237,13 +249,14 @@ fn table_of_growth() {
     insta::assert_snapshot!(table, @"
     ruby app.rb (PID 4242), Ruby 3.1.2, what changed in 10.0 s (30.0 s after opening)
 
-      +live    +bytes     born  live now  file:line:Type
-    +50,000  +1.9 MiB  100,000   150,001  app.rb:12:String
-          0  +4.5 MiB        0        12  app.rb:12:Array
-         -2    -480 B      300        12  rack/…/utils.rb:88:Hash
-       -100  -5.6 KiB   10,000            … and 2 more rows (-100 objects, -5.6 KiB)
-    +49,898  +6.4 MiB  110,300            total
+      +live    +bytes     born  allocated  live now  file:line:Type
+    +50,000  +1.9 MiB  100,000        0 B   150,001  app.rb:12:String
+          0  +4.5 MiB        0        0 B        12  app.rb:12:Array
+         -2    -480 B      300        0 B        12  rack/…/utils.rb:88:Hash
+       -100  -5.6 KiB   10,000        0 B            … and 2 more rows (-100 objects, -5.6 KiB)
+    +49,898  +6.4 MiB  110,300        0 B            total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     not shown: +20 objects (+800 B) of the VM's own; --internal shows them
     paused: 15.5 ms for a GC before the count, 1.1 ms for the count
     lost: 40 births had no room in their table and are not counted
@@ -271,9 +284,11 @@ fn json_of_a_look() {
     let lines = text(|out| json::write(out, &shop(), &report(view)));
     insta::assert_snapshot!(lines, @r#"
     {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
-    {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":300001,"live":150001,"dead":150000,"bytes":6000040}
-    {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"Array","born":12,"live":12,"dead":0,"bytes":9437184}
-    {"record":"total","pid":4242,"born":340919,"live":172555,"dead":190888,"bytes":17534568,"rest":{"rows":6,"born":40906,"live":22542,"dead":40888,"bytes":2097344},"before":{"live":22524,"bytes":2094224},"hidden":{"born":70,"live":9060,"dead":10,"bytes":4002400}}
+    {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":300001,"live":150001,"dead":150000,"bytes":6000040,"allocated":19200064}
+    {"record":"row","pid":4242,"path":"app.rb","line":12,"type":"Array","born":12,"live":12,"dead":0,"bytes":9437184,"allocated":768}
+    {"record":"total","pid":4242,"born":340919,"live":172555,"dead":190888,"bytes":17534568,"allocated":21818816,"rest":{"rows":6,"born":40906,"live":22542,"dead":40888,"bytes":2097344,"allocated":2617984},"before":{"live":22524,"bytes":2094224},"hidden":{"born":70,"live":9060,"dead":10,"bytes":4002400,"allocated":4480}}
+    {"record":"own","pid":4242,"type":"IMEMO:iseq","live":9000,"bytes":4000000}
+    {"record":"own","pid":4242,"type":"IMEMO:env","live":60,"bytes":2400}
     {"record":"loss","pid":4242,"loss":"40 births had no room in their table and are not counted"}
     "#);
 }
@@ -297,22 +312,22 @@ fn json_of_each_grouping() {
         let row = lines.lines().nth(1).expect("there is a row");
         match by {
             By::Line => {
-                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":24,"live":9,"dead":15,"bytes":360}"#)
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","line":12,"type":"String","born":24,"live":9,"dead":15,"bytes":360,"allocated":1536}"#)
             }
             By::Method => {
-                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","method":"fill","born":24,"live":9,"dead":15,"bytes":360}"#)
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","method":"fill","born":24,"live":9,"dead":15,"bytes":360,"allocated":1536}"#)
             }
             By::File => {
-                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","born":33,"live":9,"dead":24,"bytes":360}"#)
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"path":"app.rb","born":33,"live":9,"dead":24,"bytes":360,"allocated":2112}"#)
             }
             By::Gem => {
-                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"gem":"app","born":33,"live":9,"dead":24,"bytes":360}"#)
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"gem":"app","born":33,"live":9,"dead":24,"bytes":360,"allocated":2112}"#)
             }
             By::Type => {
-                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"type":"String","born":24,"live":9,"dead":15,"bytes":360}"#)
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"type":"String","born":24,"live":9,"dead":15,"bytes":360,"allocated":1536}"#)
             }
             By::Stack => {
-                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"stack":[{"path":"app.rb","line":12,"method":"fill"},{"path":"app.rb","line":30,"method":"block in serve"},{"path":"app.rb","line":40,"method":"<main>"}],"type":"String","born":20,"live":7,"dead":13,"bytes":280}"#)
+                insta::assert_snapshot!(row, @r#"{"record":"row","pid":4242,"stack":[{"path":"app.rb","line":12,"method":"fill"},{"path":"app.rb","line":30,"method":"block in serve"},{"path":"app.rb","line":40,"method":"<main>"}],"type":"String","born":20,"live":7,"dead":13,"bytes":280,"allocated":1280}"#)
             }
         }
     }
@@ -328,8 +343,8 @@ fn json_of_growth() {
     let lines = text(|out| json::write_growth(out, &shop(), &growth));
     insta::assert_snapshot!(lines, @r#"
     {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":10.04,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
-    {"record":"growth","pid":4242,"path":"app.rb","line":12,"type":"String","before":false,"born":100000,"live":50000,"bytes":2000000,"now_live":150001,"now_bytes":6000040}
-    {"record":"growth_total","pid":4242,"born":110300,"live":49898,"bytes":6712336,"rest":{"rows":4,"born":10300,"live":-102,"bytes":4712336},"hidden":{"born":20,"live":20,"bytes":800}}
+    {"record":"growth","pid":4242,"path":"app.rb","line":12,"type":"String","before":false,"born":100000,"live":50000,"bytes":2000000,"allocated":0,"now_live":150001,"now_bytes":6000040}
+    {"record":"growth_total","pid":4242,"born":110300,"live":49898,"bytes":6712336,"allocated":0,"rest":{"rows":4,"born":10300,"live":-102,"bytes":4712336,"allocated":0},"hidden":{"born":20,"live":20,"bytes":800,"allocated":0}}
     {"record":"loss","pid":4242,"loss":"40 births had no room in their table and are not counted"}
     "#);
 }
@@ -382,31 +397,27 @@ fn every_json_field_is_documented() {
 #[test]
 fn json_of_several_guests_has_no_pid() {
     let merged = births::analysis::merge(&[shop(), shop()]).unwrap();
-    let report = Report::new(
-        &merged,
-        &View {
-            top: Some(1),
-            ..View::default()
-        },
-    );
+    let view = View {
+        top: Some(1),
+        ..View::default()
+    };
+    let report = Report::new(&merged, &view);
     let lines = text(|out| json::write(out, &merged, &report));
     insta::assert_snapshot!(lines.lines().take(2).collect::<Vec<_>>().join("\n"), @r#"
     {"record":"guest","schema":1,"pid":null,"command":"2 processes: ruby app.rb","ruby":"3.1.2","seconds":30.04,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false}
-    {"record":"row","pid":null,"path":"app.rb","line":12,"type":"String","born":600002,"live":300002,"dead":300000,"bytes":12000080}
+    {"record":"row","pid":null,"path":"app.rb","line":12,"type":"String","born":600002,"live":300002,"dead":300000,"bytes":12000080,"allocated":38400128}
     "#);
 }
 
 #[test]
 fn folded_stacks() {
     let guest = shop_with_stacks();
-    let report = Report::new(
-        &guest,
-        &View {
-            by: By::Stack,
-            min: 0,
-            ..View::default()
-        },
-    );
+    let view = View {
+        by: By::Stack,
+        min: 0,
+        ..View::default()
+    };
+    let report = Report::new(&guest, &view);
     let live = text(|out| folded::write(out, &report, Weight::Live));
     insta::assert_snapshot!(live, @"
     <main> (app.rb:40);block in serve (app.rb:30);fill (app.rb:12);String 7

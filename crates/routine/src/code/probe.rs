@@ -1,7 +1,10 @@
 //! `trampoline_probe`: a thread passes a probe in mid-function.
 //!
 //! The stub calls it, and every register may be in use, the red zone too. So the stub steps over that first; flags
-//! are kept before anything changes them. The stack while `probe` runs:
+//! are kept before anything changes them. They are restored by `sahf` and an addition, because `popf` takes longer than
+//! everything else here; where the function has the direction flag set, or the processor is so old that it does not tell the
+//! thread pointer (it may lack `sahf` then), by `popf`. `quick_probe` is asked first, with no vector register kept
+//! ([`crate::quick`]). The stack while `probe` runs:
 //!
 //! ```text
 //!   what the function has on its stack      ◄── its rsp
@@ -20,7 +23,7 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe {
-    ($probe:path, $gate:path, $offset:expr, $rooms:path) => {
+    ($probe:path, $quick_probe:path, $gate:path, $offset:expr, $rooms:path) => {
         ::core::arch::global_asm!(
             ".pushsection .text.trampoline,\"ax\",@progbits",
             ".balign 64",
@@ -51,6 +54,13 @@ macro_rules! __probe {
             "mov [rsp - {vectors} + {descriptor}], r11",
             $crate::__room!("probe"),
             ".Lprobe_roomy:",
+            // Without vector registers, in whose place below rsp its return address is.
+            "lea rdi, [rsp - {vectors}]",
+            "mov rsi, rdx",
+            "call {quick_probe}",
+            $crate::__clear_return!(),
+            "cmp eax, {quick_done}",
+            "je .Lprobe_left",
             "sub rsp, {vectors}",
             $crate::__all_vectors!(save "rsp"),
             "mov rdi, rsp",
@@ -59,12 +69,38 @@ macro_rules! __probe {
             $crate::__all_vectors!(restore "rsp"),
             "add rsp, {vectors}",
             ".Lprobe_left:",
+            "mov rax, [rbp + 8]",
+            "test eax, {direction}",
+            "jnz .Lprobe_flags",
+            "lea rdi, [rip + {rooms}]",
+            "cmp qword ptr [rdi + {tells_pointer}], 0",
+            "je .Lprobe_flags",
+            // The overflow flag, which `sahf` leaves alone; then the others. Nothing below changes any.
+            "bt eax, {overflow}",
+            "mov ah, al",
+            "setc al",
+            "add al, 0x7f",
+            "sahf",
+            $crate::__all!(restore "rsp - {vectors}"),
+            "mov rsp, rbp",
+            "pop rbp",
+            "lea rsp, [rsp + 8]",
+            "ret",
+            ".Lprobe_flags:",
             $crate::__all!(restore "rsp - {vectors}"),
             "mov rsp, rbp",
             "pop rbp",
             ".Lprobe_done:",
             "popfq",
             "ret",
+            // Returned to in the stub's place: the thread goes on where `probe` has put into rcx, which a system call changes
+            // too, as it does r11.
+            ".balign 16",
+            ".globl trampoline_elsewhere",
+            ".hidden trampoline_elsewhere",
+            "trampoline_elsewhere:",
+            "lea rsp, [rsp + 8 + 128]",
+            "jmp rcx",
             $crate::__search!("probe"),
             ".Lprobe_small:",
             "lea rdx, [rbp - 8]",
@@ -86,6 +122,11 @@ macro_rules! __probe {
             "jmp .Lprobe_left",
             ".popsection",
             probe = sym $probe,
+            quick_probe = sym $quick_probe,
+            quick_done = const $crate::quick::DONE,
+            // Bits of RFLAGS (Intel SDM 1, 3.4.3).
+            direction = const 1 << 10,
+            overflow = const 11,
             gate = sym $gate,
             offset = const $offset,
             rooms = sym $rooms,

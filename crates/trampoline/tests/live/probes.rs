@@ -1,10 +1,12 @@
 //! Static probes: read from notes, hooked at their nops.
 
+use std::sync::atomic::Ordering;
+
 use trampoline::probe::{self, Spot};
 use trampoline::usdt::{self, Found};
 use trampoline::{Descriptor, Destination, Options, Refusal};
 
-use crate::guest::{island, seen, shapes, trampoline_probe, turn, write};
+use crate::guest::{QUICK, ROOMS, island, seen, shapes, trampoline_probe, turn, write};
 use crate::modules::Module;
 
 /// Takes patches back.
@@ -16,6 +18,39 @@ impl Drop for Patched {
             .rev()
             .for_each(|patch| write(patch.at, &patch.old));
     }
+}
+
+/// Hooks the probe at an address within a function: the patches, how many bytes before the nop they begin, and the
+/// descriptor.
+fn hooked(module: &Module, function: &str, pc: u64) -> (Patched, u64, &'static Descriptor) {
+    let named = module
+        .functions()
+        .find(|named| named.name == function)
+        .expect(function);
+    let plan = probe::plan(
+        &named.code,
+        pc,
+        Spot::Nop,
+        &module.targets(),
+        &mut module.pads(),
+        Options::default(),
+    )
+    .expect(function);
+    let at = island(pc);
+    let descriptor = Box::leak(Box::new(Descriptor::new(0, 0, 0, 5, pc)));
+    let to = Destination {
+        routine: trampoline_probe as *const () as u64,
+        descriptor: &raw const *descriptor as u64,
+    };
+    let stub = plan.stub(at, to).expect("near");
+    assert!(stub.bytes.len() <= plan.most());
+    write(at, &stub.bytes);
+    let patched = Patched(plan.patches(at).expect("near"));
+    patched
+        .0
+        .iter()
+        .for_each(|patch| write(patch.at, &patch.new));
+    (patched, plan.site - plan.patch_at, descriptor)
 }
 
 #[test]
@@ -34,39 +69,8 @@ fn a_probe_sees_all_registers_and_disturbs_none() {
             unsafe { std::mem::transmute(library.address(function)) };
         let pairs = [(1, 2), (2, 1), (7, 7), (40, 100)];
         let bare = pairs.map(|(a, b)| called(a, b));
-        let named = module
-            .functions()
-            .find(|named| named.name == function)
-            .expect(function);
-        let plan = probe::plan(
-            &named.code,
-            probe.pc,
-            Spot::Nop,
-            &module.targets(),
-            &mut module.pads(),
-            Options::default(),
-        )
-        .expect(name);
-        assert_eq!(plan.site - plan.patch_at, before, "{name}");
-        let at = island(probe.pc);
-        let descriptor = Box::leak(Box::new(Descriptor::new(0, 0, 0, 5, probe.pc)));
-        let routine = trampoline_probe as *const () as u64;
-        let stub = plan
-            .stub(
-                at,
-                Destination {
-                    routine,
-                    descriptor: &raw const *descriptor as u64,
-                },
-            )
-            .expect("near");
-        assert!(stub.bytes.len() <= plan.most());
-        write(at, &stub.bytes);
-        let patched = Patched(plan.patches(at).expect("near"));
-        patched
-            .0
-            .iter()
-            .for_each(|patch| write(patch.at, &patch.new));
+        let (patched, before_it, descriptor) = hooked(module, function, probe.pc);
+        assert_eq!(before_it, before, "{name}");
         let already = seen().len();
         assert_eq!(pairs.map(|(a, b)| called(a, b)), bare, "{name}");
         let hits = seen()[already..].to_vec();
@@ -100,6 +104,38 @@ fn a_probe_sees_all_registers_and_disturbs_none() {
         assert_eq!(pairs.map(|(a, b)| called(a, b)), bare);
         assert_eq!(seen().len(), already + 4);
     }
+}
+
+/// Both by `popf` and by `sahf`, with and without vector registers.
+#[test]
+fn the_flags_are_those_of_before_the_probe() {
+    let _turn = turn();
+    let library = shapes();
+    let module = library.module();
+    let (base, notes) = module.probes();
+    let probe = usdt::probes(&notes, base).find(|probe| probe.name == "flags");
+    let (patched, ..) = hooked(module, "probed_flags", probe.expect("in shapes.S").pc);
+    // SAFETY: the fixture's function has this type.
+    let called: extern "C" fn(u64) -> u64 =
+        unsafe { std::mem::transmute(library.address("probed_flags")) };
+    // CF, PF, AF, ZF, SF, DF, OF; AC, which lets nothing happen in what runs in between but aligned accesses, is left out.
+    let bits = [0, 2, 4, 6, 7, 10, 11];
+    // SAFETY: reads a word of the auxiliary vector. Bit 1: programs may use `rdfsbase` (arch/x86/include/uapi/asm/hwcap2.h).
+    let tells = unsafe { libc::getauxval(libc::AT_HWCAP2) } & 2 != 0;
+    for tells in [false, tells] {
+        ROOMS.tells_pointer.store(tells.into(), Ordering::Relaxed);
+        for quick in [false, true] {
+            QUICK.store(quick, Ordering::Relaxed);
+            for chosen in 0..1 << bits.len() {
+                let set = bits.iter().enumerate();
+                let flags = set.fold(0x202, |flags, (at, bit)| flags | (chosen >> at & 1) << bit);
+                assert_eq!(called(flags), flags, "{flags:#x} {tells} {quick}");
+            }
+        }
+    }
+    ROOMS.tells_pointer.store(0, Ordering::Relaxed);
+    QUICK.store(false, Ordering::Relaxed);
+    drop(patched);
 }
 
 #[test]

@@ -22,6 +22,10 @@ pub(super) const SOFTIRQ: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: true,
+    checked: &[
+        ("net/core/net-procfs.c", "softnet_seq_show"),
+        ("net/core/dev.c", "net_hotdata.max_backlog"),
+    ],
     check: softirq,
 };
 
@@ -119,6 +123,11 @@ pub(super) const ACCEPT: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: true,
+    checked: &[
+        ("include/linux/socket.h", "SOMAXCONN"),
+        ("net/socket.c", "sysctl_somaxconn"),
+        ("include/net/sock.h", "sk_acceptq_is_full"),
+    ],
     check: accept,
 };
 
@@ -235,7 +244,7 @@ pub(super) const SYN: Rule = Rule {
           the default, a listener's queue is as long as its backlog, the argument of listen() cut to somaxconn, and \
           tcp_max_syn_backlog is not looked at.",
     source: "ip-sysctl.rst; tcp_conn_request in net/ipv4/tcp_input.c, inet_csk_reqsk_queue_is_full in \
-             include/net/inet_connection_sock.h (4.4 to 6.18); measured: 17 of a backlog of 16, whatever tcp_max_syn_backlog says",
+             include/net/inet_connection_sock.h (since 4.4); measured: 17 of a backlog of 16, whatever tcp_max_syn_backlog says",
     dated: "stands in 2026; since 4.4 (2016) the queue is the listener's backlog",
     change: "with cookies: a longer backlog in the service, sysctl net.core.somaxconn; without: \
              net.ipv4.tcp_max_syn_backlog, doubled; net.ipv4.tcp_syncookies=1",
@@ -243,6 +252,13 @@ pub(super) const SYN: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: true,
+    checked: &[
+        ("net/ipv4/tcp_input.c", "int tcp_conn_request("),
+        (
+            "include/net/inet_connection_sock.h",
+            "inet_csk_reqsk_queue_is_full",
+        ),
+    ],
     check: syn,
 };
 

@@ -25,6 +25,10 @@ pub(super) const PORTS: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/ipv4/inet_hashtables.c", "__inet_hash_connect"),
+        ("net/ipv4/sysctl_net_ipv4.c", "ip_local_reserved_ports"),
+    ],
     check: ports,
 };
 
@@ -136,7 +140,7 @@ pub(super) const BUFFERS: Rule = Rule {
           over 50 ms. The default is 6 MiB for receiving up to 6.15, 32 MiB since 6.16, and 4 MiB for sending, less where \
           memory is small. More helps fast and far transfers; it also lets a queue grow that must be collapsed, which \
           stalls the socket.",
-    source: "ip-sysctl.rst; tcp_init in net/ipv4/tcp.c (6.1 to 6.18; commit 572be9bf9d0d \"tcp: increase tcp_rmem[2] to 32 \
+    source: "ip-sysctl.rst; tcp_init in net/ipv4/tcp.c (commit 572be9bf9d0d \"tcp: increase tcp_rmem[2] to 32 \
              MB\"); tuned throughput-performance (16 MiB); Cloudflare 2015 (4 MiB, because of tcp_collapse)",
     dated: "2015; stands today, by goal; since 6.16 (2025) for sending alone",
     change: "throughput goal: sysctl net.ipv4.tcp_rmem, tcp_wmem with a maximum of 16 MiB",
@@ -144,6 +148,10 @@ pub(super) const BUFFERS: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/ipv4/tcp.c", "sysctl_tcp_rmem"),
+        ("Documentation/networking/ip-sysctl.rst", "tcp_rmem"),
+    ],
     check: buffers,
 };
 
@@ -192,13 +200,20 @@ pub(super) const IDLE_RESTART: Rule = Rule {
     why: "A connection that was idle for a retransmission timeout, some 200 ms, begins with ten packets again. Connections that \
           are kept for the next request (keep-alive, a pool to a database) are idle all the time, so each large answer over \
           them takes as many round trips as over a new one. On a path that others fill meanwhile it is a courtesy.",
-    source: "ip-sysctl.rst; RFC 2861; tcp_cwnd_restart in net/ipv4/tcp_output.c (4.4 to 6.18)",
+    source: "ip-sysctl.rst; RFC 2861; tcp_cwnd_restart in net/ipv4/tcp_output.c (since 4.4)",
     dated: "stands in 2026",
     change: "with a goal: sysctl net.ipv4.tcp_slow_start_after_idle=0",
     undo: WRITE_BACK,
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/ipv4/tcp_output.c", "tcp_cwnd_restart"),
+        (
+            "Documentation/networking/ip-sysctl.rst",
+            "tcp_slow_start_after_idle",
+        ),
+    ],
     check: idle_restart,
 };
 
@@ -222,8 +237,8 @@ pub(super) const CONNTRACK: Rule = Rule {
     why: "When the table is full, packets of new connections are dropped, and only the kernel's log says so. Each packet \
           walks the chain of one bucket, so a longer table wants as many more buckets: the kernel's default is one for each \
           entry since 5.15, for each four before.",
-    source: "Documentation/networking/nf_conntrack-sysctl.rst, nf_conntrack_init_start in net/netfilter/nf_conntrack_core.c (4.8 \
-             to 6.18); the bound of 75%: node_exporter's node-mixin, \
+    source: "Documentation/networking/nf_conntrack-sysctl.rst, nf_conntrack_init_start in net/netfilter/nf_conntrack_core.c (since 4.8); \
+             the bound of 75%: node_exporter's node-mixin, \
              NodeHighNumberConntrackEntriesUsed",
     dated: "stands in 2026",
     change: "sysctl net.netfilter.nf_conntrack_buckets and nf_conntrack_max, both doubled",
@@ -231,6 +246,13 @@ pub(super) const CONNTRACK: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/netfilter/nf_conntrack_core.c", "nf_conntrack_max"),
+        (
+            "net/netfilter/nf_conntrack_standalone.c",
+            "nf_conntrack_buckets",
+        ),
+    ],
     check: conntrack,
 };
 

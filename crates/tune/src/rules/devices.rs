@@ -24,6 +24,7 @@ pub(super) const RINGS: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: true,
+    checked: &[("net/ethtool/ioctl.c", "ETHTOOL_GRINGPARAM")],
     check: |machine| Ok(machine.each_nic(|nic| rings(machine, nic))),
 };
 

@@ -20,6 +20,7 @@ pub(super) const NET_DMA: Rule = Rule {
     risk: Risk::Low,
     reboot: true,
     counts: false,
+    checked: &[("drivers/dma/Kconfig", "INTEL_IOATDMA")],
     check: net_dma,
 };
 
@@ -76,13 +77,14 @@ pub(super) const DCA: Rule = Rule {
     reads: "CONFIG_DCA, /sys/class/dca, vendor and model in /proc/cpuinfo",
     why: "The card's descriptors were tagged with the CPU whose cache should get the data. Since the Xeon E5 (2012) \
           all DMA goes to the last-level cache by itself (DDIO), untagged.",
-    source: "Intel 000056796 (DDIO); drivers/dca, still in 6.18",
+    source: "Intel 000056796 (DDIO); drivers/dca, still in 6.12",
     dated: "2009 (Xeon 5000 to 5600); obsolete since 2012",
     change: "on CPUs before the Xeon E5: modprobe ioatdma dca; otherwise none",
     undo: NOTHING,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[("drivers/dca/Kconfig", "config DCA")],
     check: dca,
 };
 

@@ -22,6 +22,10 @@ pub(super) const CONNECTOR: Rule = Rule {
     risk: Risk::Low,
     reboot: true,
     counts: false,
+    checked: &[
+        ("drivers/connector/cn_proc.c", "cn_proc_mcast_ctl"),
+        ("drivers/connector/Kconfig", "PROC_EVENTS"),
+    ],
     check: connector,
 };
 
@@ -86,6 +90,11 @@ pub(super) const EPOLL: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("fs/eventpoll.c", "ep_poll"),
+        ("fs/select.c", "do_select"),
+        ("include/uapi/linux/posix_types.h", "__FD_SETSIZE\t1024"),
+    ],
     check: epoll,
 };
 

@@ -14,8 +14,6 @@ use crate::verdict::{Outcome, several};
 const MOUNT: &str = "/sys/fs/cgroup";
 /// Groups within groups that are followed.
 const DEEPEST: usize = 32;
-/// What is said without `-p`.
-const ONE_PROCESS: &str = "about one process: name it with -p PID";
 
 /// The worst of what several groups or files say, the first of those that are as bad, with all that was read.
 #[derive(Default)]
@@ -88,20 +86,23 @@ pub(super) const CPU: Rule = Rule {
     why: "With a quota of 2 CPUs in each 100 ms, eight threads that run at once use it up in 25 ms and stand still for the \
           other 75, whatever the load of the machine. Latency then has steps of the period. Fewer workers and threads than \
           the quota has CPUs, or a larger quota, end it; the garbage collector's and the JIT's threads count too.",
-    source: "Documentation/admin-guide/cgroup-v2.rst, Documentation/scheduler/sched-bwc.rst (5.15 to 6.18)",
+    source: "Documentation/admin-guide/cgroup-v2.rst, Documentation/scheduler/sched-bwc.rst",
     dated: "stands in 2026; up to 5.3 a quota also expired that was not used up (commit de53fd7aedb1)",
     change: "in the unit CPUQuota=, in the pod resources.limits.cpu; or fewer workers and threads",
     undo: NOTHING,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/sched/core.c", "nr_throttled"),
+        ("Documentation/scheduler/sched-bwc.rst", "nr_throttled"),
+        ("kernel/sched/fair.c", "throttle_cfs_rq"),
+    ],
     check: cpu,
 };
 
 fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
-    let Some(guest) = &machine.guest else {
-        return Ok(Outcome::not_applicable(ONE_PROCESS));
-    };
+    let guest = machine.one_process()?;
     let tree = &machine.tree;
     let mut worst = Worst::default();
     for group in groups(tree, guest)? {
@@ -145,20 +146,22 @@ pub(super) const MEMORY: Rule = Rule {
     why: "Above memory.high each allocation is made to wait while the kernel takes pages away: the process gets slower \
           and slower, and no log says so. At memory.max pages of files are thrown out first, then somebody is killed. \
           The events are counted since the group was made.",
-    source: "Documentation/admin-guide/cgroup-v2.rst, memory interface files (5.15 to 6.18)",
+    source: "Documentation/admin-guide/cgroup-v2.rst, memory interface files",
     dated: "stands in 2026",
     change: "in the unit MemoryHigh=, MemoryMax=, in the pod resources.limits.memory; or find what grows: lancet mem -p PID",
     undo: NOTHING,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("mm/memcontrol.c", "mem_cgroup_handle_over_high"),
+        ("Documentation/admin-guide/cgroup-v2.rst", "memory.high"),
+    ],
     check: memory,
 };
 
 fn memory(machine: &Machine) -> Result<Outcome, Cannot> {
-    let Some(guest) = &machine.guest else {
-        return Ok(Outcome::not_applicable(ONE_PROCESS));
-    };
+    let guest = machine.one_process()?;
     let tree = &machine.tree;
     let mut worst = Worst::default();
     for group in groups(tree, guest)? {
@@ -222,14 +225,20 @@ pub(super) const TASKS: Rule = Rule {
     why: "At pids.max or threads-max a thread cannot be made (EAGAIN): `can't create Thread: Resource temporarily \
           unavailable`. At max_map_count mmap fails with ENOMEM, however much memory is free; each thread's and fiber's \
           stack takes two mappings, a big jemalloc heap thousands.",
-    source: "Documentation/admin-guide/cgroup-v2.rst (pids), Documentation/admin-guide/sysctl/kernel.rst and vm.rst (5.15 to \
-             6.18); the bounds are those of T29",
+    source: "Documentation/admin-guide/cgroup-v2.rst (pids), Documentation/admin-guide/sysctl/kernel.rst and vm.rst; \
+             the bounds are those of T29",
     dated: "stands in 2026; max_map_count 65530 since 2.6",
     change: "in the unit TasksMax=; sysctl vm.max_map_count, kernel.threads-max",
     undo: NOTHING,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/fork.c", "max_threads"),
+        ("kernel/cgroup/pids.c", "pids_can_fork"),
+        ("include/linux/mm.h", "DEFAULT_MAX_MAP_COUNT"),
+        ("fs/proc/loadavg.c", "nr_threads"),
+    ],
     check: tasks,
 };
 
@@ -284,13 +293,17 @@ pub(super) const PRESSURE: Rule = Rule {
     reads: "/proc/pressure/cpu, memory, io: `some` over 60 s; with -p cpu.pressure, memory.pressure, io.pressure of its control group",
     why: "The share of time in which somebody waited for a processor, for memory to be freed, or for a disk. Memory pressure is \
           the earliest sign of too little memory; a load average counts waiters, and does not say what for.",
-    source: "Documentation/accounting/psi.rst (4.20 to 6.18); the bounds: systemd-oomd kills at 60% of memory pressure over 30 s",
+    source: "Documentation/accounting/psi.rst (since 4.20); the bounds: systemd-oomd kills at 60% of memory pressure over 30 s",
     dated: "since 4.20 (2018); stands in 2026",
     change: "less work, or more of what is short; for memory: lancet mem -p PID",
     undo: NOTHING,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/sched/psi.c", "avg60"),
+        ("Documentation/accounting/psi.rst", "some avg10"),
+    ],
     check: pressure,
 };
 

@@ -22,6 +22,10 @@ pub(super) const THP: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("mm/huge_memory.c", "transparent_hugepage_flags"),
+        ("Documentation/admin-guide/mm/transhuge.rst", "madvise"),
+    ],
     check: thp,
 };
 
@@ -89,13 +93,20 @@ pub(super) const DEFRAG: Rule = Rule {
     reads: "/sys/kernel/mm/transparent_hugepage/enabled, defrag",
     why: "With defrag `always` a page fault stops to move other pages until a huge one is free, milliseconds at a time, in \
           every program for which huge pages are enabled. `madvise`, the default, does so only for programs that ask.",
-    source: "Documentation/admin-guide/mm/transhuge.rst (4.11 to 6.18)",
+    source: "Documentation/admin-guide/mm/transhuge.rst (since 4.11)",
     dated: "stands in 2026; the default has been madvise since 4.6 (2016)",
     change: "echo madvise > defrag",
     undo: WRITE_BACK,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("Documentation/admin-guide/mm/transhuge.rst", "defrag"),
+        (
+            "mm/huge_memory.c",
+            "TRANSPARENT_HUGEPAGE_DEFRAG_REQ_MADV_FLAG",
+        ),
+    ],
     check: defrag,
 };
 
@@ -131,7 +142,7 @@ pub(super) const SWAP: Rule = Rule {
           against that of reading it from its file, 100 if both are alike. A heap that a collector walks whole comes back \
           from a disk page by page. From zram or zswap, which are memory, it comes back sooner than a file does: there more \
           than 100 is right, and little wastes them. Without swap it means nothing.",
-    source: "Documentation/admin-guide/sysctl/vm.rst, swappiness (5.8 to 6.18: 0 to 200); tuned throughput-performance (10), \
+    source: "Documentation/admin-guide/sysctl/vm.rst, swappiness (since 5.8: 0 to 200); tuned throughput-performance (10), \
              virtual-guest (30)",
     dated: "stands in 2026 for swap on disks; for zram and zswap the other way round since 5.8 (2020). Gregg's 0 of 2017 is \
             labelled \"best before 2018\" by its author",
@@ -140,6 +151,11 @@ pub(super) const SWAP: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("Documentation/admin-guide/sysctl/vm.rst", "swappiness"),
+        ("mm/vmscan.c", "vm_swappiness = 60"),
+        ("kernel/sysctl.c", "SYSCTL_TWO_HUNDRED"),
+    ],
     check: swap,
 };
 
@@ -198,6 +214,13 @@ pub(super) const OVERCOMMIT: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("mm/util.c", "OVERCOMMIT_GUESS"),
+        (
+            "Documentation/mm/overcommit-accounting.rst",
+            "Obvious overcommits",
+        ),
+    ],
     check: overcommit,
 };
 

@@ -21,12 +21,14 @@ mod profiling;
 mod provider;
 mod queues;
 mod rule;
+mod runtime;
 mod security;
 mod steering;
+mod storage;
 mod sysctls;
 mod ticks;
 
-pub use rule::{Finding, Risk, Rule};
+pub use rule::{Finding, KERNEL, Risk, Rule};
 pub(crate) use sysctls::lines as sysctl_lines;
 
 use crate::machine::Machine;
@@ -77,6 +79,12 @@ pub const RULES: &[&Rule] = &[
     &group::PRESSURE,
     &memory::DEFRAG,
     &connections::IDLE_RESTART,
+    &process::WATCHES,
+    &storage::DIRTY,
+    &storage::SCHEDULER,
+    &runtime::YJIT,
+    &runtime::DEBUGGING,
+    &runtime::OPCACHE,
 ];
 
 impl Rule {

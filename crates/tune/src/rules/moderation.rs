@@ -26,6 +26,16 @@ pub(super) const THROTTLING: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: true,
+    checked: &[
+        (
+            "Documentation/networking/device_drivers/ethernet/intel/e1000e.rst",
+            "20000",
+        ),
+        (
+            "drivers/net/ethernet/intel/e1000e/param.c",
+            "InterruptThrottleRate",
+        ),
+    ],
     check: throttling,
 };
 

@@ -22,6 +22,13 @@ pub(super) const SEGMENTATION: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        (
+            "Documentation/networking/segmentation-offloads.rst",
+            "TCP Segmentation Offload",
+        ),
+        ("net/core/dev.c", "netdev_fix_features"),
+    ],
     check: |machine| Ok(machine.each_nic(|nic| segmentation(machine, nic))),
 };
 
@@ -97,6 +104,11 @@ pub(super) const RECEIVE: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/core/gro.c", "dev_gro_receive"),
+        ("net/ipv4/devinet.c", "dev_disable_lro"),
+        ("drivers/net/veth.c", "veth_set_features"),
+    ],
     check: |machine| Ok(machine.each_nic(|nic| receive(machine, nic))),
 };
 
@@ -116,7 +128,7 @@ fn receive(machine: &Machine, nic: &Nic) -> Result<Outcome, Cannot> {
         Outcome::bad("LRO is on, and this machine forwards packets").change(setting, "off")
     } else if gro.is_some_and(|gro| !gro.active && !gro.fixed) {
         // A veth or tap gets merged packets from its peer already. With GRO a veth polls (veth_set_features in
-        // drivers/net/veth.c, 5.15 to 6.18): each packet then takes a softirq more.
+        // drivers/net/veth.c, 6.12): each packet then takes a softirq more.
         match (nic.is_hardware(), machine.goal) {
             (true, _) => turn_on(
                 Outcome::bad("GRO is off: every segment walks the stack by itself"),

@@ -29,6 +29,13 @@ pub(super) const AFFINITY: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/irq/proc.c", "effective_affinity"),
+        (
+            "Documentation/core-api/irq/irq-affinity.rst",
+            "smp_affinity",
+        ),
+    ],
     check: affinity,
 };
 
@@ -139,6 +146,7 @@ pub(super) const IRQBALANCE: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[("Documentation/networking/scaling.rst", "irqbalance")],
     check: irqbalance,
 };
 
@@ -196,6 +204,13 @@ pub(super) const NUMA: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/sched/core.c", "numa_balancing"),
+        (
+            "Documentation/admin-guide/sysctl/kernel.rst",
+            "numa_balancing",
+        ),
+    ],
     check: numa,
 };
 

@@ -25,6 +25,10 @@ pub(super) const NAPI: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("Documentation/networking/napi.rst", "threaded"),
+        ("net/core/net-sysfs.c", "gro_flush_timeout"),
+    ],
     check: napi,
 };
 
@@ -112,6 +116,10 @@ pub(super) const BUSY_POLL: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/core/sysctl_net_core.c", "busy_poll"),
+        ("Documentation/networking/napi.rst", "Busy polling"),
+    ],
     check: busy_poll,
 };
 

@@ -23,6 +23,16 @@ pub(super) const GOVERNOR: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        (
+            "Documentation/admin-guide/pm/cpufreq.rst",
+            "scaling_governor",
+        ),
+        (
+            "drivers/cpufreq/intel_pstate.c",
+            "energy_performance_preference",
+        ),
+    ],
     check: governor,
 };
 
@@ -97,6 +107,10 @@ pub(super) const IDLE: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("Documentation/admin-guide/pm/cpuidle.rst", "latency"),
+        ("kernel/power/qos.c", "cpu_dma_latency"),
+    ],
     check: idle,
 };
 

@@ -1,4 +1,4 @@
-//! The guest itself: its descriptors and its allocator.
+//! The guest itself: its descriptors, what it watches, and its allocator.
 
 use super::events::{SELECT_CAN, uses_select};
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
@@ -23,6 +23,10 @@ pub(super) const DESCRIPTORS: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("fs/file.c", "EMFILE"),
+        ("include/uapi/linux/posix_types.h", "__FD_SETSIZE\t1024"),
+    ],
     check: descriptors,
 };
 
@@ -88,45 +92,111 @@ fn whole_machine(machine: &Machine) -> Result<Outcome, Cannot> {
     Ok(outcome.saw(FILE, text))
 }
 
+pub(super) const WATCHES: Rule = Rule {
+    id: "T44",
+    title: "inotify watches",
+    of_2009: false,
+    reads: "fs.inotify.max_user_watches, max_user_instances; with -p the watches and instances in /proc/PID/fdinfo",
+    why: "A program that watches its files for changes (a code reloader, a log shipper) takes a watch for each, of a number that all \
+          processes of its user share. Without one inotify_add_watch fails with ENOSPC, which reads as if the disk were full; \
+          inotify_init fails with EMFILE.",
+    source: "inotify(7), fs/notify/inotify/inotify_user.c; the bounds are those of T29",
+    dated: "watches 8,192 until 5.11 (2021), since then 1% of the memory and at most 1,048,576; instances 128: stands in 2026",
+    change: "sysctl fs.inotify.max_user_watches, max_user_instances, doubled",
+    undo: WRITE_BACK,
+    risk: Risk::Low,
+    reboot: false,
+    counts: false,
+    checked: &[
+        (
+            "fs/notify/inotify/inotify_user.c",
+            "watches_max = clamp(watches_max, 8192UL, 1048576UL)",
+        ),
+        (
+            "fs/notify/inotify/inotify_user.c",
+            "UCOUNT_INOTIFY_INSTANCES] = 128",
+        ),
+        ("fs/notify/fdinfo.c", "inotify wd:"),
+    ],
+    check: watches,
+};
+
+fn watches(machine: &Machine) -> Result<Outcome, Cannot> {
+    const WATCHES: &str = "/proc/sys/fs/inotify/max_user_watches";
+    const INSTANCES: &str = "/proc/sys/fs/inotify/max_user_instances";
+    let guest = machine.one_process()?;
+    let tree = &machine.tree;
+    let most = (tree.number::<u64>(WATCHES)?, tree.number::<u64>(INSTANCES)?);
+    let instances = &guest.descriptors(tree)?.inotifies;
+    let count = |number: &i32| {
+        let text = tree.read(&guest.file(&format!("fdinfo/{number}")));
+        let is_watch = |line: &&str| line.starts_with("inotify wd:");
+        text.map_or(0, |text| text.lines().filter(is_watch).count() as u64)
+    };
+    let used = (
+        instances.iter().map(count).sum::<u64>(),
+        instances.len() as u64,
+    );
+    let share = |used: u64, most: u64| used.saturating_mul(100) / most.max(1);
+    let (what, path, used_up, limit) = if share(used.0, most.0) >= share(used.1, most.1) {
+        ("watches", WATCHES, used.0, most.0)
+    } else {
+        ("instances", INSTANCES, used.1, most.1)
+    };
+    let says = format!("{used_up} of its user's {limit} {what}");
+    let outcome = match share(used_up, limit) {
+        90.. => Outcome::bad(says).change(Setting::file(path), limit.saturating_mul(2)),
+        70.. => Outcome::consider(says).change(Setting::file(path), limit.saturating_mul(2)),
+        _ => Outcome::good(says),
+    };
+    Ok(outcome.saw(WATCHES, most.0).saw(INSTANCES, most.1).saw(
+        guest.file("fdinfo"),
+        format!("{} watches, {} instances", used.0, used.1),
+    ))
+}
+
 pub(super) const ALLOCATOR: Rule = Rule {
     id: "T30",
     title: "allocator of the process",
     of_2009: false,
     reads: "with -p /proc/PID/maps (libraries, arenas), environ (MALLOC_ARENA_MAX), task",
-    why: "glibc makes up to 8 arenas per CPU, one per thread that allocates. Ruby's threads take turns, so the arenas buy \
-          nothing and each keeps its own free memory: the process grows to a multiple.",
+    why: "glibc makes up to 8 arenas per CPU, one per thread that allocates. The threads of Ruby and Python take turns, so the \
+          arenas buy nothing and each keeps its own free memory: the process grows to a multiple.",
     source: "heroku-buildpack-ruby#751, #752 (MALLOC_ARENA_MAX=2 by default); puma#1600; mallopt(3)",
-    dated: "2018; stands today for threaded MRI on glibc",
+    dated: "2018; stands today for threaded MRI and CPython on glibc",
     change: "restart with MALLOC_ARENA_MAX=2, or with jemalloc preloaded",
     undo: NOTHING,
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[],
     check: allocator,
 };
 
 fn allocator(machine: &Machine) -> Result<Outcome, Cannot> {
     const KEY: &str = "MALLOC_ARENA_MAX";
-    let Some(guest) = &machine.guest else {
-        return Ok(Outcome::not_applicable(
-            "about one process: name it with -p PID",
-        ));
-    };
+    let guest = machine.one_process()?;
     let tree = &machine.tree;
     let allocator = guest.allocator(tree)?;
     let arenas = guest.arenas(tree)?;
     let setting = guest.environment(tree, KEY)?;
-    let (ruby, threads) = (guest.is_ruby(tree), guest.threads.len());
+    // Those whose threads take turns.
+    let language = if guest.is_ruby(tree) {
+        Some("Ruby")
+    } else {
+        guest.is_python(tree).then_some("Python")
+    };
+    let threads = guest.threads.len();
     let many = several(threads, "thread");
     let heaps = several(arenas + 1, "arena");
-    let outcome = match (&allocator, &setting) {
-        (Allocator::Other(file), _) => Outcome::good(file.as_str()),
-        (Allocator::Glibc, Some(value)) => Outcome::good(format!("glibc with {KEY}={value}")),
-        (Allocator::Glibc, None) if ruby && threads > 1 => {
-            Outcome::consider(format!("Ruby with {many} on glibc without {KEY}: {heaps}"))
-        }
-        (Allocator::Glibc, None) => Outcome::good(format!("glibc, {many}, {heaps}")),
-        (Allocator::Unknown, _) => {
+    let outcome = match (&allocator, &setting, language) {
+        (Allocator::Other(file), ..) => Outcome::good(file.as_str()),
+        (Allocator::Glibc, Some(value), _) => Outcome::good(format!("glibc with {KEY}={value}")),
+        (Allocator::Glibc, None, Some(language)) if threads > 1 => Outcome::consider(format!(
+            "{language} with {many} on glibc without {KEY}: {heaps}"
+        )),
+        (Allocator::Glibc, None, _) => Outcome::good(format!("glibc, {many}, {heaps}")),
+        (Allocator::Unknown, ..) => {
             Outcome::cannot_tell("no C library that is known is mapped (static, or musl)")
         }
     };

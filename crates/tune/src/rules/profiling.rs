@@ -15,13 +15,20 @@ pub(super) const OPROFILE: Rule = Rule {
           one's own processes, above 2 nobody but root (a distribution's patch, because of holes in perf_event_open). Lowering it \
           lets every user of the machine reach that call, so nothing is proposed: let one program profile instead.",
     source: "driver removed in 5.12; Documentation/admin-guide/sysctl/kernel.rst, Documentation/admin-guide/perf-security.rst \
-             (5.8 to 6.18)",
+             (since 5.8)",
     dated: "2009; obsolete since perf (2.6.31), gone since 5.12 (2021)",
     change: "above 2: profile as root, or give perf alone the right: setcap cap_perfmon,cap_sys_ptrace=ep, since 5.8",
     undo: NOTHING,
     risk: Risk::High,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/events/core.c", "sysctl_perf_event_paranoid"),
+        (
+            "Documentation/admin-guide/sysctl/kernel.rst",
+            "perf_event_paranoid",
+        ),
+    ],
     check: oprofile,
 };
 
@@ -78,6 +85,10 @@ pub(super) const DEBUGGING: Rule = Rule {
     risk: Risk::High,
     reboot: false,
     counts: false,
+    checked: &[
+        ("security/yama/yama_lsm.c", "YAMA_SCOPE_RELATIONAL"),
+        ("fs/coredump.c", "core_pattern"),
+    ],
     check: debugging,
 };
 

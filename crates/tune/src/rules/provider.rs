@@ -21,6 +21,10 @@ pub(super) const ALLOWANCES: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: true,
+    checked: &[(
+        "drivers/net/ethernet/amazon/ena/ena_ethtool.c",
+        "bw_in_allowance_exceeded",
+    )],
     check: |machine| Ok(machine.each_nic(|nic| allowances(machine, nic))),
 };
 

@@ -23,6 +23,13 @@ pub(super) const RSS: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/ethtool/ioctl.c", "ETHTOOL_GCHANNELS"),
+        (
+            "Documentation/networking/scaling.rst",
+            "RSS: Receive Side Scaling",
+        ),
+    ],
     check: |machine| Ok(machine.each_nic(|nic| rss(machine, nic))),
 };
 
@@ -119,6 +126,10 @@ pub(super) const QDISC: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("net/ipv4/tcp_bbr.c", "fq"),
+        ("net/sched/sch_api.c", "default_qdisc"),
+    ],
     check: queueing,
 };
 

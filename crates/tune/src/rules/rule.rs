@@ -8,6 +8,9 @@ use crate::machine::Machine;
 use crate::tree::Cannot;
 use crate::verdict::Outcome;
 
+/// The kernel in whose source the rules were checked: Debian's package linux-source-6.12.
+pub const KERNEL: &str = "6.12.107";
+
 /// How much can go wrong when a change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -47,6 +50,9 @@ pub struct Rule {
     pub reboot: bool,
     /// Whether it judges the growth of counters, which takes two looks.
     pub counts: bool,
+    /// Where in the source of Linux [`KERNEL`] what it says of the kernel was read: file and a word that stands there. Empty
+    /// for what is not the kernel's. A test looks all of them up in a tree (`LANCET_LINUX`).
+    pub checked: &'static [(&'static str, &'static str)],
     pub(super) check: fn(&Machine) -> Result<Outcome, Cannot>,
 }
 

@@ -19,6 +19,13 @@ pub(super) const MITIGATIONS: Rule = Rule {
     risk: Risk::High,
     reboot: true,
     counts: false,
+    checked: &[
+        (
+            "Documentation/admin-guide/hw-vuln/spectre.rst",
+            "/sys/devices/system/cpu/vulnerabilities/",
+        ),
+        ("arch/x86/kernel/cpu/bugs.c", "cpu_show_common"),
+    ],
     check: mitigations,
 };
 

@@ -24,6 +24,13 @@ pub(super) const RPS: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: true,
+    checked: &[
+        (
+            "Documentation/networking/scaling.rst",
+            "RPS: Receive Packet Steering",
+        ),
+        ("net/core/net-sysfs.c", "rps_cpus"),
+    ],
     check: |machine| Ok(machine.each_nic(|nic| steering(machine, nic))),
 };
 

@@ -21,6 +21,10 @@ pub(super) const DEAD: Rule = Rule {
     risk: Risk::Low,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/sched/debug.c", "base_slice_ns"),
+        ("net/ipv4/sysctl_net_ipv4.c", "tcp_tw_reuse"),
+    ],
     check: dead,
 };
 

@@ -23,6 +23,11 @@ pub(super) const TICKLESS: Rule = Rule {
     risk: Risk::Low,
     reboot: true,
     counts: false,
+    checked: &[
+        ("kernel/time/timer_list.c", "nohz"),
+        ("kernel/time/Kconfig", "NO_HZ_COMMON"),
+        ("kernel/time/tick-sched.c", "setup_tick_nohz"),
+    ],
     check: tickless,
 };
 
@@ -96,6 +101,10 @@ pub(super) const HZ: Rule = Rule {
     risk: Risk::Low,
     reboot: true,
     counts: true,
+    checked: &[
+        ("kernel/Kconfig.hz", "HZ_250"),
+        ("kernel/time/timer_list.c", "jiffies"),
+    ],
     check: hz,
 };
 
@@ -171,6 +180,10 @@ pub(super) const CLOCKSOURCE: Rule = Rule {
     risk: Risk::Medium,
     reboot: false,
     counts: false,
+    checked: &[
+        ("kernel/time/clocksource.c", "current_clocksource"),
+        ("Documentation/virt/kvm/x86/timekeeping.rst", "TSC"),
+    ],
     check: clocksource,
 };
 

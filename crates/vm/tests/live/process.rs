@@ -66,7 +66,8 @@ impl Script {
         self.stdin.write_all(b"\n").expect("the script reads");
     }
 
-    /// Reads up to the next `READY`; false if the script has ended well instead.
+    /// Reads up to the next `READY`, and waits until nothing of its main thread moves any more; false if the script has
+    /// ended well instead.
     pub fn wait(&mut self) -> bool {
         self.lines.clear();
         loop {
@@ -88,21 +89,27 @@ impl Script {
                 .trim_end_matches('\n')
                 .to_owned();
             if line == "READY" {
+                self.settle();
                 return true;
             }
             self.lines.push(line);
         }
     }
 
-    /// Waits until it reads its next line, so that nothing moves any more. `READY` was printed before.
-    pub fn settle(&self) {
+    /// Waits until it reads its next line. `READY` was printed before.
+    fn settle(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let point = format!("/proc/{}/syscall", self.pid());
-        // `read` is call 0, and its first argument is the file 0.
-        while !std::fs::read_to_string(&point)
-            .expect("a process")
-            .starts_with("0 0x0 ")
-        {
+        loop {
+            let call = std::fs::read_to_string(&point).expect("a process");
+            // The number of the call and its first argument. A Ruby waits for the file before it reads it.
+            let mut words = call.split(' ');
+            let call = [words.next(), words.next()];
+            if call == [Some("0"), Some("0x0")]
+                || matches!(call[0], Some("7" | "23" | "270" | "271"))
+            {
+                return;
+            }
             assert!(
                 Instant::now() < deadline,
                 "the script said READY, but does not read"

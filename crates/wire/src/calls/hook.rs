@@ -40,6 +40,8 @@ pub struct Hook {
     pub asks_return: [u64; 2],
     /// Calls that took fewer cycles of the time-stamp counter than this are not recorded.
     pub least_ticks: u64,
+    /// What the results of counted calls say: a word of `capture::outcome`; 0 = nothing.
+    pub outcome: u64,
     /// Address of the stub.
     pub stub: u64,
     /// Address of the routine that the stub jumps to.
@@ -60,6 +62,10 @@ pub struct Hook {
     /// Number of the system call, if that instruction always makes the same one; else [`NO_NUMBER`](super::NO_NUMBER).
     /// [`CALLED`](super::CALLED), if the hook is on a function that makes the system call, as `syscall(2)` does.
     pub fixed: u64,
+    /// 1 from before its patches are written until its command has lifted it. A command that lifts a hook over whose
+    /// patch another command has written its own leaves that one in the code and sets this to 0: whoever takes the other
+    /// patch out then puts back what this one has replaced.
+    pub set: u64,
 }
 
 /// One of several functions of a script's language that share their code.
@@ -126,6 +132,8 @@ pub mod want {
     pub const SYSTEM_CALL: u64 = 1 << 14;
     /// The hook stands behind a system call.
     pub const SYSTEM_RETURN: u64 = 1 << 15;
+    /// The hook is of a system call's number, and [`super::Hook::names`] is the place of an [`super::super::Injection`].
+    pub const INJECT: u64 = 1 << 16;
     /// The function ends the process: write [`notice::ENDS`](crate::notices::notice) first.
     pub const ENDS: u64 = 1 << 32;
     /// The function runs another program: write a notice first.

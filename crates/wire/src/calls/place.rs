@@ -4,10 +4,11 @@
 pub mod line_policy {
     /// The nearest frame.
     pub const NEAREST: u64 = 0;
-    /// The nearest frame whose path is not that of a library.
+    /// The nearest frame whose path is not that of a library and whose line is not passed over
+    /// ([`Calls::passed_over`](super::super::Calls::passed_over)).
     pub const APPLICATION: u64 = 1;
     /// The nearest frame whose line meets one of the conditions in `Calls::line_tests` that are named by a bit each in
-    /// the upper half.
+    /// the upper half, and is not passed over.
     pub const MARKED: u64 = 2;
 }
 
@@ -15,7 +16,16 @@ pub mod line_policy {
 pub const PLACES: usize = 8192;
 
 /// Different lines that one ring can number.
-pub const MOST_LINES: u32 = 4095;
+pub const MOST_LINES: u32 = 4094;
+
+/// In the place of the line that is recorded: no frame is the application's, and the library's line is that of the nearest.
+pub const NO_APPLICATION: u32 = 4095;
+
+/// What such a call is shown with, and what conditions on its line look at.
+pub const NO_APPLICATION_TEXT: &str = "(no application line)";
+
+/// In [`NewPlace::number`]: the line is a library's, or is passed over.
+pub const OF_LIBRARY: u32 = 1 << 31;
 
 /// Packs the lines of a call into one number: the one that is recorded, and in the upper 16 bits, where that one stands
 /// outside of a library, the nearest one, which is the library's. 0 = none.
@@ -56,7 +66,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NewPlace {
-    /// Number that later records name the line by.
+    /// Number that later records name the line by, with [`OF_LIBRARY`].
     pub number: u32,
     /// The line in its file, from 1; 0 = the VM has none.
     pub line: u32,

@@ -165,6 +165,32 @@ impl Shape {
         self.0 & NARROW != 0
     }
 
+    /// Words in which they are.
+    #[inline]
+    pub const fn integer_words(self) -> usize {
+        let count = self.integers() as usize;
+        if self.is_narrow() {
+            count.div_ceil(2)
+        } else {
+            count
+        }
+    }
+
+    /// One of them, out of their words; 0 if it was not recorded.
+    #[inline(always)]
+    pub fn integer(self, words: &[u64], at: usize) -> u64 {
+        if at >= self.integers() as usize {
+            return 0;
+        }
+        if self.is_narrow() {
+            words
+                .get(at / 2)
+                .map_or(0, |pair| pair >> (at % 2 * 32) & 0xffff_ffff)
+        } else {
+            words.get(at).copied().unwrap_or(0)
+        }
+    }
+
     /// Vector registers at the call.
     #[inline]
     pub const fn vectors(self) -> u64 {

@@ -33,6 +33,8 @@ pub struct OpenSystemCall {
     pub ticket: u64,
     /// Its arguments.
     pub arguments: [u64; 6],
+    /// Address of the [`Injection`](super::Injection) that concerns it; 0 = none does.
+    pub injected: u64,
 }
 
 impl OpenSystemCall {
@@ -44,5 +46,6 @@ impl OpenSystemCall {
         began: 0,
         ticket: 0,
         arguments: [0; 6],
+        injected: 0,
     };
 }

@@ -107,7 +107,8 @@ impl Books {
             kind,
             born: 0,
             next_of_kind: owner.first_site,
-            reserved: 0,
+            measured: 0,
+            measured_bytes: 0,
         };
         let number = match self.free_site {
             0 => store::append(sites, fresh)?,
@@ -141,6 +142,16 @@ impl Books {
         Some(number)
     }
 
+    /// An object that was born at `site` uses so many bytes.
+    pub fn measured(&mut self, ledger: &mut Ledger, site: u32, bytes: u64) {
+        let mut of = site_at(&ledger.sites, site);
+        if of.measured != u32::MAX {
+            of.measured += 1;
+            of.measured_bytes = of.measured_bytes.saturating_add(bytes);
+            set_site(&mut ledger.sites, site, of);
+        }
+    }
+
     /// A class without a name is gone, and with it every instance: its rows are joined into one, so
     /// that a program which makes classes all day does not fill the books.
     pub(super) fn forget_anonymous(&mut self, ledger: &mut Ledger, kind: u32) -> Option<()> {
@@ -161,6 +172,8 @@ impl Books {
             let number = self.site(ledger, site.place, dropped)?;
             let mut joined = site_at(&ledger.sites, number);
             joined.born = joined.born.wrapping_add(site.born);
+            joined.measured = joined.measured.saturating_add(site.measured);
+            joined.measured_bytes = joined.measured_bytes.saturating_add(site.measured_bytes);
             set_site(&mut ledger.sites, number, joined);
             self.by_site
                 .remove(at, mix(u64::from(site.place) << 32, u64::from(site.kind)));

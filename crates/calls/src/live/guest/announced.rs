@@ -1,7 +1,9 @@
 //! What is said of a guest when its functions are hooked.
 
+use super::super::unseen;
 use super::Guest;
 use crate::Message;
+use crate::message::MOST_NAMED;
 use hooks::Refused;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +21,57 @@ impl Guest {
             stopped: tracing.timing().longest_stop,
         });
         self.say_refused(refused);
+        if self.says_unseen {
+            let (pid, own) = (tracing.pid(), tracing.own_code());
+            let unseen = unseen::of(pid, &own, refused.len());
+            self.messages.say(Message::Unseen { pid, unseen });
+        }
         self.say_awaited();
         self.say_no_lines();
+    }
+
+    /// Notes what is not seen of what was asked for, where all must be; of which so many places were refused.
+    pub(super) fn require_exact(&mut self, refused: usize) {
+        if let Some(unseen) = self.unseen(refused)
+            && !unseen.is_empty()
+        {
+            self.inexact = Some(unseen);
+        }
+    }
+
+    /// What is not seen of what was asked for; `None` = not all must be.
+    fn unseen(&self, refused: usize) -> Option<Vec<String>> {
+        let children = self.exact?;
+        let unseen = unseen::of(self.pid(), &self.tracing.own_code(), refused);
+        let returns = self.selection.has_system_call("rt_sigreturn");
+        Some(unseen::asked(unseen, returns, children))
+    }
+
+    /// What is not seen of it although all must be.
+    pub fn inexact(&self) -> Option<&[String]> {
+        self.inexact.as_deref()
+    }
+
+    /// It is left, or ends: says what has come since it was opened, where all was to be seen.
+    pub(super) fn say_inexact(&self) {
+        let pid = self.pid();
+        if let Some(unseen) = self.unseen(0)
+            && !unseen.is_empty()
+            && self.inexact.is_none()
+        {
+            self.messages.say(Message::NotExact { pid, unseen });
+        }
+    }
+
+    /// Says, when it is time, that it speaks to a database by a driver that has no function to hook.
+    pub(super) fn look_for_peers(&mut self) {
+        let pid = self.pid();
+        let (tracing, selection) = (&self.tracing, &self.selection);
+        let functions = || selection.functions(tracing.functions());
+        let peer = self.peers.look(pid, &**tracing.memory(), functions);
+        if let Some(peer) = peer.filter(|_| !self.quiet) {
+            self.messages.say(Message::NoDriver { pid, peer });
+        }
     }
 
     /// Says why calls will have no script lines; a program that has just begun may still make a VM.
@@ -33,16 +84,40 @@ impl Guest {
         }
     }
 
-    /// Says which functions were refused: one message a reason.
+    /// Says which functions were refused: one message a reason, but a number of those that a pattern or a preset meant.
     pub(super) fn say_refused(&self, refused: &[Refused]) {
+        let is_told = |one: &&Refused| self.verbose || self.selection.names(&one.function.name);
+        let (refused, counted): (Vec<&Refused>, Vec<_>) = refused.iter().partition(is_told);
+        if !counted.is_empty() {
+            let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+            for one in &counted {
+                *reasons.entry(&one.reason).or_default() += 1;
+            }
+            let most = reasons.into_iter().max_by_key(|(_, count)| *count);
+            let (reason, has_it) = most.unwrap_or_default();
+            self.messages.say(Message::NotHooked {
+                pid: self.pid(),
+                count: counted.len(),
+                reason: reason.into(),
+                has_it,
+            });
+        }
         let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for refused in refused {
             let names = by_reason.entry(&refused.reason).or_default();
             names.push(refused.function.name.clone());
         }
         for (reason, names) in by_reason {
-            let reason = reason.to_owned();
-            self.messages.say(Message::Refused { names, reason });
+            // A message names so many.
+            let most = if self.verbose {
+                MOST_NAMED
+            } else {
+                names.len()
+            };
+            for names in names.chunks(most) {
+                let (names, reason) = (names.to_vec(), reason.to_owned());
+                self.messages.say(Message::Refused { names, reason });
+            }
         }
     }
 }

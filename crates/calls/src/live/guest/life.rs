@@ -3,17 +3,19 @@
 mod children;
 mod watched;
 
+use super::super::known::Known;
 use super::{Guest, options};
 use crate::Message;
 use crate::debug::{self, say};
-use crate::event::{At, End, Event, EventKind};
+use crate::event::{At, End, Event, EventKind, Opened};
+use crate::live::traced::FirstExec;
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::source::Count;
-use hooks::rings::Losses;
+use hooks::rings::{Counted, Losses};
 use hooks::{Arrives, Notice, Says, Tracing};
 use inject::Image;
-use inject::lifecycle::{Execs, Turn};
+use inject::lifecycle::{Execs, Turn, Watched};
 use inject::tracee::Tracee;
 use process::Error;
 use process::stop::Ties;
@@ -32,6 +34,8 @@ pub struct Shared<'a> {
     pub signatures: &'a Signatures,
     /// The agent.
     pub image: Image,
+    /// The exec of the program that is started.
+    pub exec: FirstExec,
 }
 
 /// What is kept of a guest's life.
@@ -74,7 +78,10 @@ impl Guest {
         if keep {
             tracee.tell_signals();
         }
-        let led = guest.tracing.arrives() == Arrives::AtThread;
+        if args.from_exec {
+            guest.see_system_calls(signatures);
+        }
+        let led = guest.is_traced() || guest.tracing.arrives() == Arrives::AtThread;
         let needed = keep || led;
         let gone = if needed {
             tracee.go_on(led)
@@ -106,12 +113,14 @@ impl Guest {
         }
     }
 
-    /// A program without a loader has come so far that it can be hooked.
+    /// A program that was led from system call to system call has come so far that it can be hooked: its main thread
+    /// stands still meanwhile, and what it asks for from then on is told by hooks alone.
     fn arrive(&mut self, signatures: &Signatures) {
         let Some(mut tracee) = self.tracee.take() else {
             return;
         };
         let stood = tracee.stand_still();
+        self.traced = None;
         self.tracing.tie(Ties::Standing);
         let followed = stood.and_then(|()| self.follow(signatures));
         self.tracing.tie(if self.life.keep {
@@ -131,7 +140,11 @@ impl Guest {
     }
 
     /// What its threads say at once.
-    fn handle_notices(&mut self, shared: &Shared, turn: &mut Turn<Self>) -> Result<bool, Error> {
+    fn handle_notices<P: Watched<Event = Event> + From<Guest>>(
+        &mut self,
+        shared: &Shared,
+        turn: &mut Turn<P>,
+    ) -> Result<bool, Error> {
         let (args, signatures) = (shared.args, shared.signatures);
         let notices = self.tracing.notices()?;
         let (since, mut is_read) = (Instant::now(), false);
@@ -270,6 +283,14 @@ impl Guest {
         tell(now_of(self.pid(), EventKind::Ended(end)));
     }
 
+    /// Another program runs in its place. What its rings hold outlives it: the call that has led there is the last of them.
+    pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
+        if self.life.end.is_none() {
+            self.drain(tell);
+            self.end(End::Replaced, tell);
+        }
+    }
+
     /// What reading its rings has failed with for good.
     pub(super) fn fail(&mut self, error: Error) {
         self.life.unheard = !matches!(error, Error::Gone(_));
@@ -292,9 +313,13 @@ impl Guest {
     fn count(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.tracing.rings().counted()?;
         let period = self.clock.period();
+        let places = self.tracing.system_call_places();
         let counts = counted.into_iter().filter_map(|counted| {
+            let place = places.get(&counted.hook);
+            let hook = place.map_or(counted.hook, |(call, _)| *call);
             Some(Count {
-                function: self.known.function(&self.tracing, counted.hook)?,
+                function: self.known.function(&self.tracing, hook)?,
+                inside: place.and_then(|(_, at)| Known::inside(&self.tracing, *at)),
                 line: counted
                     .place
                     .and_then(|place| self.known.line(&mut self.tracing, place)),
@@ -308,14 +333,30 @@ impl Guest {
     /// What was counted, by function and line.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.count();
-        match self
-            .went(&counted)
-            .then(|| self.life.counts.take())
-            .flatten()
-        {
-            Some(before) => Ok(before),
-            None => counted,
-        }
+        let before = self.went(&counted).then(|| self.life.counts.take());
+        let mut counted = match before.flatten() {
+            Some(before) => before,
+            None => counted?,
+        };
+        counted.extend(self.exec_that_replaced_it());
+        Ok(counted)
+    }
+
+    /// The call that has led to another program was made behind the notice that counts are read at, and never returned here.
+    fn exec_that_replaced_it(&self) -> Option<Count> {
+        let exec = self.selection.system_calls().into_iter();
+        let mut exec = exec.filter(|call| call.name == "execve");
+        let function = exec.next().filter(|_| self.life.end == Some(End::Replaced));
+        Some(Count {
+            function: function?.into(),
+            inside: None,
+            line: None,
+            counted: Counted {
+                returned: 1,
+                ..Counted::default()
+            },
+            period: self.clock.period(),
+        })
     }
 
     /// What got lost.
@@ -333,8 +374,20 @@ impl Guest {
     }
 }
 
+/// What a process is.
+pub fn opened(pid: i32, vm: String) -> Opened {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = command.split(|byte| *byte == 0);
+    let mut command: Vec<String> = words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    // A NUL ends each.
+    command.pop();
+    Opened { command, vm }
+}
+
 /// Something that happened to a process as a whole, now.
-fn now_of(pid: i32, kind: EventKind) -> Event {
+pub fn now_of(pid: i32, kind: EventKind) -> Event {
     let at = At {
         process: pid,
         tid: pid as u32,

@@ -1,32 +1,64 @@
 //! Whose line a call has: the application's, unless the nearest was asked for.
 
 use crate::options::Options;
+use prototypes::Condition;
 use prototypes::capture::Source;
 use prototypes::capture::condition::{How, Length, Step};
 use wire::calls::line_policy;
 
-/// What lines are looked through for, and a [`line_policy`]: tests of `--where` come first, as it numbers them, then those of
-/// `--app`.
-pub fn of(args: &Options) -> (Vec<u64>, u64) {
-    let condition = args.condition.as_ref();
-    let mut tests = condition.map(|of| of.lines()).unwrap_or_default();
-    if args.nearest {
-        return (tests, line_policy::NEAREST);
-    }
-    if args.app.is_empty() {
-        return (tests, line_policy::APPLICATION);
-    }
-    let within = How {
-        within: true,
-        folded: false,
-        not: false,
-    };
-    let before = condition.map_or(0, |of| of.line_tests());
-    let mut bits = 0;
-    for (number, text) in args.app.iter().enumerate() {
-        let test = Step::Text(Source::Rax, within, text.as_bytes(), Length::Ended);
-        test.encode(|word| tests.push(word));
-        bits |= 1 << (before + number);
-    }
-    (tests, line_policy::MARKED | bits << 32)
+/// See the module's text.
+pub struct LinePolicy {
+    /// What lines are looked through for: tests of `--where` come first, as it numbers them, then those of `--app`, of
+    /// `--skip`, and of injections.
+    pub tests: Vec<u64>,
+    /// A [`line_policy`].
+    pub policy: u64,
+    /// The tests whose lines are passed over, a bit each.
+    pub passed_over: u32,
+    /// The number of the first test of an injection.
+    pub injections: usize,
 }
+
+impl LinePolicy {
+    /// As the command line has it.
+    pub fn of(args: &Options) -> Self {
+        let condition = args.condition.as_ref();
+        let mut tests = condition.map(|of| of.lines()).unwrap_or_default();
+        let mut number = condition.map_or(0, |of| of.line_tests());
+        let mut add = |texts: &[String]| {
+            let mut bits = 0;
+            for text in texts {
+                let test = Step::Text(Source::Rax, WITHIN, text.as_bytes(), Length::Ended);
+                test.encode(|word| tests.push(word));
+                bits |= 1u32 << number;
+                number += 1;
+            }
+            bits
+        };
+        let (app, passed_over) = (add(&args.app), add(&args.skip));
+        let injections = number;
+        let lines = args.inject.iter().filter_map(|one| one.line.as_ref());
+        tests.extend(lines.flat_map(Condition::lines));
+        let policy = if args.nearest {
+            line_policy::NEAREST
+        } else if args.app.is_empty() {
+            line_policy::APPLICATION
+        } else {
+            line_policy::MARKED | u64::from(app) << 32
+        };
+        LinePolicy {
+            tests,
+            policy,
+            passed_over,
+            injections,
+        }
+    }
+}
+
+/// A text that the line holds.
+const WITHIN: How = How {
+    within: true,
+    folded: false,
+    not: false,
+    place: false,
+};

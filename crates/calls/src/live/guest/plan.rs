@@ -2,16 +2,20 @@
 
 use super::super::callers;
 use super::super::names::{self, Names};
+use super::line_policy::LinePolicy;
 use crate::conditions::{CallTest, Conditions};
 use crate::options::Options;
 use crate::select::Selection;
 use crate::signatures::Signatures;
+use crate::tamper::{Inject, words_of};
 use crate::{Message, Messages};
 use hooks::probes::Probe;
 use hooks::{PROBE, Role, Tracing, Wanted};
 use inject::heartbeat;
 use process::functions::Function;
+use prototypes::outcome;
 use prototypes::{Detail, Half, Kind, Location, Prototype, Type};
+use std::collections::{BTreeMap, HashSet};
 use wire::calls::record::Wanted as Registers;
 use wire::calls::want;
 
@@ -28,7 +32,11 @@ pub struct Plan {
     asks: Conditions,
     /// With the stack (`-w`).
     callers: bool,
+    /// What is injected into system calls, and the number of the first test of their lines.
+    inject: (Vec<Inject>, usize),
     messages: Messages,
+    /// Addresses of functions that are not watched any more.
+    left_out: HashSet<u64>,
 }
 
 impl Plan {
@@ -44,13 +52,20 @@ impl Plan {
             all_integers: !args.presets.is_empty(),
             asks: Conditions::new(args, heartbeat::ticks),
             callers: args.frames != 0 && !args.counts_in_guest(),
+            inject: (args.inject.clone(), LinePolicy::of(args).injections),
             messages: args.messages.clone(),
+            left_out: HashSet::new(),
         }
     }
 
     /// Whether calls are reported one by one.
     pub fn tells(&self) -> bool {
         self.copies
+    }
+
+    /// These functions are not wanted any more, at these addresses.
+    pub fn leave_out(&mut self, functions: impl Iterator<Item = u64>) {
+        self.left_out.extend(functions);
     }
 
     /// Each function with the code that its calls are reported from.
@@ -62,13 +77,17 @@ impl Plan {
     ) -> Vec<Wanted> {
         // A condition fits few of all system calls, and that goes without saying.
         let says = functions.len() < MANY || !functions[0].is_system_call();
+        let mut unfit: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let functions = functions.into_iter().zip(callers);
         let wanted = functions.filter_map(|(function, callers)| {
             let prototype = signatures.of(&function.module, &function.name);
-            let asked = if says {
-                self.asked_of(&function, prototype.as_ref())?
-            } else {
-                self.asks.of(prototype.as_ref()).ok()?
+            let asked = match self.asks.of(prototype.as_ref()) {
+                Ok(asked) => asked,
+                Err(why) => {
+                    let names = unfit.entry(why.to_string()).or_default();
+                    names.push(function.name.clone());
+                    return None;
+                }
             };
             let copy = prototype
                 .as_ref()
@@ -87,19 +106,26 @@ impl Plan {
                 asks: asked.words,
                 guard: asked.guard,
                 least_ticks: asked.least,
+                outcome: outcome::of(&function.name, function.is_system_call()).to_word(),
                 ..Wanted::of(function)
             })
         });
-        wanted.collect()
+        let wanted = wanted.collect();
+        if says {
+            for (why, names) in unfit {
+                self.messages.say(Message::NotShown { names, why });
+            }
+        }
+        wanted
     }
 
-    /// What its calls must meet to be reported; `None` = that cannot be asked of it, which is said.
+    /// What the calls of a probe must meet to be reported; `None` = that cannot be asked of it, which is said.
     fn asked_of(&self, function: &Function, prototype: Option<&Prototype>) -> Option<CallTest> {
         match self.asks.of(prototype) {
             Ok(asked) => Some(asked),
             Err(unfit) => {
-                let (name, why) = (function.name.clone(), unfit.to_string());
-                self.messages.say(Message::NotShown { name, why });
+                let (names, why) = (vec![function.name.clone()], unfit.to_string());
+                self.messages.say(Message::NotShown { names, why });
                 None
             }
         }
@@ -139,13 +165,18 @@ impl Plan {
     pub fn system_calls(&self, signatures: &Signatures, selection: &Selection) -> Vec<Wanted> {
         let functions = selection.system_calls();
         let callers = vec![Vec::new(); functions.len()];
-        let wanted = self.all(signatures, functions, callers).into_iter();
+        let mut wanted = self.all(signatures, functions, callers);
+        let (inject, from) = &self.inject;
+        for one in &mut wanted {
+            one.role = Role::SystemCall;
+            if let Some(words) = words_of(inject, &one.function.name, *from) {
+                one.inject = words;
+                // A mark of what was done stands there.
+                one.registers.second_result = true;
+                one.want |= want::INJECT | want::PLACE;
+            }
+        }
         wanted
-            .map(|wanted| Wanted {
-                role: Role::SystemCall,
-                ..wanted
-            })
-            .collect()
     }
 
     /// What is wanted of the guest as it is now: symbols, and names of the script's language.
@@ -181,9 +212,12 @@ impl Plan {
                     wanted.copy[1] = at_return;
                 }
                 wanted.names = names::identities(of_code);
+                // What C code returns to the VM is no result of C.
+                wanted.outcome = 0;
                 wanted
             }));
         }
+        wanted.retain(|one| !self.left_out.contains(&one.function.address));
         wanted
     }
 

@@ -6,13 +6,17 @@
 //! was read, and becomes an event then: a call from a new place, a fork, and whatever a child of `vfork` does, which
 //! speaks in its parent's ring.
 
+#[cfg(test)]
+mod counted;
+
 use super::super::known::Known;
+use super::budget::Budget;
 use super::record::{arguments, results};
 use super::vforks::Vforks;
 use crate::recorder::{Recording, Store};
-use hooks::rings::{RingEvent, RingEventKind};
+use hooks::rings::{Events, RingEvent, RingEventKind, ShortCall};
 use process::clock::{self, Clock};
-use recording::{CallRecord, Copies, Place, ReturnRecord, Site};
+use recording::{CallRecord, Copies, Place, ReturnRecord, ShortRecord, Site};
 use std::collections::HashMap;
 use std::io;
 
@@ -94,6 +98,80 @@ impl<'g> Look<'g> {
     }
 }
 
+/// Takes what the rings hold at one look into the file.
+pub struct Taking<'a, 'g> {
+    straight: &'a mut Straight,
+    store: &'a mut Store,
+    budget: &'a mut Budget,
+    /// Begins the look, when there is anything.
+    begin: Option<Box<dyn FnOnce() -> Look<'g> + 'a>>,
+    look: Option<Look<'g>>,
+    /// What went wrong first; nothing is written from then on.
+    pub written: io::Result<()>,
+}
+
+impl<'a, 'g> Taking<'a, 'g> {
+    /// `begin` begins the look, when there is anything.
+    pub fn new(
+        straight: &'a mut Straight,
+        store: &'a mut Store,
+        budget: &'a mut Budget,
+        begin: impl FnOnce() -> Look<'g> + 'a,
+    ) -> Self {
+        Taking {
+            straight,
+            store,
+            budget,
+            begin: Some(Box::new(begin)),
+            look: None,
+            written: Ok(()),
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self) {
+        if let Some(begin) = self.begin.take() {
+            self.look = Some(begin());
+        }
+    }
+}
+
+impl Events for Taking<'_, '_> {
+    #[inline]
+    fn event(&mut self, event: RingEvent, rest: &[u64]) {
+        process::fault::point("reading");
+        if let RingEventKind::Call { hook, .. } = event.kind {
+            self.budget.note(hook);
+        }
+        if self.look.is_none() {
+            self.begin();
+        }
+        if let (Some(look), Ok(())) = (&mut self.look, &self.written) {
+            self.written = self.straight.take(self.store, look, &event, rest);
+        }
+    }
+
+    #[inline(always)]
+    fn short(&mut self, call: &ShortCall) -> bool {
+        process::fault::point("reading");
+        let (Some(look), Ok(())) = (&mut self.look, &self.written) else {
+            return false;
+        };
+        match self.straight.take_short(self.store, look, call) {
+            Ok(taken) => {
+                if taken {
+                    self.budget.note(call.hook);
+                }
+                taken
+            }
+            Err(error) => {
+                self.written = Err(error);
+                true
+            }
+        }
+    }
+}
+
 impl Straight {
     /// Into this file.
     pub fn new(recording: Recording) -> Self {
@@ -148,6 +226,42 @@ impl Straight {
         Ok(())
     }
 
+    /// Takes a call with its return; false if they are to be taken one by one, by [`take`](Self::take).
+    #[inline(always)]
+    pub fn take_short(
+        &mut self,
+        store: &mut Store,
+        look: &mut Look,
+        call: &ShortCall,
+    ) -> io::Result<bool> {
+        if look.stalled == Some(call.ring) || !look.vforks.is_none() {
+            return Ok(false);
+        }
+        let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
+        let from = (
+            call.hook,
+            call.caller,
+            number(call.place),
+            number(call.library),
+        );
+        let Some(Some(site)) = self.site(from) else {
+            return Ok(false);
+        };
+        let Some(at) = self.place(store, look, (call.ring, call.tid), call.frame)? else {
+            return Ok(false);
+        };
+        let Ring { stream, place, .. } = self.rings[at];
+        let short = ShortRecord {
+            site,
+            place,
+            frame: call.frame,
+            times: [look.times.at(call.began), look.times.at(call.ended)],
+            arguments: call.arguments,
+            results: call.results,
+        };
+        store.record_short(stream, &short)
+    }
+
     /// Hands out what was put aside, each with the words behind its fixed part.
     pub fn aside(&mut self) -> impl Iterator<Item = (RingEvent, Vec<u64>)> + use<> {
         let words = std::mem::take(&mut self.words);
@@ -181,7 +295,7 @@ impl Straight {
                 let (Some(site), true) = (site, store.has_room(look.pid)?) else {
                     return Ok(true);
                 };
-                let Some(at) = self.place(store, look, event, frame)? else {
+                let Some(at) = self.place(store, look, (event.ring, event.tid), frame)? else {
                     return Ok(false);
                 };
                 let Ring { stream, place, .. } = self.rings[at];
@@ -206,7 +320,7 @@ impl Straight {
                 if !store.has_room(look.pid)? {
                     return Ok(true);
                 }
-                let Some(at) = self.place(store, look, event, frame)? else {
+                let Some(at) = self.place(store, look, (event.ring, event.tid), frame)? else {
                     return Ok(false);
                 };
                 let Ring { stream, place, .. } = self.rings[at];
@@ -244,12 +358,12 @@ impl Straight {
         &mut self,
         store: &mut Store,
         look: &mut Look,
-        event: &RingEvent,
+        (ring, tid): (u32, u32),
         frame: u64,
     ) -> io::Result<Option<usize>> {
-        let at = event.ring as usize;
+        let at = ring as usize;
         if let Some(ring) = self.rings.get(at)
-            && (ring.page, ring.place.tid, ring.is_known) == (frame >> 12, event.tid, true)
+            && (ring.page, ring.place.tid, ring.is_known) == (frame >> 12, tid, true)
         {
             return Ok(Some(at));
         }
@@ -260,11 +374,11 @@ impl Straight {
             self.rings.resize(at + 1, Ring::default());
         }
         self.rings[at] = Ring {
-            stream: store.stream(guest, event.ring)?,
+            stream: store.stream(guest, ring)?,
             page: frame >> 12,
             place: Place {
                 guest,
-                tid: event.tid,
+                tid,
                 stack: look.known.stack(look.pid, frame),
             },
             is_known: true,

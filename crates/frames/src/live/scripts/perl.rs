@@ -105,6 +105,7 @@ fn script<M: Memory>(perl: &Perl<'_, M>, frame: Frame) -> Script {
         _ => ("?".to_owned(), 0),
     };
     Script {
+        launcher: false,
         path,
         line,
         name: match frame.kind {

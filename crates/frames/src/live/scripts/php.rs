@@ -191,6 +191,7 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
             _ => text(|out| php.write_function_name(frame.function, out)),
         };
         Script {
+            launcher: false,
             path,
             line,
             name,

@@ -242,6 +242,7 @@ fn chain<M: Memory>(python: &Python<'_, M>, object: u64) -> Vec<Generator> {
 fn script<M: Memory>(python: &Python<'_, M>, frame: Frame) -> Script {
     let code = frame.point.code;
     Script {
+        launcher: false,
         path: text(|out| python.write_text(python.file(code)?, LONGEST, out)),
         line: python.line(frame.point).ok().flatten().unwrap_or(0),
         name: text(|out| python.write_text(python.function_name(code)?, LONGEST, out)),

@@ -26,6 +26,9 @@ pub struct Script {
     pub qualified: Option<String>,
     /// Where it belongs on the native stack.
     pub placement: Placement,
+    /// Whether its file is a program that a package manager has written. The readers of the languages do not know that: it is
+    /// told where files can be read.
+    pub launcher: bool,
 }
 
 /// Where a script frame belongs on the native stack.
@@ -45,7 +48,8 @@ impl Script {
     /// Returns whether its file belongs to a library or to the VM, not to the program.
     pub fn is_library(&self) -> bool {
         let all = Language::ALL.iter();
-        self.path.is_empty()
+        self.launcher
+            || self.path.is_empty()
             || all
                 .flat_map(|language| [language.description().libraries])
                 .any(|marks| is_library(self.path.as_bytes(), marks))

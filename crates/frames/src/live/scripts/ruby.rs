@@ -242,6 +242,7 @@ fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
 
 fn named_place<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Script {
     Script {
+        launcher: false,
         path: text(|out| ruby.write_text(ruby.path(frame.iseq)?, LONGEST, out)),
         line: ruby.line(frame.iseq, frame.pc).unwrap_or(0),
         qualified: qualified(ruby, frame),

@@ -1,32 +1,11 @@
-//! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
+//! What `lancet calls` does that needs no events: the list of `-D help`, and `--now`.
 
-use super::{CallsArgs, losses};
-use crate::agent::AGENT;
-use crate::failure;
-use crate::losses::Losses;
-use crate::ui::advice::next_step;
-use crate::ui::file::private_file;
-use crate::ui::interrupt;
-use crate::ui::queued::{Kind, Written, queued};
-use crate::ui::sink::Sink as Output;
-use crate::ui::terminal::Stream;
-use calls::consumer::{Consumer, End};
+use super::CallsArgs;
+use crate::commands::events::{self, Asked};
+use crate::commands::now;
+use crate::exit::Usage;
 use calls::debug::{self, Debug};
-use calls::filter::RecordFilter;
-use calls::recorder::{Store, not_recorded};
-use calls::summary::Rows;
-use calls::{
-    Error, Family, Flow, Message, Messages, Options, Recorder, Recording, Replay, Signatures,
-    Source,
-};
-use inject::Image;
-use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
-use report::calls::Summary;
-use std::cell::{Cell, RefCell};
 use std::io::Write;
-use std::path::Path;
-use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
@@ -34,205 +13,15 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
         std::io::stdout().write_all(debug::HELP.as_bytes())?;
         return Ok(0);
     }
-    if let Some(flaw) = args.flaw() {
-        anyhow::bail!(flaw);
+    if args.now {
+        return match args.flaw() {
+            Some(flaw) => Err(Usage(flaw).into()),
+            None => now::run(
+                &args.common.processes(),
+                args.common.output.as_deref(),
+                args.format().is_json,
+            ),
+        };
     }
-    interrupt::catch();
-    let file = args.recording();
-    if let (Some(read), Some(written)) = (file, &args.record)
-        && read.canonicalize().ok() == written.canonicalize().ok()
-    {
-        anyhow::bail!(
-            "{} is what is read: record into another file",
-            written.display()
-        );
-    }
-    let losses = Rc::new(RefCell::new(Losses::default()));
-    let heard = losses.clone();
-    let hooked = Rc::new(Cell::new(false));
-    let says_hooked = hooked.clone();
-    let mut options = args.options(Messages::to(move |message| {
-        print(message);
-        if losses::says_hooked(message) {
-            says_hooked.set(true);
-        }
-        if let Some(loss) = losses::of_message(message) {
-            heard.borrow_mut().note(loss);
-        }
-    }));
-    let signatures = Signatures::read(&args.prototypes, options.ltrace).map_err(explain)?;
-    let signatures = Rc::new(signatures);
-    let starts = !args.program.is_empty() && file.is_none();
-    let recording = args.record.as_deref();
-    let recording = recording.map(|path| record(path, &options, signatures.clone()));
-    let (recording, recorded) = recording.transpose()?.unzip();
-    options.recording = recording
-        .clone()
-        .filter(|_| !args.shows() && file.is_none());
-    let (shown, written) = shown(&args, &options, &signatures, starts)?;
-    let mut consumer: Box<dyn Consumer> = match (recording, shown) {
-        (Some(recording), shown) => Box::new(Recorder::new(recording, shown)),
-        (None, Some(shown)) => shown,
-        (None, None) => unreachable!("what is not recorded is shown"),
-    };
-    if file.is_some() {
-        // A running guest decides for itself.
-        consumer = RecordFilter::before(consumer, &options, &signatures);
-    }
-    let mut source: Box<dyn Source> = match file {
-        Some(path) => Box::new(Replay::open(path, &options, &signatures).map_err(explain)?),
-        None if args.pids.is_empty() && !starts => {
-            anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID")
-        }
-        None => {
-            let image = Image::parse(AGENT)?;
-            Box::new(Family::open(&options, &signatures, image).map_err(explain)?)
-        }
-    };
-    let watched = failure::catch(|| watch(&args, starts, &mut *source, &mut *consumer));
-    source.leave();
-    let interrupted = watched?;
-    if file.is_none() {
-        // What was reported while we left.
-        while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
-    }
-    // ltrace's words are asked for, and it says nothing of its hooks.
-    if file.is_none() && !options.ltrace && !hooked.get() {
-        losses::say_nothing_hooked(&mut losses.borrow_mut());
-    }
-    let lost = source.losses();
-    losses::say_rings(&mut losses.borrow_mut(), &lost);
-    consumer.finish(End {
-        counted: source.counted(),
-        losses: lost,
-    })?;
-    if let (Some(recorded), Some(path)) = (recorded, &args.record) {
-        let dropped = recorded
-            .finish()
-            .map_err(|error| not_recorded(path, &error))?;
-        losses::say_recording(&mut losses.borrow_mut(), dropped);
-    }
-    if let Some(written) = written {
-        let mut losses = losses.borrow_mut();
-        losses::say_output(&mut losses, written.finish()?);
-        if args.format().is_json {
-            let mut last = Vec::new();
-            losses.write(&mut last)?;
-            written.end_with(last)?;
-        }
-    }
-    let code = match (starts, interrupted) {
-        (false, _) => 0,
-        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
-        (true, false) => await_end(interrupt::asked, || source.code()),
-    };
-    // With --ltrace whatever the program ended with.
-    let losses = losses.borrow();
-    Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
-}
-
-/// Begins a recording. Beside it: what becomes of its file.
-fn record(
-    path: &Path,
-    options: &Options,
-    signatures: Rc<Signatures>,
-) -> anyhow::Result<(Recording, Written)> {
-    let file = private_file(path)?;
-    // The recorder names the file.
-    let explain = |error: &std::io::Error| error.to_string();
-    let (file, end) = queued(file, Kind::Whole, options.most_wait, explain);
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let store = Store::create(path, Box::new(file), words.collect(), signatures)?;
-    // A file that cannot be written is refused before any process is opened.
-    end.finish().map_err(|error| not_recorded(path, &error))?;
-    Ok((Rc::new(RefCell::new(store)), end))
-}
-
-/// A format that shows events.
-type Shown<'a> = Box<dyn Consumer + 'a>;
-
-/// The format that shows the events, if they are shown, and what becomes of our output.
-fn shown<'a>(
-    args: &'a CallsArgs,
-    options: &Options,
-    signatures: &'a Signatures,
-    starts: bool,
-) -> anyhow::Result<(Option<Shown<'a>>, Option<Written>)> {
-    if !args.shows() {
-        return Ok((None, None));
-    }
-    let stream = if starts || options.ltrace {
-        // Standard output is the program's.
-        Stream::Stderr
-    } else {
-        Stream::Stdout
-    };
-    // No guest waits for a recording to be shown.
-    let most_wait = match args.recording() {
-        Some(_) => Duration::MAX,
-        None => options.most_wait,
-    };
-    let (mut out, end) = Output::queued(args.output.as_deref(), stream, most_wait)?;
-    for error in signatures.wrong() {
-        // Where and how ltrace says it.
-        let prototypes::Error {
-            file,
-            line,
-            problem,
-            ..
-        } = error;
-        writeln!(out, "{file}:{line}: error: {problem}")?;
-    }
-    let shown: Shown = if args.count {
-        let rows = Rows::new(&args.presets, options.strings, args.demangle);
-        Box::new(Summary::new(rows, args.format(), out))
-    } else {
-        (args.format().events)(args.layout(), signatures, out)
-    };
-    Ok((Some(shown), Some(end)))
-}
-
-/// Prints a message, with the next step where one is known.
-fn print(message: &Message) {
-    match message.remediable().and_then(next_step) {
-        Some(step) => tell!("{message}: {step}"),
-        None => tell!("{message}"),
-    }
-}
-
-/// The same for what ends the command.
-fn explain(error: Error) -> anyhow::Error {
-    match (error.of_process().and_then(next_step), error) {
-        (Some(step), error) => anyhow::anyhow!("{error}: {step}"),
-        // Kept as it is, because a broken pipe is no failure.
-        (None, Error::Output(error)) => anyhow::Error::new(error),
-        (None, error) => anyhow::Error::new(error),
-    }
-}
-
-/// Reads until it is over; whether by Ctrl-C.
-fn watch(
-    args: &CallsArgs,
-    starts: bool,
-    source: &mut dyn Source,
-    consumer: &mut dyn Consumer,
-) -> anyhow::Result<bool> {
-    let started = Instant::now();
-    let mut interruption = Interruption::default();
-    loop {
-        let flow = source.read(consumer).map_err(explain)?;
-        let over = args
-            .watch_for
-            .is_some_and(|length| started.elapsed() >= length);
-        if over || flow == Flow::Over {
-            return Ok(false);
-        }
-        if interruption.is_over(interrupt::asked(), starts) {
-            return Ok(true);
-        }
-        if flow == Flow::Idle {
-            consumer.rest()?;
-            source.rest();
-        }
-    }
+    events::run(&args)
 }

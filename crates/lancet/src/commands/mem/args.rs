@@ -171,6 +171,8 @@ enum First {
     Born,
     /// Memory of the living ones
     Bytes,
+    /// Memory of all that were made while watched
+    Allocated,
 }
 
 /// One of the figures of a row.
@@ -260,6 +262,7 @@ impl MemArgs {
                 Some(First::Live) => Order::Live,
                 Some(First::Born) => Order::Born,
                 Some(First::Bytes) => Order::Bytes,
+                Some(First::Allocated) => Order::Allocated,
                 None if self.seeks_leaks() => Order::Growth,
                 None => Order::Live,
             },

@@ -58,8 +58,10 @@ fn show(args: &MemArgs, guests: &mut Guests, reporter: &mut Reporter) -> anyhow:
     let started = Instant::now();
     let every = args.interval().unwrap_or_default();
     let last = live::run(args.view(), || {
+        // Asked first, so that a child that was forked before it is counted.
+        let asked = interrupt::asked();
         guests.refresh(true);
-        let over = interrupt::asked() || guests.is_empty() || is_over(args, started);
+        let over = asked || guests.is_empty() || is_over(args, started);
         Ok((!over).then(|| {
             let found = guests.census();
             (found, guests.until_next(every))

@@ -1,11 +1,12 @@
 //! The flags of `lancet stack`, and what they amount to.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use frames::scan::Decode;
-use report::stack::folded::{FORMATS, Format};
+use report::stack::folded::{FORMATS, Format, json, table};
 
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
@@ -22,9 +23,9 @@ const TABLE_ROWS: usize = 20;
 /// Options of `lancet stack`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("when").multiple(true).args(["every", "look_for"]),
-    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process"]),
-    override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] CORE...\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
+    group = ArgGroup::new("when").multiple(true).args(["every", "look_for", "program"]),
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process", "program"]),
+    override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] -- PROGRAM [ARG]...\n       lancet stack [OPTIONS] CORE...\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
                       lancet stack [OPTIONS] --process PID",
     after_help = EXAMPLES,
 )]
@@ -33,6 +34,10 @@ pub struct StackArgs {
     #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["files", "gems", "process"])]
     pub pids: Vec<i32>,
+
+    /// Look at its child processes as well (a preforking server's workers), with --for and --every those too that come
+    #[arg(long, conflicts_with_all = ["files", "gems", "process"], help_heading = TARGET)]
+    pub children: bool,
 
     /// Say what the stacks cost each garbage collection, and which frames are to blame
     #[arg(long, conflicts_with_all = ["gems", "process", "every", "look_for", "format"], help_heading = ROWS)]
@@ -60,20 +65,21 @@ pub struct StackArgs {
     #[arg(long, conflicts_with_all = ["gems", "process"], help_heading = ROWS)]
     pub fibers: bool,
 
-    /// Look again and again, and fold what was seen; with -p, until Ctrl-C or --for
+    /// Look again and again, and add up what was seen; until Ctrl-C or --for
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
-    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
+    #[arg(conflicts_with_all = ["files", "gems", "process"])]
     pub every: Option<Duration>,
 
-    /// Look for so long (500ms, 30s, 2m); every 10ms unless --every says otherwise
+    /// Look for so long (500ms, 30s, 2m), and say at which lines threads run and wait; every 10ms, or as seldom as keeps the
+    /// process from standing still for more than a tenth of the time, unless --every says otherwise
     #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
-    #[arg(conflicts_with_all = ["files", "gems", "process", "json"])]
+    #[arg(conflicts_with_all = ["files", "gems", "process"])]
     pub look_for: Option<Duration>,
 
-    /// How folded stacks are written
+    /// How what was seen is written [default: table]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
     #[arg(conflicts_with_all = ["files", "gems", "process", "json"], requires = "when")]
-    pub format: Option<&'static Format>,
+    format: Option<&'static Format>,
 
     /// Write to FILE, mode 0600, instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
@@ -82,6 +88,11 @@ pub struct StackArgs {
     /// Rank the frames of this program or library, stripped or not; of a core file, show the stacks
     #[arg(value_name = "FILE", help_heading = TARGET)]
     pub files: Vec<PathBuf>,
+
+    /// Start PROGRAM with its ARGs and look at it again and again until it ends, as with -p and --for
+    #[arg(last = true, value_name = "PROGRAM", help_heading = TARGET)]
+    #[arg(conflicts_with_all = ["pids", "files", "gems", "process", "gc", "native", "bytes", "max"])]
+    pub program: Vec<OsString>,
 
     /// Rank the frames of a gem's compiled extensions; may be repeated
     #[arg(long = "gem", value_name = "NAME", help_heading = TARGET)]
@@ -113,9 +124,19 @@ pub struct StackArgs {
 impl StackArgs {
     /// Returns the time between two looks; `None` for one look.
     pub fn interval(&self) -> Option<Duration> {
+        let again = self.look_for.is_some() || !self.program.is_empty();
         self.every
-            .or(self.look_for.is_some().then_some(INTERVAL))
+            .or(again.then_some(INTERVAL))
             .map(|interval| interval.max(SHORTEST))
+    }
+
+    /// Returns how what was seen in many looks is written.
+    pub fn folded(&self) -> &'static Format {
+        match self.format {
+            Some(format) => format,
+            None if self.json => &json::FORMAT,
+            None => &table::FORMAT,
+        }
     }
 
     /// Returns what is to be decoded.
@@ -154,7 +175,10 @@ const EXAMPLES: &str = "\
 Examples:
   lancet stack -p 4242                                        what each thread does now, and where
   lancet stack -p 4242 --native --bytes                       every frame on its stacks, and how big it is
-  lancet stack -p 4242 --for 10s --format svg -o flame.svg    a flame graph of ten seconds
+  lancet stack -p 4242 --for 10s                              where it spends its time, and waits
+  lancet stack --children -p 4242 --for 10s                   a server and its workers
+  lancet stack -- ./job                                       a program from its beginning to its end
+  lancet stack -p 4242 --for 10s --format svg -o flame.svg    the same as a flame graph
   lancet stack /usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1   the biggest frames in it
   lancet stack --gem eventmachine                             in a gem's extensions
   lancet stack --process 4242 --top 50                        in all a process has loaded

@@ -1,14 +1,16 @@
 //! The stacks of running processes and in core files.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 
 use frames::live::core::Core;
 use frames::live::loaded::Modules;
-use frames::live::open::{Live, Look, Wanted};
+use frames::live::open::{Look, Wanted};
 use frames::live::stack::Stack;
 use frames::live::unwind::End;
-use process::guest::{self, Status};
+use process::guest;
+use report::Style;
 use report::figures::plural;
 use report::losses::{Loss, What};
 use report::stack::gc::{self, Collections};
@@ -16,53 +18,53 @@ use report::stack::{Subject, dump, listing};
 
 use super::{StackArgs, measure, sample};
 use crate::exit::EXCEEDED;
+use crate::looks::{self, Written};
 use crate::losses::Losses;
-use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
-/// Shows the stacks of running processes. A single process that cannot be opened is an error; of several, those that
-/// can be are shown.
+/// Shows the stacks of running processes.
 pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    // A program's standard output is its own.
+    let stream = if args.program.is_empty() {
+        Stream::Stdout
+    } else {
+        Stream::Stderr
+    };
+    let mut sink = Sink::open(args.output.as_deref(), stream)?;
     if let Some(interval) = args.interval() {
         return sample::run(args, interval, &mut sink);
     }
     let (mut larger, mut losses) = (0, Losses::default());
-    for &pid in &args.pids {
-        let (live, look) = match open(pid, args) {
-            Ok(opened) => opened,
-            Err(error) if args.pids.len() == 1 => return Err(error),
-            Err(error) => {
-                losses.say(Loss::new(
-                    Some(pid),
-                    What::Process,
-                    None,
-                    format!("{error:#}"),
-                ));
-                continue;
-            }
-        };
-        let command = guest::command_line(pid);
-        let subject = Subject {
-            pid,
-            command: &command,
-            modules: live.modules(),
-            memory: live.memory(),
-            languages: live.languages(),
-            from_core: false,
-            look: &look,
-        };
+    let wanted = Wanted {
+        count: args.bytes || args.gc || args.json,
+        fibers: wants_fibers(args),
+        states: !args.gc,
+    };
+    let pids = guest::family(&args.pids, args.children);
+    let mut written = Written::default();
+    let looked = looks::each(&pids, wanted, &mut losses, |subject, losses| {
         let timed = args
             .measure
-            .map(|length| measure::time(pid, length, args.collect))
+            .map(|length| measure::time(subject.pid, length, args.collect))
             .transpose()?;
-        larger += show(&mut sink, &subject, args, timed.as_ref())?;
-        if !look.all {
-            losses.say(some_missed(pid));
+        if args.json {
+            larger += show(&mut sink.out, subject, args, sink.style, timed.as_ref())?;
+            sink.out.flush()?;
+        } else {
+            let mut text = Vec::new();
+            larger += show(&mut text, subject, args, sink.style, timed.as_ref())?;
+            written.add(subject, text);
         }
-        note_cut(&mut losses, pid, &look);
-    }
+        if !subject.look.all {
+            losses.say(some_missed(subject.pid));
+        }
+        note_cut(losses, subject.pid, subject.look);
+        Ok(())
+    });
+    // What was seen before something failed is told too.
+    written.write(&mut sink.out)?;
+    looked?;
     verdict(&mut sink, args, larger, &losses)
 }
 
@@ -92,7 +94,8 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             from_core: true,
             look: &look,
         };
-        larger += show(&mut sink, &subject, args, None)?;
+        larger += show(&mut sink.out, &subject, args, sink.style, None)?;
+        sink.out.flush()?;
         for lack in core.lacks() {
             let text = format!("{}: {lack}", path.display());
             losses.say(Loss::new(Some(core.pid()), What::Process, None, text));
@@ -123,9 +126,10 @@ fn without_file<'a>(modules: &'a Modules, core: &Core, look: &Look) -> BTreeSet<
 
 /// Writes one look, and returns how many frames are larger than `--max`.
 fn show(
-    sink: &mut Sink,
+    out: &mut dyn Write,
     subject: &Subject,
     args: &StackArgs,
+    style: Style,
     timed: Option<&Collections>,
 ) -> anyhow::Result<u64> {
     if args.gc {
@@ -137,24 +141,23 @@ fn show(
             );
         }
         if args.json {
-            gc::json::write(&mut sink.out, subject, &scanned, timed)?;
+            gc::json::write(out, subject, &scanned, timed)?;
         } else {
-            gc::text::write(&mut sink.out, subject, scanned, timed)?;
+            gc::text::write(out, subject, scanned, timed)?;
         }
     } else if args.json {
-        listing::json::write(&mut sink.out, subject)?;
+        listing::json::write(out, subject)?;
     } else if args.native && args.bytes {
-        listing::text::write(&mut sink.out, subject, args.rows_of_stack())?;
+        listing::text::write(out, subject, args.rows_of_stack())?;
     } else {
         let layout = dump::Layout {
             native: args.native,
             bytes: args.bytes,
             rows: args.rows_of_stack(),
-            style: sink.style,
+            style,
         };
-        dump::write(&mut sink.out, subject, layout)?;
+        dump::write(out, subject, layout)?;
     }
-    sink.out.flush()?;
     let all = subject.look.stacks.iter().flat_map(|stack| &stack.lines);
     Ok(all
         .filter(|line| args.max.is_some_and(|max| line.bytes() > max))
@@ -202,31 +205,4 @@ pub fn some_missed(pid: i32) -> Loss {
 /// Whether parked stacks are wanted: a collector scans them too.
 fn wants_fibers(args: &StackArgs) -> bool {
     args.fibers || args.gc
-}
-
-fn open(pid: i32, args: &StackArgs) -> anyhow::Result<(Live, Look)> {
-    let mut live = attach(pid)?;
-    let wanted = Wanted {
-        count: args.bytes || args.gc || args.json,
-        fibers: wants_fibers(args),
-        states: !args.gc,
-    };
-    let look = live.look(wanted).map_err(plain)?;
-    Ok((live, look))
-}
-
-/// Opens a process as far as that is possible without stopping it.
-pub fn attach(pid: i32) -> anyhow::Result<Live> {
-    Status::read(pid)
-        .and_then(|status| status.check_to_look())
-        .map_err(explain)?;
-    Live::open(pid).map_err(plain)
-}
-
-/// Returns the error with what to do about it.
-pub fn plain(error: frames::Error) -> anyhow::Error {
-    match error {
-        frames::Error::Process(error) => explain(error),
-        error => anyhow::Error::new(error),
-    }
 }

@@ -12,7 +12,7 @@ use crate::ui::terminal::Stream;
 
 /// Runs `lancet stack` and returns the exit code.
 pub fn run(args: StackArgs) -> anyhow::Result<u8> {
-    if !args.pids.is_empty() {
+    if !args.pids.is_empty() || !args.program.is_empty() {
         return live::run(&args);
     }
     let cores = args.files.iter().filter(|path| Core::is_one(path)).count();

@@ -12,6 +12,8 @@ use super::stacks::Stacks;
 pub static FORMAT: Format = Format {
     name: "speedscope",
     about: "For speedscope.app",
+    needs_states: false,
+    is_json: false,
     write,
 };
 

@@ -1,4 +1,4 @@
-//! Stacks that were seen, and how often each.
+//! Stacks that were seen, and how often each; and what threads did where.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,18 @@ use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::unwind::End;
 
+use super::places::{Place, Seen};
+
+/// Descriptors and peers that are told apart at one place.
+const MOST_PEERS: usize = 100;
+
 /// How often each stack was seen; frames from the outermost to the innermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
     pub(super) counts: BTreeMap<Vec<String>, u64>,
+    pub(super) places: BTreeMap<Place, Seen>,
+    /// How often all processes were looked at.
+    pub looks: u64,
 }
 
 impl Stacks {
@@ -19,12 +27,31 @@ impl Stacks {
         *self.counts.entry(stack).or_default() += 1;
     }
 
+    /// Adds what one look at a process with these modules saw.
+    pub fn add_look(&mut self, modules: &Modules, stacks: &[Stack]) {
+        for (number, stack) in stacks.iter().enumerate() {
+            self.add_stack(modules, stack);
+            if let Some((place, on)) = Place::of(modules, stacks, number) {
+                self.add_place(place, on);
+            }
+        }
+    }
+
+    pub(super) fn add_place(&mut self, place: Place, on: String) {
+        let seen = self.places.entry(place).or_default();
+        seen.count += 1;
+        // The peers of a server are many, and the first ones say enough.
+        if seen.on.len() < MOST_PEERS || seen.on.contains_key(&on) {
+            *seen.on.entry(on).or_default() += 1;
+        }
+    }
+
     /// Adds one sighting of a stack of a process with these modules.
     ///
     /// Each native frame is followed by the script frames it runs. Script frames of which the native frame is not known
     /// stand innermost where the walk reached the stack's end, and outermost where it did not. A parked stack is named
     /// by its kind alone: a thousand fibers that wait at one place are one stack, seen a thousand times.
-    pub fn add_stack(&mut self, modules: &Modules, stack: &Stack) {
+    fn add_stack(&mut self, modules: &Modules, stack: &Stack) {
         let mut frames = vec![match &stack.parked {
             None => format!("thread {} {}", stack.thread.tid, stack.thread.name),
             Some(one) => format!("{}, parked", one.kind),

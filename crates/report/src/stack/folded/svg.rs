@@ -21,6 +21,8 @@ use crate::text::printable;
 pub static FORMAT: Format = Format {
     name: "svg",
     about: "A flame graph",
+    needs_states: false,
+    is_json: false,
     write,
 };
 

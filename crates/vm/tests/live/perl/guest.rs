@@ -85,11 +85,7 @@ impl Guest {
     /// Lets it go on to its next stop; false if it has ended.
     pub fn next(&mut self) -> bool {
         self.script.resume();
-        let stopped = self.script.wait();
-        if stopped {
-            self.script.settle();
-        }
-        stopped
+        self.script.wait()
     }
 
     pub fn perl(&self) -> Perl<'_, ProcessMemory> {

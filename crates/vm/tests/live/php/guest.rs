@@ -66,7 +66,6 @@ impl Guest {
         ]);
         let mut script = Script::start(command);
         assert!(script.wait(), "the script ended too early");
-        script.settle();
         let memory = script.memory();
         let symbols = Symbols::find(script.pid(), "/bin/php").expect("php is mapped");
         let facts = Facts::find(&memory, &|name| symbols.address(name)).expect("facts");
@@ -80,11 +79,7 @@ impl Guest {
     /// Lets it go on to its next stop; false if it has ended.
     pub fn next(&mut self) -> bool {
         self.script.resume();
-        let stopped = self.script.wait();
-        if stopped {
-            self.script.settle();
-        }
-        stopped
+        self.script.wait()
     }
 
     pub fn php(&self) -> Php<'_, ProcessMemory> {

@@ -3,8 +3,9 @@
 use super::Guest;
 use crate::Message;
 use crate::debug::{self, say};
+use crate::event::Event;
 use crate::options::Options;
-use inject::lifecycle::{Stage, Turn};
+use inject::lifecycle::{Stage, Turn, Watched};
 use std::time::Duration;
 
 /// A child that is not ready by then never will be.
@@ -22,7 +23,11 @@ impl Guest {
     }
 
     /// Opens children that are ready for it.
-    pub(super) fn poll_children(&mut self, args: &Options, turn: &mut Turn<Self>) -> bool {
+    pub(super) fn poll_children<P: Watched<Event = Event> + From<Guest>>(
+        &mut self,
+        args: &Options,
+        turn: &mut Turn<P>,
+    ) -> bool {
         let mut any = false;
         for (child, since) in std::mem::take(&mut self.life.children) {
             let ready = self.tracing.is_apart(child);
@@ -42,7 +47,7 @@ impl Guest {
                             debug::PROCESS,
                             format_args!("process {child}, a child of {pid}, is opened"),
                         );
-                        turn.child(child, Stage::Open(guest));
+                        turn.child(child, Stage::Open(guest.into()));
                     }
                 }
                 Ok(false) => {

@@ -1,4 +1,4 @@
-//! A guest among the processes of one run ([`inject::lifecycle`]): what is done at each of its turns.
+//! A guest among the processes of one run ([`inject::lifecycle`]): what is done at each of its turns. `P` is what those are.
 //!
 //! Only the started program's main thread is traced, for its exit code and its signals. Everything else is told by
 //! notices: a thread before its exec, a child of fork.
@@ -6,58 +6,27 @@
 use super::{Shared, now_of};
 use crate::Message;
 use crate::debug::{self, say};
-use crate::event::{End, EventKind};
+use crate::event::{End, Event, EventKind, Signal};
 use crate::live::guest::Guest;
+use crate::live::traced::signal_of;
 use hooks::Arrives;
-use inject::lifecycle::{Observer, Stage, Turn, Watched, leave_past_events};
+use inject::lifecycle::{Turn, Watched, leave_past_events};
 use inject::tracee::{Happening, Tracee};
-use process::error::{Error, Result};
-use std::convert::Infallible;
+use process::error::Result;
 
-impl Watched for Guest {
-    const TRACES_ALL: bool = false;
-    type Shared<'a> = Shared<'a>;
-    /// It is hooked at its first instruction.
-    type Start = Infallible;
-    type Event = crate::event::Event;
-    type Error = crate::Error;
-
-    fn open(pid: i32, shared: &Shared<'_>) -> std::result::Result<Self, crate::Error> {
-        Guest::open(pid, shared.args, &shared.image, shared.signatures)
-    }
-
-    fn at_exec(
-        tracee: Tracee,
-        keep: bool,
-        shared: &Shared<'_>,
-    ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
-        Guest::begin(tracee, keep, shared.args, &shared.image, shared.signatures).map(Stage::Open)
-    }
-
-    fn go_on(start: &Infallible, _: &mut Tracee) -> Result<()> {
-        match *start {}
-    }
-
-    fn proceed(
-        start: Infallible,
-        _: Tracee,
-        _: bool,
-        _: &Shared<'_>,
-    ) -> std::result::Result<Stage<Self>, (Tracee, Error)> {
-        match start {}
-    }
-
-    fn leave_start(start: &mut Infallible) -> Result<()> {
-        match *start {}
-    }
-
-    fn opened(&self, _: &mut dyn Observer<Self>) {}
-
-    fn tracee(&mut self) -> &mut Option<Tracee> {
+impl Guest {
+    /// Its main thread, if that is traced between stops.
+    pub fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.tracee
     }
 
-    fn stands(&mut self, happening: Happening, shared: &Shared<'_>, turn: &mut Turn<'_, Self>) {
+    /// Its main thread stands at something.
+    pub fn stands<P: Watched<Event = Event> + From<Guest>>(
+        &mut self,
+        happening: Happening,
+        shared: &Shared<'_>,
+        turn: &mut Turn<'_, P>,
+    ) {
         // Children that are ready come before the exec or the end of their parent.
         self.poll_children(shared.args, turn);
         let pid = self.pid();
@@ -79,29 +48,43 @@ impl Watched for Guest {
             }
             Happening::Exec => {
                 self.life.leaves = true;
-                return self.end(End::Replaced, &mut |event| turn.tell(event));
+                return self.gives_way(&mut |event| turn.tell(event));
             }
             Happening::Signal(signal) => {
                 self.read(&mut |event| turn.tell(event));
-                turn.tell(now_of(pid, EventKind::Signal(signal)));
+                turn.tell(now_of(pid, EventKind::Signal(signal_of(pid, signal))));
             }
-            Happening::Ending => self.read_all(&mut |event| turn.tell(event)),
+            Happening::Ending => {
+                self.say_inexact();
+                self.read_all(&mut |event| turn.tell(event));
+            }
             Happening::Syscall | Happening::Fork(_) | Happening::Vfork(_) => {}
         }
-        let arrives = self.tracing.arrives() == Arrives::AtThread;
-        if arrives && happening == Happening::Syscall && self.tracing.has_thread_pointer() {
+        if happening == Happening::Syscall {
+            self.tell_exec(&shared.exec, &mut |event| turn.tell(event));
+            self.tell_traced(&mut |event| turn.tell(event));
+        }
+        let is_led = self.tracing.arrives() == Arrives::AtThread;
+        let arrives = is_led && happening == Happening::Syscall && !self.is_in_traced_call();
+        if arrives && self.tracing.has_thread_pointer() {
             self.arrive(shared.signatures);
         } else if let Some(tracee) = &mut self.tracee {
             // An error means that it is gone, and its end comes next.
-            let _ = tracee.go_on(arrives);
+            let _ = tracee.go_on(is_led || self.traced.is_some());
         }
     }
 
-    fn is_unseen(&mut self) {
+    /// Somebody else has seen the end of its main thread.
+    pub fn is_unseen(&mut self) {
         self.gone = true;
     }
 
-    fn poll(&mut self, shared: &Shared<'_>, turn: &mut Turn<'_, Self>) -> bool {
+    /// Looks after it once. Whether there was anything.
+    pub fn poll<P: Watched<Event = Event> + From<Guest>>(
+        &mut self,
+        shared: &Shared<'_>,
+        turn: &mut Turn<'_, P>,
+    ) -> bool {
         let mut any = self.poll_children(shared.args, turn);
         if self.life.end.is_some() {
             return any;
@@ -112,37 +95,36 @@ impl Watched for Guest {
         if self.tracing.has_news().unwrap_or(false) {
             // What a library told that goes now is told while it is known.
             self.drain(&mut |event| turn.tell(event));
-            if let Err(error) = self.follow(shared.signatures) {
+            if self.is_traced() {
+                self.arrive(shared.signatures);
+            } else if let Err(error) = self.follow(shared.signatures) {
                 self.report_error(error);
             }
         }
+        self.look_for_peers();
         if self.names.are_due()
             && let Err(error) = self.look_for_names(shared.signatures)
         {
             self.report_error(error);
         }
         any |= self.read(&mut |event| turn.tell(event));
+        self.keep_budget();
         if self.gone && self.tracee.is_none() {
             self.is_gone(&mut |event| turn.tell(event));
         }
         any
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether nothing comes of it any more.
+    pub fn is_over(&self) -> bool {
         self.life.end.is_some() && self.life.children.is_empty()
     }
 
-    fn code(&self) -> Option<i32> {
-        match self.life.end? {
-            End::Exited(code) => Some(code),
-            End::Killed(signal) => Some(128 + signal),
-            End::Unknown | End::Replaced => None,
-        }
-    }
-
     /// Takes the hooks out; what was told before can still be read.
-    fn leave(&mut self) -> Result<()> {
+    pub fn leave(&mut self) -> Result<()> {
         self.end_silence();
+        self.say_inexact();
+        self.note_leaving();
         if !leave_past_events(self.tracee.as_mut(), || self.tracing.leave())? {
             let pid = self.pid();
             self.messages.say(Message::FramesParked { pid });
@@ -153,8 +135,12 @@ impl Watched for Guest {
 
 impl Guest {
     /// Signals that were delivered to it during a stop.
-    fn tell_handed_on(&self, turn: &mut Turn<Self>) {
+    fn tell_handed_on<P: Watched<Event = Event>>(&self, turn: &mut Turn<P>) {
         for signal in self.tracee.iter().flat_map(Tracee::handed_on) {
+            let signal = Signal {
+                number: signal,
+                ..Signal::default()
+            };
             turn.tell(now_of(self.pid(), EventKind::Signal(signal)));
         }
     }

@@ -196,7 +196,7 @@ fn help() {
                             them folded for flame graphs
           --sort <FIGURE>   What comes first: the steadiest growth, or the largest figure [default:
                             growth; live for a program that is started without --every] [possible
-                            values: growth, live, born, bytes]
+                            values: growth, live, born, bytes, allocated]
           --min <N>         Only rows of at least N living objects (with --every: that changed by N)
                             [default: 1 in a table, else 0]
           --top <N>         At most N rows, the rest in one line; 0 for all [default: 40 in a table,

@@ -64,7 +64,7 @@ impl State {
         Self {
             sort: match view.order {
                 Order::Growth => Sort::Growth,
-                Order::Bytes => Sort::Bytes,
+                Order::Bytes | Order::Allocated => Sort::Bytes,
                 Order::Live | Order::Born => Sort::Live,
             },
             // How many rows there is room for is the screen's to say.

@@ -25,6 +25,7 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
         bytes,
         alive: Default::default(),
         died_late: 0,
+        allocated: 0,
     }
 }
 
@@ -68,6 +69,7 @@ fn guest(pid: i32, second: u64) -> Census {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: false,
     }
 }

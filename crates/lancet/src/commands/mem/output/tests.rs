@@ -69,6 +69,7 @@ fn guest(pid: i32, second: u64) -> Census {
             bytes: 400 * second,
             alive: Default::default(),
             died_late: 0,
+            allocated: 0,
         }],
         before: Vec::new(),
         gc_pause: None,
@@ -78,6 +79,7 @@ fn guest(pid: i32, second: u64) -> Census {
         paused: Duration::ZERO,
         gone: Default::default(),
         intervals: Vec::new(),
+        memory: None,
         garbage_included: true,
     }
 }
@@ -131,28 +133,31 @@ fn workers_are_merged_and_each() {
     insta::assert_snapshot!(page.take(), @"
     2 processes: puma: worker, Ruby 3.1.2, watched for 2.0 s
 
-    live  born  dead    bytes  file:line:Type
-      30    60    30  1.2 KiB  app.rb:12:String
-      30    60    30  1.2 KiB  total
+    live  born  dead    bytes  allocated  file:line:Type
+      30    60    30  1.2 KiB        0 B  app.rb:12:String
+      30    60    30  1.2 KiB        0 B  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     paused: 1.0 ms for the count, no GC before it
     live includes garbage that no GC has collected yet
 
     puma: worker (PID 7), Ruby 3.1.2, watched for 1.0 s
 
-    live  born  dead  bytes  file:line:Type
-      10    20    10  400 B  app.rb:12:String
-      10    20    10  400 B  total
+    live  born  dead  bytes  allocated  file:line:Type
+      10    20    10  400 B        0 B  app.rb:12:String
+      10    20    10  400 B        0 B  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     paused: 1.0 ms for the count, no GC before it
     live includes garbage that no GC has collected yet
 
     puma: worker (PID 8), Ruby 3.1.2, watched for 2.0 s
 
-    live  born  dead  bytes  file:line:Type
-      20    40    20  800 B  app.rb:12:String
-      20    40    20  800 B  total
+    live  born  dead  bytes  allocated  file:line:Type
+      20    40    20  800 B        0 B  app.rb:12:String
+      20    40    20  800 B        0 B  total
 
+    allocated: by all that were born, soon after birth; estimated from 1 in 32
     paused: 1.0 ms for the count, no GC before it
     live includes garbage that no GC has collected yet
     ");

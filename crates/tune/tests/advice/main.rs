@@ -1,4 +1,7 @@
-//! Rules that once gave wrong or harmful advice, each on the files of a machine where it did.
+//! What rules say and do not say, each on the files of a machine: where they once gave wrong or harmful advice, and where they
+//! speak and where they are silent.
+
+mod runtimes;
 
 use std::fs;
 use std::path::PathBuf;
@@ -229,6 +232,38 @@ fn the_first_state_that_sleeps_is_never_too_deep() {
     };
     assert_eq!(of("10", "10"), Verdict::Good);
     assert_eq!(of("2", "133"), Verdict::Consider);
+}
+
+/// What rules say of the kernel stands in its source: each file holds the word. The tree is that of Debian's
+/// linux-source-6.12; nothing of it is in this repository.
+#[test]
+fn what_rules_say_of_the_kernel_stands_in_its_source() {
+    let Some(tree) = std::env::var_os("LANCET_LINUX").map(PathBuf::from) else {
+        eprintln!(
+            "test: SKIPPED what_rules_say_of_the_kernel: LANCET_LINUX names no source of Linux"
+        );
+        return;
+    };
+    for rule in tune::rules::RULES {
+        for (file, word) in rule.checked {
+            let text = fs::read(tree.join(file)).unwrap_or_else(|error| {
+                panic!("{}: {file}: {error}", rule.id);
+            });
+            let text = String::from_utf8_lossy(&text);
+            assert!(text.contains(word), "{}: {file} has no {word:?}", rule.id);
+        }
+    }
+}
+
+/// Those that are about a program or a daemon, not about the kernel.
+const OF_NO_KERNEL: [&str; 4] = ["T30", "T47", "T48", "T49"];
+
+#[test]
+fn every_rule_about_the_kernel_says_where_it_was_checked() {
+    for rule in tune::rules::RULES {
+        let free = OF_NO_KERNEL.contains(&rule.id);
+        assert_eq!(rule.checked.is_empty(), free, "{}", rule.id);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What `lancet calls` can lose, in the words of all commands ([`report::losses`]).
 
 use calls::{Lost, Message};
+use report::figures::grouped;
 use report::losses::{Loss, What};
 
 use crate::losses::Losses;
@@ -27,7 +28,9 @@ pub fn says_hooked(message: &Message) -> bool {
             system_calls: [places, _],
             ..
         } => *hooked + *places != 0,
-        Message::LibraryHooked { .. } | Message::DefinedHooked { .. } => true,
+        Message::LibraryHooked { .. }
+        | Message::DefinedHooked { .. }
+        | Message::ByTracing { .. } => true,
         _ => false,
     }
 }
@@ -44,39 +47,34 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)]) {
         if lost.sum() == 0 {
             continue;
         }
-        let beginning = format!("process {pid}: lost: ");
-        tell!(
-            "{beginning}{} records that found no room in time, {} calls of threads without a ring, {} counts",
-            lost.records,
-            lost.without_ring,
-            lost.uncounted
-        );
+        let beginning = format!("process {pid}: ");
         for (what, count, words) in [
             (
                 What::Records,
                 lost.records,
-                "records that found no room in time",
+                "calls and returns are not shown, because the process made them faster than lancet could read them: name fewer functions, choose with --where or --min-time, or count with -c",
             ),
             (
                 What::Threads,
                 lost.without_ring,
-                "calls of threads without a ring",
+                "calls were not seen, because there was no memory for the ring of their thread",
             ),
-            (What::Counts, lost.uncounted, "counts"),
+            (
+                What::Counts,
+                lost.uncounted,
+                "calls were not counted, because a thread made them in more rows (function and line) than its table holds: name fewer functions",
+            ),
         ] {
             if count != 0 {
-                losses.note(loss(
-                    *pid,
-                    what,
-                    count,
-                    format!("{beginning}{count} {words}"),
-                ));
+                let count_in_words = grouped(count);
+                let text = format!("{beginning}{count_in_words} {words}");
+                losses.say(loss(*pid, what, count, text));
             }
         }
         if lost.lines != 0 {
             let text = format!(
-                "{beginning}{} script lines that are more than lancet keeps of one process: calls from there are told without a line",
-                lost.lines
+                "{beginning}{} lines of scripts are more than lancet keeps of one process: calls from there are told without a line",
+                grouped(lost.lines)
             );
             losses.say(loss(*pid, What::Lines, lost.lines, text));
         }
@@ -92,8 +90,22 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)]) {
 /// Says how many lines nobody has read in time.
 pub fn say_output(losses: &mut Losses, lines: u64) {
     if lines != 0 {
-        let text = format!("lost: {lines} lines of output that nobody has read in time");
+        let text = format!(
+            "{} lines of output that nobody has read in time are missing",
+            grouped(lines)
+        );
         losses.say(Loss::new(None, What::Output, Some(lines), text));
+    }
+}
+
+/// Says how many open calls were forgotten.
+pub fn say_forgotten(losses: &mut Losses, calls: u64) {
+    if calls != 0 {
+        let text = format!(
+            "{} calls that had not returned were forgotten, because too many were open at the same time: when they returned, or were left, is not told; name fewer functions",
+            grouped(calls)
+        );
+        losses.say(Loss::new(None, What::Records, Some(calls), text));
     }
 }
 
@@ -101,7 +113,8 @@ pub fn say_output(losses: &mut Losses, lines: u64) {
 pub fn say_recording(losses: &mut Losses, events: u64) {
     if events != 0 {
         let text = format!(
-            "lost: {events} events are not in the recording: its file took them too slowly"
+            "{} calls and returns are not in the recording, because its file took them too slowly",
+            grouped(events)
         );
         losses.say(Loss::new(None, What::Recording, Some(events), text));
     }

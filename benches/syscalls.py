@@ -1,0 +1,188 @@
+"""What `lancet syscalls` costs a loop of getppid, the cheapest system call: the guest's CPU time beside the bare loop's of the same
+round; and what strace, perf trace, bpftrace and sysdig cost it."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import tracers
+from keeping_up import Threads, replayed
+from session import LANCET, PLACE, SCALE, Failed, Process, left
+from table import row, say, skip
+
+ROUNDS = 5
+CALLS = max(50_000, int(2_000_000 * SCALE))
+FEW = 20_000        # for tools that need microseconds for each
+GETPPID = ["-e", "getppid"]
+
+
+class Ours(tracers.Lancet):
+    """lancet syscalls on a guest. `OUTPUT` in the options is a file."""
+
+    def __init__(self, guest, options):
+        self.output = os.path.join(PLACE, f"syscalls-{os.getpid()}")
+        command = [LANCET, "syscalls", *options, "-p", str(guest.pid)]
+        Process.__init__(self, [word.replace("OUTPUT", self.output) for word in command], lines="stderr")
+
+    def hooks(self):
+        self.lines.until("places hooked in|seen by ptrace")
+
+    def leave(self):
+        super().leave()
+        if code := self.child.returncode:
+            raise Failed(f"FAILED: lancet ended with {code}: " + " ".join(self.lines.seen[-2:]))
+
+
+def counted(tool):
+    """Calls of getppid in a table of -c; 0 if it is not in it."""
+    with open(tool.output, encoding="utf-8") as file:
+        rows = [line.split() for line in file]
+    return sum(int(words[3]) for words in rows if len(words) > 4 and "getppid" in words)
+
+
+def recorded(tool):
+    return replayed(tool.output)[0]
+
+
+# Name, options, the target, how many calls there are, and who says how many were told.
+WAYS = [
+    ("recorded: arguments, result, times", [*GETPPID, "--max-wait", "20s", "--record", "OUTPUT"], 1.15, CALLS, recorded),
+    ("counted (-c)", ["-c", *GETPPID, "-o", "OUTPUT"], 1.08, CALLS, counted),
+    ("not asked for (-e openat)", ["-c", "-e", "openat", "-o", "OUTPUT"], 1.01, CALLS, None),
+    ("by ptrace (--no-modify -c)", ["--no-modify", "-c", *GETPPID, "-o", "OUTPUT"], None, FEW, counted),
+]
+
+
+class Ruby(Process):
+    """A Ruby that calls Process.ppid from one line, as often as it is told."""
+
+    SCRIPT = """$stdout.sync = true
+puts 'ready'
+while (count = $stdin.gets&.to_i)
+  began = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+  count.times { Process.ppid }
+  puts "cpu #{(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - began) / count * 1e9}"
+end
+"""
+
+    def __init__(self):
+        path = os.path.join(PLACE, "ppid.rb")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.SCRIPT)
+        super().__init__(["ruby", path], stdin=subprocess.PIPE)
+        self.lines.until("^ready$")
+
+    def calls(self, _, calls, __=1):
+        self.child.stdin.write(f"{calls}\n".encode())
+        self.child.stdin.flush()
+        return 0, float(self.lines.until(r"^cpu (\S+)")[1]), 1
+
+    def good_end(self):
+        self.child.stdin.close()
+        self.child.stdin = None
+        if code := self.end():
+            raise Failed(f"WRONG: the guest ended with {code}")
+
+
+def one(guest_of, options, calls, told):
+    """The guest's CPU time under lancet to that without, in one round."""
+    with guest_of() as guest:
+        guest.calls(1, calls, 1)
+        bare = guest.calls(1, calls, 1)[1]
+        with Ours(guest, options) as tool:
+            tool.hooks()
+            cpu = guest.calls(1, calls, 1)[1]
+            tool.leave()
+            if told and (found := told(tool)) != calls:
+                raise Failed(f"WRONG: {found:,} of {calls:,} calls")
+        bare = (bare + guest.calls(1, calls, 1)[1]) / 2
+        guest.good_end()
+    return cpu / bare
+
+
+def syscalls():
+    say(f"syscalls: {CALLS:,} calls of getppid, {ROUNDS} rounds")
+    for name, options, target, calls, told in WAYS:
+        ours("C", Threads, name, options, target, calls, told)
+    ours("Ruby", Ruby, "recorded with the script's line", [*GETPPID, "--max-wait", "20s", "--record", "OUTPUT"], 1.6, CALLS // 4,
+         recorded)
+    ours("Ruby", Ruby, "counted with the script's line", ["-c", *GETPPID, "-o", "OUTPUT"], None, CALLS // 4, counted)
+    rivals()
+
+
+def ours(language, guest, name, options, target, calls, told):
+    done, why = [], "out of time"
+    for _ in range(ROUNDS):
+        if left() < 60:
+            break
+        try:
+            done.append(one(guest, options, calls, told))
+        except (Failed, OSError, ValueError) as failed:
+            why = f"FAILED: {failed}"
+            break
+    limit = ("≤", target) if target else None
+    if done and "FAILED" not in why:
+        row(language, "getppid", f"guest's CPU, {name}", done, "×", 2, limit, beside=f"{calls:,} calls, all told" if told else "")
+    else:
+        skip(language, "getppid", name, why)
+
+
+BPFTRACE = "tracepoint:raw_syscalls:sys_enter /pid == PID/ { @calls = count(); }"
+# The program with its options; `PID` is the guest's. Those of strace --seccomp-bpf start the guest.
+RIVALS = [
+    ("strace", ["strace", "-f", "-e", "trace=getppid", "-o", "OUTPUT", "-p", "PID"], rb"getppid\("),
+    ("strace -c", ["strace", "-f", "-c", "-o", "OUTPUT", "-p", "PID"], rb"getppid"),
+    ("strace, not asked for", ["strace", "-f", "-e", "trace=openat", "-o", "OUTPUT", "-p", "PID"], None),
+    ("perf trace", ["perf", "trace", "-e", "getppid", "-o", "OUTPUT", "-p", "PID"], rb"getppid\("),
+    ("bpftrace, counted", ["bpftrace", "-o", "OUTPUT", "-e", BPFTRACE], rb"@calls"),
+    ("sysdig", ["sysdig", "-w", "OUTPUT", "proc.pid=PID and evt.type=getppid"], None),
+]
+LAUNCHED = [
+    ("strace --seccomp-bpf", "getppid", rb"getppid\("),
+    ("strace --seccomp-bpf, not asked for", "openat", None),
+]
+
+
+def rival(name, command, pattern):
+    with Threads() as guest:
+        bare = guest.calls(1, CALLS, 1)[1]
+        words = [word.replace("PID", str(guest.pid)) for word in command]
+        with tracers.Tracer(words, lines="stderr") as tool:
+            time.sleep(3 if command[0] == "bpftrace" else 1)   # They do not all say when they are at work.
+            cpu = guest.calls(1, FEW, 1)[1]
+            tool.leave()
+        told = tool.lines_with(pattern) if pattern else 0
+        guest.good_end()
+    if pattern and not told:
+        raise Failed("it told nothing")
+    row("C", "getppid", f"guest's CPU, {name}", [cpu / bare], "×", 2 if cpu / bare < 10 else 1)
+
+
+def launched(name, asked, pattern):
+    output = os.path.join(PLACE, "launched")
+    with Threads() as guest:
+        bare = guest.calls(1, CALLS, 1)[1]
+        guest.good_end()
+    with Threads(prefix=["strace", "-f", "--seccomp-bpf", "-e", f"trace={asked}", "-o", output]) as guest:
+        cpu = guest.calls(1, FEW, 1)[1]
+        guest.good_end()
+    with open(output, "rb") as file:
+        told = sum(1 for line in file if pattern and re.search(pattern, line))
+    if pattern and told != FEW:
+        raise Failed(f"it told {told:,} of {FEW:,}")
+    row("C", "getppid", f"guest's CPU, {name}", [cpu / bare], "×", 2 if cpu / bare < 10 else 1)
+
+
+def rivals():
+    for what, cases in ((rival, RIVALS), (launched, LAUNCHED)):
+        for name, command, pattern in cases:
+            program = command[0] if what is rival else "strace"
+            if not shutil.which(program):
+                skip("C", "getppid", name, f"{program} is missing")
+                continue
+            try:
+                what(name, command, pattern)
+            except (Failed, OSError, ValueError) as failed:
+                skip("C", "getppid", name, str(failed))

@@ -1,0 +1,83 @@
+//! What system calls do to descriptors: the one list, for what is still open and for what descriptors are called.
+
+/// What a system call does to descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Its result is one.
+    Opens,
+    /// Two are where this argument points, from 0.
+    OpensPair(usize),
+    /// Its result is one that may have been open.
+    Replaces,
+    /// Closes its first argument.
+    Closes,
+    /// Closes those from its first argument to its second.
+    ClosesRange,
+}
+
+impl Effect {
+    pub(super) fn of(name: &str, arguments: &[u64; 6]) -> Option<Effect> {
+        let argument = |at: usize| arguments[at] as i32;
+        Some(match name {
+            "close" => Effect::Closes,
+            "close_range" => Effect::ClosesRange,
+            "pipe" | "pipe2" => Effect::OpensPair(0),
+            "socketpair" => Effect::OpensPair(3),
+            // With an old one it changes what that is.
+            "signalfd" | "signalfd4" if argument(0) >= 0 => return None,
+            "dup2" | "dup3" if argument(0) == argument(1) => return None,
+            "dup2" | "dup3" => Effect::Replaces,
+            "fcntl" => match argument(1) {
+                libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Effect::Opens,
+                _ => return None,
+            },
+            name => OPENS.contains(&name).then_some(Effect::Opens)?,
+        })
+    }
+}
+
+/// Those that open or close descriptors.
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    const OTHERS: [&str; 8] = [
+        "close",
+        "close_range",
+        "pipe",
+        "pipe2",
+        "socketpair",
+        "dup2",
+        "dup3",
+        "fcntl",
+    ];
+    OTHERS.into_iter().chain(OPENS.iter().copied())
+}
+
+/// Those whose result is a new descriptor.
+const OPENS: &[&str] = &[
+    "open",
+    "openat",
+    "openat2",
+    "open_by_handle_at",
+    "creat",
+    "memfd_create",
+    "memfd_secret",
+    "socket",
+    "accept",
+    "accept4",
+    "dup",
+    "eventfd",
+    "eventfd2",
+    "epoll_create",
+    "epoll_create1",
+    "timerfd_create",
+    "signalfd",
+    "signalfd4",
+    "inotify_init",
+    "inotify_init1",
+    "fanotify_init",
+    "pidfd_open",
+    "pidfd_getfd",
+    "io_uring_setup",
+    "userfaultfd",
+    "perf_event_open",
+    "mq_open",
+];

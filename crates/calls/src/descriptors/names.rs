@@ -1,0 +1,382 @@
+//! What descriptors are called: paths, both ends of sockets.
+//!
+//! By the time that a call is read, its descriptor may be closed and its number used again, so the kernel's table
+//! (`/proc/PID/fd`) alone would tell the wrong file. What the calls say comes first:
+//!
+//! ```text
+//!   opened                 /proc/PID/fd, all of it once; the working directory
+//!   openat = 3             the path of the call; the kernel's link if its last component is the same
+//!   dup, fork              what the first one is called
+//!   socket, connect, bind  the protocol and the addresses of the calls; the kernel's tables for what they leave out
+//!   close(3)               nothing any more, from its call on
+//!   never seen             /proc/PID/fd now (it came in a message, by io_uring, …)
+//! ```
+//!
+//! A recording has no `/proc`: what it did not see opened has no name. What is known of a guest's path is looked up with
+//! `O_PATH` within the guest's root: no file is opened on a guest's word.
+
+mod ends;
+mod files;
+mod name;
+
+use super::effect::Effect;
+use prototypes::{Captures, Memory as _};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::rc::Rc;
+
+use ends::End;
+use files::{Place, link_of};
+pub use name::{Device, More, Name};
+
+/// `AT_FDCWD` (include/uapi/linux/fcntl.h).
+const CURRENT: i32 = -100;
+/// `O_TMPFILE` (include/uapi/asm-generic/fcntl.h): the path is that of the folder.
+const TEMPORARY: u64 = 0o20_200_000;
+/// Descriptors of one process that are named.
+const MOST: usize = 1 << 16;
+/// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed yet.
+const ON_EXEC: u64 = 4;
+
+/// Returns the system calls that must be seen for the names to be right.
+pub fn followed() -> impl Iterator<Item = &'static str> {
+    const OTHERS: [&str; 5] = ["chdir", "fchdir", "connect", "bind", "listen"];
+    super::effect::all().chain(OTHERS)
+}
+
+/// One system call, as it was made.
+#[derive(Clone, Copy)]
+pub struct Made<'a> {
+    /// Its process.
+    pub process: i32,
+    /// Its name.
+    pub name: &'a str,
+    /// Its arguments.
+    pub arguments: &'a [u64; 6],
+    /// What was copied when it was made.
+    pub entry: &'a Captures,
+}
+
+/// One descriptor.
+#[derive(Clone, Debug)]
+enum Entry {
+    /// A link, and the device that it leads to.
+    Link(Rc<Name>),
+    /// A socket, which all copies of the descriptor share.
+    Socket(Rc<RefCell<End>>),
+}
+
+/// The descriptors of one process.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    place: Place,
+    known: HashMap<i32, Entry>,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// Processes run, and can be asked about.
+    live: bool,
+    processes: HashMap<i32, Table>,
+}
+
+impl Names {
+    /// Nothing is known yet. `live`: processes run, it is no recording.
+    #[must_use]
+    pub fn new(live: bool) -> Self {
+        Names {
+            live,
+            processes: HashMap::new(),
+        }
+    }
+
+    /// A process was opened, or runs another program from now on.
+    pub fn opened(&mut self, process: i32) {
+        if !self.live {
+            return;
+        }
+        let mut table = Table {
+            place: Place::of(process),
+            known: HashMap::new(),
+        };
+        let numbers = super::numbers(process).unwrap_or_default();
+        for number in numbers.into_iter().take(MOST) {
+            if let Some(entry) = look(process, number as i32) {
+                table.known.insert(number as i32, entry);
+            }
+        }
+        self.processes.insert(process, table);
+    }
+
+    /// A child has what its parent has.
+    pub fn forked(&mut self, parent: i32, child: i32) {
+        if let Some(table) = self.processes.get(&parent) {
+            let table = table.clone();
+            self.processes.entry(child).or_insert(table);
+        }
+    }
+
+    /// A process has ended, or runs another program; the working directory stays its own.
+    pub fn ended(&mut self, process: i32) {
+        if let Some(table) = self.processes.get_mut(&process) {
+            table.known.clear();
+        }
+    }
+
+    /// What a descriptor is called; `CURRENT` is the working directory. `is_open` = it is open if nothing is known of it.
+    pub fn name(&mut self, process: i32, number: i32, is_open: bool) -> Option<Name> {
+        let live = self.live;
+        let table = self.processes.entry(process).or_default();
+        if number == CURRENT {
+            let link = table.place.current(live.then_some(process))?;
+            return Some(Name {
+                link,
+                ..Name::default()
+            });
+        }
+        if number < 0 {
+            return None;
+        }
+        let entry = match table.known.entry(number) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(free) => free.insert((live && is_open).then(|| look(process, number))??),
+        };
+        Some(match entry {
+            Entry::Link(name) => (**name).clone(),
+            Entry::Socket(end) => end.borrow_mut().name(live.then_some(process)),
+        })
+    }
+
+    /// A call is made, and has been written: closes what it closes.
+    pub fn enter(&mut self, made: Made) {
+        let [first, second, third, ..] = *made.arguments;
+        let Some(effect) = Effect::of(made.name, made.arguments) else {
+            return;
+        };
+        let table = self.processes.entry(made.process).or_default();
+        match effect {
+            Effect::Closes => {
+                table.known.remove(&(first as i32));
+            }
+            Effect::ClosesRange if third & ON_EXEC == 0 => {
+                let range = first as u32..=second as u32;
+                table
+                    .known
+                    .retain(|number, _| !range.contains(&(*number as u32)));
+            }
+            _ => {}
+        }
+    }
+
+    /// It returned, and is about to be written.
+    pub fn leave(&mut self, made: Made, back: &Captures, result: u64) {
+        let failed = result as i64;
+        // connect goes on in the background (include/uapi/asm-generic/errno.h).
+        let begun = made.name == "connect" && failed == -115;
+        if (-4095..0).contains(&failed) && !begun {
+            return;
+        }
+        let live = self.live;
+        let table = self.processes.entry(made.process).or_default();
+        match Effect::of(made.name, made.arguments) {
+            Some(Effect::Opens | Effect::Replaces) => {
+                let entry = table.opened(&made, back, result as i32, live);
+                table.put(result as i32, entry);
+            }
+            Some(Effect::OpensPair(argument)) => {
+                let mut pair = [0; 8];
+                if back.read(made.arguments[argument], &mut pair) {
+                    let pair = u64::from_le_bytes(pair);
+                    table.pair(&made, [pair as i32, (pair >> 32) as i32], live);
+                }
+            }
+            Some(Effect::Closes | Effect::ClosesRange) => {}
+            None => table.changed(&made, back),
+        }
+    }
+}
+
+impl Table {
+    fn put(&mut self, number: i32, entry: Option<Entry>) {
+        match entry {
+            Some(entry) if self.known.len() < MOST => {
+                self.known.insert(number, entry);
+            }
+            _ => {
+                self.known.remove(&number);
+            }
+        }
+    }
+
+    fn socket(&self, number: u64) -> Option<&Rc<RefCell<End>>> {
+        match self.known.get(&(number as i32))? {
+            Entry::Socket(end) => Some(end),
+            Entry::Link(_) => None,
+        }
+    }
+
+    /// What a call opened.
+    fn opened(&self, made: &Made, back: &Captures, number: i32, live: bool) -> Option<Entry> {
+        let [first, second, third, ..] = *made.arguments;
+        let of = live.then_some(made.process);
+        let link = |text: &str| {
+            let link = text.to_owned();
+            Some(Entry::Link(Rc::new(Name {
+                link,
+                ..Name::default()
+            })))
+        };
+        match made.name {
+            "open" if second & TEMPORARY == TEMPORARY => look(of?, number),
+            "openat" if third & TEMPORARY == TEMPORARY => look(of?, number),
+            "open" | "creat" => self.file(made, CURRENT, first, number, of),
+            "openat" | "openat2" => self.file(made, first as i32, second, number, of),
+            "dup" | "dup2" | "dup3" | "fcntl" => match self.known.get(&(first as i32)) {
+                Some(entry) => Some(entry.clone()),
+                None => look(of?, number),
+            },
+            "socket" => {
+                let end = End::new(first, second, third, inode(of, number));
+                Some(Entry::Socket(Rc::new(RefCell::new(end))))
+            }
+            "accept" | "accept4" => {
+                let listener = self.socket(first)?.borrow();
+                let end = listener.accepted(made.arguments, back, inode(of, number));
+                Some(Entry::Socket(Rc::new(RefCell::new(end))))
+            }
+            "memfd_create" => Some(Entry::Link(Rc::new(Name {
+                link: format!("/memfd:{}", files::text(made.entry, first)),
+                deleted: true,
+                more: None,
+            }))),
+            "pidfd_open" => Some(Entry::Link(Rc::new(Name {
+                link: "anon_inode:[pidfd]".into(),
+                deleted: false,
+                more: Some(More::Process(first as i32)),
+            }))),
+            "eventfd" | "eventfd2" => link("anon_inode:[eventfd]"),
+            "epoll_create" | "epoll_create1" => link("anon_inode:[eventpoll]"),
+            "timerfd_create" => link("anon_inode:[timerfd]"),
+            "signalfd" | "signalfd4" => link("anon_inode:[signalfd]"),
+            "inotify_init" | "inotify_init1" => link("anon_inode:inotify"),
+            "io_uring_setup" => link("anon_inode:[io_uring]"),
+            "userfaultfd" => link("anon_inode:[userfaultfd]"),
+            "perf_event_open" => link("anon_inode:[perf_event]"),
+            "fanotify_init" => link("anon_inode:[fanotify]"),
+            _ => look(of?, number),
+        }
+    }
+
+    /// The file that a call opened by its path.
+    fn file(
+        &self,
+        made: &Made,
+        directory: i32,
+        path: u64,
+        number: i32,
+        of: Option<i32>,
+    ) -> Option<Entry> {
+        let path = files::text(made.entry, path);
+        let base = match directory {
+            CURRENT => self.place.current(of),
+            number => match self.known.get(&number) {
+                Some(Entry::Link(name)) => Some(name.link.clone()),
+                _ => None,
+            },
+        };
+        let name = self.place.file(
+            base.as_deref(),
+            &path,
+            made.process,
+            of.map(|of| (of, number)),
+        );
+        Some(Entry::Link(Rc::new(name?)))
+    }
+
+    /// Two that a call opened, each the other's end.
+    fn pair(&mut self, made: &Made, pair: [i32; 2], live: bool) {
+        let of = live.then_some(made.process);
+        let [first, second] = pair;
+        if made.name != "socketpair" {
+            let known = of.and_then(|of| link_of(of, first));
+            let known = known.filter(|link| link.starts_with("pipe:["));
+            let link = known.unwrap_or_else(|| "pipe:[?]".into());
+            let entry = Entry::Link(Rc::new(Name {
+                link,
+                ..Name::default()
+            }));
+            self.put(first, Some(entry.clone()));
+            return self.put(second, Some(entry));
+        }
+        let inodes = pair.map(|number| inode(of, number));
+        for (number, [own, peer]) in [(first, inodes), (second, [inodes[1], inodes[0]])] {
+            let [family, kind, protocol, ..] = *made.arguments;
+            let mut end = End::new(family, kind, protocol, own);
+            end.paired_with(peer);
+            self.put(number, Some(Entry::Socket(Rc::new(RefCell::new(end)))));
+        }
+    }
+
+    /// A call that opens nothing may change what is known.
+    fn changed(&mut self, made: &Made, back: &Captures) {
+        let [first, second, third, ..] = *made.arguments;
+        match made.name {
+            "chdir" => {
+                let path = files::text(made.entry, first);
+                self.place.enter(&path, made.process);
+            }
+            "fchdir" => {
+                if let Some(Entry::Link(name)) = self.known.get(&(first as i32)) {
+                    let link = name.link.clone();
+                    self.place.enter(&link, made.process);
+                }
+            }
+            "connect" | "bind" => {
+                if let Some(end) = self.socket(first) {
+                    let is_peer = made.name == "connect";
+                    end.borrow_mut()
+                        .addressed(made.entry, second, third, is_peer);
+                }
+            }
+            "getsockname" | "getpeername" => {
+                if let Some(end) = self.socket(first) {
+                    let is_peer = made.name == "getpeername";
+                    let mut length = [0; 4];
+                    if back.read(third, &mut length) {
+                        let length = u32::from_le_bytes(length).into();
+                        end.borrow_mut().addressed(back, second, length, is_peer);
+                    }
+                }
+            }
+            "listen" | "sendto" | "sendmsg" => {
+                if let Some(end) = self.socket(first) {
+                    end.borrow_mut().may_be_bound();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the kernel's table says of a descriptor now.
+fn look(process: i32, number: i32) -> Option<Entry> {
+    let link = link_of(process, number)?;
+    let inode = link
+        .strip_prefix("socket:[")
+        .and_then(|rest| rest.strip_suffix(']'));
+    Some(match inode {
+        Some(inode) => Entry::Socket(Rc::new(RefCell::new(End::found(inode.parse().ok()?)))),
+        None => Entry::Link(Rc::new(files::found(process, number, link))),
+    })
+}
+
+/// The inode of a socket that was just made.
+fn inode(process: Option<i32>, number: i32) -> Option<u64> {
+    let link = link_of(process?, number)?;
+    link.strip_prefix("socket:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
+}

@@ -1,0 +1,193 @@
+//! Paths: what a call's words and a working directory come to.
+
+use super::name::{Device, More, Name};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use prototypes::{Captures, Memory as _};
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::rc::Rc;
+
+/// A path is no longer than this (`PATH_MAX` in include/uapi/linux/limits.h).
+const LONGEST: usize = 4096;
+
+/// Where paths of a process begin.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Its root, held open for as long as its paths are asked for.
+    root: Option<Rc<OwnedFd>>,
+    /// Its working directory, if it is known.
+    current: Option<String>,
+}
+
+impl Place {
+    /// Of a process that is there.
+    pub fn of(process: i32) -> Self {
+        let path = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_DIRECTORY;
+        let link = format!("/proc/{process}/root");
+        let root = nix::fcntl::open(link.as_str(), path, nix::sys::stat::Mode::empty());
+        Place {
+            root: root.ok().map(Rc::new),
+            current: working_directory(process),
+        }
+    }
+
+    /// The working directory; of a process that is there, the one that it has now if no other is known.
+    pub fn current(&self, process: Option<i32>) -> Option<String> {
+        let known = self.current.clone();
+        known.or_else(|| working_directory(process?))
+    }
+
+    /// The process has another working directory.
+    pub fn enter(&mut self, path: &str, process: i32) {
+        let joined = joined(self.current.as_deref(), path, process);
+        self.current = joined.map(|path| self.resolved(&path).map_or(path, |name| name.link));
+    }
+
+    /// The file of this path; `of` names the process and the descriptor if it is there to be asked.
+    pub fn file(
+        &self,
+        base: Option<&str>,
+        path: &str,
+        process: i32,
+        of: Option<(i32, i32)>,
+    ) -> Option<Name> {
+        let known = of.and_then(|(of, number)| Some((of, number, link_of(of, number)?)));
+        let last = path.rsplit('/').next().unwrap_or_default();
+        if let Some((of, number, link)) = known {
+            let found = found(of, number, link);
+            let same = found.link.rsplit('/').next() == Some(last);
+            if same && !matches!(last, "" | "." | "..") {
+                return Some(found);
+            }
+        }
+        let joined = joined(base, path, process)?;
+        Some(self.resolved(&joined).unwrap_or(Name {
+            link: joined,
+            ..Name::default()
+        }))
+    }
+
+    /// What a path within the root leads to now, if it is there.
+    fn resolved(&self, path: &str) -> Option<Name> {
+        let root = self.root.as_ref()?;
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let file = openat2(root.as_ref(), path, how).ok()?;
+        let link = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let device = File::from(file).metadata().ok().and_then(|of| device(&of));
+        Some(Name {
+            link: link.to_string_lossy().into_owned(),
+            deleted: false,
+            more: device.map(More::Device),
+        })
+    }
+}
+
+/// A path from the root on. `/proc/self` is the guest's own.
+fn joined(base: Option<&str>, path: &str, process: i32) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    let base = if path.starts_with('/') { "" } else { base? };
+    for part in base.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let id = process.to_string();
+    if let [first, second, ..] = parts.as_mut_slice()
+        && (*first, *second) == ("proc", "self")
+    {
+        *second = &id;
+    }
+    Some(format!("/{}", parts.join("/")))
+}
+
+/// Where a descriptor leads now.
+pub fn link_of(process: i32, number: i32) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+fn working_directory(process: i32) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{process}/cwd")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+/// What a descriptor is by its link.
+pub fn found(process: i32, number: i32, link: String) -> Name {
+    let removed = link.strip_suffix(" (deleted)");
+    let deleted = removed.is_some();
+    let link = removed.map_or(link.clone(), str::to_owned);
+    let more = match link.as_str() {
+        "anon_inode:[pidfd]" => told_process(process, number).map(More::Process),
+        path if path.starts_with("/dev/") => {
+            let file = fs::metadata(format!("/proc/{process}/fd/{number}"));
+            file.ok().and_then(|of| device(&of)).map(More::Device)
+        }
+        _ => None,
+    };
+    Name {
+        link,
+        deleted,
+        more,
+    }
+}
+
+/// The process that a descriptor stands for (Documentation/filesystems/proc.rst, pidfd in fdinfo).
+fn told_process(process: i32, number: i32) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    pid.trim().parse().ok()
+}
+
+fn device(of: &fs::Metadata) -> Option<Device> {
+    let kind = of.file_type();
+    let number = of.rdev();
+    (kind.is_block_device() || kind.is_char_device()).then(|| Device {
+        block: kind.is_block_device(),
+        major: nix::sys::stat::major(number) as u32,
+        minor: nix::sys::stat::minor(number) as u32,
+    })
+}
+
+/// The text that was copied from there.
+pub fn text(captures: &Captures, mut at: u64) -> String {
+    let mut bytes = Vec::new();
+    while bytes.len() < LONGEST {
+        let Some(piece) = captures.piece(at).filter(|piece| !piece.is_empty()) else {
+            break;
+        };
+        match piece.iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                bytes.extend_from_slice(&piece[..end]);
+                break;
+            }
+            None => bytes.extend_from_slice(piece),
+        }
+        at = at.wrapping_add(piece.len() as u64);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_joined() {
+        let join = |base: &str, path: &str| joined(Some(base), path, 7);
+        assert_eq!(join("/srv", "a/../b").as_deref(), Some("/srv/b"));
+        assert_eq!(join("/srv", "/etc//hosts").as_deref(), Some("/etc/hosts"));
+        assert_eq!(join("/", "../..").as_deref(), Some("/"));
+        assert_eq!(
+            join("/", "/proc/self/maps").as_deref(),
+            Some("/proc/7/maps")
+        );
+        assert_eq!(joined(None, "a", 7), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! What hooks may cost the guest: where they take more of its processor time than the budget, the functions that are called
+//! most are not watched any more.
+//!
+//! The share is measured, not estimated: the kernel samples the program counters of the guest's threads (`process::samples`),
+//! and those within the agent or a stub are ours. It says what all hooks cost together; each function's part of it is its
+//! part of all calls. One look above the budget may be chance: hooks are taken out after two in a row.
+
+use hooks::Tracing;
+use process::samples::{Samples, Share};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(250);
+/// A look tells something from so many samples on, a millisecond of processor time each.
+const LEAST: u64 = 50;
+/// Functions are taken out until what is left is expected to take so much of the budget.
+const AIM: f64 = 0.8;
+/// Hooks whose records are counted; a guest may say any number.
+const MOST_COUNTED: usize = 1 << 20;
+
+/// See the module's text.
+pub(super) struct Budget {
+    /// The share that hooks may take, from 0 to 1.
+    pub(super) most: f64,
+    /// `None` = the kernel does not allow it, or there is nothing left to be taken out.
+    pub(super) samples: Option<Samples>,
+    share: Share,
+    next: Instant,
+    /// Calls that were read of each hook, by number.
+    read: Vec<u64>,
+    /// When the budget was exceeded first, and how many calls of each hook there were then.
+    pub(super) exceeded: Option<(Instant, HashMap<u32, u64>)>,
+}
+
+impl Budget {
+    /// Watches what hooks cost; `percent` is the most. With 100 nothing is ever taken out.
+    pub(super) fn new(pid: i32, percent: u32) -> Budget {
+        let samples = (percent < 100).then(|| Samples::of(pid).ok()).flatten();
+        Budget {
+            most: f64::from(percent) / 100.0,
+            samples,
+            share: Share::default(),
+            next: Instant::now() + PERIOD,
+            read: Vec::new(),
+            exceeded: None,
+        }
+    }
+
+    /// A record of a call of this hook was read.
+    #[inline]
+    pub(super) fn note(&mut self, hook: u32) {
+        let hook = hook as usize;
+        if let Some(count) = self.read.get_mut(hook) {
+            *count += 1;
+        } else if hook < MOST_COUNTED && self.samples.is_some() {
+            self.read.resize(hook + 1, 0);
+            self.read[hook] = 1;
+        }
+    }
+
+    /// The share that hooks took since the last look, if it is time to look and there are samples enough.
+    pub(super) fn look(&mut self, tracing: &Tracing) -> Option<f64> {
+        let samples = self.samples.as_mut()?;
+        if Instant::now() < self.next {
+            return None;
+        }
+        self.next = Instant::now() + PERIOD;
+        let more = samples.take(&tracing.own_code());
+        self.share.all += more.all;
+        self.share.within += more.within;
+        if self.share.all < LEAST {
+            return None;
+        }
+        let share = std::mem::take(&mut self.share);
+        Some(share.within as f64 / share.all as f64)
+    }
+
+    /// How many calls of each hook there were so far.
+    pub(super) fn calls(&self, tracing: &mut Tracing) -> HashMap<u32, u64> {
+        let read = self.read.iter().zip(0..);
+        let read = read.filter(|(count, _)| **count != 0);
+        let mut calls: HashMap<u32, u64> = read.map(|(count, hook)| (hook, *count)).collect();
+        for counted in tracing.rings().counted().unwrap_or_default() {
+            *calls.entry(counted.hook).or_default() += counted.returned;
+        }
+        calls
+    }
+}
+
+/// The hooks to be taken out, most calls first, each with its calls; `share` is what all take.
+pub(super) fn hottest(calls: HashMap<u32, u64>, share: f64, most: f64) -> Vec<(u32, u64)> {
+    let all: u64 = calls.values().sum();
+    let mut sorted: Vec<(u32, u64)> = calls.into_iter().collect();
+    sorted.sort_unstable_by_key(|(hook, count)| (Reverse(*count), *hook));
+    let mut left = share;
+    sorted
+        .into_iter()
+        .take_while(|(_, count)| {
+            let goes_on = left > most * AIM && *count != 0;
+            left -= share * *count as f64 / all.max(1) as f64;
+            goes_on
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_go_until_the_rest_fits() {
+        let calls = || HashMap::from([(1, 900), (2, 60), (3, 39), (4, 1)]);
+        assert_eq!(hottest(calls(), 0.9, 0.5), [(1, 900)]);
+        assert_eq!(hottest(calls(), 1.0, 0.05), [(1, 900), (2, 60)]);
+        assert_eq!(hottest(HashMap::new(), 0.9, 0.5), []);
+        assert_eq!(hottest(HashMap::from([(1, 0)]), 0.9, 0.5), []);
+    }
+}

@@ -1,0 +1,170 @@
+//! A program's system calls before it can be hooked: what its tracer sees becomes events like those of its hooks.
+
+use super::super::known::Known;
+use super::super::traced::{Begun, FirstExec, NO_RING, OF_32_BITS, Stop, Table, Told, Traced};
+use super::Guest;
+use super::plan::Plan;
+use crate::event::{At, Call, Event, EventKind, Return};
+use crate::options::Options;
+use crate::select::Selection;
+use crate::signatures::Signatures;
+use process::clock;
+use process::ptrace;
+use prototypes::Captures;
+use prototypes::capture::Returned;
+
+/// What is told of each system call of a process that is seen by its tracer alone.
+pub fn table(args: &Options, signatures: &Signatures) -> Table {
+    // Frames are those of functions, which are not looked at.
+    let args = Options {
+        frames: 0,
+        ..args.clone()
+    };
+    let selection = Selection::of(&args);
+    let plan = Plan::new(&args, &selection);
+    table_of(&plan, &selection, &mut Known::default(), signatures)
+}
+
+fn table_of(
+    plan: &Plan,
+    selection: &Selection,
+    known: &mut Known,
+    signatures: &Signatures,
+) -> Table {
+    let mut wanted = plan.system_calls(signatures, selection);
+    let narrow = selection.system_calls_of_32_bits(OF_32_BITS);
+    let callers = vec![Vec::new(); narrow.len()];
+    wanted.extend(plan.all(signatures, narrow, callers));
+    Table::new(wanted, |one| known.system_call(selection, &one.function))
+}
+
+impl Guest {
+    /// Has the tracer see its system calls from now on.
+    pub(super) fn see_system_calls(&mut self, signatures: &Signatures) {
+        let (known, selection) = (&mut self.known, &self.selection);
+        let table = table_of(&self.plan, selection, known, signatures);
+        self.traced = Some(Traced::new(table.into()));
+    }
+
+    /// Whether its main thread is to stop at each system call.
+    pub fn is_traced(&self) -> bool {
+        self.traced.is_some()
+    }
+
+    /// Whether that is so and its thread is in a system call.
+    pub(super) fn is_in_traced_call(&self) -> bool {
+        self.traced.as_ref().is_some_and(Traced::is_inside)
+    }
+
+    /// Tells the exec that has led to the program.
+    pub(super) fn tell_exec(&mut self, exec: &FirstExec, tell: &mut dyn FnMut(Event)) {
+        let (Some((begun, copied)), Some(traced)) = (exec.take(), &self.traced) else {
+            return;
+        };
+        let Some(told) = traced.told(begun.number).cloned() else {
+            return;
+        };
+        self.introduce(tell);
+        let now = clock::now();
+        self.tell_call(&begun, &told, copied, tell);
+        self.tell_return(&begun, 0, (Captures::new(), now), tell);
+    }
+
+    /// Tells the start or the end of a system call at which its main thread stands.
+    pub(super) fn tell_traced(&mut self, tell: &mut dyn FnMut(Event)) {
+        let now = clock::now();
+        let pid = self.pid();
+        let stop = ptrace::system_call(pid).ok().flatten();
+        let (Some(stop), Some(traced)) = (stop, &mut self.traced) else {
+            return;
+        };
+        let agent = self.tracing.agent();
+        let Some(what) = traced.stands(&stop, now, |at| agent.contains(&at)) else {
+            return;
+        };
+        self.introduce(tell);
+        let memory = self.tracing.memory().clone();
+        match what {
+            Stop::Call(begun, told) => {
+                let frame = if self.callers.are_wanted() {
+                    ptrace::registers(pid).map_or(0, |registers| registers.rbp)
+                } else {
+                    0
+                };
+                let copied = begun.copied(&told, None, &memory, frame);
+                if told.least == 0 {
+                    self.tell_call(&begun, &told, copied, tell);
+                } else if let Some(traced) = &mut self.traced {
+                    traced.hold(copied);
+                }
+            }
+            Stop::Return(begun, told, result) => {
+                let copied = begun.copied(&told, Some(result), &memory, 0);
+                let held = self.traced.as_mut().and_then(Traced::held);
+                if now.wrapping_sub(begun.ticks) < told.least {
+                    return;
+                }
+                if let Some(held) = held {
+                    self.tell_call(&begun, &told, held, tell);
+                }
+                self.tell_return(&begun, result, (copied, now), tell);
+            }
+        }
+    }
+
+    fn tell_call(
+        &mut self,
+        begun: &Begun,
+        told: &Told,
+        mut captures: Captures,
+        tell: &mut dyn FnMut(Event),
+    ) {
+        let (caller, frame) = (begun.instruction, begun.registers.stack);
+        let callers = self.callers.of(&self.tracing, caller, frame, &mut captures);
+        let call = Call {
+            edge: told.edge.clone(),
+            caller,
+            registers: begun.registers,
+            line: None,
+            library: None,
+            callers,
+            captures,
+        };
+        let at = self.traced_at(frame, begun.ticks);
+        tell(Event {
+            at,
+            kind: EventKind::Call(call),
+        });
+    }
+
+    fn tell_return(
+        &mut self,
+        begun: &Begun,
+        rax: u64,
+        (captures, ticks): (Captures, u64),
+        tell: &mut dyn FnMut(Event),
+    ) {
+        let returned = Returned {
+            rax,
+            ..Returned::default()
+        };
+        let at = self.traced_at(begun.registers.stack, ticks);
+        tell(Event {
+            at,
+            kind: EventKind::Return(Return { returned, captures }),
+        });
+    }
+
+    fn traced_at(&mut self, frame: u64, ticks: u64) -> At {
+        let pid = self.pid();
+        let period = self.clock.period();
+        At {
+            process: pid,
+            tid: pid as u32,
+            ring: NO_RING,
+            stack: self.known.stack(pid, frame),
+            frame,
+            time: self.clock.wall(ticks, period),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The descriptors that a process has, as the kernel lists them (`/proc/PID/fd`).
+
+pub(super) use crate::descriptors::numbers;
+
+use crate::descriptors::Held;
+use process::wait::Waits;
+use std::collections::BTreeMap;
+use std::fs;
+use vm::Memory;
+
+/// So many of one process are named; a number is enough of the others.
+const NAMED: usize = 4096;
+
+/// What a process has now that we open it.
+pub(super) fn before(pid: i32) -> Held {
+    Held {
+        before: numbers(pid).unwrap_or_default(),
+        limit: limit(pid),
+        ..Held::default()
+    }
+}
+
+/// What it has now that we leave it, each with what it is; `None` if it is gone.
+pub(super) fn after(pid: i32, memory: &dyn Memory) -> Option<BTreeMap<u32, String>> {
+    let mut waits = Waits::of(pid, memory);
+    let numbers = numbers(pid)?.into_iter().enumerate();
+    let named = numbers.map(|(at, fd)| {
+        let what = if at < NAMED {
+            waits.descriptor(fd.into())
+        } else {
+            String::new()
+        };
+        (fd, what)
+    });
+    Some(named.collect())
+}
+
+/// The soft limit, from the line `Max open files  SOFT  HARD  files` (fs/proc/base.c, `proc_pid_limits`).
+fn limit(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,396 @@
+//! A process that is seen by its tracer alone: nothing in it is changed.
+//!
+//! Each of its threads stops at the start and at the end of each system call (`PTRACE_SYSCALL`), and at each signal, as under
+//! strace. What is told of a call is what a hook would tell ([`Traced`]), but for script lines and native functions. Threads and
+//! children come as ptrace events, traced from their first instruction on, so of a child of `vfork` every call is seen too.
+//!
+//! The threads are waited for here, and not by the `Tracee` of the process's lifecycle, which is of one thread; that is made
+//! when the process is left, for whoever waits for the exit code of a program that was started.
+
+mod counts;
+mod told;
+
+use super::guest::{self, Shared, now_of};
+use super::traced::{Begun, Table, Traced, signal_of};
+use super::unseen;
+use crate::event::{At, End, Event, EventKind};
+use crate::source::Count;
+use crate::{Error, Message};
+use counts::Counts;
+use inject::lifecycle::{Stage, Turn, Watched};
+use inject::tracee::Tracee;
+use process::clock::{self, Clock};
+use process::memory::GuestMemory;
+use process::ptrace;
+use process::stop::{self, Stop, Ties};
+use process::tries::Tries;
+use prototypes::Captures;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What every thread reports: new threads are traced from their beginning.
+const THREADS: i32 =
+    libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACECLONE;
+/// And children.
+const CHILDREN: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+
+/// How long the threads of one process are looked after before others have their turn.
+const ATTENTION: Duration = Duration::from_millis(20);
+/// So often they are looked at in vain before we sleep: one that was set going is soon at its next stop.
+const EAGER: u32 = 50;
+
+/// See the module's text.
+pub struct Stepped {
+    pid: i32,
+    /// By their ids.
+    threads: BTreeMap<i32, Traced>,
+    table: Rc<Table>,
+    memory: Arc<GuestMemory>,
+    clock: Clock,
+    /// What its calls are counted in, if they are not told one by one.
+    counts: Option<Counts>,
+    options: i32,
+    /// It was said what it is.
+    introduced: bool,
+    /// The exec that has led to it, as it was when it began.
+    exec: Option<(Begun, Captures)>,
+    end: Option<End>,
+    /// Its main thread, once it is left.
+    left: Option<Tracee>,
+}
+
+/// What became of a thread at one look.
+enum Look {
+    Nothing,
+    Something,
+    /// It is no thread of the process any more.
+    Gone,
+    /// It has made this thread or process.
+    Made(i32),
+}
+
+impl Stepped {
+    /// Traces a running process, with all its threads.
+    pub fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
+        let memory = process::guest::reach_to_look(pid)?;
+        let mut stepped = Stepped::new(pid, memory, shared);
+        let mut tries = Tries::begin();
+        let stop = loop {
+            match Stop::all(pid, Ties::None) {
+                Err(error) if tries.again(&error) => {}
+                stop => break stop?,
+            }
+        };
+        for tid in stop.trace_on(stepped.options) {
+            stepped.add(tid);
+        }
+        Ok(stepped)
+    }
+
+    /// Takes a process that stands at its exec; with `keep` we have started it.
+    pub fn begin(
+        tracee: Tracee,
+        keep: bool,
+        shared: &Shared<'_>,
+    ) -> Result<Self, (Tracee, process::Error)> {
+        let pid = tracee.pid();
+        let memory = match GuestMemory::open(pid) {
+            Ok(memory) => Arc::new(memory),
+            Err(error) => return Err((tracee, error)),
+        };
+        let mut stepped = Stepped::new(pid, memory, shared);
+        let set = ptrace::set_options(pid, stepped.options);
+        if let Err(errno) = set.and_then(|()| ptrace::resume_to_syscall(pid, 0)) {
+            return Err((tracee, ptrace::explain(pid, "tracing", errno)));
+        }
+        stepped.exec = shared.exec.take().filter(|_| keep);
+        stepped.add(pid);
+        Ok(stepped)
+    }
+
+    fn new(pid: i32, memory: Arc<GuestMemory>, shared: &Shared<'_>) -> Self {
+        let args = shared.args;
+        Stepped {
+            pid,
+            threads: BTreeMap::new(),
+            table: guest::table(args, shared.signatures).into(),
+            memory,
+            clock: Clock::start(),
+            counts: args.counts_in_guest().then(Counts::default),
+            options: THREADS | if args.follow { CHILDREN } else { 0 },
+            introduced: false,
+            exec: None,
+            end: None,
+            left: None,
+        }
+    }
+
+    /// A child that the kernel has put under our tracing when one of our threads made it.
+    fn child(&self, pid: i32) -> Result<Self, process::Error> {
+        let mut child = Stepped {
+            pid,
+            threads: BTreeMap::new(),
+            table: self.table.clone(),
+            memory: GuestMemory::open(pid)?.into(),
+            clock: self.clock,
+            counts: self.counts.is_some().then(Counts::default),
+            options: self.options,
+            introduced: false,
+            exec: None,
+            end: None,
+            left: None,
+        };
+        child.add(pid);
+        Ok(child)
+    }
+
+    fn add(&mut self, tid: i32) {
+        let thread = Traced::new(self.table.clone());
+        self.threads.entry(tid).or_insert(thread);
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// How it has ended.
+    pub fn ended(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Its main thread, once it is left.
+    pub fn tracee(&mut self) -> &mut Option<Tracee> {
+        &mut self.left
+    }
+
+    /// What was counted.
+    pub fn counted(&mut self) -> Vec<Count> {
+        let period = self.clock.period();
+        let counts = self.counts.take();
+        counts.map_or_else(Vec::new, |counts| counts.all(period))
+    }
+
+    /// Says what no tracer sees of it.
+    ///
+    /// # Errors
+    /// There is such a thing, and all was to be seen.
+    pub fn say_unseen(&self, shared: &Shared<'_>) -> Result<(), Error> {
+        let (pid, args) = (self.pid, shared.args);
+        let Some(kernel) = unseen::of_kernel(pid) else {
+            return Ok(());
+        };
+        let unseen = vec![kernel];
+        if args.exact {
+            self.let_go();
+            return Err(Error::not_exact(pid, unseen));
+        }
+        args.messages.say(Message::Unseen { pid, unseen });
+        Ok(())
+    }
+
+    /// Looks after its threads, until none of them has anything to tell. Whether there was anything.
+    pub fn poll<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        turn: &mut Turn<'_, P>,
+    ) -> bool {
+        let (since, mut any, mut in_vain) = (Instant::now(), false, 0);
+        self.introduce(turn);
+        while self.end.is_none() && since.elapsed() < ATTENTION {
+            if self.look(turn) {
+                (any, in_vain) = (true, 0);
+            } else if any && in_vain < EAGER {
+                in_vain += 1;
+                std::thread::yield_now();
+            } else {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Looks at each thread once.
+    fn look<P: Watched<Event = Event> + From<Stepped>>(&mut self, turn: &mut Turn<'_, P>) -> bool {
+        let mut any = false;
+        let ids: Vec<i32> = self.threads.keys().copied().collect();
+        for tid in ids {
+            let look = self.look_at(tid, turn);
+            any |= !matches!(look, Look::Nothing);
+            match look {
+                Look::Nothing | Look::Something => {}
+                Look::Gone => self.gone(tid),
+                Look::Made(made) => self.made(made, turn),
+            }
+            if self.end.is_some() {
+                return true;
+            }
+        }
+        any
+    }
+
+    fn look_at<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        tid: i32,
+        turn: &mut Turn<'_, P>,
+    ) -> Look {
+        use ptrace::Event as E;
+        let event = match ptrace::poll(tid) {
+            Ok((_, event)) => event,
+            // Its end was seen by somebody else.
+            Err(_) => ptrace::end_of(tid).unwrap_or(E::Special(libc::PTRACE_EVENT_EXIT)),
+        };
+        let mut look = Look::Something;
+        let resumed = match event {
+            E::Nothing => return Look::Nothing,
+            E::Exited(_) | E::Killed(_) if tid != self.pid => return Look::Gone,
+            E::Exited(code) => return self.over(End::Exited(code), turn),
+            E::Killed(signal) => return self.over(End::Killed(signal), turn),
+            E::Syscall => {
+                self.tell_call(tid, turn);
+                ptrace::resume_to_syscall(tid, 0)
+            }
+            E::Signal(signal) => {
+                turn.tell(Event {
+                    at: At {
+                        tid: tid as u32,
+                        ..now_of(self.pid, EventKind::Ended(End::Unknown)).at
+                    },
+                    kind: EventKind::Signal(signal_of(tid, signal)),
+                });
+                ptrace::resume_to_syscall(tid, signal)
+            }
+            E::Interrupted(libc::SIGTRAP) => ptrace::resume_to_syscall(tid, 0),
+            // A group stop: it stays, and we hear of its end.
+            E::Interrupted(_) => ptrace::listen(tid),
+            E::Special(special) => {
+                look = self.special(tid, special, turn);
+                if matches!(look, Look::Gone) || self.end.is_some() {
+                    return look;
+                }
+                ptrace::resume_to_syscall(tid, 0)
+            }
+        };
+        // One that was killed meanwhile cannot be set going; its end comes next.
+        let _ = resumed;
+        look
+    }
+
+    /// A thread stands at a ptrace event.
+    fn special<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        tid: i32,
+        event: i32,
+        turn: &mut Turn<'_, P>,
+    ) -> Look {
+        let message = || ptrace::event_message(tid).map_or(0, |message| message as i32);
+        match event {
+            libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
+                Look::Made(message())
+            }
+            libc::PTRACE_EVENT_EXEC => {
+                self.replaced(message(), turn);
+                Look::Something
+            }
+            libc::PTRACE_EVENT_EXIT if stop::thread_state(self.pid, tid).is_none() => {
+                if tid == self.pid {
+                    self.over(End::Unknown, turn)
+                } else {
+                    Look::Gone
+                }
+            }
+            _ => Look::Something,
+        }
+    }
+
+    /// One of its threads has made a thread or a process, which is ours.
+    fn made<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        made: i32,
+        turn: &mut Turn<'_, P>,
+    ) {
+        if stop::thread_state(self.pid, made).is_some() {
+            return self.add(made);
+        }
+        let follows = self.options & CHILDREN != 0;
+        match self.child(made) {
+            Ok(child) if follows => {
+                turn.child(made, Stage::Open(child.into()));
+            }
+            // An error means that it is gone.
+            _ => drop(stop::let_go(made)),
+        }
+    }
+
+    /// Another program runs in its place; the thread that has led there has its id from now on.
+    fn replaced<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        former: i32,
+        turn: &mut Turn<'_, P>,
+    ) {
+        let thread = self.threads.remove(&former);
+        self.threads.clear();
+        let mut thread = thread.unwrap_or_else(|| Traced::new(self.table.clone()));
+        if let (Some((begun, told)), Some(counts)) = (thread.leave_open(), &mut self.counts) {
+            counts.returned(&begun, &told, clock::now(), 0);
+        }
+        self.threads.insert(self.pid, thread);
+        if let Ok(memory) = GuestMemory::open(self.pid) {
+            self.memory = memory.into();
+        }
+        turn.tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
+        self.introduced = false;
+        self.introduce(turn);
+    }
+
+    fn gone(&mut self, tid: i32) {
+        let thread = self.threads.remove(&tid);
+        if let Some(mut thread) = thread {
+            self.count_left(&mut thread);
+        }
+    }
+
+    fn count_left(&mut self, thread: &mut Traced) {
+        if let (Some((_, told)), Some(counts)) = (thread.leave_open(), &mut self.counts) {
+            counts.left(&told);
+        }
+    }
+
+    fn over<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        end: End,
+        turn: &mut Turn<'_, P>,
+    ) -> Look {
+        for mut thread in std::mem::take(&mut self.threads).into_values() {
+            self.count_left(&mut thread);
+        }
+        self.end = Some(end);
+        turn.tell(now_of(self.pid, EventKind::Ended(end)));
+        Look::Something
+    }
+
+    fn let_go(&self) {
+        for tid in self.threads.keys() {
+            // An error means that it is gone.
+            let _ = stop::let_go(*tid);
+        }
+    }
+
+    /// Ends its tracing; of its main thread, whoever takes that. What was told before can still be read.
+    pub fn leave(&mut self) -> Result<(), process::Error> {
+        if self.end.is_none() && self.threads.remove(&self.pid).is_some() {
+            self.left = Some(Tracee::child(self.pid));
+        }
+        self.let_go();
+        self.threads.clear();
+        Ok(())
+    }
+}
+
+/// Whoever ends by an error or a panic leaves it too.
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}

@@ -1,0 +1,55 @@
+//! How often each system call was made, how long they took and how many failed, where calls are not told one by one.
+
+use crate::live::traced::{Begun, Told};
+use crate::source::Count;
+use hooks::rings::Counted;
+use std::collections::HashMap;
+
+/// By the number of the call, as what it is told and what was counted.
+#[derive(Default)]
+pub struct Counts(HashMap<u64, Count>);
+
+/// Results from here on are errors: `IS_ERR_VALUE` in include/linux/err.h.
+const FIRST_ERROR: u64 = -4095i64 as u64;
+
+impl Counts {
+    fn of(&mut self, told: &Told) -> &mut Counted {
+        let function = &told.edge.function;
+        let count = self.0.entry(function.address).or_insert_with(|| Count {
+            function: function.clone(),
+            inside: None,
+            line: None,
+            counted: Counted::default(),
+            period: 1.0,
+        });
+        &mut count.counted
+    }
+
+    /// A call has returned.
+    pub fn returned(&mut self, begun: &Begun, told: &Told, now: u64, result: u64) {
+        let took = now.wrapping_sub(begun.ticks);
+        if took < told.least {
+            return;
+        }
+        let counted = self.of(told);
+        counted.shortest = match counted.returned {
+            0 => took,
+            _ => counted.shortest.min(took),
+        };
+        counted.returned += 1;
+        counted.total += took;
+        counted.longest = counted.longest.max(took);
+        counted.errors += u64::from(result >= FIRST_ERROR);
+    }
+
+    /// A call has ended its thread.
+    pub fn left(&mut self, told: &Told) {
+        self.of(told).left += 1;
+    }
+
+    /// All of them; `period` is the length of a cycle in nanoseconds.
+    pub fn all(self, period: f64) -> Vec<Count> {
+        let all = self.0.into_values();
+        all.map(|count| Count { period, ..count }).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! What is told of a stepped process: what it is, and each call of its threads.
+
+use super::Stepped;
+use crate::event::{At, Call, Event, EventKind, Return};
+use crate::live::guest::{now_of, opened};
+use crate::live::traced::{Begun, Stop as AtCall, Told};
+use inject::lifecycle::{Turn, Watched};
+use process::clock;
+use process::ptrace;
+use prototypes::Captures;
+use prototypes::capture::Returned;
+
+impl Stepped {
+    /// Says what it is, once, and what has led to it.
+    pub(super) fn introduce<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        turn: &mut Turn<'_, P>,
+    ) {
+        if std::mem::replace(&mut self.introduced, true) {
+            return;
+        }
+        turn.tell(now_of(
+            self.pid,
+            EventKind::Opened(opened(self.pid, String::new())),
+        ));
+        if let Some((begun, copied)) = self.exec.take()
+            && let Some(told) = self.table.told(begun.number).cloned()
+        {
+            let now = clock::now();
+            if let Some(counts) = &mut self.counts {
+                return counts.returned(&begun, &told, now, 0);
+            }
+            self.tell_begun(self.pid, &begun, &told, copied, turn);
+            let at = self.at(self.pid, &begun, now);
+            let kind = EventKind::Return(Return::default());
+            turn.tell(Event { at, kind });
+        }
+    }
+
+    /// A thread stands at the start or the end of a system call.
+    pub(super) fn tell_call<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        tid: i32,
+        turn: &mut Turn<'_, P>,
+    ) {
+        let now = clock::now();
+        let stop = ptrace::system_call(tid).ok().flatten();
+        let (Some(stop), Some(thread)) = (stop, self.threads.get_mut(&tid)) else {
+            return;
+        };
+        let memory = self.memory.clone();
+        match thread.stands(&stop, now, |_| false) {
+            None => {}
+            Some(AtCall::Call(..)) if self.counts.is_some() => {}
+            Some(AtCall::Call(begun, told)) => {
+                let copied = begun.copied(&told, None, &memory, 0);
+                if told.least == 0 {
+                    self.tell_begun(tid, &begun, &told, copied, turn);
+                } else {
+                    thread.hold(copied);
+                }
+            }
+            Some(AtCall::Return(begun, told, result)) => {
+                if let Some(counts) = &mut self.counts {
+                    return counts.returned(&begun, &told, now, result);
+                }
+                let held = thread.held();
+                if now.wrapping_sub(begun.ticks) < told.least {
+                    return;
+                }
+                if let Some(held) = held {
+                    self.tell_begun(tid, &begun, &told, held, turn);
+                }
+                let captures = begun.copied(&told, Some(result), &memory, 0);
+                let returned = Returned {
+                    rax: result,
+                    ..Returned::default()
+                };
+                let back = Return { returned, captures };
+                let at = self.at(tid, &begun, now);
+                let kind = EventKind::Return(back);
+                turn.tell(Event { at, kind });
+            }
+        }
+    }
+
+    fn tell_begun<P: Watched<Event = Event> + From<Stepped>>(
+        &self,
+        tid: i32,
+        begun: &Begun,
+        told: &Told,
+        captures: Captures,
+        turn: &mut Turn<'_, P>,
+    ) {
+        let call = Call {
+            edge: told.edge.clone(),
+            caller: begun.instruction,
+            registers: begun.registers,
+            line: None,
+            library: None,
+            callers: Vec::new(),
+            captures,
+        };
+        let at = self.at(tid, begun, begun.ticks);
+        turn.tell(Event {
+            at,
+            kind: EventKind::Call(call),
+        });
+    }
+
+    /// Where and when; a thread, which is in one call only, is a ring with one stack.
+    fn at(&self, tid: i32, begun: &Begun, ticks: u64) -> At {
+        At {
+            process: self.pid,
+            tid: tid as u32,
+            ring: tid as u32,
+            stack: 0,
+            frame: begun.registers.stack,
+            time: self.clock.wall(ticks, self.clock.period()),
+        }
+    }
+}

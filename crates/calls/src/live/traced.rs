@@ -1,0 +1,293 @@
+//! System calls that a tracer sees: those of a program that has begun and cannot be hooked yet, and those of a process that is
+//! not to be changed, or cannot be (`stepped`).
+//!
+//! Such a thread stops at the start and at the end of each of its system calls ([`process::ptrace::system_call()`]). What is
+//! copied of the arguments is what a hook would copy: the same programs run here, over the memory of the stopped process.
+//! [`Traced`] is of one thread, which can be in one call only; threads of one process share a [`Table`].
+
+use crate::event::{CallEdge, Signal};
+use crate::options::Options;
+use crate::signatures::Signatures;
+use hooks::{OTHERS, Wanted};
+use process::clock;
+use process::functions::SYSTEM;
+use process::memory::GuestMemory;
+use process::ptrace::{self, AtSystemCall, Side};
+use prototypes::capture::{CALLERS, Guest, Limits, Registers, Returned, run};
+use prototypes::{Captures, Detail};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The ring of events that come from no ring. Rings have small numbers, and signals and ends are in none.
+pub const NO_RING: u32 = u32::MAX - 2;
+
+/// What is added to the numbers of the table for programs of 32 bits.
+pub const OF_32_BITS: u64 = 1 << 32;
+
+/// Bytes of a `syscall` instruction, and of `int $0x80`.
+const INSTRUCTION: u64 = 2;
+
+/// What is told of the calls of one number.
+pub struct Told {
+    /// As what they are told.
+    pub edge: Arc<CallEdge>,
+    /// Programs of crate `capture`, for the call and for its return.
+    copy: [Vec<u64>; 2],
+    /// Cycles of the time-stamp counter that a call must take to be told.
+    pub least: u64,
+}
+
+/// A call as it was when it began.
+#[derive(Clone)]
+pub struct Begun {
+    /// Its number.
+    pub number: u64,
+    /// The address of the instruction that asks.
+    pub instruction: u64,
+    /// Its arguments, and the stack pointer.
+    pub registers: Registers,
+    /// When, by the time-stamp counter.
+    pub ticks: u64,
+}
+
+/// What to tell of a stop.
+pub enum Stop {
+    /// A call begins.
+    Call(Begun, Rc<Told>),
+    /// It has ended, with this in rax.
+    Return(Begun, Rc<Told>, u64),
+}
+
+/// What is told of the calls of each number.
+#[derive(Default)]
+pub struct Table(HashMap<u64, Rc<Told>>);
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Traced {
+    table: Rc<Table>,
+    open: Option<(Begun, Rc<Told>)>,
+    /// What was copied of it, if it is told only at its return.
+    held: Option<Captures>,
+    /// The thread is in a system call, told or not.
+    inside: bool,
+}
+
+impl Begun {
+    /// The call at whose start a thread stands.
+    pub fn at(stop: &AtSystemCall, ticks: u64) -> Option<Self> {
+        let Side::Begins { number, arguments } = stop.side else {
+            return None;
+        };
+        Some(Begun {
+            // The kernel looks at 32 bits.
+            number: number & 0xffff_ffff | if stop.is_32_bits { OF_32_BITS } else { 0 },
+            instruction: stop.behind.wrapping_sub(INSTRUCTION),
+            registers: Registers {
+                gp: arguments,
+                stack: stop.stack,
+                ..Registers::default()
+            },
+            ticks,
+        })
+    }
+
+    /// Copies what `told` wants of the call, or of its return with `result` in rax. `frame`: the caller's frame pointer.
+    pub fn copied(
+        &self,
+        told: &Told,
+        result: Option<u64>,
+        memory: &GuestMemory,
+        frame: u64,
+    ) -> Captures {
+        let program = &told.copy[usize::from(result.is_some())];
+        copy(memory, program, self, result, frame)
+    }
+}
+
+/// `execve`: Linux arch/x86/entry/syscalls/syscall_64.tbl.
+const EXECVE: u64 = 59;
+
+/// The last `execve` of a program on its way to its exec, with copies of its arguments, and when it began.
+pub type FirstExec = RefCell<Option<(Begun, Captures)>>;
+
+/// Notes the `execve` at whose start our child stands; what it asks for beside that is not the program's.
+pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &FirstExec) {
+    let stop = ptrace::system_call(pid).ok().flatten();
+    let begun = stop.and_then(|stop| Begun::at(&stop, clock::now()));
+    let Some(begun) = begun.filter(|begun| begun.number == EXECVE) else {
+        return;
+    };
+    let (Some(prototype), Ok(memory)) = (signatures.of(SYSTEM, "execve"), GuestMemory::open(pid))
+    else {
+        return;
+    };
+    let program = prototype.capture(Detail {
+        strings: args.kept_of_strings,
+        array: args.array,
+    });
+    let copied = copy(&memory, &program.call, &begun, None, 0);
+    *noted.borrow_mut() = Some((begun, copied));
+}
+
+/// Runs a program of crate `capture` over a call that a stopped thread makes, or over its return.
+fn copy(
+    memory: &GuestMemory,
+    program: &[u64],
+    call: &Begun,
+    result: Option<u64>,
+    frame: u64,
+) -> Captures {
+    let returned = result.map(|rax| Returned {
+        rax,
+        ..Returned::default()
+    });
+    let mut copier = Copier {
+        memory,
+        stack: call.registers.stack,
+        outer: [frame, call.instruction],
+        captures: Captures::new(),
+    };
+    run(
+        program,
+        &call.registers,
+        returned.as_ref(),
+        Limits::default(),
+        &mut copier,
+    );
+    copier.captures
+}
+
+/// A signal, with what the kernel says of it to the tracer of a thread that stands at it.
+pub fn signal_of(tid: i32, number: i32) -> Signal {
+    let information = ptrace::signal_information(tid).ok();
+    let bytes = |known| ptrace::bytes_of(&known)[..Signal::INFORMATION].to_vec();
+    Signal {
+        number,
+        information: information.map(bytes).unwrap_or_default(),
+    }
+}
+
+struct Copier<'m> {
+    memory: &'m GuestMemory,
+    stack: u64,
+    /// What the agent's hook says of who called: its frame pointer, and where it goes on.
+    outer: [u64; 2],
+    captures: Captures,
+}
+
+impl Guest for Copier<'_> {
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        if at == self.stack.wrapping_sub(CALLERS)
+            && let Some((outer, rest)) = into.split_first_chunk_mut::<16>()
+        {
+            let [frame, caller] = self.outer.map(u64::to_le_bytes);
+            outer[..8].copy_from_slice(&frame);
+            outer[8..].copy_from_slice(&caller);
+            return self.memory.read_bytes(self.stack, rest).is_ok();
+        }
+        self.memory.read_bytes(at, into).is_ok()
+    }
+
+    fn output(&mut self, at: u64, bytes: &[u8]) -> bool {
+        self.captures.add(at, bytes);
+        true
+    }
+}
+
+impl Table {
+    /// Tells the calls that are wanted, by number. Those that must meet a condition are left out: conditions are of
+    /// registers and script lines, and are decided by hooks.
+    pub fn new(
+        wanted: Vec<Wanted>,
+        mut edge: impl FnMut(&Wanted) -> Option<Arc<CallEdge>>,
+    ) -> Self {
+        let plain = |one: &Wanted| one.asks.iter().all(Vec::is_empty) && one.guard.is_none();
+        let told = wanted.into_iter().filter(plain).filter_map(|one| {
+            // Prototypes have the structs of 64 bits; those of 32 are shown by their addresses.
+            let is_narrow = one.function.address & OF_32_BITS != 0;
+            let told = Told {
+                edge: edge(&one)?,
+                copy: if is_narrow {
+                    Default::default()
+                } else {
+                    one.copy
+                },
+                least: one.least_ticks,
+            };
+            Some((one.function.address, Rc::new(told)))
+        });
+        Table(told.collect())
+    }
+
+    /// What is told of calls of a number.
+    pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
+        self.0.get(&number).or_else(|| self.0.get(&OTHERS))
+    }
+}
+
+impl Traced {
+    /// A thread that is in no call.
+    pub fn new(table: Rc<Table>) -> Self {
+        Traced {
+            table,
+            ..Traced::default()
+        }
+    }
+
+    /// Whether its thread is in a system call.
+    pub fn is_inside(&self) -> bool {
+        self.inside
+    }
+
+    /// Keeps what was copied of the call that is open, because how long it takes decides whether it is told.
+    pub fn hold(&mut self, copied: Captures) {
+        self.held = Some(copied);
+    }
+
+    /// Nothing more is told of the call that is open.
+    pub fn leave_open(&mut self) -> Option<(Begun, Rc<Told>)> {
+        self.held = None;
+        self.open.take()
+    }
+
+    /// What was kept of the call that was open.
+    pub fn held(&mut self) -> Option<Captures> {
+        self.held.take()
+    }
+
+    /// What is told of calls of a number.
+    pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
+        self.table.told(number)
+    }
+
+    /// Its thread stands at a system call; what is to be told of that. Calls of our own code are nobody's business.
+    pub fn stands(
+        &mut self,
+        stop: &AtSystemCall,
+        ticks: u64,
+        is_ours: impl Fn(u64) -> bool,
+    ) -> Option<Stop> {
+        let Side::Ends { result } = stop.side else {
+            self.inside = true;
+            let mut begun = Begun::at(stop, ticks)?;
+            (self.open, self.held) = (None, None);
+            if is_ours(begun.instruction) {
+                return None;
+            }
+            let told = self.told(begun.number)?.clone();
+            if told.edge.function.address == OTHERS {
+                // One without a name of its own has its number as its first argument, as a hook tells it.
+                begun.registers.gp.rotate_right(1);
+                begun.registers.gp[0] = begun.number & !OF_32_BITS;
+            }
+            self.open = Some((begun.clone(), told.clone()));
+            return Some(Stop::Call(begun, told));
+        };
+        self.inside = false;
+        let (begun, told) = self.open.take()?;
+        Some(Stop::Return(begun, told, result))
+    }
+}

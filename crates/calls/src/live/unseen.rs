@@ -1,0 +1,85 @@
+//! What hooks do not see of a process's system calls.
+//!
+//! What is certain is said always; what depends on the process is looked for when it has been hooked: rings of io_uring among
+//! its descriptors, and code that no file holds, which may make system calls of its own (a just-in-time compiler's).
+
+use process::maps::Maps;
+use std::fs;
+use std::ops::Range;
+
+/// What is not seen of a process whose hooks run in `own` code, and of which so many places were refused; in words.
+pub fn of(pid: i32, own: &[Range<u64>], refused: usize) -> Vec<String> {
+    let mut unseen = vec![RETURNS.to_owned(), CHILDREN.to_owned()];
+    unseen.extend(counted(
+        refused,
+        "1 place that cannot be hooked",
+        "N places that cannot be hooked",
+    ));
+    unseen.extend(of_kernel(pid));
+    unseen.extend(counted(
+        made_at_run_time(pid, own),
+        "code that was made at run time (1 mapping)",
+        "code that was made at run time (N mappings)",
+    ));
+    unseen
+}
+
+/// What is seen of no process, however it is watched.
+pub fn of_kernel(pid: i32) -> Option<String> {
+    let rings = counted(rings(pid), "1 ring", "N rings")?;
+    Some(format!("{KERNEL} ({rings})"))
+}
+
+/// Whether this is seen of no process.
+pub fn is_of_kernel(unseen: &str) -> bool {
+    unseen.starts_with(KERNEL)
+}
+
+/// What of it was asked for: returns from handlers if `returns`, what children do if `children`.
+pub fn asked(unseen: Vec<String>, returns: bool, children: bool) -> Vec<String> {
+    let is_asked = |text: &String| match text.as_str() {
+        RETURNS => returns,
+        CHILDREN => children,
+        _ => true,
+    };
+    unseen.into_iter().filter(is_asked).collect()
+}
+
+const RETURNS: &str = "returns from signal handlers (rt_sigreturn)";
+const CHILDREN: &str = "children of fork until it returns in them, and of vfork and posix_spawn until they run another program";
+
+const KERNEL: &str = "what the kernel does for io_uring";
+
+fn counted(count: usize, one: &str, many: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(one.to_owned()),
+        count => Some(many.replace('N', &count.to_string())),
+    }
+}
+
+/// How many of its descriptors are of io_uring.
+fn rings(pid: i32) -> usize {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return 0;
+    };
+    let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    targets
+        .filter(|target| target.as_os_str() == "anon_inode:[io_uring]")
+        .count()
+}
+
+/// How many mappings hold code and are of no file, but for lancet's and the kernel's.
+fn made_at_run_time(pid: i32, own: &[Range<u64>]) -> usize {
+    let Ok(maps) = Maps::read(pid) else {
+        return 0;
+    };
+    let of_nobody = maps.iter().filter(|mapping| {
+        let is_own = own.iter().any(|range| range.contains(&mapping.start));
+        let is_kernels = ["[vdso]", "[vsyscall]", "[uprobes]"]
+            .iter()
+            .any(|name| mapping.is_named(name));
+        mapping.permissions.execute && mapping.inode == 0 && !is_own && !is_kernels
+    });
+    of_nobody.count()
+}

@@ -1,0 +1,312 @@
+//! The text of each message.
+
+use super::{MOST_NAMED, Message};
+use crate::event::time_of_day;
+use std::fmt;
+
+/// In the place of how many functions were hooked.
+const NOTHING_FITS: &str = "nothing in it fits what was asked for; what libraries bring that it loads from now on is hooked";
+
+/// `a, b and 3 more`
+struct Few<'a>(&'a [String]);
+
+impl fmt::Display for Few<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.0[..self.0.len().min(MOST_NAMED)];
+        out.write_str(&shown.join(", "))?;
+        match self.0.len() - shown.len() {
+            0 => Ok(()),
+            more => write!(out, " and {more} more"),
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Message as M;
+        match self {
+            M::NotOpened(error) => write!(out, "{error}"),
+            M::NotLeft(error) => write!(out, "{error}"),
+            M::ClonedChild { pid, parent } => write!(
+                out,
+                "process {pid}, a child of {parent}, was made by clone, not by fork: it is opened late, without its first calls"
+            ),
+            M::NotFollowed { pid, error } => write!(out, "process {pid} is not followed: {error}"),
+            M::ChildNotFollowed { pid, parent, error } => {
+                write!(
+                    out,
+                    "process {pid}, a child of {parent}, is not followed: {error}"
+                )
+            }
+            M::ChildWithoutRings { pid, parent } => write!(
+                out,
+                "process {pid}, a child of {parent}, is not followed: it has no memory for rings of its own"
+            ),
+            M::ChildOpenedLate { pid, parent } => write!(
+                out,
+                "process {pid}, a child of {parent}, was opened too late for its first calls"
+            ),
+            M::CountsLost { pid, error } => {
+                write!(out, "what process {pid} had counted is lost: {error}")
+            }
+            M::RecordsLost { pid, threads } => write!(
+                out,
+                "process {pid}: what {threads} of its threads told last is lost with its memory"
+            ),
+            M::Silent { pid, from, to } => write!(
+                out,
+                "process {pid}: lancet stood still (stopped, frozen or suspended), and the hooks went quiet: calls from {} to {} ({:.1} s) are missing",
+                time_of_day(*from),
+                time_of_day(*to),
+                to.saturating_sub(*from).as_secs_f64()
+            ),
+            M::Failed { pid, error } => write!(out, "process {pid}: {error}"),
+            M::FramesParked { pid } => write!(
+                out,
+                "process {pid}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them"
+            ),
+            M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
+            M::Ended { pid } => write!(out, "process {pid} ended"),
+            M::Hooked { .. } | M::LibraryHooked { .. } | M::DefinedHooked { .. } => {
+                self.hooked(out)
+            }
+            M::TooHot {
+                pid,
+                share,
+                budget,
+                functions,
+            } => {
+                let count = functions.len();
+                let rate = |(name, rate): &(String, u64)| format!("{name} ({rate} calls/s)");
+                let names: Vec<String> = functions.iter().map(rate).collect();
+                let functions = if count == 1 {
+                    "function is"
+                } else {
+                    "functions are"
+                };
+                write!(
+                    out,
+                    "process {pid}: hooks took {:.0} % of its processor time, --budget allows {:.0} %: {count} {functions} not watched any more, what was seen of them until now is shown: {}",
+                    share * 100.0,
+                    budget * 100.0,
+                    Few(&names)
+                )
+            }
+            M::Refused { names, reason } => write!(out, "not hooked: {}: {reason}", Few(names)),
+            M::NotHooked {
+                pid,
+                count,
+                reason,
+                has_it,
+            } => {
+                let functions = match count {
+                    1 => "1 function is",
+                    _ => &format!("{count} functions are"),
+                };
+                let of_them = match count == has_it {
+                    true => String::new(),
+                    false => format!(", {has_it} of them"),
+                };
+                write!(
+                    out,
+                    "process {pid}: {functions} not hooked{of_them}: {reason}; -v names each, with its reason"
+                )
+            }
+            M::Awaited { names } => write!(
+                out,
+                "hooked when they are called for the first time (IFUNC): {}",
+                Few(names)
+            ),
+            M::NoScriptLines { reason } => write!(
+                out,
+                "calls are shown without the line of a script: {reason}"
+            ),
+            M::NoDriver { pid, peer } => write!(
+                out,
+                "process {pid} is connected to a database ({peer}), and none of the functions of the preset speaks to it: its driver is written in the script's language (PyMySQL, pg8000) or speaks the protocol itself (Go, Java); what it sends, and from which line: lancet syscalls -e trace=%network -s 400 -p {pid}"
+            ),
+            M::Unseen { pid, unseen } => {
+                write!(out, "process {pid}: not seen: {}", unseen.join("; "))
+            }
+            M::NotExact { pid, unseen } => write!(
+                out,
+                "process {pid}: --require exact does not hold any more, not seen: {}",
+                unseen.join("; ")
+            ),
+            M::ByTracing { pid, why } => {
+                match why {
+                    None => write!(out, "process {pid}: nothing in it is changed, ")?,
+                    Some(error) => write!(out, "process {pid} cannot be hooked ({error}): ")?,
+                }
+                out.write_str(
+                    "its system calls are seen by ptrace, two stops each, which cost it about 5 µs a call; not told: script lines, native functions and frames",
+                )
+            }
+            M::NoFunction {
+                pid,
+                name,
+                like,
+                comes,
+            } => {
+                let yet = if *comes { " yet" } else { "" };
+                write!(out, "process {pid} has no function {name}{yet}")?;
+                if !like.is_empty() {
+                    write!(out, " (like it: {})", like.join(", "))?;
+                }
+                match comes {
+                    true => out.write_str("; it is hooked when a library brings it"),
+                    false => Ok(()),
+                }
+            }
+            M::NothingFits { pid, pattern } => write!(
+                out,
+                "process {pid} has no {pattern} yet; what a library brings of it is hooked then"
+            ),
+            M::NotDefined {
+                pid,
+                pattern,
+                why,
+                like,
+            } => write!(
+                out,
+                "process {pid} has no {pattern} yet: {why}{like}; it is hooked when it is defined"
+            ),
+            M::NeverHooked { pattern, why, like } => {
+                write!(out, "not hooked: {pattern}: {why}{like}")
+            }
+            M::NotShown { names, why } => match &names[..] {
+                [name] => write!(out, "no call of {name} is shown: {why}"),
+                [first, ..] => write!(
+                    out,
+                    "no call of {} functions is shown ({first} and others), because of each is true: {why}",
+                    names.len()
+                ),
+                [] => Ok(()),
+            },
+            M::NothingWithin { name } => {
+                write!(
+                    out,
+                    "--in {name}: no call came from a function of this name"
+                )
+            }
+            M::ProbeNotShown { name } => write!(
+                out,
+                "{name} is not shown: a probe returns nothing and takes no time"
+            ),
+            M::NotRecorded { path, name } => {
+                write!(out, "{} holds no call of {name}", path.display())
+            }
+            M::NoCallersRecorded { path } => write!(
+                out,
+                "{} holds no callers: they are recorded with -w",
+                path.display()
+            ),
+            M::ExecNotFollowed { pid, tid } => write!(
+                out,
+                "process {pid}: its thread {tid} went to another program (exec) before it could be followed"
+            ),
+            M::RecordingEnds { path, error } => write!(out, "{}: {error}", path.display()),
+            M::Unordered { path, segments } => write!(
+                out,
+                "{}: so many threads called at the same time, from so many places, that {segments} segments of it were shown without merging them with other threads by time; each thread's calls are all there in their order: choose a shorter time with --since and --until, or count with -c",
+                path.display()
+            ),
+            M::Debug(text) => write!(out, "debug: {text}"),
+        }
+    }
+}
+
+impl Message {
+    /// The text of what was hooked.
+    fn hooked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Hooked {
+                pid,
+                hooked,
+                asked,
+                system_calls: [places, all],
+                took,
+                stopped,
+            } => {
+                write!(out, "process {pid}: ")?;
+                let (took, stopped) = (took.as_secs_f64() * 1e3, stopped.as_secs_f64() * 1e3);
+                let stood = format_args!("it stood still for {stopped:.1} ms");
+                match (*asked, *all) {
+                    (0, 0) => return write!(out, "{NOTHING_FITS}; {stood}"),
+                    (0, _) => {}
+                    _ => write!(out, "{hooked} of {asked} functions")?,
+                }
+                if *asked != 0 && *all != 0 {
+                    out.write_str(" and ")?;
+                }
+                if *all != 0 {
+                    write!(out, "system calls at {places} of {all} places")?;
+                }
+                write!(out, " hooked in {took:.1} ms; {stood}")
+            }
+            Message::LibraryHooked { pid, more } => write!(
+                out,
+                "process {pid} has loaded a library: {more} more functions hooked"
+            ),
+            Message::DefinedHooked { pid, more } => write!(
+                out,
+                "process {pid} has defined what is asked for: {more} more functions hooked"
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn hooked(asked: usize, system_calls: [usize; 2]) -> String {
+        let message = Message::Hooked {
+            pid: 7,
+            hooked: asked,
+            asked,
+            system_calls,
+            took: Duration::from_micros(1250),
+            stopped: Duration::from_micros(340),
+        };
+        message.to_string()
+    }
+
+    #[test]
+    fn what_was_hooked_is_named_once() {
+        let end = "hooked in 1.2 ms; it stood still for 0.3 ms";
+        assert_eq!(
+            hooked(0, [0, 0]),
+            format!("process 7: {NOTHING_FITS}; it stood still for 0.3 ms")
+        );
+        assert_eq!(
+            hooked(0, [3, 4]),
+            format!("process 7: system calls at 3 of 4 places {end}")
+        );
+        assert_eq!(
+            hooked(2, [3, 4]),
+            format!("process 7: 2 of 2 functions and system calls at 3 of 4 places {end}")
+        );
+    }
+
+    #[test]
+    fn a_long_list_of_names_is_cut() {
+        let names = |count: usize| (0..count).map(|at| at.to_string()).collect();
+        let reason = || "too short".to_owned();
+        let all = Message::Refused {
+            names: names(MOST_NAMED),
+            reason: reason(),
+        };
+        assert!(all.to_string().ends_with("18, 19: too short"), "{all}");
+        let cut = Message::Refused {
+            names: names(MOST_NAMED + 2),
+            reason: reason(),
+        };
+        assert!(
+            cut.to_string().ends_with("18, 19 and 2 more: too short"),
+            "{cut}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! The agents of a process, and which of them a command takes for itself.
+//!
+//! Each command has an agent of its own, so several can have a process open at once: what one configures, counts or
+//! leaves behind is nothing to the others. An agent that nobody uses is used again; only where there is none another is
+//! mapped. What agents share is the code that they patch (`hooks::layers`).
+
+use crate::image::Image;
+use crate::records::ReadRecords;
+use crate::remote_call::RemoteThread;
+use crate::resident::{Claim, MOST_AGENTS, Resident};
+use process::error::{Error, Result};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use wire::{ControlPage, State};
+
+/// Commands that may have one process open at a time.
+const MOST_COMMANDS: usize = MOST_AGENTS / 2;
+
+/// An agent that nobody used when it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Unused {
+    /// Where it is in the process.
+    pub resident: Resident,
+    /// It is of our own build.
+    pub mine: bool,
+    /// Its command was killed, or could not take everything out.
+    pub deserted: bool,
+    claim: Option<Claim>,
+}
+
+impl Unused {
+    /// Whether nobody has taken it since; asked in a stop.
+    pub fn is_unused_still(&self, memory: &GuestMemory) -> bool {
+        let whole = memory.record::<wire::Header>(self.resident.base);
+        let same = whole.is_ok_and(|header| header.whole == self.resident.header.whole);
+        same && match self.claim {
+            Some(claim) => self.resident.claim_of(memory).ok() == Some(claim),
+            None => true,
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Residents {
+    unused: Vec<Unused>,
+    /// The one that was mapped for us, if none was found.
+    placed: Option<Resident>,
+}
+
+impl Residents {
+    /// Of a process that has just begun.
+    pub fn none() -> Self {
+        Residents {
+            unused: Vec::new(),
+            placed: None,
+        }
+    }
+
+    /// Looks at all agents of a process while it runs.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] if an agent of another version is in use, because how its hooks are laid out is only known to
+    /// that version, or if too many commands have the process open.
+    pub fn read(memory: &GuestMemory, maps: &Maps, image: &Image) -> Result<Self> {
+        let pid = memory.pid();
+        let occupied = |owner| Err(Error::Occupied { pid, owner });
+        let (mut unused, mut owners) = (Vec::new(), 0);
+        for found in Resident::all(memory, maps) {
+            let mine = image.is_mine(&found.header);
+            let version = found.header.version;
+            if version != wire::VERSION {
+                if found.header.whole != 0 && found.state(memory)? != State::Quiet {
+                    return occupied(format!(
+                        " of another version (layout {version}; if that was killed, open and leave the process with it once)"
+                    ));
+                }
+                continue;
+            }
+            // Where its parts are follows from the file: what the process may have written there is not used.
+            let whole = found.header.whole != 0;
+            let header = if mine {
+                image.header(found.base, whole)
+            } else {
+                found.header
+            };
+            let resident = Resident { header, ..found };
+            if resident.owner(memory)?.is_some() {
+                owners += 1;
+                continue;
+            }
+            unused.push(Unused {
+                resident,
+                mine,
+                deserted: whole && resident.state(memory)? == State::Open,
+                claim: if whole {
+                    Some(resident.claim_of(memory)?)
+                } else {
+                    None
+                },
+            });
+        }
+        if owners >= MOST_COMMANDS {
+            return occupied(format!(", by {owners} of them"));
+        }
+        Ok(Residents {
+            unused,
+            placed: None,
+        })
+    }
+
+    /// The agents of all builds that nobody uses, and that are whole.
+    pub fn unused(&self) -> impl Iterator<Item = &Unused> {
+        self.unused.iter().filter(|unused| unused.claim.is_some())
+    }
+
+    /// An agent for us, in a stop of the main thread, in which no other command can take one: one of our build that
+    /// nobody uses, or a new one. It is not claimed yet, and the same one is given when it is asked for again. One whose
+    /// hook on births or collections is still in the VM, because its command was killed, is only for a command that can
+    /// `unhook` it.
+    pub fn take(
+        &mut self,
+        remote: &mut RemoteThread,
+        memory: &GuestMemory,
+        image: &Image,
+        unhook: bool,
+    ) -> Result<(Resident, bool)> {
+        if let Some(placed) = self.placed {
+            return Ok((placed, false));
+        }
+        for unused in self.unused.iter().filter(|unused| unused.mine) {
+            if !unused.is_unused_still(memory) {
+                continue;
+            }
+            let hooked = || {
+                let hooked = offset_of!(ControlPage, hooked);
+                unused.resident.control_page_u32(memory, hooked)
+            };
+            if unused.claim.is_some() && !unhook && hooked()? != 0 {
+                continue;
+            }
+            let placed = Resident::place(Some(unused.resident), remote, memory, image)?;
+            self.placed = Some(placed);
+            return Ok((placed, unused.deserted));
+        }
+        let placed = Resident::place(None, remote, memory, image)?;
+        self.placed = Some(placed);
+        Ok((placed, false))
+    }
+}

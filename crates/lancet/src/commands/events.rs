@@ -1,0 +1,68 @@
+//! What the commands that watch calls have in common: they open guests, a program or a recording, hand its events to a
+//! format or a recording until it is over, say what was lost, and leave.
+
+pub mod args;
+pub mod flags;
+pub mod losses;
+mod run;
+
+pub use run::run;
+
+use args::Common;
+use calls::consumer::Consumer;
+use calls::{Messages, Options, Signatures};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a command was asked for.
+pub trait Asked {
+    /// The flags that all these commands have.
+    fn common(&self) -> &Common;
+
+    /// What cannot be asked together, though each can: what is wrong.
+    fn flaw(&self) -> Option<String>;
+
+    /// What the library is to do; `messages` takes what it has to say.
+    fn options(&self, messages: Messages) -> Options;
+
+    /// Files with prototypes of the user's own.
+    fn prototypes(&self) -> &[PathBuf];
+
+    /// The recording to be shown, if that is what PROGRAM names.
+    fn recording(&self) -> Option<&Path> {
+        self.common().recording()
+    }
+
+    /// The file to record in.
+    fn record(&self) -> Option<&Path> {
+        self.common().record.as_deref()
+    }
+
+    /// The file to write to, instead of a standard stream.
+    fn output(&self) -> Option<&Path> {
+        self.common().output.as_deref()
+    }
+
+    /// How long to watch.
+    fn watch_for(&self) -> Option<Duration> {
+        self.common().watch_for
+    }
+
+    /// Whether events are shown, and not only recorded.
+    fn shows(&self) -> bool;
+
+    /// Whether they are counted, and a table is shown at the end.
+    fn counts(&self) -> bool;
+
+    /// Whether they are shown for programs: the losses of the run are the last record.
+    fn is_json(&self) -> bool;
+
+    /// Makes what shows events.
+    fn consumer<'a>(
+        &'a self,
+        options: &Options,
+        signatures: &'a Signatures,
+        out: Box<dyn Write>,
+    ) -> Box<dyn Consumer + 'a>;
+}

@@ -1,0 +1,256 @@
+//! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
+
+use super::{Asked, losses};
+use crate::agent::AGENT;
+use crate::exit::{LOST, Usage};
+use crate::failure;
+use crate::losses::Losses;
+use crate::ui::advice::next_step;
+use crate::ui::file::private_file;
+use crate::ui::interrupt;
+use crate::ui::progress::Progress;
+use crate::ui::queued::{Kind, Written, queued};
+use crate::ui::sink::Sink as Output;
+use crate::ui::terminal::Stream;
+use calls::consumer::{Consumer, End};
+use calls::filter::RecordFilter;
+use calls::recorder::{Store, not_recorded};
+use calls::within::Within;
+use calls::{
+    Error, Family, Flow, Message, Messages, Options, Recorder, Recording, Replay, Signatures,
+    Source,
+};
+use inject::Image;
+use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
+use report::text::printable;
+use std::cell::{Cell, RefCell};
+use std::io::Write;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Does what is asked; the answer is the exit code.
+pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
+    if let Some(flaw) = args.flaw() {
+        return Err(Usage(flaw).into());
+    }
+    interrupt::catch();
+    let file = args.recording();
+    if let (Some(read), Some(written)) = (file, args.record())
+        && read.canonicalize().ok() == written.canonicalize().ok()
+    {
+        anyhow::bail!(
+            "{} is what is read: record into another file",
+            written.display()
+        );
+    }
+    let losses = Rc::new(RefCell::new(Losses::default()));
+    let heard = losses.clone();
+    let hooked = Rc::new(Cell::new(false));
+    let says_hooked = hooked.clone();
+    let mut options = args.options(Messages::to(move |message| {
+        print(message);
+        if losses::says_hooked(message) {
+            says_hooked.set(true);
+        }
+        if let Some(loss) = losses::of_message(message) {
+            heard.borrow_mut().note(loss);
+        }
+    }));
+    let signatures = Signatures::read(args.prototypes(), options.ltrace).map_err(explain)?;
+    let signatures = Rc::new(signatures);
+    let starts = !options.program.is_empty() && file.is_none();
+    let recording = args
+        .record()
+        .map(|path| record(path, &options, signatures.clone()));
+    let (recording, recorded) = recording.transpose()?.unzip();
+    options.recording = recording
+        .clone()
+        .filter(|_| !args.shows() && file.is_none() && options.within.is_empty());
+    let (shown, written) = shown(args, &options, &signatures, starts)?;
+    let mut consumer: Box<dyn Consumer> = match (recording, shown) {
+        (Some(recording), shown) => Box::new(Recorder::new(recording, shown)),
+        (None, Some(shown)) => shown,
+        (None, None) => unreachable!("what is not recorded is shown"),
+    };
+    consumer = Within::before(consumer, &options.within, options.messages.clone());
+    if file.is_some() {
+        // A running guest decides for itself.
+        consumer = RecordFilter::before(consumer, &options, &signatures);
+    }
+    let mut source: Box<dyn Source> = match file {
+        Some(path) => Box::new(Replay::open(path, &options, &signatures).map_err(explain)?),
+        None if options.pids.is_empty() && !starts => {
+            anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID")
+        }
+        None => {
+            let image = Image::parse(AGENT)?;
+            match Family::open(&options, &signatures, image) {
+                Err(error @ (Error::NothingHooked(_) | Error::NothingMeets(_))) => {
+                    tell!("{error}");
+                    return Ok(LOST);
+                }
+                family => Box::new(family.map_err(explain)?),
+            }
+        }
+    };
+    let watched = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
+    source.leave();
+    let interrupted = watched?;
+    if file.is_none() {
+        // What was reported while we left.
+        while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
+    }
+    // ltrace's words are asked for, and it says nothing of its hooks.
+    if file.is_none() && !options.ltrace && !hooked.get() {
+        losses::say_nothing_hooked(&mut losses.borrow_mut());
+    }
+    let lost = source.losses();
+    losses::say_rings(&mut losses.borrow_mut(), &lost);
+    consumer.finish(End {
+        counted: source.counted(),
+        losses: lost,
+        descriptors: source.descriptors(),
+    })?;
+    let forgotten = source.forgotten() + consumer.forgotten();
+    losses::say_forgotten(&mut losses.borrow_mut(), forgotten);
+    if let (Some(recorded), Some(path)) = (recorded, args.record()) {
+        let dropped = recorded
+            .finish()
+            .map_err(|error| not_recorded(path, &error))?;
+        losses::say_recording(&mut losses.borrow_mut(), dropped);
+    }
+    if let Some(written) = written {
+        let mut losses = losses.borrow_mut();
+        losses::say_output(&mut losses, written.finish()?);
+        if args.is_json() {
+            let mut last = Vec::new();
+            losses.write(&mut last)?;
+            written.end_with(last)?;
+        }
+    }
+    let code = match (starts, interrupted) {
+        (false, _) => 0,
+        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
+        (true, false) => await_end(interrupt::asked, || source.code()),
+    };
+    // With --ltrace whatever the program ended with.
+    let losses = losses.borrow();
+    Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
+}
+
+/// Begins a recording. Beside it: what becomes of its file.
+fn record(
+    path: &Path,
+    options: &Options,
+    signatures: Rc<Signatures>,
+) -> anyhow::Result<(Recording, Written)> {
+    let file = private_file(path)?;
+    // The recorder names the file.
+    let explain = |error: &std::io::Error| error.to_string();
+    let (file, end) = queued(file, Kind::Whole, options.most_wait, explain);
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let store = Store::create(path, Box::new(file), words.collect(), signatures)?;
+    // A file that cannot be written is refused before any process is opened.
+    end.finish().map_err(|error| not_recorded(path, &error))?;
+    Ok((Rc::new(RefCell::new(store)), end))
+}
+
+/// A format that shows events.
+type Shown<'a> = Box<dyn Consumer + 'a>;
+
+/// The format that shows the events, if they are shown, and what becomes of our output.
+fn shown<'a>(
+    args: &'a dyn Asked,
+    options: &Options,
+    signatures: &'a Signatures,
+    starts: bool,
+) -> anyhow::Result<(Option<Shown<'a>>, Option<Written>)> {
+    if !args.shows() {
+        return Ok((None, None));
+    }
+    let stream = if starts || options.ltrace {
+        // Standard output is the program's.
+        Stream::Stderr
+    } else {
+        Stream::Stdout
+    };
+    // No guest waits for a recording to be shown.
+    let most_wait = match args.recording() {
+        Some(_) => Duration::MAX,
+        None => options.most_wait,
+    };
+    let (mut out, end) = Output::queued(args.output(), stream, most_wait)?;
+    for error in signatures.wrong() {
+        // Where and how ltrace says it.
+        let prototypes::Error {
+            file,
+            line,
+            problem,
+            ..
+        } = error;
+        writeln!(out, "{file}:{line}: error: {problem}")?;
+    }
+    let shown = args.consumer(options, signatures, out);
+    Ok((Some(shown), Some(end)))
+}
+
+/// Prints a message, with the next step where one is known.
+fn print(message: &Message) {
+    match message.remediable().and_then(next_step) {
+        Some(step) => tell!("{message}: {step}"),
+        None => tell!("{message}"),
+    }
+}
+
+/// The same for what ends the command.
+fn explain(error: Error) -> anyhow::Error {
+    match (error.of_process().and_then(next_step), error) {
+        (Some(step), error) => anyhow::anyhow!("{error}: {step}"),
+        (None, error @ Error::NotExact { by_tracing, .. }) if by_tracing => {
+            anyhow::anyhow!(
+                "{error}: name the calls that are wanted (-e), or see all with --no-modify"
+            )
+        }
+        // Kept as it is, because a broken pipe is no failure.
+        (None, Error::Output(error)) => anyhow::Error::new(error),
+        (None, error) => anyhow::Error::new(error),
+    }
+}
+
+/// Reads until it is over; whether by Ctrl-C.
+fn watch(
+    args: &dyn Asked,
+    starts: bool,
+    source: &mut dyn Source,
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<bool> {
+    let started = Instant::now();
+    let mut interruption = Interruption::default();
+    // Lines that run over the terminal say themselves how far it is, and who reads a pipe (less) may have the terminal.
+    let in_file = || std::fs::metadata("/proc/self/fd/1").is_ok_and(|of| of.is_file());
+    let counts = args.counts() && Stream::Stdout.is_terminal();
+    let is_silent = counts || args.output().is_some() || in_file();
+    let file = args.recording().map(|file| file.display().to_string());
+    let what = printable(&file.unwrap_or_default()).into_owned();
+    let mut progress = Progress::new(what, is_silent);
+    loop {
+        let flow = source.read(consumer).map_err(explain)?;
+        if let Some(done) = source.progress() {
+            progress.show(done);
+        }
+        let over = args
+            .watch_for()
+            .is_some_and(|length| started.elapsed() >= length);
+        if over || flow == Flow::Over {
+            return Ok(false);
+        }
+        if interruption.is_over(interrupt::asked(), starts) {
+            return Ok(true);
+        }
+        if flow == Flow::Idle {
+            consumer.rest()?;
+            source.rest();
+        }
+    }
+}

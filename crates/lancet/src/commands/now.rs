@@ -1,0 +1,39 @@
+//! `calls --now` and `syscalls --blocked`: what is in progress, also what began before we came. Nothing is hooked: it is one
+//! look at the threads, as `lancet stack` takes it.
+
+use frames::live::open::Wanted;
+use report::stack::now;
+use std::path::Path;
+
+use crate::looks::{Written, each};
+use crate::losses::Losses;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Shows what each thread is in; the answer is the exit code.
+pub fn run(pids: &[i32], output: Option<&Path>, json: bool) -> anyhow::Result<u8> {
+    let mut sink = Sink::open(output, Stream::Stdout)?;
+    let mut losses = Losses::default();
+    let wanted = Wanted {
+        states: true,
+        ..Wanted::default()
+    };
+    let mut written = Written::default();
+    let looked = each(pids, wanted, &mut losses, |subject, _| {
+        if json {
+            now::write_json(&mut sink.out, subject)?;
+            return Ok(sink.out.flush()?);
+        }
+        let mut text = Vec::new();
+        now::write(&mut text, subject, sink.style)?;
+        written.add(subject, text);
+        Ok(())
+    });
+    written.write(&mut sink.out)?;
+    looked?;
+    if json {
+        losses.write(&mut sink.out)?;
+        sink.out.flush()?;
+    }
+    Ok(losses.exit_code(0))
+}

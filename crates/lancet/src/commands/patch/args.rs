@@ -1,0 +1,66 @@
+//! The flags of `lancet patch`.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use patch::{Request, Which};
+
+use crate::cli::duration::parse;
+
+/// Options of `lancet patch`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    group = ArgGroup::new("what").required(true).args(["requests", "list", "undo"]),
+    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
+    after_help = EXAMPLES,
+)]
+pub struct PatchArgs {
+    /// The running process
+    #[arg(short = 'p', long = "pid", value_name = "PID", required = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+
+    /// Replace FUNCTION by NEW of the shared library FILE.so; several are replaced in one stop
+    #[arg(value_name = "FUNCTION[@LIB]=FILE.so:NEW")]
+    pub requests: Vec<Request>,
+
+    /// List the patches of the process, those of a killed lancet too
+    #[arg(long)]
+    pub list: bool,
+
+    /// Take back the patch with this number, or all
+    #[arg(long, value_name = "ID|all", value_parser = which, num_args = 0..=1, default_missing_value = "all")]
+    pub undo: Option<Which>,
+
+    /// Do everything but the writing, and show the plan
+    #[arg(long, requires = "requests")]
+    pub dry_run: bool,
+
+    /// While a thread is inside of a function, try again for so long (10s)
+    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "requests")]
+    pub wait: Option<Duration>,
+
+    /// Stay, and take it back after so long (10m) or at Ctrl-C; if lancet is killed, the functions run as they were from then on all the
+    /// same
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, requires = "requests", conflicts_with = "dry_run")]
+    pub lasts: Option<Duration>,
+}
+
+fn which(text: &str) -> Result<Which, String> {
+    match (text, text.parse()) {
+        ("all", _) => Ok(Which::All),
+        (_, Ok(id)) => Ok(Which::These(vec![id])),
+        _ => Err("write the number of a patch (--list has them), or all".into()),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cc -shared -fPIC -O2 -nostartfiles -o fix.so fix.c
+  lancet patch -p 4711 --dry-run total@libshop=fix.so:total
+  lancet patch -p 4711 --for 10m total@libshop=fix.so:total
+  lancet patch -p 4711 --list
+  lancet patch -p 4711 --undo 1
+
+In fix.c, lancet_original is the function that is replaced, as it was.
+Exit: 0; 1 it could not be done, and nothing has changed; 2 wrong usage; 4 some patch could not be undone.";

@@ -1,0 +1,117 @@
+//! Applying, listing and undoing.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use patch::{Applied, Error, Guest, Limits, Plan, State, Which};
+use report::patch as text;
+
+use super::PatchArgs;
+use crate::exit::LOST;
+use crate::ui::advice::explain;
+use crate::ui::interrupt;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Between two tries while a thread is inside of a function.
+const AGAIN: Duration = Duration::from_millis(20);
+/// Between two looks whether the time is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs `lancet patch` and returns the exit code.
+pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
+    let guest = Guest::open(args.pid).map_err(explained)?;
+    let mut sink = Sink::open(None, Stream::Stdout)?;
+    if args.list {
+        let all = patch::list(&guest).map_err(explained)?;
+        text::list(&mut sink.out, args.pid, &all)?;
+        sink.out.flush()?;
+        return Ok(0);
+    }
+    if let Some(which) = &args.undo {
+        return undo(&guest, which, &mut sink);
+    }
+    let limits = Limits { lasts: args.lasts };
+    let plan = patch::plan(&guest, &args.requests, limits).map_err(explained)?;
+    interrupt::catch();
+    if args.dry_run {
+        return show(&args, &guest, &plan, &mut sink);
+    }
+    let applied = apply(&args, &guest, &plan)?;
+    let ids = applied.records.iter().map(|record| record.id).collect();
+    text::applied(&mut sink.out, args.pid, &applied)?;
+    sink.out.flush()?;
+    match args.lasts {
+        Some(lasts) => stay(&guest, lasts, &Which::These(ids), &mut sink),
+        None => Ok(0),
+    }
+}
+
+/// The error as one line, with the next step.
+fn explained(error: Error) -> anyhow::Error {
+    match error {
+        Error::Process(error) => explain(error),
+        error => anyhow::Error::new(error),
+    }
+}
+
+/// Shows what would be done.
+fn show(args: &PatchArgs, guest: &Guest, plan: &Plan, sink: &mut Sink) -> anyhow::Result<u8> {
+    let (inside, stood) = patch::check(guest, plan).map_err(explained)?;
+    text::plan(&mut sink.out, (args.pid, guest.name()), plan, &inside)?;
+    sink.out.flush()?;
+    tell!(
+        "nothing was written; the process stood still for {:.2} ms",
+        stood.as_secs_f64() * 1e3
+    );
+    Ok(0)
+}
+
+/// Applies the plan, again and again for as long as may be waited.
+fn apply(args: &PatchArgs, guest: &Guest, plan: &Plan) -> anyhow::Result<Applied> {
+    let deadline = Instant::now() + args.wait.unwrap_or_default();
+    loop {
+        match patch::apply(guest, plan) {
+            Err(Error::Inside { .. }) if Instant::now() < deadline && !interrupt::asked() => {
+                sleep(AGAIN);
+            }
+            done => return done.map_err(explained),
+        }
+    }
+}
+
+/// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
+fn stay(guest: &Guest, lasts: Duration, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
+    let until = Instant::now() + lasts;
+    while Instant::now() < until && !interrupt::asked() {
+        if !guest.is_alive() {
+            tell!("process {} has ended", guest.pid());
+            return Ok(0);
+        }
+        sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+    }
+    undo(guest, which, sink)
+}
+
+fn undo(guest: &Guest, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
+    let took = patch::undo(guest, which).map_err(explained)?;
+    text::undone(&mut sink.out, guest.pid(), &took)?;
+    sink.out.flush()?;
+    Ok(match which {
+        Which::All if is_anything_left(guest)? => LOST,
+        _ => 0,
+    })
+}
+
+/// Says which patches could not be taken back because something else has changed their functions since.
+fn is_anything_left(guest: &Guest) -> anyhow::Result<bool> {
+    let mut left = false;
+    for listed in patch::list(guest).map_err(explained)? {
+        let id = listed.record.id;
+        if listed.state == State::Covered {
+            tell!("patch {id} was not undone: its function was changed by something else since");
+            left = true;
+        }
+    }
+    Ok(left)
+}

@@ -1,0 +1,439 @@
+//! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks.
+
+use super::expressions::{self, Expression, expression};
+use super::inject::parse as parse_inject;
+use super::separate;
+use super::shown::Shown;
+use crate::cli::duration::parse;
+use crate::commands::events::Asked;
+use crate::commands::events::args::{Common, SHOW, TARGET, WHICH};
+use crate::commands::events::flags::kept_of_strings;
+use calls::consumer::Consumer;
+use calls::preset::Preset;
+use calls::summary::Rows;
+use calls::tamper::Inject;
+use calls::{Messages, Options, Signatures};
+use clap::{ArgAction, ArgGroup, Args, ValueEnum};
+use prototypes::Filter;
+use report::calls::{FORMATS, Summary as Counted};
+use report::syscalls::{
+    Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate, Shared,
+    Statuses, Summary, Together,
+};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use syscalls::{Hex, Style, Trace};
+
+/// Options of `lancet syscalls`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    version,
+    args_override_self = true,
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "program"]),
+    override_usage = "lancet syscalls [OPTIONS] -p PID...\n       lancet syscalls [OPTIONS] [--] PROGRAM [ARG]...\n       lancet syscalls [OPTIONS] FILE",
+    after_help = EXAMPLES,
+)]
+pub struct SyscallsArgs {
+    #[command(flatten)]
+    pub common: Common,
+
+    /// trace=SET: system calls by name, by %class, by /regular expression, or !SET for all others; status=SET: successful,
+    /// failed, unfinished; signal=SET; raw=SET, abbrev=SET, verbose=SET: calls whose arguments are numbers, whose structs
+    /// are shortened, are shown at all; read=FDS, write=FDS: descriptors whose bytes are shown whole; quiet=SET. Without a
+    /// word before the =, trace is meant; may be repeated
+    #[arg(short = 'e', value_name = "EXPR", value_parser = expression, help_heading = WHICH)]
+    pub expressions: Vec<Expression>,
+
+    /// Have calls fail: SET:ERRNO, SET:retval=N, SET:delay_enter=TIME, as -e inject= of strace has it (when=3, when=2+2 too), and
+    /// with @FILE:LINE only those from this line: openat:ENOSPC@app.rb:12; may be repeated
+    #[arg(long, value_name = "SET:WHAT", value_parser = injected, help_heading = WHICH)]
+    pub inject: Vec<Inject>,
+
+    /// Only calls that succeed (-e status=successful)
+    #[arg(short = 'z', long, help_heading = WHICH)]
+    pub successful_only: bool,
+
+    /// Only calls that fail (-e status=failed)
+    #[arg(short = 'Z', long, conflicts_with = "successful_only", help_heading = WHICH)]
+    pub failed_only: bool,
+
+    /// Only calls that took so long at least (10ms)
+    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = WHICH)]
+    pub slower: Option<Duration>,
+
+    /// Change nothing in a process: its system calls are seen by ptrace, at about 5 µs each; script lines, native functions and
+    /// frames are not told. Of itself this is done where a process cannot be hooked (a program of 32 bits, a seccomp filter)
+    #[arg(long, conflicts_with_all = ["inject", "at", "within", "leaks", "frames", "blocked"], help_heading = TARGET)]
+    pub no_modify: bool,
+
+    /// exact: refuse a process, instead of going on, if any of the calls that are asked for would not be seen
+    #[arg(long, value_name = "WHAT", help_heading = TARGET)]
+    pub require: Option<Required>,
+
+    /// What each thread waits for now: in which call, since when, on which file or peer. Nothing is hooked
+    #[arg(long, requires = "pids", conflicts_with_all = ["program", "follow", "expressions", "successful_only", "failed_only", "at", "within", "slower", "watch_for", "count", "leaks", "record"])]
+    #[arg(help_heading = SHOW)]
+    pub blocked: bool,
+
+    /// Which descriptors were opened and are still open at the end, by line; after 10s it says which line leaks
+    #[arg(long, conflicts_with_all = ["expressions", "successful_only", "failed_only", "slower", "count", "strace", "at", "within"])]
+    #[arg(help_heading = SHOW)]
+    pub leaks: bool,
+
+    /// Count calls, errors and time by system call, native function (-k: all around it) and script line, and print the table
+    /// at the end
+    #[arg(short = 'c', long = "summary-only", help_heading = SHOW)]
+    pub count: bool,
+
+    /// Order of the table: time, min-time, max-time, avg-time, calls, errors, name, nothing
+    #[arg(short = 'S', long = "summary-sort-by", value_name = "COLUMN", default_value = "time", help_heading = SHOW)]
+    pub sort: Order,
+
+    /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name
+    #[arg(short = 'U', long = "summary-columns", value_name = "COLUMNS", help_heading = SHOW)]
+    pub columns: Option<Columns>,
+
+    /// Understood and not needed: the times of -c are those between call and return
+    #[arg(short = 'w', long = "summary-wall-clock", hide = true)]
+    pub wall_clock: bool,
+
+    /// Show at most N characters of a string and N elements of an array
+    #[arg(short = 's', long = "string-limit", value_name = "N", default_value_t = 32, help_heading = SHOW)]
+    pub strings: u32,
+
+    /// Show structs whole
+    #[arg(short = 'v', long = "no-abbrev", help_heading = SHOW)]
+    pub verbose: bool,
+
+    /// Show strings that are no ASCII text in hexadecimal; -xx all strings
+    #[arg(short = 'x', action = ArgAction::Count, help_heading = SHOW)]
+    pub hex: u8,
+
+    /// Show the native frames of each call, as far as they lie within 8 KiB of the stack
+    #[arg(short = 'k', long = "stack-traces", help_heading = SHOW)]
+    pub frames: bool,
+
+    /// Align the results to column N
+    #[arg(short = 'a', long = "columns", value_name = "N", default_value_t = 40, help_heading = SHOW)]
+    pub align: usize,
+
+    /// Do not show the ends of processes
+    #[arg(short = 'q', action = ArgAction::Count, help_heading = SHOW)]
+    pub quiet: u8,
+
+    /// As strace prints it: without script lines, and the table with a row for each system call
+    #[arg(long, help_heading = SHOW)]
+    pub strace: bool,
+
+    #[command(flatten)]
+    pub shown: Shown,
+
+    /// Understood and not needed: calls that are not asked for cost nothing
+    #[arg(long, hide = true)]
+    pub seccomp_bpf: bool,
+}
+
+/// What `--require` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Required {
+    /// Every call is seen.
+    Exact,
+}
+
+/// Bytes of a buffer that are copied for `-e read=` and `-e write=`.
+const DUMPED: u32 = 32 << 10;
+/// Frames that `-k` shows.
+const FRAMES: usize = 64;
+
+const EXAMPLES: &str = "\
+Examples:
+  lancet syscalls -p 4242                               every system call, with the script's line
+  lancet syscalls -ttT -e trace=%network -p 4242        those of sockets, when and how long
+  lancet syscalls -c -p 4242 --for 10s                  which line makes which calls, and how many fail
+  lancet syscalls -Z -e trace=%file -- ./server         paths that could not be opened
+  lancet syscalls --slower 10ms -p 4242                 what it waits for
+
+Exit status: that of PROGRAM; 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
+
+fn injected(text: &str) -> Result<Inject, String> {
+    parse_inject(text, false)
+}
+
+impl SyscallsArgs {
+    /// The system calls that are asked for; `None` = all.
+    fn trace(&self) -> Option<&Trace> {
+        expressions::last(self.all(), |of| match of {
+            Expression::Trace(trace) => Some(trace),
+            _ => None,
+        })
+    }
+
+    /// What `-e` and the long forms of its words say.
+    fn all(&self) -> impl DoubleEndedIterator<Item = &Expression> {
+        self.expressions.iter().chain(self.shown.expressions())
+    }
+
+    fn injections(&self) -> impl Iterator<Item = &Inject> {
+        let of_expressions = self.all().filter_map(|expression| match expression {
+            Expression::Inject(inject) => Some(inject),
+            _ => None,
+        });
+        of_expressions.chain(&self.inject)
+    }
+
+    /// What an injection names and is not shown would go unseen.
+    fn flaw_of_injections(&self) -> Option<String> {
+        if self.injections().count() > calls::tamper::MOST {
+            return Some(format!(
+                "at most {} injections can be asked for",
+                calls::tamper::MOST
+            ));
+        }
+        let trace = self.trace()?;
+        let mut names = self.injections().flat_map(|inject| &inject.names);
+        let hidden = names.find(|name| !trace.has(name))?;
+        Some(format!(
+            "{hidden} is injected into and not shown: name it in -e trace= too"
+        ))
+    }
+
+    fn statuses(&self) -> Statuses {
+        let asked = expressions::last(self.all(), |of| match of {
+            Expression::Status(statuses) => Some(*statuses),
+            _ => None,
+        });
+        let only = |successful: bool| Statuses {
+            successful,
+            failed: !successful,
+            unfinished: false,
+        };
+        match (self.successful_only, self.failed_only) {
+            (true, _) => only(true),
+            (_, true) => only(false),
+            _ => asked.unwrap_or(Statuses::ALL),
+        }
+    }
+
+    /// Whether only figures of all calls are asked for, which guests count for themselves: they do not choose by results,
+    /// and keep no native frames. The quick way through a recording knows no errors.
+    fn is_counted_whole(&self) -> bool {
+        let all = self.statuses() == Statuses::ALL && self.slower.is_none();
+        let all = all && !self.follows() && !self.frames;
+        self.count && all && self.common.recording().is_none()
+    }
+
+    /// The calls that open and close descriptors, if it is asked what is left open.
+    fn presets(&self) -> Vec<Preset> {
+        let files = self.leaks.then(|| Preset::load("files"));
+        files.into_iter().flatten().collect()
+    }
+
+    /// How lines look.
+    fn layout(&self) -> Layout {
+        Layout {
+            style: Style {
+                strings: self.strings as usize,
+                verbose: self.verbose,
+                hex: self.shown.strings_in_hex.unwrap_or(match self.hex {
+                    0 => Hex::Never,
+                    1 => Hex::NotText,
+                    _ => Hex::Always,
+                }),
+                raw: false,
+                addresses: false,
+                date: Some(calls::event::date),
+                constants: self.shown.constants.unwrap_or_default(),
+            },
+            calls: self
+                .trace()
+                .filter(|trace| self.follows() || trace.is_empty())
+                .cloned(),
+            exceptions: expressions::exceptions(self.all().collect()),
+            dumped: expressions::dumped(self.all().collect()),
+            naming: self.naming(),
+            signals: expressions::signals(self.all().collect()),
+            strace: self.strace,
+            into_file: self.common.output.is_some()
+                && self.common.follow > 0
+                && !self.is_separate(),
+            times: self.shown.time(self.common.times),
+            relative: self.shown.relative(self.common.relative),
+            durations: self.shown.durations(self.common.durations),
+            numbers: self.shown.numbers,
+            frames: if self.frames { FRAMES } else { 0 },
+            align: self.align,
+            statuses: self.statuses(),
+            slower: self.slower.unwrap_or_default(),
+            quiet: self.quiet > 1 || expressions::hides_ends(self.all().collect()),
+        }
+    }
+
+    /// What descriptors and processes are called; `-e decode-fds=` is the long form's other name.
+    fn naming(&self) -> NamingKinds {
+        let fds = expressions::last(self.all(), |of| match of {
+            Expression::Descriptors(kinds) => Some(*kinds),
+            _ => None,
+        });
+        let pids = expressions::last(self.all(), |of| match of {
+            Expression::Processes(comms) => Some(*comms),
+            _ => None,
+        });
+        self.shown.naming(fds, pids)
+    }
+
+    /// Whether it must be known what descriptors are called.
+    fn follows(&self) -> bool {
+        self.naming().of_descriptors() || !self.shown.paths.is_empty()
+    }
+
+    /// Whether each thread's lines go into a file of its own.
+    fn is_separate(&self) -> bool {
+        self.common.output.is_some() && (self.common.follow > 1 || self.shown.separately)
+    }
+
+    /// Characters of a string that are copied: all that are dumped.
+    fn kept(&self) -> u32 {
+        let kept = kept_of_strings(self.strings, self.common.record.is_some());
+        let [read, written] = expressions::dumped(self.all().collect());
+        match read == Numbers::None && written == Numbers::None {
+            true => kept,
+            false => kept.max(DUMPED),
+        }
+    }
+
+    /// What shows calls one by one.
+    fn lines<'a>(
+        &'a self,
+        signatures: &'a Signatures,
+        naming: Naming,
+        out: Box<dyn Write>,
+    ) -> Box<dyn Consumer + 'a> {
+        let layout = self.layout();
+        if self.shown.json {
+            return Box::new(Json::new(layout, signatures, naming, out));
+        }
+        match self.common.output.as_deref().filter(|_| self.is_separate()) {
+            Some(path) => {
+                let outputs = Box::new(move |thread| separate::output(path, thread));
+                Box::new(Separate::new(layout, signatures, naming, outputs))
+            }
+            None => Box::new(Lines::new(layout, signatures, naming, out)),
+        }
+    }
+}
+
+impl Asked for SyscallsArgs {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn flaw(&self) -> Option<String> {
+        // strace shows signals and ends then.
+        let nothing = self.trace().is_some_and(Trace::is_empty);
+        if nothing && !self.strace {
+            return Some("-e trace= leaves no system call to be shown".into());
+        }
+        let separate = self.common.follow > 1 || self.shown.separately;
+        if separate && self.shown.json {
+            return Some(
+                "--json names the thread in each object: it cannot be asked with -ff".into(),
+            );
+        }
+        if separate && self.count {
+            return Some("-c counts all threads together: it cannot be asked with -ff".into());
+        }
+        if self.no_modify && self.injections().next().is_some() {
+            return Some(
+                "-e inject= changes what calls do: it cannot be asked with --no-modify".into(),
+            );
+        }
+        let injected = self.injections().filter(|one| one.line.is_some()).count();
+        let tests = self.common.places().map_or(0, |asked| asked.line_tests());
+        self.flaw_of_injections()
+            .or_else(|| self.common.flaw(tests + injected))
+    }
+
+    fn options(&self, messages: Messages) -> Options {
+        let named = self.trace().filter(|trace| *trace != &Trace::all());
+        let followed = named.is_some() && self.follows();
+        let followed = followed.then(calls::descriptors::names::followed);
+        // What is hooked where no call is asked for, and not shown: of nothing at all all would be hooked.
+        let none = named.is_some_and(Trace::is_empty).then_some("exit_group");
+        let filters = named.into_iter().flat_map(Trace::names).chain(none);
+        let filters = filters.chain(followed.into_iter().flatten());
+        let filters = filters.map(|name| {
+            Filter::parse(&format!("{name}@SYS")).expect("names of system calls are names")
+        });
+        Options {
+            x: filters.collect(),
+            presets: self.presets(),
+            system_calls: !self.leaks,
+            from_exec: !self.leaks,
+            no_modify: self.no_modify,
+            exact: self.require == Some(Required::Exact),
+            inject: self.injections().cloned().collect(),
+            only: true,
+            count: self.leaks || self.is_counted_whole(),
+            kept_of_strings: self.kept(),
+            frames: if self.frames { FRAMES } else { 0 },
+            ..self.common.options(self.strings, messages)
+        }
+    }
+
+    fn prototypes(&self) -> &[PathBuf] {
+        &[]
+    }
+
+    fn output(&self) -> Option<&Path> {
+        // Each thread has a file of its own.
+        let one = |_: &&Path| !self.is_separate();
+        self.common.output.as_deref().filter(one)
+    }
+
+    fn shows(&self) -> bool {
+        self.common.record.is_none() || self.counts() || self.common.output.is_some()
+    }
+
+    fn counts(&self) -> bool {
+        self.count || self.leaks
+    }
+
+    fn is_json(&self) -> bool {
+        self.shown.json
+    }
+
+    fn consumer<'a>(
+        &'a self,
+        options: &Options,
+        signatures: &'a Signatures,
+        out: Box<dyn Write>,
+    ) -> Box<dyn Consumer + 'a> {
+        let paths = &self.shown.paths;
+        let live = self.common.recording().is_none();
+        let naming = Naming::new(self.naming(), live, !paths.is_empty());
+        let table = |out| {
+            let columns = self.columns.clone().unwrap_or_default();
+            Box::new(Summary::new(&self.layout(), self.sort, columns, out))
+        };
+        let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.count, self.shown.table) {
+            (true, ..) => {
+                let rows = Rows::new(&self.presets(), options.strings, true);
+                let counted = Counted::new(rows, Default::default(), FORMATS[0], out);
+                Box::new(if live { counted.live() } else { counted })
+            }
+            (_, true, _) => table(out),
+            (.., true) => {
+                let out = Shared::new(out);
+                let lines = self.lines(signatures, naming.clone(), Box::new(out.clone()));
+                Box::new(Together::new(lines, table(Box::new(out))))
+            }
+            _ => self.lines(signatures, naming.clone(), out),
+        };
+        if paths.is_empty() {
+            return shown;
+        }
+        let naming = (naming, !self.count);
+        Box::new(OnPaths::before(shown, paths, signatures, naming))
+    }
+}

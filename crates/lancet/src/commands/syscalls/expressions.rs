@@ -1,0 +1,244 @@
+//! What `-e` says.
+
+use super::inject;
+use super::shown::{descriptor_kinds, process_kinds};
+use calls::signals::signal_name;
+use calls::tamper::Inject;
+use report::syscalls::{Exceptions, NamingKinds, Numbers, Statuses};
+use syscalls::Trace;
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub enum Expression {
+    /// `trace=`
+    Trace(Trace),
+    /// `status=`
+    Status(Statuses),
+    /// `signal=`
+    Signals(Vec<i32>),
+    /// `raw=`
+    Raw(Trace),
+    /// `abbrev=`
+    Shortened(Trace),
+    /// `verbose=`
+    Structs(Trace),
+    /// `read=`
+    Read(Numbers),
+    /// `write=`
+    Written(Numbers),
+    /// `quiet=`: whether ends are hidden.
+    Quiet(bool),
+    /// `decode-fds=`
+    Descriptors(NamingKinds),
+    /// `decode-pids=`: whether names are shown.
+    Processes(bool),
+    /// `inject=`, `fault=`
+    Inject(Inject),
+}
+
+/// The words that may stand before the `=`.
+const WORDS: &str = "trace, status, signal, raw, abbrev, verbose, read, write, quiet, decode-fds, decode-pids, inject, fault";
+
+/// Parses what stands behind `-e`.
+pub fn expression(text: &str) -> Result<Expression, String> {
+    let (word, set) = match text.split_once('=') {
+        Some((word, set)) => (word, set),
+        None => ("trace", text),
+    };
+    let calls =
+        |of: fn(Trace) -> Expression| Trace::parse(set).map(of).map_err(|error| error.to_string());
+    match word {
+        "trace" | "t" => calls(Expression::Trace),
+        "raw" | "x" => calls(Expression::Raw),
+        "abbrev" | "a" => calls(Expression::Shortened),
+        "verbose" | "v" => calls(Expression::Structs),
+        "status" | "st" => statuses(set).map(Expression::Status),
+        "signal" | "signals" | "s" => signal_set(set).map(Expression::Signals),
+        "read" | "reads" | "r" => numbers(set).map(Expression::Read),
+        "write" | "writes" | "w" => numbers(set).map(Expression::Written),
+        "quiet" | "silent" | "silence" | "q" => quiet(set).map(Expression::Quiet),
+        "decode-fds" | "decode-fd" => descriptor_kinds(set).map(Expression::Descriptors),
+        "decode-pids" | "decode-pid" => process_kinds(set).map(Expression::Processes),
+        "inject" => inject::parse(set, false).map(Expression::Inject),
+        "fault" => inject::parse(set, true).map(Expression::Inject),
+        "kvm" => Err(format!("{word}= is not understood yet: {WORDS} are")),
+        word => Err(format!("there is no {word}=: {WORDS} are understood")),
+    }
+}
+
+/// Parses what stands behind the long form of a word.
+pub fn word(word: &'static str) -> impl Fn(&str) -> Result<Expression, String> + Clone {
+    move |set| expression(&format!("{word}={set}"))
+}
+
+fn statuses(set: &str) -> Result<Statuses, String> {
+    let (set, negated) = negation(set);
+    let mut chosen = Statuses::default();
+    for word in set.split(',') {
+        match word {
+            "all" => chosen = Statuses::ALL,
+            "none" => {}
+            "successful" => chosen.successful = true,
+            "failed" => chosen.failed = true,
+            "unfinished" => chosen.unfinished = true,
+            // Who leaves no call behind that is told so, and is always told what it returned, has none of these.
+            "detached" | "unavailable" => {}
+            other => {
+                return Err(format!(
+                    "there is no status {other}: successful, failed, unfinished, all, none"
+                ));
+            }
+        }
+    }
+    if negated {
+        chosen = Statuses {
+            successful: !chosen.successful,
+            failed: !chosen.failed,
+            unfinished: !chosen.unfinished,
+        };
+    }
+    Ok(chosen)
+}
+
+fn negation(set: &str) -> (&str, bool) {
+    match set.strip_prefix('!') {
+        Some(rest) => (rest, true),
+        None => (set, false),
+    }
+}
+
+/// Signals that there are.
+const SIGNALS: i32 = 64;
+
+fn signal_set(set: &str) -> Result<Vec<i32>, String> {
+    let (set, negated) = negation(set);
+    let mut chosen = Vec::new();
+    for word in set.split(',') {
+        match word {
+            "all" => chosen.extend(1..=SIGNALS),
+            "none" => {}
+            word => chosen.push(signal(word).ok_or_else(|| format!("there is no signal {word}"))?),
+        }
+    }
+    if negated {
+        chosen = (1..=SIGNALS).filter(|one| !chosen.contains(one)).collect();
+    }
+    Ok(chosen)
+}
+
+/// A signal by its number or its name, with `SIG` or without it.
+fn signal(word: &str) -> Option<i32> {
+    if let Ok(number) = word.parse() {
+        return (1..=SIGNALS).contains(&number).then_some(number);
+    }
+    let word = word.to_ascii_uppercase();
+    let word = word.strip_prefix("SIG").unwrap_or(&word);
+    let is = |number: &i32| signal_name(*number).strip_prefix("SIG") == Some(word);
+    (1..=SIGNALS).find(is)
+}
+
+fn numbers(set: &str) -> Result<Numbers, String> {
+    let (set, negated) = negation(set);
+    let mut chosen = Vec::new();
+    let mut all = false;
+    for word in set.split(',') {
+        match word {
+            "all" => all = true,
+            "none" => {}
+            word => match word.parse::<i32>() {
+                Ok(number) if number >= 0 => chosen.push(number),
+                _ => return Err(format!("{word} is the number of no descriptor")),
+            },
+        }
+    }
+    Ok(match (all, negated) {
+        (true, false) => Numbers::AllBut(Vec::new()),
+        (true, true) => Numbers::None,
+        (false, false) => Numbers::These(chosen),
+        (false, true) => Numbers::AllBut(chosen),
+    })
+}
+
+fn quiet(set: &str) -> Result<bool, String> {
+    const KNOWN: [&str; 6] = [
+        "attach",
+        "exit",
+        "path-resolution",
+        "personality",
+        "thread-execve",
+        "superseded",
+    ];
+    let (set, negated) = negation(set);
+    let mut hides = false;
+    for word in set.split(',') {
+        match word {
+            "all" | "exit" | "exits" => hides = true,
+            "none" => {}
+            word if KNOWN.contains(&word.trim_end_matches('s')) || KNOWN.contains(&word) => {}
+            other => {
+                let known = KNOWN.join(", ");
+                return Err(format!(
+                    "there is nothing to be quiet about in {other}: {known}, all, none"
+                ));
+            }
+        }
+    }
+    Ok(hides != negated)
+}
+
+/// What the last one says that says anything of it, as with strace.
+pub fn last<'a, T>(
+    all: impl DoubleEndedIterator<Item = &'a Expression>,
+    says: impl Fn(&'a Expression) -> Option<T>,
+) -> Option<T> {
+    all.rev().find_map(says)
+}
+
+/// Calls that are written otherwise.
+pub fn exceptions(all: Vec<&Expression>) -> Exceptions {
+    let find = |says: fn(&Expression) -> Option<&Trace>| last(all.iter().copied(), says).cloned();
+    Exceptions {
+        raw: find(|of| match of {
+            Expression::Raw(set) => Some(set),
+            _ => None,
+        }),
+        shortened: find(|of| match of {
+            Expression::Shortened(set) => Some(set),
+            _ => None,
+        }),
+        structs: find(|of| match of {
+            Expression::Structs(set) => Some(set),
+            _ => None,
+        }),
+    }
+}
+
+/// Descriptors whose bytes are shown whole: what is read, what is written.
+pub fn dumped(all: Vec<&Expression>) -> [Numbers; 2] {
+    let read = last(all.iter().copied(), |of| match of {
+        Expression::Read(set) => Some(set.clone()),
+        _ => None,
+    });
+    let written = last(all.iter().copied(), |of| match of {
+        Expression::Written(set) => Some(set.clone()),
+        _ => None,
+    });
+    [read.unwrap_or_default(), written.unwrap_or_default()]
+}
+
+/// Signals that are shown; `None` = all.
+pub fn signals(all: Vec<&Expression>) -> Option<Vec<i32>> {
+    last(all.iter().copied(), |of| match of {
+        Expression::Signals(set) => Some(set.clone()),
+        _ => None,
+    })
+}
+
+/// Whether the ends of processes are hidden.
+pub fn hides_ends(all: Vec<&Expression>) -> bool {
+    let asked = last(all.iter().copied(), |of| match of {
+        Expression::Quiet(hides) => Some(*hides),
+        _ => None,
+    });
+    asked.unwrap_or_default()
+}

@@ -1,0 +1,215 @@
+//! `lancet syscalls -c` beside `strace -f -c` of the same work, call by call.
+//!
+//! Seen by ptrace (`--no-modify`) the counts are equal. Seen by hooks they are equal but for what the coverage line names, and
+//! how often that happened is counted here in strace's own lines.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use crate::machine::{built, program};
+use crate::support::{LIMIT, TempDir, database, installed, lancet, run, skip};
+
+type Counts = BTreeMap<String, u64>;
+
+/// The rows of a table of `-U calls,name`.
+fn table(mut tracer: Command, out: &Path, words: &[String]) -> (Counts, String) {
+    tracer.args(["-f", "-c", "-U", "calls,name", "-o"]).arg(out);
+    tracer.arg("--").args(words).env("LC_ALL", "C");
+    let output = run(&mut tracer, LIMIT * 2);
+    assert!(matches!(output.code(), 0 | 4), "{words:?}: {output:?}");
+    let text = std::fs::read_to_string(out).expect("a table");
+    let rows = text.lines().filter_map(|line| {
+        let (calls, name) = line.split_whitespace().collect::<Vec<_>>()[..]
+            .split_first_chunk::<1>()
+            .map(|([calls], rest)| (*calls, rest.concat()))?;
+        let calls = calls.parse().ok()?;
+        (name != "total").then_some((name, calls))
+    });
+    (rows.collect(), output.stderr)
+}
+
+/// What children ask for before they run another program, and children of fork before `fork` returns in them; beside it what
+/// handlers return by. Out of strace's lines.
+fn unseen(out: &Path, words: &[String]) -> Counts {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-o"]).arg(out).arg("--").args(words);
+    run(strace.env("LC_ALL", "C"), LIMIT * 2);
+    let text = std::fs::read(out).expect("lines");
+    let text = String::from_utf8_lossy(&text);
+    let mut counts = Counts::new();
+    // How each child was made, and whether it is another program already.
+    let mut children: BTreeMap<&str, Made> = BTreeMap::new();
+    let mut made: Vec<Made> = Vec::new();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    for line in text.lines() {
+        let Some((pid, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        let Some((name, _)) = rest.split_once('(').filter(|(name, _)| !name.contains(' ')) else {
+            continue;
+        };
+        if name == "rt_sigreturn" {
+            *counts.entry(name.into()).or_default() += 1;
+        }
+        if pid != first {
+            let next = |made: &mut Vec<Made>| match made.is_empty() {
+                true => Made::Thread,
+                false => made.remove(0),
+            };
+            let child = children.entry(pid).or_insert_with(|| next(&mut made));
+            if *child == Made::Lent || *child == Made::Fork && name == "set_robust_list" {
+                *counts.entry(name.into()).or_default() += 1;
+            }
+            // A fork's first call is that of `fork` itself; who runs another program is seen from there on.
+            let ends = *child == Made::Fork || name.starts_with("execve") && !rest.contains("= -1");
+            if ends {
+                *child = Made::Thread;
+            }
+        }
+        if ["clone", "clone3", "fork", "vfork"].contains(&name) {
+            made.push(if rest.contains("CLONE_THREAD") {
+                Made::Thread
+            } else if name == "vfork" || rest.contains("CLONE_VFORK") {
+                Made::Lent
+            } else {
+                Made::Fork
+            });
+        }
+    }
+    counts
+}
+
+/// How a thread of strace's lines was made, and so what is not seen of it.
+#[derive(Clone, Copy, PartialEq)]
+enum Made {
+    /// All is seen.
+    Thread,
+    /// Its first call is not.
+    Fork,
+    /// It is not seen until it runs another program, in memory that its parent lends it.
+    Lent,
+}
+
+/// Deterministic work of real programs, each with calls that differ from run to run under strace alone.
+fn programs(
+    folder: &TempDir,
+    server: Option<&Path>,
+) -> Vec<(Vec<String>, &'static [&'static str])> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let repository = folder.join("repository").display().to_string();
+    std::fs::create_dir(&repository).expect("a folder");
+    std::fs::write(
+        format!("{repository}/Makefile"),
+        "all:\n\t@echo 1 > made\n\t@cat made > again\n",
+    )
+    .expect("written");
+    let made = Command::new("git")
+        .args(["init", "-q", &repository])
+        .status();
+    let mut all: Vec<(Vec<String>, &[&str])> = vec![
+        // Ruby aligns the pages of its heap by unmapping what is too much at their ends: how often depends on where the kernel
+        // has mapped them.
+        (
+            words(&["/usr/bin/ruby", "-e", "puts 1"]),
+            &["munmap", "mmap"],
+        ),
+        (words(&["/usr/bin/python3", "-c", "print(1)"]), &[]),
+        (words(&["/usr/bin/perl", "-e", "print 1"]), &[]),
+        (words(&["/usr/bin/php", "-r", "echo 1;"]), &[]),
+        (words(&["/usr/bin/tar", "cf", "/dev/null", "/etc/apt"]), &[]),
+        (
+            words(&["/usr/bin/make", "-s", "-C", &repository, "all"]),
+            &[],
+        ),
+        (words(&["/usr/bin/find", "/etc/apt", "-name", "x*"]), &[]),
+        (
+            words(&[
+                "/bin/sh",
+                "-c",
+                "ls /etc >/dev/null; cat /etc/passwd >/dev/null; (exit 0)",
+            ]),
+            &[],
+        ),
+    ];
+    if made.is_ok_and(|status| status.success()) {
+        all.push((words(&["/usr/bin/git", "-C", &repository, "status"]), &[]));
+    }
+    if let Some(server) = server {
+        let socket = format!("--socket={}", server.display());
+        let client = [
+            "/usr/bin/mariadb",
+            "--no-defaults",
+            &socket,
+            "-e",
+            "SELECT 1",
+        ];
+        // It polls until the server has answered.
+        all.push((words(&client), &["poll", "recvfrom", "ppoll"]));
+    }
+    let hello = program("hello.c");
+    let alone = built("hello.c", &["-static"]);
+    for path in hello.into_iter().chain(alone) {
+        all.push((vec![path.display().to_string()], &[]));
+    }
+    all.retain(|(words, _)| Path::new(&words[0]).exists());
+    all
+}
+
+fn lancet_with(options: &[&str]) -> Command {
+    let mut command = lancet();
+    command.args(["syscalls", "--strace", "--max-wait", "60s"]);
+    command.args(options);
+    command
+}
+
+#[test]
+fn counts_are_those_of_strace() {
+    if !installed("strace") {
+        return skip("syscalls -c beside strace -f -c", "no strace");
+    }
+    let folder = TempDir::new("counts");
+    let out = folder.join("out");
+    // It serves until this ends.
+    let database = database("counts");
+    let socket = database.as_ref().map(|database| database.socket());
+    let programs = programs(&folder, socket.as_deref());
+    assert!(programs.len() >= 8, "{programs:?}");
+    for (words, varies) in programs {
+        // What was there before is there for all of them.
+        table(Command::new("strace"), &out, &words);
+        let (mut truth, _) = table(Command::new("strace"), &out, &words);
+        let (mut traced, _) = table(lancet_with(&["--no-modify"]), &out, &words);
+        let (mut hooked, said) = table(lancet_with(&[]), &out, &words);
+        for name in varies {
+            for counts in [&mut truth, &mut traced, &mut hooked] {
+                counts.remove(*name);
+            }
+        }
+        assert!(truth.values().sum::<u64>() > 10, "{words:?}: {truth:?}");
+        assert_same(&words, "--no-modify", &traced, &truth);
+        let unseen = unseen(&out, &words);
+        for (name, count) in &unseen {
+            if let Some(calls) = truth.get_mut(name) {
+                let seen = calls.checked_sub(*count);
+                *calls = seen.unwrap_or_else(|| panic!("{words:?}: {name}: {unseen:?}"));
+            }
+        }
+        truth.retain(|_, count| *count != 0);
+        assert_same(&words, "hooks", &hooked, &truth);
+        for text in ["rt_sigreturn", "children of fork until it returns in them"] {
+            assert!(said.contains(text), "{words:?}: {said}");
+        }
+    }
+}
+
+/// Names which calls differ.
+fn assert_same(words: &[String], way: &str, ours: &Counts, truth: &Counts) {
+    let names = ours.keys().chain(truth.keys());
+    let differ = names.filter(|name| ours.get(*name) != truth.get(*name));
+    let differ: Vec<_> = differ
+        .map(|name| (name, ours.get(name), truth.get(name)))
+        .collect();
+    assert!(differ.is_empty(), "{words:?} by {way}: {differ:?}");
+}

@@ -1,0 +1,131 @@
+//! `-c --preset files`: which descriptors are still open, held against the kernel's own list.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::{Guest, chosen};
+use crate::watch::{calls, hooked, left};
+
+const ROUNDS: u64 = 20;
+
+fn count(pid: i32) -> u64 {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it is there");
+    entries.count() as u64
+}
+
+fn records(text: &str) -> Vec<Value> {
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// Rounds of opening and closing: as many are still open, by their lines, as the process has more than before.
+fn rounds(mut guest: Guest, about: &str, lines: &[(u64, u64)]) {
+    let before = count(guest.pid);
+    let watch = hooked(calls(
+        guest.pid,
+        &["-c", "--preset", "files", "--json", "--max-wait", "30s"],
+    ));
+    guest.tell(&ROUNDS.to_string());
+    guest.find("answer");
+    let after = count(guest.pid);
+    let output = left(watch, about);
+    let records = records(&output.stdout);
+    let all = &records[0];
+    assert_eq!(all["record"], "descriptors", "{about}: {all}");
+    assert_eq!(all["before"], before, "{about}: {all}");
+    assert_eq!(all["before_closed"], 1, "{about}: {all}");
+    let open = all["open"].as_u64().expect("a number");
+    // One that it had before is closed.
+    assert_eq!(open, after - (before - 1), "{about}: {all}");
+    assert_eq!(
+        (&all["closed_unseen"], &all["came_unseen"]),
+        (&0.into(), &0.into()),
+        "{about}: {all}"
+    );
+    let mut by_line: BTreeMap<u64, u64> = BTreeMap::new();
+    for row in records.iter().filter(|row| row["record"] == "still_open") {
+        let line = row["line"].as_str().unwrap_or_default();
+        let number = line.split_once("descriptors.").and_then(|(_, rest)| {
+            let digits = rest.split(':').nth(1)?.split(' ').next()?;
+            digits.parse().ok()
+        });
+        let number = number.unwrap_or_else(|| panic!("{about}: {row}"));
+        *by_line.entry(number).or_default() += row["open"].as_u64().expect("a number");
+        assert!(row["example"].is_string(), "{about}: {row}");
+    }
+    let expected: BTreeMap<u64, u64> = lines
+        .iter()
+        .map(|(line, of)| (*line, of * ROUNDS))
+        .collect();
+    assert_eq!(by_line, expected, "{about}: {records:#?}");
+    guest.tell("");
+    guest.ends_with_nothing(about);
+}
+
+#[test]
+fn of_a_ruby() {
+    for ruby in chosen("ruby", "descriptors") {
+        let guest = ruby.start("descriptors", &[]);
+        rounds(
+            guest,
+            &ruby.to_string(),
+            &[(13, 1), (14, 2), (15, 2), (19, 1)],
+        );
+    }
+}
+
+#[test]
+fn of_a_python() {
+    for python in chosen("python", "descriptors") {
+        let guest = python.start("descriptors", &[]);
+        let mut lines = vec![
+            (13, 1),
+            (14, 2),
+            (15, 2),
+            (16, 1),
+            (18, 1),
+            (19, 1),
+            (21, 1),
+        ];
+        if python.runs("descriptors", "import os; os.eventfd") {
+            lines.push((20, 1));
+        }
+        rounds(guest, &python.to_string(), &lines);
+    }
+}
+
+/// The verdict says what leaks, in the first line, and names the line of the script.
+#[test]
+fn a_leak_is_the_first_line_and_a_pool_is_none() {
+    let script = "\
+import os, sys, time
+def leaks(): kept.append(os.open('/etc/hostname', os.O_RDONLY))
+def closes(): os.close(os.open('/etc/hostname', os.O_RDONLY))
+kept = []
+print('ready', flush=True)
+sys.stdin.readline()
+pool = [os.open('/dev/null', os.O_RDONLY) for n in range(30)]
+while True:
+    leaks(); closes(); closes()
+    time.sleep(0.2)
+";
+    for python in chosen("python", "descriptors") {
+        let mut command = python.command();
+        let mut guest = Guest::ready(command.args(["-c", script]));
+        let watch = hooked(calls(
+            guest.pid,
+            &["-c", "--preset", "files", "--for", "14s"],
+        ));
+        guest.tell("");
+        let output = watch.end();
+        let first = output.stdout.lines().next().unwrap_or_default();
+        assert!(
+            first.starts_with("leak: ") && first.contains("openat@SYS ← <string>:2 in 'leaks'"),
+            "{python}: {output:?}"
+        );
+        assert_eq!(output.stdout.matches("\nleak: ").count(), 0, "{output:?}");
+    }
+}

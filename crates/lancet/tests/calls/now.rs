@@ -1,0 +1,114 @@
+//! `--now`: what is in progress, though it began before lancet came.
+
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::support::{
+    Guest, LIMIT, Snapshot, TempDir, chosen, fixtures, installed, is_root, run, skip, until,
+};
+use crate::watch::calls;
+
+/// What `--now` says of a process.
+fn now(pid: i32, options: &[&str]) -> String {
+    let arguments = [&["--now"], options].concat();
+    let output = run(&mut calls(pid, &arguments), LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    output.stdout
+}
+
+/// The row of a thread of that name, without its id and its time.
+fn row<'a>(said: &'a str, name: &str) -> Option<&'a str> {
+    let behind = |line: &'a str| line.split_once(&format!(" {name} "));
+    said.lines()
+        .find_map(behind)
+        .map(|(_, does)| does.trim_start())
+}
+
+/// A lock, a peer and waiting for work, each told with the script's line; what hangs comes before what waits for work,
+/// and nothing is put into the process.
+#[test]
+fn what_hangs_is_told_with_owner_and_peer() {
+    for ruby in chosen("ruby", "now") {
+        let mut command = ruby.command();
+        command.arg(fixtures().join("ruby/waits/locks.rb"));
+        let guest = Guest::ready(&mut command);
+        let before = Snapshot::take(guest.pid);
+        let said = until(LIMIT, "all of them wait", || {
+            let said = now(guest.pid, &[]);
+            let wants = row(&said, "wants")?.starts_with("waits for a mutex that thread ");
+            let is_there = wants && row(&said, "reads")?.contains("tcp to 127.0.0.1:");
+            is_there.then_some(said)
+        });
+        let wants = row(&said, "wants").expect("it was there");
+        assert!(
+            wants.contains(" holder (locks.rb:29) holds ← ") && wants.contains("locks.rb:21 in '"),
+            "{ruby}: {said}"
+        );
+        let reads = row(&said, "reads").expect("it was there");
+        assert!(
+            reads.starts_with("IO#read (") && reads.contains("locks.rb:36 in '"),
+            "{ruby}: {said}"
+        );
+        let at = |name: &str| said.find(&format!(" {name} ")).expect("a row");
+        for idle in ["pops", "sleeps"] {
+            assert!(at("wants") < at(idle) && at("reads") < at(idle), "{said}");
+        }
+        before.text_holds(guest.pid, &ruby.to_string());
+        assert!(guest.ends_well());
+    }
+}
+
+/// A name server that does not answer: in which call, on which server, since when, on which line.
+#[test]
+fn a_lookup_that_hangs_since_before_is_told() {
+    let test = "now: a name server that is silent";
+    if !is_root() || !installed("unshare") {
+        return skip(test, "it needs root and unshare");
+    }
+    let folder = TempDir::new("now-dns");
+    let configuration = folder.join("resolv.conf");
+    let servers = "nameserver 127.0.0.99\noptions timeout:30 attempts:1\n";
+    std::fs::write(&configuration, servers).expect("it can be written");
+    for python in chosen("python", "now") {
+        let began = Instant::now();
+        let mut command = Command::new("unshare");
+        command.args([
+            "-m",
+            "sh",
+            "-c",
+            "mount --bind $0 /etc/resolv.conf && exec \"$@\"",
+        ]);
+        command
+            .arg(&configuration)
+            .arg(python.command().get_program());
+        command.args(python.command().get_args());
+        command.arg(fixtures().join("python/waits/lookup.py"));
+        let guest = Guest::ready(&mut command);
+        let told = |least: f64| {
+            until(LIMIT, "it waits for the name server", || {
+                let said = now(guest.pid, &["--json"]);
+                let record: Value = serde_json::from_str(said.lines().next()?).ok()?;
+                let asleep = record["state"]["asleep_s"].as_f64()?;
+                let hangs = record["state"]["on"][0] == "udp to 127.0.0.99:53";
+                (hangs && asleep > least).then_some((record, asleep))
+            })
+        };
+        let (record, first) = told(0.0);
+        assert_eq!(record["state"]["through"], "getaddrinfo", "{record}");
+        assert_eq!(record["state"]["call"], "poll", "{record}");
+        assert_eq!(record["line"]["name"], "resolve", "{record}");
+        assert_eq!(record["line"]["line"], 8, "{record}");
+        // The kernel's account goes on; it cannot be longer than the process is old.
+        let (_, second) = told(first + 0.1);
+        assert!(second <= began.elapsed().as_secs_f64(), "{first} {second}");
+        let said = now(guest.pid, &[]);
+        let row = said.lines().last().unwrap_or_default();
+        assert!(
+            row.contains("getaddrinfo (poll): udp to 127.0.0.99:53 ← ")
+                && row.contains("lookup.py:8 in 'resolve'"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! The guest `fixtures/c/patched.c`, files to put into it, and lancet.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::support::{Guest, LIMIT, Output, TempDir, fixtures, lancet, run};
+
+/// A new `total` that adds 1000 to what the old one gives, and one that gives 7.
+pub const FIX: &str = "
+long lancet_original(long a, long b);
+long total(long a, long b) { return lancet_original(a, b) + 1000; }
+";
+
+/// What links a file that can be loaded.
+pub const PLAIN: &[&str] = &["-nostartfiles"];
+
+fn folder() -> &'static TempDir {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| TempDir::new("patch"))
+}
+
+fn compile(compiler: &str, arguments: &[&str], to: &Path, from: &Path) {
+    let mut command = Command::new(compiler);
+    command
+        .arg("-O2")
+        .arg("-o")
+        .arg(to)
+        .arg(from)
+        .args(arguments);
+    let output = command.output().expect("a compiler");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+}
+
+/// A shared library of this source, linked with these flags.
+pub fn library(name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    library_in("c", name, source, flags)
+}
+
+/// The same in C (`c`) or C++ (`cc`).
+pub fn library_in(language: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let file = folder().join(&format!("{name}.{language}"));
+    std::fs::write(&file, source).expect("a source file");
+    let to = folder().join(&format!("{name}.so"));
+    let mut all = vec!["-shared", "-fPIC"];
+    all.extend(flags);
+    let compiler = if language == "c" { "cc" } else { "c++" };
+    compile(compiler, &all, &to, &file);
+    to
+}
+
+/// A program of this source, compiled with these flags.
+pub fn compiled(compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let file = folder().join(&format!("{name}.cc"));
+    std::fs::write(&file, source).expect("a source file");
+    let to = folder().join(name);
+    compile(compiler, flags, &to, &file);
+    to
+}
+
+/// The program, compiled with these flags.
+pub fn program(name: &str, flags: &[&str]) -> PathBuf {
+    let to = folder().join(name);
+    let mut all = vec!["-pthread", "-rdynamic"];
+    all.extend(flags);
+    compile("cc", &all, &to, &fixtures().join("c/patched.c"));
+    to
+}
+
+/// The program with so many busy threads; it is ready.
+pub fn guest(test: &str, threads: usize) -> Guest {
+    let program = program(&format!("guest-{test}"), &[]);
+    Guest::ready(Command::new(program).arg(threads.to_string()))
+}
+
+/// `lancet patch` for a process.
+pub fn patch(pid: i32, arguments: &[&str]) -> Command {
+    let mut command = lancet();
+    command
+        .args(["patch", "-p", &pid.to_string()])
+        .args(arguments);
+    command
+}
+
+/// `FUNCTION=FILE:NEW`.
+pub fn request(function: &str, file: &Path, new: &str) -> String {
+    format!("{function}={}:{new}", file.display())
+}
+
+/// Runs it to a good end; what it shows.
+pub fn done(pid: i32, arguments: &[&str]) -> String {
+    let output = run(&mut patch(pid, arguments), LIMIT);
+    assert_eq!(output.code(), 0, "{arguments:?}: {output:?}");
+    output.stdout
+}
+
+/// Runs it to its end.
+pub fn tried(pid: i32, arguments: &[&str]) -> Output {
+    run(&mut patch(pid, arguments), LIMIT)
+}

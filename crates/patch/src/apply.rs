@@ -1,0 +1,158 @@
+//! A plan carried out in one stop.
+
+use crate::code::is_in_force;
+use crate::error::{Error, Result};
+use crate::finder::{self, Asked};
+use crate::guest::Guest;
+use crate::inside::{Inside, inside};
+use crate::island::{patch, stub};
+use crate::journal::{Record, Set};
+use crate::load::make;
+use crate::plan::Plan;
+use inject::heartbeat::ticks;
+use inject::remote_call::RemoteThread;
+use process::clock;
+use process::maps::Maps;
+use process::stop::Stop;
+use std::time::Duration;
+
+/// What was done.
+#[derive(Debug)]
+pub struct Applied {
+    /// The patches, in the order of the plan.
+    pub records: Vec<Record>,
+    /// The files had been loaded by an earlier patch, and are used again with their variables as they are.
+    pub again: bool,
+    /// How long the process stood still.
+    pub stood: Duration,
+}
+
+/// Looks whether the plan could be carried out now: everything but the writing. The answer is which threads are inside of the
+/// functions, by their numbers in the plan, and how long the process stood still.
+///
+/// # Errors
+/// The process is not any more what was planned for.
+pub fn check(guest: &Guest, plan: &Plan) -> Result<(Vec<Inside>, Duration)> {
+    guest.stopped(|stop, remote| {
+        let maps = guest.maps()?;
+        look(guest, plan, stop, remote, &maps)
+    })
+}
+
+/// Refuses if the process is not what was planned for; which threads are inside of the functions.
+fn look(
+    guest: &Guest,
+    plan: &Plan,
+    stop: &Stop,
+    remote: &RemoteThread,
+    maps: &Maps,
+) -> Result<Vec<Inside>> {
+    for one in &plan.functions {
+        one.check(guest, maps)?;
+    }
+    let mut ranges: Vec<_> = plan.functions.iter().map(|one| one.range()).collect();
+    if let Some(Asked::Planned(one)) = &plan.finder {
+        one.check(guest, maps)?;
+        ranges.push(one.range());
+    }
+    inside(stop, remote, &guest.memory, maps, &ranges)
+}
+
+/// Carries the plan out.
+///
+/// # Errors
+/// Nothing has changed then. [`Error::Inside`] may pass.
+pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
+    let until = plan.limits.lasts.map(|lasts| ticks(lasts) + clock::now());
+    let ((records, again), stood) = guest.stopped(|stop, remote| {
+        let maps = guest.maps()?;
+        plan.refuse_inside(&look(guest, plan, stop, remote, &maps)?)?;
+        let finder = finder::present(&guest.memory, &maps);
+        let sets = Set::of_patches(&guest.memory, &maps);
+        let first = next_id(&sets);
+        let again = sets.into_iter().find(|set| fits(guest, plan, set));
+        let (set, again) = match again {
+            Some(set) => (renewed(guest, set, until)?, true),
+            None => (make(guest, plan, remote, first, until)?, false),
+        };
+        if let Some(asked) = &plan.finder {
+            let files = finder::entries(&set, &plan.objects);
+            finder::tell(guest, asked, remote, finder.as_ref(), &files)?;
+        }
+        write_jumps(guest, &set.records)?;
+        Ok((set.records, again))
+    })?;
+    Ok(Applied {
+        records,
+        again,
+        stood,
+    })
+}
+
+fn next_id(sets: &[Set]) -> u64 {
+    let ids = sets
+        .iter()
+        .flat_map(|set| &set.records)
+        .map(|record| record.id);
+    ids.max().unwrap_or(0).saturating_add(1)
+}
+
+/// Whether a set that is not in force was made for the very same plan, and still is what was made.
+fn fits(guest: &Guest, plan: &Plan, set: &Set) -> bool {
+    let same = set.whole && set.key == plan.key && set.records.len() == plan.functions.len();
+    same && set
+        .records
+        .iter()
+        .zip(&plan.functions)
+        .all(|(record, one)| {
+            let until = (record.until_at != 0).then_some(record.until);
+            let expected = stub(one, record.island, record.replacement, until);
+            let Ok((expected, jump)) =
+                expected.and_then(|stub| Ok((stub, patch(one, record.island)?)))
+            else {
+                return false;
+            };
+            let mut there = vec![0; expected.bytes.len()];
+            let read = guest.memory.read_bytes(record.island, &mut there);
+            read.is_ok()
+                && there == expected.bytes
+                && jump == (record.place, record.old, record.new)
+                && record.original == expected.original
+                && !is_in_force(guest, record)
+        })
+}
+
+/// A set that is used again, with another end. The word in the island comes first: until the jump is there nobody reads it.
+fn renewed(guest: &Guest, mut set: Set, until: Option<u64>) -> Result<Set> {
+    let Some(until) = until else {
+        return Ok(set);
+    };
+    for record in &mut set.records {
+        record.until = until;
+        guest.memory.write(record.until_at, &until.to_le_bytes())?;
+    }
+    set.finish(&guest.memory)?;
+    Ok(set)
+}
+
+/// Writes the jump at each function and reads it back. If one cannot be written, those before it are taken out again.
+fn write_jumps(guest: &Guest, records: &[Record]) -> Result<()> {
+    for (number, record) in records.iter().enumerate() {
+        process::fault::point("patching");
+        let written = guest.memory.write(record.place, &record.new);
+        if written.is_ok() && is_in_force(guest, record) {
+            continue;
+        }
+        for earlier in &records[..=number] {
+            if is_in_force(guest, earlier) {
+                guest.memory.write(earlier.place, &earlier.old)?;
+            }
+        }
+        written?;
+        return Err(Error::Function {
+            function: record.function.clone(),
+            reason: "what was written into its code could not be read back".into(),
+        });
+    }
+    Ok(())
+}

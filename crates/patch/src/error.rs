@@ -1,0 +1,56 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+/// Why something was not done; nothing has changed then, unless it says so.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Of the process.
+    #[error(transparent)]
+    Process(#[from] process::Error),
+    /// A function cannot be replaced.
+    #[error("{function} cannot be replaced: {reason}")]
+    Function {
+        /// As the user wrote it.
+        function: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A file cannot be loaded.
+    #[error("{} cannot be loaded: {reason}", file.display())]
+    File {
+        /// Its path, made absolute.
+        file: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Threads are in functions that would be replaced, or had been left by their signal handlers there.
+    #[error(
+        "{function} cannot be replaced now: {threads} in it; --wait 10s tries again until none is"
+    )]
+    Inside {
+        /// The first of those functions.
+        function: String,
+        /// The threads, in words.
+        threads: String,
+    },
+    /// A patch cannot be undone.
+    #[error("patch {id} cannot be undone: {reason}")]
+    Undo {
+        /// Its number in the process, as `--list` shows it.
+        id: u64,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// There is no such patch.
+    #[error("process {pid} has no patch {id}: lancet patch -p {pid} --list has them")]
+    NoSuch {
+        /// The process.
+        pid: i32,
+        /// What was asked for.
+        id: u64,
+    },
+}
+
+/// The result of functions of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,296 @@
+//! Unwinders learn of the new code: exceptions, `backtrace` and thread cancellation pass through it.
+//!
+//! An unwinder asks the loader which object an address is in, and the loader does not know ours. So the C library's `_dl_find_object` (glibc
+//! 2.35 and later; libgcc's unwinder since 12 asks nothing else) is replaced too, by a few instructions that look into a table of
+//! our files and go on to the function as it was for every other address:
+//!
+//! ```text
+//!   int _dl_find_object(void *pc, struct dl_find_object *result)                         bits/dl_find_object.h of glibc
+//!   struct dl_find_object { u64 flags; void *map_start, *map_end; struct link_map *link_map; void *eh_frame; }
+//! ```
+//!
+//! There is one such *finder* in a process: a journal of its own with one record, and a page of code near the loader:
+//!
+//! ```text
+//!   page + 0      CODE
+//!        + 256    jmp page            the jump in the loader leads here
+//!                 the function's first instructions, jmp back
+//!        + 952    address of these
+//!        + 960    a struct link_map of zeros: who reads it reads l_addr, which is 0
+//!        + 1024   the table: begin, end, rules; 126 times at most; begin 0 = the end
+//! ```
+//!
+//! It is in the code from before the first jump of a file with rules until no patch is in force and no word of the guest's memory leads
+//! into a file any more: a frame of a fiber that is parked may be unwound later.
+
+use crate::code::{is_code, is_in_force};
+use crate::error::{Error, Result};
+use crate::guest::Guest;
+use crate::inside::{inside, stack_pointers};
+use crate::island::{self, map_near, patch};
+use crate::journal::{self, Kind, Record, Set};
+use crate::object::Object;
+use crate::planned::{Planned, planned_function};
+use inject::remote_call::RemoteThread;
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use std::ops::Range;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The function that unwinders ask.
+pub(crate) const ASKED: &str = "_dl_find_object";
+
+const PAGE: u64 = wire::PAGE as u64;
+const ENTRY: u64 = 256;
+const ORIGINAL: u64 = 952;
+const TABLE: u64 = 1024;
+/// Bytes of an entry of the table.
+const ENTRY_SIZE: u64 = 24;
+/// How often threads are looked at that are in a file, before the finder stays for them; and the time between two looks.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(5);
+const MOST: u64 = (PAGE - TABLE) / ENTRY_SIZE - 1;
+
+/// See the module's text.
+///
+/// ```text
+///          lea table(%rip),%r11
+///   again: mov (%r11),%rax; test %rax,%rax; jz none
+///          cmp %rax,%rdi; jb next; cmp 8(%r11),%rdi; jae next
+///          movq $0,(%rsi); mov %rax,8(%rsi); mov 8(%r11),%rax; mov %rax,16(%rsi)
+///          lea link_map(%rip),%rax; mov %rax,24(%rsi); mov 16(%r11),%rax; mov %rax,32(%rsi)
+///          xor %eax,%eax; ret
+///   next:  add $24,%r11; jmp again
+///   none:  jmp *original(%rip)
+/// ```
+const CODE: [u8; 79] = [
+    0x4c, 0x8d, 0x1d, 0xf9, 0x03, 0x00, 0x00, 0x49, 0x8b, 0x03, 0x48, 0x85, 0xc0, 0x74, 0x3a, 0x48,
+    0x39, 0xc7, 0x72, 0x2f, 0x49, 0x3b, 0x7b, 0x08, 0x73, 0x29, 0x48, 0xc7, 0x06, 0x00, 0x00, 0x00,
+    0x00, 0x48, 0x89, 0x46, 0x08, 0x49, 0x8b, 0x43, 0x08, 0x48, 0x89, 0x46, 0x10, 0x48, 0x8d, 0x05,
+    0x8c, 0x03, 0x00, 0x00, 0x48, 0x89, 0x46, 0x18, 0x49, 0x8b, 0x43, 0x10, 0x48, 0x89, 0x46, 0x20,
+    0x31, 0xc0, 0xc3, 0x49, 0x83, 0xc3, 0x18, 0xeb, 0xbe, 0xff, 0x25, 0x69, 0x03, 0x00, 0x00,
+];
+
+/// How unwinders are to learn of files.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// By a jump that is to be written, or written again.
+    Planned(Box<Planned>),
+    /// By the finder that is in force.
+    There(Record),
+}
+
+/// The finder that a process has, in force or not.
+pub(crate) fn present(memory: &GuestMemory, maps: &Maps) -> Option<Record> {
+    let mut sets = Set::all(memory, maps).into_iter();
+    let finder = sets.find(|set| set.kind == Kind::Finder && !set.records.is_empty())?;
+    finder.records.into_iter().next()
+}
+
+/// What the files of a set add to the table.
+pub(crate) fn entries(set: &Set, objects: &[Object]) -> Vec<[u64; 3]> {
+    let mut base = set.base + journal::size(set.records.len());
+    let mut entries = Vec::new();
+    for object in objects {
+        let end = base + object.size();
+        entries.extend(object.rules.map(|rules| [base, end, base + rules]));
+        base = end;
+    }
+    entries
+}
+
+/// Has unwinders know files in the stopped guest, by the [`entries`] of their set. `present` is the finder that it has.
+pub(crate) fn tell(
+    guest: &Guest,
+    asked: &Asked,
+    remote: &mut RemoteThread,
+    present: Option<&Record>,
+    entries: &[[u64; 3]],
+) -> Result<()> {
+    let record = match (asked, present) {
+        (Asked::There(record), _) if is_in_force(guest, record) => record.clone(),
+        (Asked::There(_), _) => return Err(refused("it changed while we looked at it: try again")),
+        (Asked::Planned(one), Some(record)) if is_intact(guest, one, record) => record.clone(),
+        (Asked::Planned(one), _) => make(guest, one, remote)?,
+    };
+    add(guest, &record, entries)?;
+    if !is_in_force(guest, &record) {
+        guest.memory.write(record.place, &record.new)?;
+    }
+    if is_in_force(guest, &record) {
+        return Ok(());
+    }
+    Err(refused(
+        "what was written into its code could not be read back",
+    ))
+}
+
+fn refused(reason: &str) -> Error {
+    Error::Function {
+        function: format!("{ASKED} (which unwinders ask)"),
+        reason: reason.into(),
+    }
+}
+
+/// Whether a finder is still what was made.
+fn is_intact(guest: &Guest, asked: &Planned, record: &Record) -> bool {
+    let mut code = [0; CODE.len()];
+    let same = guest.memory.read_bytes(record.island, &mut code).is_ok() && code == CODE;
+    let jump = patch(asked, record.island + ENTRY);
+    let stub = stub(asked, record.island);
+    let (Ok(jump), Ok(stub)) = (jump, stub) else {
+        return false;
+    };
+    let mut there = vec![0; stub.bytes.len()];
+    same && jump == (record.place, record.old, record.new)
+        && guest
+            .memory
+            .read_bytes(record.island + ENTRY, &mut there)
+            .is_ok()
+        && there == stub.bytes
+}
+
+fn stub(asked: &Planned, island: u64) -> Result<trampoline::Stub> {
+    island::stub(asked, island + ENTRY, island, None)
+}
+
+/// Makes the finder; nothing leads to it yet.
+fn make(guest: &Guest, asked: &Planned, remote: &mut RemoteThread) -> Result<Record> {
+    let size = journal::size(1);
+    let base = remote.map(0, size, libc::PROT_READ, 0)?;
+    let made = fill(guest, asked, remote, base);
+    if made.is_err() {
+        // What cannot be unmapped is memory that nothing leads to.
+        let _ = remote.unmap(base, size);
+    }
+    made
+}
+
+fn fill(guest: &Guest, asked: &Planned, remote: &mut RemoteThread, base: u64) -> Result<Record> {
+    let island = map_near(remote, asked)?;
+    let write = |island: u64| {
+        let stub = stub(asked, island)?;
+        let (place, old, new) = patch(asked, island + ENTRY)?;
+        let record = Record {
+            id: u64::MAX,
+            entry: asked.function.address,
+            size: asked.function.size,
+            place,
+            old,
+            new,
+            island,
+            original: stub.original,
+            replacement: island,
+            function: asked.function.name.clone(),
+            module: asked.function.module.to_string(),
+            ..Record::default()
+        };
+        guest.memory.write(island, &CODE)?;
+        guest.memory.write(island + ENTRY, &stub.bytes)?;
+        let original = stub.original.to_le_bytes();
+        guest.memory.write(island + ORIGINAL, &original)?;
+        let set = Set {
+            base,
+            size: journal::size(1),
+            key: 0,
+            kind: Kind::Finder,
+            whole: true,
+            records: vec![record.clone()],
+        };
+        set.begin(&guest.memory)?;
+        set.finish(&guest.memory)?;
+        Ok(record)
+    };
+    let written = write(island);
+    if written.is_err() {
+        let _ = remote.unmap(island, PAGE);
+    }
+    written
+}
+
+/// Adds entries that the table does not have.
+fn add(guest: &Guest, record: &Record, entries: &[[u64; 3]]) -> Result<()> {
+    let table = record.island + TABLE;
+    let mut words = vec![0; (MOST * 3) as usize];
+    guest.memory.read_words(table, &mut words)?;
+    for entry in entries {
+        let mut there = words.as_chunks::<3>().0.iter();
+        if there.clone().any(|known| known == entry) {
+            continue;
+        }
+        let Some(free) = there.position(|known| known[0] == 0) else {
+            return Err(refused(
+                "the process has as many files of patches as unwinders can be told of",
+            ));
+        };
+        // The begin comes first in memory and last into it: one write within a page is done by one copy.
+        let bytes: Vec<u8> = entry.iter().flat_map(|word| word.to_le_bytes()).collect();
+        guest
+            .memory
+            .write(table + free as u64 * ENTRY_SIZE, &bytes)?;
+        words[free * 3..free * 3 + 3].copy_from_slice(entry);
+    }
+    Ok(())
+}
+
+/// Takes the finder out of the code if nothing needs it: no patch is in force, no thread is in a file, and no other word in the guest's
+/// memory leads into one. Whether it stays although no patch is in force.
+pub(crate) fn leave(guest: &Guest) -> Result<bool> {
+    let maps = guest.maps()?;
+    let finder = present(&guest.memory, &maps).filter(|record| is_in_force(guest, record));
+    let Some(finder) = finder else {
+        return Ok(false);
+    };
+    let sets = Set::of_patches(&guest.memory, &maps);
+    let mut records = sets.iter().flat_map(|set| &set.records);
+    if records.any(|record| is_in_force(guest, record)) {
+        return Ok(false);
+    }
+    let spans = sets.iter().map(|set| set.base..set.base + set.size);
+    let code: Vec<Range<u64>> = spans.collect();
+    for _ in 0..TRIES {
+        let ((is_inside, stacks), _) = guest.stopped(|stop, remote| {
+            let found = inside(stop, remote, &guest.memory, &maps, &code)?;
+            Ok((!found.is_empty(), stack_pointers(stop, remote)))
+        })?;
+        // Whoever was about to leave has left a moment later.
+        if is_inside {
+            sleep(PAUSE);
+            continue;
+        }
+        if hooks::leads_into(&guest.memory, &code, &code, &stacks) {
+            return Ok(true);
+        }
+        let ((), _) = guest.stopped(|_, _| {
+            if is_in_force(guest, &finder) && is_code(&guest.maps()?, finder.place) {
+                guest.memory.write(finder.place, &finder.old)?;
+            }
+            Ok(())
+        })?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// How unwinders are to learn of these files, if one has rules and there is a function that they ask.
+pub(crate) fn asked(guest: &Guest, objects: &[Object]) -> Result<Option<Asked>> {
+    if objects.iter().all(|object| object.rules.is_none()) {
+        return Ok(None);
+    }
+    let there = present(&guest.memory, &guest.maps()?);
+    if let Some(record) = there.filter(|record| is_in_force(guest, record)) {
+        return Ok(Some(Asked::There(record)));
+    }
+    // Unwinders call the one that a module shows; a static program shows none.
+    let found = |all| guest.functions.find(all, |name, _| name == ASKED);
+    let shown = found(false);
+    let found = if shown.is_empty() { found(true) } else { shown };
+    match found.as_slice() {
+        [one] => planned_function(guest, one)
+            .map(|one| Some(Asked::Planned(Box::new(one))))
+            .map_err(|reason| refused(&reason)),
+        // In a program of an older glibc or of another C library unwinding ends at the new code.
+        _ => Ok(None),
+    }
+}

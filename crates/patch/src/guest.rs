@@ -1,0 +1,101 @@
+//! The process, as it is looked at before anything is changed.
+
+use crate::error::Result;
+use hooks::{Standstill, Timing};
+use inject::remote_call::{Gadgets, RemoteThread};
+use process::functions::{Functions, ModuleSymbols};
+use process::guest::{Status, reach};
+use process::linkmap;
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Guest {
+    /// Who it is.
+    pub(crate) status: Status,
+    /// Its memory.
+    pub(crate) memory: Arc<GuestMemory>,
+    /// Its functions.
+    pub(crate) functions: Functions,
+    gadgets: Gadgets,
+}
+
+impl Guest {
+    /// Looks at a process; it is not stopped for that.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(pid: i32) -> Result<Self> {
+        let (status, memory, maps) = reach(pid)?;
+        let gadgets = Gadgets::find(pid, &memory, &maps)?;
+        let functions = Functions::read(pid, &memory, &maps)?;
+        Ok(Guest {
+            status,
+            memory,
+            functions,
+            gadgets,
+        })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// What the kernel calls it (`/proc/PID/comm`).
+    pub fn name(&self) -> &str {
+        &self.status.name
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        self.status.is_current()
+    }
+
+    /// Does `work` while all its threads stand still, and says how long that was. `work` may be begun again.
+    pub(crate) fn stopped<T>(
+        &self,
+        mut work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<(T, Duration)> {
+        let standstill = Standstill {
+            status: &self.status,
+            memory: &self.memory,
+            gadgets: self.gadgets,
+            ties: Ties::None,
+        };
+        let mut timing = Timing::default();
+        let done = standstill.run(&mut timing, |stop, remote| match work(stop, remote) {
+            // What may pass is tried again there.
+            Err(crate::Error::Process(error)) => Err(error),
+            done => Ok(done),
+        })?;
+        Ok((done?, timing.longest_stop))
+    }
+
+    /// Its mappings, as they are now.
+    pub(crate) fn maps(&self) -> Result<Maps> {
+        Ok(Maps::of(self.pid())?)
+    }
+
+    /// Its modules in the order in which the loader searches them for a name: the program, then its libraries in the order
+    /// of loading. Modules that are not in the loader's list come last.
+    pub(crate) fn in_search_order(&self) -> Vec<Arc<ModuleSymbols>> {
+        let mut modules = self.functions.modules().to_vec();
+        let program = modules.iter().find(|place| place.module.main);
+        let list = program
+            .and_then(|place| linkmap::find(&place.module, &*self.memory).ok()?)
+            .and_then(|at| linkmap::read(&*self.memory, at).ok())
+            .unwrap_or_default();
+        let place_of = |module: &ModuleSymbols| {
+            let mut entries = list.entries.iter();
+            let at = entries.position(|entry| entry.bias == module.module.bias);
+            (!module.module.main, at.unwrap_or(usize::MAX))
+        };
+        modules.sort_by_key(|place| place_of(place));
+        modules
+    }
+}

@@ -1,0 +1,185 @@
+//! Patches taken out again, and the list of those there are.
+//!
+//! The journal is the guest's memory and may say anything. So bytes are written only where the very jump of the record stands in private code,
+//! five of them; a guest that lies spoils its own code, which it can do without us.
+
+use crate::code::{bytes_at, is_code, is_in_force};
+use crate::error::{Error, Result};
+use crate::finder;
+use crate::guest::Guest;
+use crate::inside::{Inside, inside};
+use crate::journal::{Record, Set};
+use process::clock;
+use process::maps::Maps;
+use std::time::Duration;
+
+/// Which patches are to be undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All that are in force.
+    All,
+    /// Those with these numbers.
+    These(Vec<u64>),
+}
+
+/// How it stands with a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The new function runs; by itself for so long, if it has an end.
+    InForce(Option<Duration>),
+    /// Its time is over: the function runs as it was. Its jump is still in the code.
+    Over,
+    /// The function is as it was.
+    Undone,
+    /// Somebody else has written into the function since, or its library was unloaded.
+    Covered,
+}
+
+/// A patch in the list.
+#[derive(Debug)]
+pub struct Listed {
+    /// What the journal says of it; the process may have written that itself.
+    pub record: Record,
+    /// How it stands with it.
+    pub state: State,
+}
+
+/// A patch that was undone.
+#[derive(Debug)]
+pub struct Undone {
+    /// What the journal said of it.
+    pub record: Record,
+    /// The threads that run in the new code, or return there; `range` says nothing.
+    pub inside: Vec<Inside>,
+}
+
+/// What was taken back.
+#[derive(Debug)]
+pub struct Took {
+    /// Those whose bytes were put back.
+    pub undone: Vec<Undone>,
+    /// How long the process stood still.
+    pub stood: Duration,
+    /// No patch is in force, but the jump by which unwinders learn of the new code stays, because something in the process's
+    /// memory may lead there.
+    pub finder_stays: bool,
+}
+
+/// All patches of a process that were ever in force in it, by their numbers. It is not stopped for that.
+///
+/// # Errors
+/// It cannot be read.
+pub fn list(guest: &Guest) -> Result<Vec<Listed>> {
+    let sets = Set::of_patches(&guest.memory, &guest.maps()?);
+    let records = sets.into_iter().flat_map(|set| set.records);
+    let mut all: Vec<Listed> = records
+        .map(|record| Listed {
+            state: state(guest, &record),
+            record,
+        })
+        .collect();
+    // What another patch covers had been undone before that was applied.
+    let is_here = |one: &Listed| matches!(one.state, State::InForce(_) | State::Over);
+    let here: Vec<u64> = all
+        .iter()
+        .filter(|one| is_here(one))
+        .map(|one| one.record.place)
+        .collect();
+    for one in &mut all {
+        if one.state == State::Covered && here.contains(&one.record.place) {
+            one.state = State::Undone;
+        }
+    }
+    all.sort_by_key(|listed| listed.record.id);
+    Ok(all)
+}
+
+fn state(guest: &Guest, record: &Record) -> State {
+    match bytes_at(guest, record.place) {
+        Some(bytes) if bytes == record.new => match record.until_at {
+            0 => State::InForce(None),
+            _ => match record.until.saturating_sub(clock::now()) {
+                0 => State::Over,
+                left => State::InForce(Some(in_time(left))),
+            },
+        },
+        Some(bytes) if bytes == record.old => State::Undone,
+        _ => State::Covered,
+    }
+}
+
+/// Cycles of the time-stamp counter as a duration.
+fn in_time(cycles: u64) -> Duration {
+    let a_second = inject::heartbeat::ticks(Duration::from_secs(1)).max(1);
+    Duration::from_secs_f64(cycles as f64 / a_second as f64)
+}
+
+/// Puts back the bytes of patches, all in one stop, and says who is still in the new code. That stays mapped.
+///
+/// # Errors
+/// Nothing has changed then.
+pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
+    let (undone, stood) = guest.stopped(|stop, remote| {
+        let maps = guest.maps()?;
+        let sets = Set::of_patches(&guest.memory, &maps);
+        let records = sets.into_iter().flat_map(|set| set.records);
+        let chosen = chosen(guest, &maps, which, records.collect())?;
+        for record in &chosen {
+            guest.memory.write(record.place, &record.old)?;
+            if bytes_at(guest, record.place) != Some(record.old) {
+                return Err(Error::Undo {
+                    id: record.id,
+                    reason: "what was written could not be read back".into(),
+                });
+            }
+        }
+        let mut undone = Vec::new();
+        for record in chosen {
+            let mut found = inside(stop, remote, &guest.memory, &maps, &record.new_code())?;
+            found.sort_by_key(|one| (one.tid, !one.runs));
+            found.dedup_by_key(|one| one.tid);
+            undone.push(Undone {
+                record,
+                inside: found,
+            });
+        }
+        Ok(undone)
+    })?;
+    Ok(Took {
+        undone,
+        stood,
+        finder_stays: finder::leave(guest)?,
+    })
+}
+
+/// The patches that are meant and whose jumps are in the code.
+fn chosen(guest: &Guest, maps: &Maps, which: &Which, mut all: Vec<Record>) -> Result<Vec<Record>> {
+    let Which::These(ids) = which else {
+        all.retain(|record| is_in_force(guest, record) && is_code(maps, record.place));
+        all.sort_by_key(|record| record.id);
+        all.dedup_by_key(|record| record.place);
+        return Ok(all);
+    };
+    let mut chosen = Vec::new();
+    for id in ids {
+        let (pid, id) = (guest.pid(), *id);
+        let record = all.iter().find(|record| record.id == id);
+        let record = record.ok_or(Error::NoSuch { pid, id })?;
+        let reason = match state(guest, record) {
+            State::Undone => "it is not in force: the function is as it was",
+            _ if !is_code(maps, record.place) => "its journal is damaged",
+            State::Covered => {
+                "its function was changed by something else since (lancet calls, another tool): end that first"
+            }
+            _ => {
+                chosen.push(record.clone());
+                continue;
+            }
+        };
+        return Err(Error::Undo {
+            id,
+            reason: reason.into(),
+        });
+    }
+    Ok(chosen)
+}

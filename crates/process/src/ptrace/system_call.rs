@@ -1,0 +1,71 @@
+//! What a traced thread asks the kernel for, where it stands at the start or the end of a system call.
+
+use super::request;
+use nix::errno::Errno;
+
+const PTRACE_GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+
+/// Words of `struct ptrace_syscall_info` (include/uapi/linux/ptrace.h): operation and architecture, instruction pointer,
+/// stack pointer, and a union of at most eight words.
+const WORDS: usize = 11;
+const ENTRY: u64 = 1;
+const EXIT: u64 = 2;
+
+/// `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_I386` (include/uapi/linux/audit.h): of which table the call is.
+const X86_64: u64 = 0xc000_003e;
+const I386: u64 = 0x4000_0003;
+
+/// A stop at a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtSystemCall {
+    /// The address behind the instruction that asks.
+    pub behind: u64,
+    /// The stack pointer.
+    pub stack: u64,
+    /// It is one of the table for programs of 32 bits.
+    pub is_32_bits: bool,
+    /// Which of the two stops it is.
+    pub side: Side,
+}
+
+/// Which of a system call's two stops it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The kernel has done nothing yet.
+    Begins {
+        /// The number of the call, of which the kernel looks at 32 bits.
+        number: u64,
+        /// Its arguments, whatever the call takes.
+        arguments: [u64; 6],
+    },
+    /// The kernel has done it.
+    Ends {
+        /// What rax holds: a value, or an error's number, negated.
+        result: u64,
+    },
+}
+
+/// Asks where a thread stands that stopped at a system call; `None` for what this kernel should not answer. Kernels
+/// before 5.3 do not know the request (EIO).
+pub fn system_call(tid: i32) -> Result<Option<AtSystemCall>, Errno> {
+    let mut words = [0u64; WORDS];
+    let place = (&raw mut words) as usize;
+    request(PTRACE_GET_SYSCALL_INFO, tid, size_of_val(&words), place)?;
+    let [first, behind, stack, rest @ ..] = words;
+    let side = match (first & 0xff, rest) {
+        (ENTRY, [number, a, b, c, d, e, f, _]) => Side::Begins {
+            number,
+            arguments: [a, b, c, d, e, f],
+        },
+        (EXIT, [result, ..]) => Side::Ends { result },
+        _ => return Ok(None),
+    };
+    Ok(
+        matches!(first >> 32, X86_64 | I386).then_some(AtSystemCall {
+            behind,
+            stack,
+            is_32_bits: first >> 32 == I386,
+            side,
+        }),
+    )
+}

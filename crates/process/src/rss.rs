@@ -1,0 +1,135 @@
+//! Where the resident memory of a process is, as its mappings tell it (`/proc/PID/smaps`).
+//!
+//! The kernel says of each mapping how much of it is in memory (`Rss`, Documentation/filesystems/proc.rst). What a mapping is
+//! for is told by what it shows and by who uses it: a file, the stack of a thread, code without a file.
+
+use crate::interrupted::InCall;
+use crate::maps::Maps;
+use std::fs;
+use std::io;
+use std::ops::Range;
+
+/// Bytes in memory, by what they are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rss {
+    /// All of them.
+    pub total: u64,
+    /// Programs and libraries, with their data, and other files that are mapped.
+    pub files: u64,
+    /// Stacks of threads that sleep: where a thread that runs has its stack is not known without stopping it.
+    pub stacks: u64,
+    /// How many stacks that are.
+    pub threads: u64,
+    /// Code that no file has: what a JIT compiler made.
+    pub code: u64,
+}
+
+/// The longest `smaps` that is read, in bytes: some 90,000 mappings.
+const LONGEST: usize = 64 << 20;
+
+impl Rss {
+    /// Reads it. Code within `without` is left out of [`Rss::code`].
+    ///
+    /// # Errors
+    /// Those of the file, which only who may trace the process may read.
+    pub fn of(pid: i32, without: &Range<u64>) -> io::Result<Self> {
+        let text = fs::read(format!("/proc/{pid}/smaps"))?;
+        let text = text.get(..text.len().min(LONGEST)).unwrap_or_default();
+        Ok(Self::parse(text, &stacks(pid), without))
+    }
+
+    /// Adds up the text of a `smaps`; `stacks` are stack pointers.
+    fn parse(text: &[u8], stacks: &[u64], without: &Range<u64>) -> Self {
+        let mut found = Rss::default();
+        let mut mapping = None;
+        for line in text.split(|byte| *byte == b'\n') {
+            if let Some(rss) = rss(line) {
+                found.total += rss;
+                let Some(mapping): Option<crate::maps::Mapping> = mapping.take() else {
+                    continue;
+                };
+                let here = stacks.iter().filter(|sp| mapping.contains(**sp)).count() as u64;
+                if mapping.is_file() {
+                    found.files += rss;
+                } else if here != 0 || mapping.is_named("[stack]") {
+                    found.stacks += rss;
+                    found.threads += here;
+                } else if mapping.permissions.execute
+                    && mapping.path.is_none()
+                    && !without.contains(&mapping.start)
+                {
+                    found.code += rss;
+                }
+            } else if line
+                .first()
+                .is_some_and(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
+            {
+                mapping = Maps::parse(line).iter().next().cloned();
+            }
+        }
+        found
+    }
+}
+
+/// The bytes of a line `Rss:   12 kB`.
+fn rss(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line.strip_prefix(b"Rss:")?).ok()?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The stack pointers of the threads that sleep.
+fn stacks(pid: i32) -> Vec<u64> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let tids = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    tids.filter_map(|tid: i32| Some(InCall::of(pid, tid)?.sp))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+55d000-55e000 r-xp 00000000 fe:00 12 /usr/bin/ruby
+Size:                  4 kB
+Rss:                   4 kB
+7f0000-7f4000 rw-p 00000000 00:00 0 
+Rss:                   8 kB
+THPeligible:    0
+7f8000-7f9000 r-xp 00000000 00:00 0 
+Rss:                   4 kB
+7fa000-7fb000 r-xp 00000000 00:00 0 
+Rss:                   4 kB
+7fc000-7ff000 rw-p 00000000 00:00 0 [stack]
+Rss:                  12 kB
+800000-900000 rw-p 00000000 00:00 0 [heap]
+Rss:                 100 kB
+";
+
+    #[test]
+    fn each_mapping_counts_once() {
+        let found = Rss::parse(SMAPS.as_bytes(), &[0x7f1000], &(0x7fa000..0x7fb000));
+        let expected = Rss {
+            total: 132 << 10,
+            files: 4 << 10,
+            stacks: 20 << 10,
+            threads: 1,
+            code: 4 << 10,
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn our_own_adds_up_to_what_the_kernel_says() {
+        let pid = std::process::id() as i32;
+        let found = Rss::of(pid, &(0..0)).expect("our own");
+        let rollup = fs::read(format!("/proc/{pid}/smaps_rollup")).expect("our own");
+        let whole: u64 = rollup.split(|byte| *byte == b'\n').filter_map(rss).sum();
+        let (least, most) = (whole / 10 * 9, whole / 10 * 11);
+        assert!((least..most).contains(&found.total), "{found:?} {whole}");
+        assert!(found.files > 0 && found.stacks > 0 && found.files + found.stacks < found.total);
+    }
+}

@@ -1,0 +1,217 @@
+//! What a socket is connected to, by its inode: the tables that the kernel shows of a network namespace
+//! (`/proc/PID/net/tcp` and its kin; Documentation/networking/proc_net_tcp.rst, `get_tcp4_sock` in
+//! net/ipv4/tcp_ipv4.c, `unix_seq_show` in net/unix/af_unix.c).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Bytes of each table that are read: a machine may have hundreds of thousands of sockets.
+const MOST: u64 = 16 << 20;
+
+/// `TCP_SYN_SENT` and `TCP_LISTEN` (include/net/tcp_states.h).
+const SYN_SENT: &[u8; 2] = b"02";
+const LISTEN: &[u8; 2] = b"0A";
+
+/// A socket, as the tables have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// Of the internet protocols.
+    Internet {
+        /// `TCP`, `TCPv6`, `UDP`, `UDPv6`.
+        protocol: &'static str,
+        /// Its own address.
+        local: SocketAddr,
+        /// The peer's; port 0 without one.
+        remote: SocketAddr,
+        /// Its state, as the table writes it.
+        state: [u8; 2],
+    },
+    /// Of this machine.
+    Unix {
+        /// `STREAM`, `DGRAM`, `SEQPACKET`.
+        kind: &'static str,
+        /// Its path, or a name behind `@`; empty = none.
+        path: String,
+    },
+    /// To the kernel.
+    Netlink {
+        /// The number of the protocol (include/uapi/linux/netlink.h).
+        protocol: u32,
+        /// Its port: mostly the id of the process.
+        port: u32,
+    },
+}
+
+impl Socket {
+    /// Says what it is connected to: `tcp to 10.0.0.7:3306`.
+    fn describe(&self) -> Option<String> {
+        Some(match self {
+            Socket::Internet {
+                protocol,
+                local,
+                remote,
+                state,
+            } => {
+                let is_tcp = protocol.starts_with("TCP");
+                let kind = if is_tcp { "tcp" } else { "udp" };
+                let plain = |of: &SocketAddr| SocketAddr::new(of.ip().to_canonical(), of.port());
+                let (local, remote) = (plain(local), plain(remote));
+                match state {
+                    LISTEN if is_tcp => format!("{kind} listening on {local}"),
+                    SYN_SENT if is_tcp => format!("{kind} to {remote}, which does not answer"),
+                    _ if remote.port() == 0 => format!("{kind} on {local}"),
+                    _ => format!("{kind} to {remote}"),
+                }
+            }
+            Socket::Unix { path, .. } if path.is_empty() => "unix socket".into(),
+            Socket::Unix { path, .. } => format!("unix socket {path}"),
+            Socket::Netlink { .. } => return None,
+        })
+    }
+}
+
+/// The sockets of one network namespace, read when the first is asked for.
+#[derive(Debug)]
+pub struct Sockets {
+    pid: i32,
+    known: Option<HashMap<u64, Socket>>,
+}
+
+impl Sockets {
+    /// Begins to ask about the namespace of a process.
+    #[must_use]
+    pub fn of(pid: i32) -> Sockets {
+        Sockets { pid, known: None }
+    }
+
+    /// Returns what a socket is connected to: `tcp to 10.0.0.7:3306`.
+    pub fn describe(&mut self, inode: u64) -> Option<String> {
+        self.socket(inode).and_then(Socket::describe)
+    }
+
+    /// Returns a socket; `None` = it is in no table, because it has no address yet.
+    pub fn socket(&mut self, inode: u64) -> Option<&Socket> {
+        let pid = self.pid;
+        let known = self.known.get_or_insert_with(|| read(pid));
+        known.get(&inode)
+    }
+}
+
+/// Parses a line of a table; the protocol stands in it for those of the internet.
+type Parse = fn(&'static str, &str) -> Option<(u64, Socket)>;
+
+fn read(pid: i32) -> HashMap<u64, Socket> {
+    const TABLES: [(&str, &str, Parse); 6] = [
+        ("tcp", "TCP", internet),
+        ("tcp6", "TCPv6", internet),
+        ("udp", "UDP", internet),
+        ("udp6", "UDPv6", internet),
+        ("unix", "", unix),
+        ("netlink", "", netlink),
+    ];
+    let mut known = HashMap::new();
+    for (table, protocol, parse) in TABLES {
+        let Ok(file) = File::open(format!("/proc/{pid}/net/{table}")) else {
+            continue;
+        };
+        let lines = BufReader::new(file.take(MOST)).lines().skip(1);
+        let lines = lines.map_while(Result::ok);
+        known.extend(lines.filter_map(|line| parse(protocol, &line)));
+    }
+    known
+}
+
+/// Parses a line of `tcp`, `tcp6`, `udp` or `udp6`: number, local address, remote address, state, …, inode.
+fn internet(protocol: &'static str, line: &str) -> Option<(u64, Socket)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let inode = words.get(9)?.parse().ok()?;
+    let socket = Socket::Internet {
+        protocol,
+        local: address(words.get(1)?)?,
+        remote: address(words.get(2)?)?,
+        state: words.get(3)?.as_bytes().try_into().ok()?,
+    };
+    Some((inode, socket))
+}
+
+/// Parses `0100007F:0CEA`: words of the address as they lie in memory, on a machine whose lowest byte comes first.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let mut bytes = Vec::with_capacity(16);
+    for word in ip.as_bytes().chunks(8) {
+        let word = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    let ip = match *bytes.as_slice() {
+        [a, b, c, d] => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
+        _ => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// Parses a line of `unix`: address, count, protocol, flags, type, state, inode, path. A client has no path of its
+/// own, and its peer's is not shown.
+fn unix(_: &str, line: &str) -> Option<(u64, Socket)> {
+    let mut words = line.split_whitespace();
+    let kind = match words.nth(4)? {
+        "0001" => "STREAM",
+        "0002" => "DGRAM",
+        "0005" => "SEQPACKET",
+        _ => return None,
+    };
+    let inode = words.nth(1)?.parse().ok()?;
+    let path: Vec<&str> = words.collect();
+    let path = path.join(" ");
+    Some((inode, Socket::Unix { kind, path }))
+}
+
+/// Parses a line of `netlink`: address, protocol, port, groups, …, inode (`netlink_seq_show` in
+/// net/netlink/af_netlink.c).
+fn netlink(_: &str, line: &str) -> Option<(u64, Socket)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let inode = words.get(9)?.parse().ok()?;
+    let [protocol, port] = [words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?];
+    Some((inode, Socket::Netlink { protocol, port }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel() {
+        let line =
+            "   2: 0100007F:A1B2 0700000A:0CEA 01 00000000:00000000 02:000A 00000000 1000 0 4711 2";
+        let (inode, socket) = internet("TCP", line).unwrap();
+        assert_eq!(inode, 4711);
+        assert_eq!(socket.describe().unwrap(), "tcp to 10.0.0.7:3306");
+        let internet_text = |line: &str| internet("TCP", line).unwrap().1.describe().unwrap();
+        let connecting = line.replace(" 01 ", " 02 ");
+        assert_eq!(
+            internet_text(&connecting),
+            "tcp to 10.0.0.7:3306, which does not answer"
+        );
+        let listens = "1: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:0 0 0 0 12 1";
+        assert_eq!(internet_text(listens), "tcp listening on 0.0.0.0:8080");
+        let six = "1: 00000000000000000000000001000000:1F90 0000000000000000FFFF00000700000A:0050 01 0:0 0:0 0 0 0 13 1";
+        assert_eq!(internet_text(six), "tcp to 10.0.0.7:80");
+        let path = "0000: 00000002 00000000 00010000 0001 01 77 /run/my sql.sock";
+        assert_eq!(
+            unix("", path).unwrap().1.describe().unwrap(),
+            "unix socket /run/my sql.sock"
+        );
+        for bad in [
+            "",
+            "a b",
+            "1: x:y z:1 01 0 0 0 0 0 9",
+            "1: 0:0 0:0 01 0 0 0 0 0 -1",
+        ] {
+            assert_eq!(internet("TCP", bad), None, "{bad}");
+        }
+        for bad in ["", "a b c d e f", "0: 2 0 1 1 1 x /run/x"] {
+            assert_eq!(unix("", bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Which events are wanted, and the segments that may hold them.
+
+use crate::codec::Site;
+use crate::read::Recording;
+use crate::segment::Segment;
+use crate::source::{Error, Source};
+
+/// Which events are wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// By number of the call edge; empty = all are.
+    pub edges: Vec<bool>,
+    /// By number of the line and 1, the first for calls that have none; `None` = all are.
+    pub lines: Option<Vec<bool>>,
+    /// The line of a call is the library's, where it has both.
+    pub nearest: bool,
+    /// Events before that are not, in nanoseconds since 1970.
+    pub since: u64,
+    /// Events from then on are not.
+    pub until: u64,
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Wanted = Wanted {
+        edges: Vec::new(),
+        lines: None,
+        nearest: false,
+        since: 0,
+        until: u64::MAX,
+    };
+
+    fn edge(&self, edge: u32) -> bool {
+        self.edges.get(edge as usize).is_none_or(|wanted| *wanted)
+    }
+
+    /// Whether a line is, given as its number and 1.
+    fn line(&self, line: u32) -> bool {
+        let lines = self.lines.as_ref();
+        lines.is_none_or(|lines| lines.get(line as usize).is_none_or(|wanted| *wanted))
+    }
+
+    /// Whether calls of a site are wanted. A return of a call that nobody saw begin is, because it may be one.
+    #[inline]
+    pub fn site(&self, site: &Site) -> bool {
+        let Some(edge) = site.edge.checked_sub(1) else {
+            return true;
+        };
+        self.edge(edge) && self.line(site.shown(self.nearest))
+    }
+
+    /// Whether a time is.
+    #[inline]
+    pub fn time(&self, time: u64) -> bool {
+        (self.since..self.until).contains(&time)
+    }
+
+    /// Whether some time of these is.
+    fn any_time(&self, earliest: u64, latest: u64) -> bool {
+        latest >= self.since && earliest < self.until
+    }
+}
+
+/// Goes through the segments that may hold what is wanted, in the order of the file. Of the index one block is in
+/// memory.
+#[derive(Debug)]
+pub struct Scan {
+    wanted: Wanted,
+    block: usize,
+    /// Those of the block before, the first of them last.
+    segments: Vec<Segment>,
+    /// Why there are no more than these.
+    flaw: Option<Error>,
+}
+
+impl Scan {
+    /// Begins before the first.
+    pub fn new(wanted: Wanted) -> Self {
+        Scan {
+            wanted,
+            block: 0,
+            segments: Vec::new(),
+            flaw: None,
+        }
+    }
+
+    /// What is wanted.
+    #[inline]
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// The earliest time that an event of the blocks may have that were not read yet; `None` = there are no more.
+    pub(crate) fn least<S: Source>(&self, recording: &Recording<S>) -> Option<u64> {
+        let next = recording.blocks().get(self.block);
+        // What is wrong is told when it is come to.
+        next.map(|block| block.least)
+            .or(self.flaw.as_ref().map(|_| u64::MAX))
+    }
+
+    /// The next segment; `None` = there are no more.
+    pub fn next<S: Source>(&mut self, recording: &Recording<S>) -> Result<Option<Segment>, Error> {
+        while self.segments.is_empty() {
+            if !self.read(recording)? {
+                return Ok(None);
+            }
+        }
+        Ok(self.segments.pop())
+    }
+
+    /// The segments of the next block that was not begun, in the order of the file.
+    pub(crate) fn take_block<S: Source>(
+        &mut self,
+        recording: &Recording<S>,
+    ) -> Result<impl Iterator<Item = Segment>, Error> {
+        self.read(recording)?;
+        Ok(self.segments.drain(..).rev())
+    }
+
+    /// Reads the next block; false if there is none.
+    fn read<S: Source>(&mut self, recording: &Recording<S>) -> Result<bool, Error> {
+        if let Some(flaw) = self.flaw.take() {
+            self.block = recording.blocks().len();
+            return Err(flaw);
+        }
+        let Some(block) = recording.blocks().get(self.block) else {
+            return Ok(false);
+        };
+        self.block += 1;
+        let Scan {
+            wanted, segments, ..
+        } = self;
+        if !wanted.any_time(block.earliest, block.latest) {
+            return Ok(true);
+        }
+        let read = recording.entries(block, |segment, holds| {
+            let is_wanted = wanted.any_time(segment.earliest, segment.latest)
+                && holds.any_edge(|edge| wanted.edge(edge))
+                && (wanted.line(0) || holds.any_line(|line| wanted.line(line + 1)));
+            if is_wanted {
+                segments.push(segment);
+            }
+        });
+        segments.reverse();
+        self.flaw = read.err();
+        Ok(true)
+    }
+}

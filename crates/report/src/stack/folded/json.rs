@@ -1,0 +1,94 @@
+//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/stack.md).
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::format::Format;
+use super::stacks::Stacks;
+use crate::json::line;
+
+/// For programs.
+pub static FORMAT: Format = Format {
+    name: "json",
+    about: "One JSON object a line: the lines at which threads run and wait",
+    needs_states: true,
+    is_json: true,
+    write: |stacks, out, _| write(stacks, out),
+};
+
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record<'a> {
+    Looks {
+        looks: u64,
+    },
+    Place {
+        running: bool,
+        of_application: bool,
+        place: &'a str,
+        state: &'a str,
+        /// How often a thread was seen there; divided by the looks, threads.
+        seen: u64,
+        on: BTreeMap<&'a str, u64>,
+    },
+}
+
+/// Writes a record of the looks, then one of each place, those that were seen most first.
+pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
+    line(
+        out,
+        &Record::Looks {
+            looks: stacks.looks,
+        },
+    )?;
+    let mut places: Vec<_> = stacks.places.iter().collect();
+    places.sort_by_key(|(place, seen)| (!place.running, std::cmp::Reverse(seen.count)));
+    for (place, seen) in places {
+        let on = seen.on.iter().filter(|(on, _)| !on.is_empty());
+        line(
+            out,
+            &Record::Place {
+                running: place.running,
+                of_application: place.of_application,
+                place: &place.line,
+                state: &place.state,
+                seen: seen.count,
+                on: on.map(|(on, count)| (on.trim(), *count)).collect(),
+            },
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::Place;
+    use super::super::stacks::tests::written;
+    use super::*;
+
+    #[test]
+    fn each_place_is_a_line() {
+        let mut stacks = Stacks::default();
+        for (line, running, on) in [
+            ("app.rb:6 in known?", true, ""),
+            ("a.rb:2 in ask", false, " (poll): tcp to 10.0.0.7:80"),
+        ] {
+            let place = Place {
+                running,
+                of_application: true,
+                line: line.into(),
+                state: String::new(),
+            };
+            stacks.add_place(place, on.into());
+        }
+        stacks.looks = 1;
+        assert_eq!(
+            written(|out| write(&stacks, out)),
+            "{\"record\":\"looks\",\"looks\":1}\n\
+             {\"record\":\"place\",\"running\":true,\"of_application\":true,\"place\":\"app.rb:6 in known?\",\"state\":\"\",\"seen\":1,\"on\":{}}\n\
+             {\"record\":\"place\",\"running\":false,\"of_application\":true,\"place\":\"a.rb:2 in ask\",\"state\":\"\",\"seen\":1,\"on\":{\"(poll): tcp to 10.0.0.7:80\":1}}\n"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The lines at which threads ran, and those at which they waited, for people.
+//!
+//! ```text
+//! 1,000 looks in 10.0 s: 1.0 threads ran and 4.0 waited, on average
+//!
+//! running
+//!   98.2%  /srv/app.rb:6 in Object#known?
+//!    1.8%  /srv/app.rb:10 in block in Object#spelling
+//!
+//! waiting
+//!  300.0%  /srv/app.rb:13 in block in <main>: asleep in Thread::Queue#pop
+//! ```
+
+use std::io::{self, Write};
+
+use super::format::Format;
+use super::places::{Place, Seen};
+use super::stacks::Stacks;
+use crate::figures::{grouped, plural};
+
+/// For people, and the default.
+pub static FORMAT: Format = Format {
+    name: "table",
+    about: "The lines at which threads run, and those at which they wait",
+    needs_states: true,
+    is_json: false,
+    write,
+};
+
+/// Rows of each part; what is left is added up in one more.
+const ROWS: usize = 12;
+
+/// Writes the table. 100 % is one thread for all the time.
+pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()> {
+    let places = || stacks.places.iter();
+    let looks = stacks.looks.max(1) as f64;
+    let threads = |running: bool| {
+        let these = places().filter(|(place, _)| place.running == running);
+        these.map(|(_, seen)| seen.count).sum::<u64>() as f64 / looks
+    };
+    let (ran, waited) = (threads(true), threads(false));
+    writeln!(
+        out,
+        "{title}: {ran:.1} threads ran and {waited:.1} waited, on average (100 % is one thread all the time)"
+    )?;
+    for (name, running) in [("running", true), ("waiting", false)] {
+        let mut rows: Vec<(&Place, &Seen)> = places()
+            .filter(|(place, _)| place.running == running)
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        // What waits without a line of the application is a pool or a timer as a rule, and would hide the rest.
+        rows.sort_by_key(|(place, seen)| (!place.of_application, std::cmp::Reverse(seen.count)));
+        if running {
+            rows.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.count));
+        }
+        writeln!(out, "\n{name}")?;
+        for (place, seen) in rows.iter().take(ROWS) {
+            let share = 100.0 * seen.count as f64 / looks;
+            writeln!(out, "{share:>7.1}%  {}", row(place, seen))?;
+        }
+        let rest = rows.get(ROWS..).unwrap_or_default();
+        if !rest.is_empty() {
+            let count: u64 = rest.iter().map(|(_, seen)| seen.count).sum();
+            let share = 100.0 * count as f64 / looks;
+            let more = grouped(rest.len() as u64);
+            writeln!(out, "{share:>7.1}%  at {more} more places")?;
+        }
+    }
+    Ok(())
+}
+
+fn row(place: &Place, seen: &Seen) -> String {
+    let mut text = place.line.clone();
+    if !place.state.is_empty() {
+        text += &format!(": {}", place.state);
+    }
+    let on = || seen.on.iter().filter(|(on, _)| !on.is_empty());
+    if let Some((most, _)) = on().max_by_key(|(_, count)| **count) {
+        text += most;
+        match on().count() as u64 - 1 {
+            0 => {}
+            more => text += &format!(" and {} {}", grouped(more), plural(more, "other", "others")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stacks::tests::written;
+    use super::*;
+
+    #[test]
+    fn what_runs_comes_first_and_a_pool_last() {
+        let mut stacks = Stacks::default();
+        let place = |line: &str, running, of_application, state: &str| Place {
+            running,
+            of_application,
+            line: line.to_owned(),
+            state: state.to_owned(),
+        };
+        for (count, place, on) in [
+            (3, place("app.rb:6 in known?", true, true, ""), ""),
+            (1, place("app.rb:9 in text", true, true, ""), ""),
+            (
+                8,
+                place("pool.rb:1 in wait", false, false, "asleep in Queue#pop"),
+                "",
+            ),
+            (
+                4,
+                place("app.rb:2 in ask", false, true, "asleep in IO#gets"),
+                ": tcp to 10.0.0.7:80",
+            ),
+            (
+                1,
+                place("app.rb:2 in ask", false, true, "asleep in IO#gets"),
+                ": tcp to 10.0.0.8:80",
+            ),
+        ] {
+            for _ in 0..count {
+                stacks.add_place(place.clone(), on.to_owned());
+            }
+        }
+        stacks.looks = 4;
+        assert_eq!(
+            written(|out| write(&stacks, out, "4 looks in 40 ms")),
+            "4 looks in 40 ms: 1.0 threads ran and 3.2 waited, on average (100 % is one thread all the time)\n\n\
+             running\n   75.0%  app.rb:6 in known?\n   25.0%  app.rb:9 in text\n\n\
+             waiting\n  125.0%  app.rb:2 in ask: asleep in IO#gets: tcp to 10.0.0.7:80 and 1 other\n  \
+             200.0%  pool.rb:1 in wait: asleep in Queue#pop\n"
+        );
+    }
+}

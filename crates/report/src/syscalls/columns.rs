@@ -1,0 +1,291 @@
+//! The columns of the table (`-U`) and its order (`-S`), by strace's names for them.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What was counted in one row.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Calls that were counted.
+    pub calls: u64,
+    /// Those of them that failed.
+    pub errors: u64,
+    /// The time between call and return of all.
+    pub time: Duration,
+    /// That of the shortest; `None` = none has returned.
+    pub shortest: Option<Duration>,
+    /// That of the longest.
+    pub longest: Duration,
+}
+
+impl Figures {
+    /// Adds those of another row.
+    pub fn add(&mut self, other: &Figures) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.time = self.time.saturating_add(other.time);
+        self.shortest = match (self.shortest, other.shortest) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// Adds a call that returned.
+    pub fn returned(&mut self, took: Duration, failed: bool) {
+        self.add(&Figures {
+            calls: 1,
+            errors: failed.into(),
+            time: took,
+            shortest: Some(took),
+            longest: took,
+        });
+    }
+
+    fn mean(&self) -> Duration {
+        let nanos = self.time.as_nanos() / u128::from(self.calls.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// The share of the time of all rows.
+    Share,
+    /// The time of all calls of the row.
+    Total,
+    /// That of the shortest call.
+    Shortest,
+    /// That of the longest call.
+    Longest,
+    /// The mean, in microseconds.
+    Mean,
+    /// Calls.
+    Calls,
+    /// Calls that failed.
+    Errors,
+    /// The system call, and who makes it.
+    Name,
+}
+
+impl Column {
+    /// The columns that strace shows unless told otherwise.
+    const USUAL: [Column; 6] = [
+        Column::Share,
+        Column::Total,
+        Column::Mean,
+        Column::Calls,
+        Column::Errors,
+        Column::Name,
+    ];
+
+    fn named(name: &str) -> Option<Column> {
+        Some(match name {
+            "time-percent" | "time_percent" | "time" => Column::Share,
+            "total-time" | "time-total" | "total_time" | "time_total" => Column::Total,
+            "min-time" | "time-min" | "min_time" | "time_min" | "shortest" => Column::Shortest,
+            "max-time" | "time-max" | "max_time" | "time_max" | "longest" => Column::Longest,
+            "avg-time" | "time-avg" | "avg_time" | "time_avg" => Column::Mean,
+            "calls" | "count" => Column::Calls,
+            "errors" | "error" => Column::Errors,
+            "name" | "syscall" | "syscall-name" => Column::Name,
+            _ => return None,
+        })
+    }
+
+    /// What stands above it, and its width, of the name its least.
+    const fn head(self) -> (&'static str, usize) {
+        match self {
+            Column::Share => ("% time", 6),
+            Column::Total => ("seconds", 11),
+            Column::Shortest => ("shortest", 8),
+            Column::Longest => ("longest", 8),
+            Column::Mean => ("usecs/call", 11),
+            Column::Calls => ("calls", 9),
+            Column::Errors => ("errors", 9),
+            Column::Name => ("syscall", 16),
+        }
+    }
+
+    fn cell(self, figures: &Figures, all: Duration, name: &str) -> String {
+        let time = |time: Duration| super::seconds(time, 6);
+        match self {
+            Column::Share if all.is_zero() => "0.00".into(),
+            Column::Share => {
+                format!(
+                    "{:.2}",
+                    100.0 * figures.time.as_secs_f64() / all.as_secs_f64()
+                )
+            }
+            Column::Total => time(figures.time),
+            Column::Shortest => time(figures.shortest.unwrap_or_default()),
+            Column::Longest => time(figures.longest),
+            Column::Mean => figures.mean().as_micros().to_string(),
+            Column::Calls => figures.calls.to_string(),
+            Column::Errors if figures.errors == 0 => String::new(),
+            Column::Errors => figures.errors.to_string(),
+            Column::Name => name.into(),
+        }
+    }
+}
+
+/// The columns that are shown, each once, the name among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns(Vec<Column>);
+
+impl Default for Columns {
+    fn default() -> Self {
+        Columns(Column::USUAL.into())
+    }
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut columns = Vec::new();
+        for name in text.split(',') {
+            let column = Column::named(name).ok_or_else(|| {
+                format!(
+                    "there is no column {name}: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name"
+                )
+            })?;
+            if columns.contains(&column) {
+                return Err(format!("{name} is there twice"));
+            }
+            columns.push(column);
+        }
+        // Rows without their names would say nothing.
+        if !columns.contains(&Column::Name) {
+            columns.push(Column::Name);
+        }
+        Ok(Columns(columns))
+    }
+}
+
+impl Columns {
+    /// Appends the two lines above the rows.
+    pub(super) fn head(&self, out: &mut String) {
+        let heads = self.0.iter().map(|column| column.head().0.to_owned());
+        self.line(heads, out);
+        self.rule(out);
+    }
+
+    /// Appends a line between the rows and what is around them.
+    pub(super) fn rule(&self, out: &mut String) {
+        let rules = self.0.iter().map(|column| "-".repeat(column.head().1));
+        self.line(rules, out);
+    }
+
+    /// Appends a row. `all` is the time of all rows.
+    pub(super) fn row(&self, figures: &Figures, all: Duration, name: &str, out: &mut String) {
+        let cells = self.0.iter().map(|column| column.cell(figures, all, name));
+        self.line(cells, out);
+    }
+
+    fn line(&self, cells: impl Iterator<Item = String>, out: &mut String) {
+        for (at, (column, cell)) in self.0.iter().zip(cells).enumerate() {
+            let width = column.head().1;
+            let is_last = at + 1 == self.0.len();
+            // Writing to a string does not fail.
+            let _ = match (column, is_last) {
+                (Column::Name, true) => write!(out, "{cell}"),
+                (Column::Name, false) => write!(out, "{cell:<width$} "),
+                (_, true) => write!(out, "{cell:>width$}"),
+                (_, false) => write!(out, "{cell:>width$} "),
+            };
+        }
+        out.push('\n');
+    }
+}
+
+/// Which rows come first (`-S`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Those of most in this column; by name in the order of the alphabet.
+    By(Column),
+    /// As they come.
+    Nothing,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order::By(Column::Total)
+    }
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, Column::named(text)) {
+            ("nothing" | "none", _) => Ok(Order::Nothing),
+            (_, Some(column)) => Ok(Order::By(column)),
+            _ => Err(
+                "the orders are time, min-time, max-time, avg-time, calls, errors, name, nothing"
+                    .into(),
+            ),
+        }
+    }
+}
+
+impl Order {
+    /// Sorts rows of figures and names.
+    pub(super) fn sort<T>(self, rows: &mut [T], of: impl Fn(&T) -> (Figures, String)) {
+        let Order::By(column) = self else {
+            return;
+        };
+        rows.sort_by_cached_key(|row| {
+            let (figures, name) = of(row);
+            let first = match column {
+                Column::Share | Column::Total => figures.time.as_nanos(),
+                Column::Shortest => figures.shortest.unwrap_or_default().as_nanos(),
+                Column::Longest => figures.longest.as_nanos(),
+                Column::Mean => figures.mean().as_nanos(),
+                Column::Calls => figures.calls.into(),
+                Column::Errors => figures.errors.into(),
+                Column::Name => 0,
+            };
+            let by_name = column == Column::Name;
+            let calls = if by_name { 0 } else { figures.calls };
+            (Reverse(first), Reverse(calls), name)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_strace_s() {
+        let all: Columns = "name,time-percent,total-time,min-time,max-time,avg-time,calls,errors"
+            .parse()
+            .expect("they are known");
+        let mut text = String::new();
+        all.head(&mut text);
+        let micros = Duration::from_micros;
+        let mut figures = Figures::default();
+        figures.returned(micros(292), false);
+        figures.returned(micros(8), true);
+        all.row(&figures, micros(1000), "execve", &mut text);
+        assert_eq!(
+            text,
+            "\
+syscall          % time     seconds shortest  longest  usecs/call     calls    errors
+---------------- ------ ----------- -------- -------- ----------- --------- ---------
+execve            30.00    0.000300 0.000008 0.000292         150         2         1
+"
+        );
+        assert_eq!(
+            "calls,calls".parse::<Columns>(),
+            Err("calls is there twice".into())
+        );
+        assert!("nosuch".parse::<Columns>().is_err());
+        let named: Columns = "calls".parse().expect("one");
+        assert_eq!(named.0, [Column::Calls, Column::Name]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Bytes that were read and written, whole (`-e read=`, `-e write=`).
+//!
+//! ```text
+//!    | 00000  76 6d 0a                                          vm.              |
+//! ```
+
+use super::Numbers;
+use prototypes::Memory as _;
+use syscalls::Call;
+
+/// Bytes on a line.
+const WIDTH: usize = 16;
+/// Bytes of one call that are written, at most.
+pub const MOST: usize = 32 << 10;
+
+/// Appends what a call has read or written, if its descriptor is one of those; the first set is of what is read.
+pub fn of(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) {
+    let [read, written] = sets;
+    let (set, is_read) = match call.name {
+        "read" | "pread64" | "recv" | "recvfrom" => (read, true),
+        "write" | "pwrite64" | "send" | "sendto" => (written, false),
+        _ => return,
+    };
+    let [number, at, length, ..] = *call.arguments;
+    let Some((back, result)) = call.returned.filter(|_| set.has(number as i32)) else {
+        return;
+    };
+    if call.error().is_some() && is_read {
+        return;
+    }
+    let (copies, length) = if is_read {
+        (back, result)
+    } else {
+        (call.entry, length)
+    };
+    let mut bytes = Vec::new();
+    while bytes.len() < (length as usize).min(MOST) {
+        let here = at.wrapping_add(bytes.len() as u64);
+        let Some(piece) = copies.piece(here).filter(|piece| !piece.is_empty()) else {
+            break;
+        };
+        let most = length as usize - bytes.len();
+        bytes.extend_from_slice(&piece[..piece.len().min(most)]);
+    }
+    for (index, line) in bytes.chunks(WIDTH).enumerate() {
+        out.extend_from_slice(row(index * WIDTH, line).as_bytes());
+    }
+}
+
+/// One line, as `dumpstr` of strace has it: two groups of eight bytes.
+fn row(offset: usize, bytes: &[u8]) -> String {
+    let mut text = format!(" | {offset:05x} ");
+    for index in 0..WIDTH {
+        if index % 8 == 0 {
+            text.push(' ');
+        }
+        match bytes.get(index) {
+            Some(byte) => text += &format!("{byte:02x} "),
+            None => text += "   ",
+        }
+    }
+    text.push(' ');
+    for index in 0..WIDTH {
+        text.push(match bytes.get(index) {
+            Some(byte @ b' '..=b'~') => char::from(*byte),
+            Some(_) => '.',
+            None => ' ',
+        });
+    }
+    text + " |\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_strace() {
+        assert_eq!(
+            row(0, b"vm\n"),
+            " | 00000  76 6d 0a                                          vm.              |\n"
+        );
+        assert_eq!(
+            row(16, b"0123456789abcdef"),
+            " | 00010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  0123456789abcdef |\n"
+        );
+    }
+}

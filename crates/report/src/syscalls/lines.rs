@@ -1,0 +1,438 @@
+//! A line a call, in strace's form; a call during which another thread's is seen is cut in two.
+//!
+//! ```text
+//!   [pid    71] 14:10:54.994915 read(3, "a\n", 4096) = 2 <0.000005> ← app.rb:12 in 'show'
+//!   [pid    72] futex(0x7f0c…, FUTEX_WAIT_PRIVATE, 2, NULL <unfinished ...>
+//!   [pid    72] <... futex resumed>)       = 0
+//! ```
+
+mod open;
+
+use open::{Open, Plan};
+
+use super::{Layout, Naming, dump, part, seconds};
+use crate::calls::CHUNK;
+use crate::text::{make_printable, printable};
+use calls::Memo;
+use calls::consumer::{Consumer, End};
+use calls::event::{At, Call as Began, CallEdge, End as Ended, Event, EventKind, Return, Signal};
+use calls::signatures::Signatures;
+use calls::stacks::{Open as Left, Stacks};
+use calls::tamper::Tampered;
+use prototypes::Captures;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use syscalls::{Call, Part};
+
+/// The line that is being written.
+#[derive(Clone, Copy)]
+struct Unfinished {
+    number: u64,
+    /// How much of it was handed on already.
+    before: usize,
+    /// Where the rest of it begins in the text that was not.
+    from: usize,
+}
+
+/// So long the line of a signal waits for the return of the call that it came in.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// See the module's text.
+pub struct Lines<'a> {
+    layout: Layout,
+    signatures: &'a Signatures,
+    out: Box<dyn Write>,
+    /// Lines that are not handed on yet; the last one may be unfinished.
+    text: Vec<u8>,
+    plans: Memo<CallEdge, Rc<Plan>>,
+    stacks: Stacks<Rc<Open>>,
+    unfinished: Option<Unfinished>,
+    lines: u64,
+    threads: HashSet<u32>,
+    /// When the line before began.
+    last: Option<Duration>,
+    naming: Naming,
+    /// Signals whose lines are not written yet, and since when.
+    signals: Vec<(At, String, Instant)>,
+}
+
+impl<'a> Lines<'a> {
+    /// Nothing is printed yet.
+    pub fn new(
+        layout: Layout,
+        signatures: &'a Signatures,
+        naming: Naming,
+        out: Box<dyn Write>,
+    ) -> Self {
+        Lines {
+            layout,
+            naming,
+            signals: Vec::new(),
+            signatures,
+            out,
+            text: Vec::new(),
+            plans: Memo::default(),
+            stacks: Stacks::default(),
+            unfinished: None,
+            lines: 0,
+            threads: HashSet::new(),
+            last: None,
+        }
+    }
+
+    fn plan(&mut self, edge: &Arc<CallEdge>) -> Rc<Plan> {
+        let (layout, signatures) = (&self.layout, self.signatures);
+        let make = |edge: &CallEdge| Rc::new(Plan::of(edge, layout, signatures));
+        self.plans.of(edge, make).clone()
+    }
+
+    fn called(&mut self, at: At, began: &mut Began) {
+        let plan = self.plan(&began.edge);
+        let mut callers = std::mem::take(&mut began.callers);
+        callers.truncate(self.layout.frames);
+        let captures = std::mem::take(&mut began.captures);
+        let head = self.head(at.process, &plan, &began.registers.gp, &captures);
+        let open = Rc::new(Open {
+            arguments: began.registers.gp,
+            captures,
+            head,
+            began: at.time,
+            line: began.line.take(),
+            callers,
+            number: Cell::new(None),
+            plan,
+        });
+        let (_, left) = self.stacks.enter(at, open.clone());
+        for left in left {
+            self.unwound(at, &left);
+        }
+        // What a call returns decides whether it is shown.
+        let waits = self.layout.slower > Duration::ZERO
+            || !(self.layout.statuses.successful && self.layout.statuses.failed);
+        if waits || open.plan.hidden {
+            return;
+        }
+        open.number.set(Some(self.begin(at, &open.head)));
+        if open.plan.ends {
+            self.stacks.leave(at);
+            self.close(&open, b")", b"?", None);
+        }
+    }
+
+    /// What is written of a call when it is made.
+    fn head(
+        &self,
+        process: i32,
+        plan: &Plan,
+        arguments: &[u64; 6],
+        captures: &Captures,
+    ) -> Vec<u8> {
+        let mut head = Vec::from(plan.number.as_bytes());
+        head.extend_from_slice(plan.name.as_bytes());
+        head.push(b'(');
+        let begins = head.len();
+        let made = Call {
+            name: &plan.name,
+            prototype: &plan.prototype,
+            arguments,
+            entry: captures,
+            returned: None,
+            descriptors: None,
+            processes: None,
+        };
+        self.naming.with(process, &made, |call| {
+            plan.style.arguments(call, Part::Entry, &mut head);
+        });
+        self.naming.enter(process, &made);
+        make_printable(&mut head, begins);
+        head
+    }
+
+    /// A line begins; its number.
+    fn begin(&mut self, at: At, head: &[u8]) -> u64 {
+        self.break_line();
+        let from = self.text.len();
+        self.prefix(at);
+        self.text.extend_from_slice(head);
+        self.starts(from);
+        self.lines
+    }
+
+    /// What is written of a call when it returns: arguments, and the result.
+    fn tail(&self, process: i32, open: &Open, called: &Call) -> (Vec<u8>, Vec<u8>) {
+        let (mut late, mut result) = (Vec::new(), Vec::new());
+        let style = &open.plan.style;
+        self.naming.leave(process, called);
+        self.naming.with(process, called, |call| {
+            style.arguments(call, Part::Exit, &mut late);
+            style.result(call, &mut result);
+        });
+        make_printable(&mut late, 0);
+        make_printable(&mut result, 0);
+        late.push(b')');
+        (late, result)
+    }
+
+    fn came_back(&mut self, at: At, back: &Return) {
+        let Some((open, _, inside)) = self.stacks.leave(at) else {
+            return;
+        };
+        for left in inside {
+            self.unwound(at, &left);
+        }
+        let tampered = Tampered::of(back.returned.rdx);
+        self.returned(at, &open, (&back.captures, back.returned.rax), tampered);
+    }
+
+    /// A call has returned, with these copies and this in rax.
+    fn returned(&mut self, at: At, open: &Rc<Open>, back: (&Captures, u64), tampered: Tampered) {
+        let called = open.call(Some(back));
+        let (mut late, mut result) = self.tail(at.process, open, &called);
+        let took = at.time.saturating_sub(open.began);
+        let failed = called.error().is_some();
+        if open.plan.hidden || !self.layout.statuses.shows(failed) || took < self.layout.slower {
+            return;
+        }
+        match (open.number.get(), self.unfinished) {
+            // Its line is still open.
+            (Some(number), Some(unfinished)) if number == unfinished.number => {}
+            (Some(_), _) => {
+                self.break_line();
+                let from = self.text.len();
+                self.prefix(at);
+                self.text.extend_from_slice(b"<... ");
+                self.text.extend_from_slice(open.plan.name.as_bytes());
+                self.text.extend_from_slice(b" resumed>");
+                self.starts(from);
+                // The comma stands on the line that was cut.
+                if late.starts_with(b", ") {
+                    late.drain(..2);
+                }
+            }
+            (None, _) => {
+                let time = open.began;
+                self.begin(At { time, ..at }, &open.head);
+            }
+        }
+        if tampered.injected {
+            result.extend_from_slice(b" (INJECTED)");
+        }
+        if tampered.delayed {
+            result.extend_from_slice(b" (DELAYED)");
+        }
+        self.close(open, &late, &result, Some(took));
+        dump::of(&self.layout.dumped, &called, &mut self.text);
+    }
+
+    /// Ends the line of a call.
+    fn close(&mut self, open: &Open, late: &[u8], result: &[u8], took: Option<Duration>) {
+        self.text.extend_from_slice(late);
+        self.text.push(b' ');
+        let unfinished = self.unfinished;
+        let written = unfinished.map_or(0, |line| line.before + self.text.len() - line.from);
+        let spaces = self.layout.align.saturating_sub(written);
+        self.text.resize(self.text.len() + spaces, b' ');
+        self.text.extend_from_slice(b"= ");
+        self.text.extend_from_slice(result);
+        if let (Some(took), Some(digits)) = (took, self.layout.durations) {
+            let text = format!(" <{}>", seconds(took, digits));
+            self.text.extend_from_slice(text.as_bytes());
+        }
+        self.end_line(open);
+    }
+
+    fn end_line(&mut self, open: &Open) {
+        let line = open.line.as_deref().map(ToString::to_string);
+        // The nearest to the source that is known.
+        let by = line.or_else(|| open.plan.native.clone());
+        if let Some(by) = by.filter(|_| !self.layout.strace) {
+            let text = format!(" ← {}", printable(&by));
+            self.text.extend_from_slice(text.as_bytes());
+        }
+        self.unfinished = None;
+        self.lines += 1;
+        self.text.push(b'\n');
+        for caller in &open.callers {
+            let text = format!(" > {}\n", printable(&caller.to_string()));
+            self.text.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// A call that a handler left by a jump: the kernel was never asked for its result.
+    fn unwound(&mut self, at: At, left: &Left<Rc<Open>>) {
+        let open = &left.call;
+        if !self.layout.statuses.unfinished || open.number.get().is_none() {
+            return;
+        }
+        self.break_line();
+        self.prefix(at);
+        let text = format!("<... {} resumed>) = ?", open.plan.name);
+        self.text.extend_from_slice(text.as_bytes());
+        self.end_line(open);
+    }
+
+    /// Ends a line whose call has not returned.
+    fn break_line(&mut self) {
+        if self.unfinished.take().is_none() {
+            return;
+        }
+        self.lines += 1;
+        self.text.extend_from_slice(b" <unfinished ...>\n");
+    }
+
+    /// Appends the thread and the time.
+    fn prefix(&mut self, at: At) {
+        let tid = at.tid;
+        if self.layout.into_file {
+            self.text.extend_from_slice(
+                format!("{tid:<5}{} ", self.naming.comm(at.process, tid)).as_bytes(),
+            );
+        } else if self.threads.len() > 1 {
+            let name = self.naming.comm(at.process, tid);
+            self.text
+                .extend_from_slice(format!("[pid {tid:5}{name}] ").as_bytes());
+        }
+        if let Some(stamp) = self.layout.times {
+            let time = format!("{} ", stamp.text(at.time));
+            self.text.extend_from_slice(time.as_bytes());
+        }
+        if let Some(digits) = self.layout.relative {
+            let since = at.time.saturating_sub(self.last.unwrap_or(at.time));
+            let (whole, part) = (since.as_secs(), part(since, digits));
+            self.text
+                .extend_from_slice(format!("{whole:>6}{part} ").as_bytes());
+        }
+        self.last = Some(at.time);
+    }
+
+    /// A signal came. A call that has returned to a handler, or from which the thread goes on, stands before it, as with
+    /// strace: its return is seen a moment later.
+    fn signalled(&mut self, at: At, signal: &Signal) {
+        let shown = self.layout.signals.as_ref();
+        if shown.is_some_and(|of| !of.contains(&signal.number)) {
+            return;
+        }
+        let name = syscalls::signal(signal.number);
+        let known = self.layout.style.signal(&signal.information);
+        let known = known.map_or_else(String::new, |known| format!(" {known}"));
+        let text = format!("--- {name}{known} ---");
+        self.signals.push((at, text, Instant::now()));
+    }
+
+    /// Writes the signals of these threads, and those that have waited for long.
+    fn tell_signals(&mut self, of: impl Fn(At) -> bool) {
+        if self.signals.is_empty() {
+            return;
+        }
+        let all = std::mem::take(&mut self.signals);
+        for (at, text, since) in all {
+            if of(at) || since.elapsed() > LONGEST_WAIT {
+                self.note(at, &text);
+            } else {
+                self.signals.push((at, text, since));
+            }
+        }
+    }
+
+    /// A line that is no call.
+    fn note(&mut self, at: At, text: &str) {
+        self.break_line();
+        self.prefix(at);
+        self.text.extend_from_slice(text.as_bytes());
+        self.text.push(b'\n');
+        self.lines += 1;
+    }
+
+    fn ended(&mut self, at: At, end: Ended) {
+        let open = self.stacks.drain(Some(at.process));
+        if end == Ended::Replaced
+            && let Some(exec) = open.iter().find(|open| open.plan.replaces)
+        {
+            self.returned(at, exec, (&Captures::new(), 0), Tampered::default());
+        }
+        self.naming.ended(at.process);
+        if self.layout.quiet {
+            return self.break_line();
+        }
+        match end {
+            Ended::Exited(code) => self.note(at, &format!("+++ exited with {code} +++")),
+            Ended::Killed(signal) => {
+                let name = syscalls::signal(signal);
+                self.note(at, &format!("+++ killed by {name} +++"));
+            }
+            Ended::Unknown | Ended::Replaced => self.break_line(),
+        }
+    }
+
+    /// A line begins there in the text.
+    fn starts(&mut self, from: usize) {
+        self.unfinished = Some(Unfinished {
+            number: self.lines,
+            before: 0,
+            from,
+        });
+    }
+
+    /// Hands on what is written, if it is so much at least.
+    fn write_out(&mut self, least: usize) -> io::Result<()> {
+        if self.text.len() < least.max(1) {
+            return Ok(());
+        }
+        self.out.write_all(&self.text)?;
+        if let Some(line) = &mut self.unfinished {
+            line.before += self.text.len() - line.from;
+            line.from = 0;
+        }
+        self.text.clear();
+        Ok(())
+    }
+}
+
+impl Consumer for Lines<'_> {
+    fn take(&mut self, event: Event) -> io::Result<()> {
+        let Event { at, kind } = event;
+        if matches!(kind, EventKind::Call(_)) {
+            self.threads.insert(at.tid);
+        }
+        let returns = matches!(kind, EventKind::Return(_));
+        if !returns {
+            self.tell_signals(|told| told.tid == at.tid);
+        }
+        match kind {
+            EventKind::Call(mut began) => self.called(at, &mut began),
+            EventKind::Return(back) => self.came_back(at, &back),
+            EventKind::Signal(signal) => self.signalled(at, &signal),
+            EventKind::Forked(child) => {
+                self.stacks.fork(at.process, child);
+                self.naming.forked(at.process, child);
+            }
+            EventKind::Ended(end) => self.ended(at, end),
+            EventKind::Opened(_) => self.naming.opened(at.process),
+        }
+        if returns {
+            self.tell_signals(|told| told.tid == at.tid);
+        }
+        self.write_out(CHUNK)
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        self.tell_signals(|_| false);
+        self.write_out(0)?;
+        self.out.flush()
+    }
+
+    fn finish(&mut self, _: End) -> io::Result<()> {
+        self.tell_signals(|_| true);
+        self.break_line();
+        self.write_out(0)?;
+        self.out.flush()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.stacks.forgotten()
+    }
+}

@@ -1,0 +1,94 @@
+//! A system call that has not returned, and what all calls of its name have in common.
+
+use super::super::{Layout, native};
+use calls::Line;
+use calls::event::{CallEdge, Caller};
+use calls::signatures::Signatures;
+use calls::stacks::Kept;
+use prototypes::{Captures, Prototype};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use syscalls::{Call, Style};
+
+/// A system call that has not returned.
+pub(super) struct Open {
+    pub plan: Rc<Plan>,
+    pub arguments: [u64; 6],
+    pub captures: Captures,
+    /// Its name and the arguments that are known at the call, written while descriptors were called what they were.
+    pub head: Vec<u8>,
+    pub began: Duration,
+    pub line: Option<Arc<Line>>,
+    pub callers: Vec<Arc<Caller>>,
+    /// The number of the line that it stands on; `None` = it is written when it returns.
+    pub number: Cell<Option<u64>>,
+}
+
+impl Kept for Open {
+    fn beside(&self) -> usize {
+        self.captures.size() + self.head.len() + self.callers.len() * 8
+    }
+}
+
+impl Open {
+    /// What is written of it.
+    pub fn call<'a>(&'a self, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
+        Call {
+            name: &self.plan.name,
+            prototype: &self.plan.prototype,
+            arguments: &self.arguments,
+            entry: &self.captures,
+            returned,
+            descriptors: None,
+            processes: None,
+        }
+    }
+}
+
+/// What all calls of a name have in common.
+pub(super) struct Plan {
+    pub name: String,
+    /// What stands before its name: its number, if that is asked for.
+    pub number: String,
+    pub prototype: Prototype,
+    /// The function that makes the call, if its name says more than the call's.
+    pub native: Option<String>,
+    /// It does not return: `exit`.
+    pub ends: bool,
+    /// It does not return if it succeeds, because another program runs then: `execve`.
+    pub replaces: bool,
+    /// It is seen only for what descriptors are called.
+    pub hidden: bool,
+    /// How it is written.
+    pub style: Style,
+}
+
+impl Plan {
+    /// Of the calls of an edge.
+    pub fn of(edge: &CallEdge, layout: &Layout, signatures: &Signatures) -> Self {
+        let function = &edge.function;
+        let known = signatures.of(&function.module, &function.name);
+        Plan {
+            prototype: known.unwrap_or_else(|| signatures.unknown().clone()),
+            native: native(&function.name, edge.inside.as_deref()),
+            hidden: !layout.shows(&function.name),
+            style: layout.exceptions.style(layout.style, &function.name),
+            ends: matches!(function.name.as_str(), "exit" | "exit_group"),
+            replaces: matches!(function.name.as_str(), "execve" | "execveat"),
+            number: if layout.numbers {
+                number(&function.name)
+            } else {
+                String::new()
+            },
+            name: function.name.clone(),
+        }
+    }
+}
+
+/// `[ 257] `
+fn number(name: &str) -> String {
+    let known = prototypes::system_calls().find(|(_, known)| *known == name);
+    known.map_or_else(String::new, |(number, _)| format!("[{number:4}] "))
+}

@@ -1,0 +1,190 @@
+//! What descriptors and processes are called, in strace's text (`-y`, `-yy`, `-Y`, `--decode-fds=`).
+
+use calls::descriptors::names::{Made, More, Names};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::rc::Rc;
+use syscalls::{Call, Name, Naming as Asks};
+
+/// Which names are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamingKinds {
+    /// Paths of descriptors (`-y`).
+    pub paths: bool,
+    /// Protocols and addresses of sockets (`-yy`).
+    pub sockets: bool,
+    /// Numbers of devices (`-yy`).
+    pub devices: bool,
+    /// Processes that descriptors stand for (`-yy`).
+    pub processes: bool,
+    /// What processes are called (`-Y`).
+    pub comms: bool,
+}
+
+impl NamingKinds {
+    /// Whether descriptors have names.
+    #[must_use]
+    pub fn of_descriptors(self) -> bool {
+        self.paths || self.sockets || self.devices || self.processes
+    }
+}
+
+/// Names of processes that are remembered.
+const MOST: usize = 4096;
+
+/// See the module's text. All copies share what they know.
+#[derive(Clone, Debug)]
+pub struct Naming {
+    kinds: NamingKinds,
+    names: Option<Rc<RefCell<Names>>>,
+    comms: Rc<RefCell<HashMap<i32, String>>>,
+    live: bool,
+}
+
+impl Naming {
+    /// Nothing is known yet; `live`: processes run, it is no recording. `followed`: somebody asks for paths, whether they
+    /// are written or not.
+    #[must_use]
+    pub fn new(kinds: NamingKinds, live: bool, followed: bool) -> Self {
+        let names = || Rc::new(RefCell::new(Names::new(live)));
+        Naming {
+            names: (followed || kinds.of_descriptors()).then(names),
+            comms: Rc::default(),
+            kinds,
+            live,
+        }
+    }
+
+    /// Hands a call of a process to what writes it, with what its numbers are called.
+    pub fn with(&self, process: i32, call: &Call, write: impl FnOnce(&Call)) {
+        // What the call is about to open is not open, whatever the kernel's table says by now.
+        let opens = matches!(call.name, "dup2" | "dup3") && call.returned.is_none();
+        let opens = opens.then_some(call.arguments[1] as i32);
+        let descriptors = |number| self.descriptor(process, number, opens != Some(number));
+        let processes = |number| {
+            let text = self.comm_of(number)?;
+            Some(Name {
+                text,
+                ..Name::default()
+            })
+        };
+        let descriptors: Asks = &descriptors;
+        let processes: Asks = &processes;
+        write(&Call {
+            descriptors: self.kinds.of_descriptors().then_some(descriptors),
+            processes: self.kinds.comms.then_some(processes),
+            ..*call
+        });
+    }
+
+    /// What a descriptor is called, in full: for whoever asks whether it is of a path.
+    #[must_use]
+    pub fn path(&self, process: i32, number: i32) -> Option<String> {
+        let name = self
+            .names
+            .as_ref()?
+            .borrow_mut()
+            .name(process, number, true)?;
+        Some(name.link)
+    }
+
+    fn descriptor(&self, process: i32, number: i32, is_open: bool) -> Option<Name> {
+        let mut names = self.names.as_ref()?.borrow_mut();
+        let name = names.name(process, number, is_open)?;
+        let mut written = Name {
+            deleted: name.deleted,
+            ..Name::default()
+        };
+        match name.more {
+            Some(More::Socket(text)) if self.kinds.sockets => written.more = text,
+            Some(More::Process(process)) if self.kinds.processes => {
+                written.more = format!("pid:{process}");
+            }
+            Some(More::Device(device)) if self.kinds.devices => {
+                let kind = if device.block { "block" } else { "char" };
+                written.text = name.link;
+                written.more = format!("<{kind} {}:{}>", device.major, device.minor);
+            }
+            _ if self.kinds.paths => written.text = name.link,
+            _ => return None,
+        }
+        Some(written)
+    }
+
+    /// What stands behind the id of a thread: `<ruby>`, or nothing.
+    #[must_use]
+    pub fn comm(&self, process: i32, thread: u32) -> String {
+        if !self.kinds.comms {
+            return String::new();
+        }
+        let name = self
+            .comm_of(thread as i32)
+            .or_else(|| self.comm_of(process));
+        name.map_or_else(String::new, |name| format!("<{name}>"))
+    }
+
+    /// The name of a thread. One that has ended keeps the one that it had when it was first asked for.
+    fn comm_of(&self, thread: i32) -> Option<String> {
+        if thread <= 0 {
+            return None;
+        }
+        let text = fs::read_to_string(format!("/proc/{thread}/comm"));
+        let mut comms = self.comms.borrow_mut();
+        match text.ok().filter(|_| self.live) {
+            Some(text) => {
+                let text = text.trim_end_matches('\n').to_owned();
+                if comms.len() < MOST {
+                    comms.insert(thread, text.clone());
+                }
+                Some(text)
+            }
+            None => comms.get(&thread).cloned(),
+        }
+    }
+
+    /// A process was opened.
+    pub fn opened(&self, process: i32) {
+        if let Some(names) = &self.names {
+            names.borrow_mut().opened(process);
+        }
+    }
+
+    /// A process has a child.
+    pub fn forked(&self, parent: i32, child: i32) {
+        if let Some(names) = &self.names {
+            names.borrow_mut().forked(parent, child);
+        }
+    }
+
+    /// A process has ended, or runs another program.
+    pub fn ended(&self, process: i32) {
+        if let Some(names) = &self.names {
+            names.borrow_mut().ended(process);
+        }
+    }
+
+    /// A call is made, and has been written.
+    pub fn enter(&self, process: i32, call: &Call) {
+        if let Some(names) = &self.names {
+            names.borrow_mut().enter(made(process, call));
+        }
+    }
+
+    /// A call returned, and is about to be written.
+    pub fn leave(&self, process: i32, call: &Call) {
+        if let (Some(names), Some((back, result))) = (&self.names, call.returned) {
+            let mut names = names.borrow_mut();
+            names.leave(made(process, call), back, result);
+        }
+    }
+}
+
+fn made<'a>(process: i32, call: &Call<'a>) -> Made<'a> {
+    Made {
+        process,
+        name: call.name,
+        arguments: call.arguments,
+        entry: call.entry,
+    }
+}

@@ -1,0 +1,293 @@
+//! `-c`: how often, how long and how often in vain, by system call and, but for strace's own table, by who makes it: the
+//! native function whose code it is (with `-k` those around it, too) and the script line.
+
+use super::{Columns, Figures, Layout, Order, Statuses, native};
+use crate::text::printable;
+use calls::Line;
+use calls::consumer::{Consumer, End};
+use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind};
+use calls::source::Count;
+use calls::stacks::{Kept, Stacks};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One row: its name, which says who makes the call, and what was counted.
+struct Row {
+    name: String,
+    /// It is of a call that leads to another program.
+    replaces: bool,
+    figures: Figures,
+}
+
+/// Where a call comes from. Equal ones share their parts, so that they are found by the addresses of these.
+struct Site {
+    edge: Arc<CallEdge>,
+    line: Option<Arc<Line>>,
+    callers: Vec<Arc<Caller>>,
+}
+
+/// The addresses of the parts of a [`Site`].
+type Key = (usize, usize, Vec<usize>);
+
+/// Sites that are told apart; a guest may invent stacks without end.
+const MOST: usize = 1 << 18;
+
+/// A system call that has not returned.
+#[derive(Clone)]
+struct Open {
+    row: usize,
+    began: Duration,
+}
+
+impl Kept for Open {
+    fn beside(&self) -> usize {
+        0
+    }
+}
+
+/// The table.
+pub struct Summary {
+    rows: Vec<Row>,
+    by_name: HashMap<String, usize>,
+    /// The row of each site; the site is kept, so that its addresses stay its own.
+    sites: HashMap<Key, (Site, usize)>,
+    stacks: Stacks<Open>,
+    order: Order,
+    columns: Columns,
+    /// As strace prints it: no row for each line and function.
+    strace: bool,
+    /// Native frames that a row has, at most.
+    frames: usize,
+    /// Which calls are counted.
+    statuses: Statuses,
+    /// Calls that took less are not counted.
+    slower: Duration,
+    /// Which calls are counted; `None` = all.
+    calls: Option<syscalls::Trace>,
+    out: Box<dyn Write>,
+}
+
+impl Summary {
+    /// No row yet.
+    pub fn new(layout: &Layout, order: Order, columns: Columns, out: Box<dyn Write>) -> Self {
+        Summary {
+            rows: Vec::new(),
+            by_name: HashMap::new(),
+            sites: HashMap::new(),
+            stacks: Stacks::default(),
+            order,
+            columns,
+            strace: layout.strace,
+            frames: layout.frames,
+            statuses: layout.statuses,
+            slower: layout.slower,
+            calls: layout.calls.clone(),
+            out,
+        }
+    }
+
+    fn shows(&self, name: &str) -> bool {
+        self.calls.as_ref().is_none_or(|calls| calls.has(name))
+    }
+
+    /// The row of a call.
+    fn row(&mut self, call: Call) -> usize {
+        let Call {
+            edge,
+            line,
+            callers,
+            ..
+        } = call;
+        let callers_of = callers.iter().take(self.frames);
+        let key = (
+            Arc::as_ptr(&edge).addr(),
+            line.as_ref().map_or(0, |line| Arc::as_ptr(line).addr()),
+            callers_of.map(|one| Arc::as_ptr(one).addr()).collect(),
+        );
+        if let Some((_, row)) = self.sites.get(&key) {
+            return *row;
+        }
+        if self.sites.len() >= MOST {
+            return self.row_named(format!("{} ← (too many places)", edge.function.name));
+        }
+        let site = Site {
+            edge,
+            line,
+            callers,
+        };
+        let row = self.row_named(self.name(&site));
+        self.sites.insert(key, (site, row));
+        row
+    }
+
+    fn row_named(&mut self, name: String) -> usize {
+        let rows = &mut self.rows;
+        *self.by_name.entry(name).or_insert_with_key(|name| {
+            rows.push(Row {
+                name: name.clone(),
+                replaces: ["execve", "execveat"]
+                    .contains(&name.split(' ').next().unwrap_or_default()),
+                figures: Figures::default(),
+            });
+            rows.len() - 1
+        })
+    }
+
+    fn name(&self, site: &Site) -> String {
+        let edge = &site.edge;
+        let around = site.callers.iter().take(self.frames);
+        let mut around = around.map(|caller| match &caller.function {
+            Some((name, _)) => name.clone(),
+            None => format!("{:#x}", caller.address),
+        });
+        // The innermost frame is the function that makes the call, where frames were asked for.
+        around.next();
+        self.named(
+            &edge.function.name,
+            edge.inside.as_deref(),
+            around,
+            site.line.as_deref(),
+        )
+    }
+
+    /// The name of a row: the call, and who makes it.
+    fn named(
+        &self,
+        call: &str,
+        inside: Option<&str>,
+        around: impl Iterator<Item = String>,
+        line: Option<&Line>,
+    ) -> String {
+        if self.strace {
+            return call.into();
+        }
+        let mut parts = vec![call.to_owned()];
+        parts.extend(native(call, inside).into_iter().chain(around));
+        parts.extend(line.map(ToString::to_string));
+        printable(&parts.join(" ← ")).into_owned()
+    }
+
+    /// Adds what a guest counted itself. It may say any number.
+    fn add(&mut self, count: &Count) {
+        let counted = &count.counted;
+        let time = |cycles: u64| {
+            let nanos = cycles as f64 * count.period;
+            Duration::from_nanos(nanos as u64)
+        };
+        let name = self.named(
+            &count.function.name,
+            count.inside.as_deref(),
+            std::iter::empty(),
+            count.line.as_deref(),
+        );
+        let left = if self.strace { 0 } else { counted.left };
+        let row = self.row_named(name);
+        self.rows[row].figures.add(&Figures {
+            calls: counted.returned.saturating_add(left),
+            errors: counted.errors,
+            time: time(counted.total),
+            shortest: (counted.returned != 0).then(|| time(counted.shortest)),
+            longest: time(counted.longest),
+        });
+    }
+
+    /// Counts a call that did not return.
+    fn unfinished(&mut self, open: &Open) {
+        // strace counts what returned.
+        if self.statuses.unfinished && !self.strace {
+            self.rows[open.row].figures.calls += 1;
+        }
+    }
+
+    fn print(&mut self) -> io::Result<()> {
+        // What only statuses or durations that were not asked for happened to is in no row.
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        rows.retain(|row| row.figures.calls != 0);
+        self.order
+            .sort(&mut rows, |row| (row.figures, row.name.clone()));
+        let mut all = Figures::default();
+        for row in &rows {
+            all.add(&row.figures);
+        }
+        let mut text = String::new();
+        self.columns.head(&mut text);
+        for row in &rows {
+            self.columns
+                .row(&row.figures, all.time, &row.name, &mut text);
+        }
+        self.columns.rule(&mut text);
+        self.columns.row(&all, all.time, "total", &mut text);
+        self.out.write_all(text.as_bytes())
+    }
+}
+
+impl Consumer for Summary {
+    fn take(&mut self, event: Event) -> io::Result<()> {
+        let Event { at, kind } = event;
+        match kind {
+            EventKind::Call(began) if !self.shows(&began.edge.function.name) => {}
+            EventKind::Call(mut began) => {
+                if self.strace {
+                    began.line = None;
+                    began.callers.clear();
+                }
+                let open = Open {
+                    row: self.row(began),
+                    began: at.time,
+                };
+                let (_, left) = self.stacks.enter(at, open);
+                for left in left {
+                    self.unfinished(&left.call);
+                }
+            }
+            EventKind::Return(back) => {
+                let Some((open, _, inside)) = self.stacks.leave(at) else {
+                    return Ok(());
+                };
+                for left in inside {
+                    self.unfinished(&left.call);
+                }
+                let failed = syscalls::error(back.returned.rax).is_some();
+                let took = at.time.saturating_sub(open.began);
+                if self.statuses.shows(failed) && took >= self.slower {
+                    self.rows[open.row].figures.returned(took, failed);
+                }
+            }
+            EventKind::Forked(child) => self.stacks.fork(at.process, child),
+            EventKind::Ended(how) => {
+                for open in self.stacks.drain(Some(at.process)) {
+                    let row = &mut self.rows[open.row];
+                    if how == Ended::Replaced && row.replaces {
+                        let took = at.time.saturating_sub(open.began);
+                        row.figures.returned(took, false);
+                    } else {
+                        self.unfinished(&open);
+                    }
+                }
+            }
+            EventKind::Opened(_) | EventKind::Signal(_) => {}
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        for count in &end.counted {
+            self.add(count);
+        }
+        for open in self.stacks.drain(None) {
+            self.unfinished(&open);
+        }
+        self.print()?;
+        self.out.flush()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.stacks.forgotten()
+    }
+}

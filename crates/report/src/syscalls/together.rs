@@ -1,0 +1,63 @@
+//! Lines, and the table behind them (`-C`).
+
+use calls::consumer::{Consumer, End};
+use calls::event::Event;
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+/// An output that two share.
+#[derive(Clone)]
+pub struct Shared(Rc<RefCell<Box<dyn Write>>>);
+
+impl Shared {
+    /// Shares an output.
+    #[must_use]
+    pub fn new(out: Box<dyn Write>) -> Self {
+        Shared(Rc::new(RefCell::new(out)))
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
+/// Hands events to both; the first has written all when the second is finished.
+pub struct Together<'a> {
+    first: Box<dyn Consumer + 'a>,
+    second: Box<dyn Consumer + 'a>,
+}
+
+impl<'a> Together<'a> {
+    /// Of these two.
+    #[must_use]
+    pub fn new(first: Box<dyn Consumer + 'a>, second: Box<dyn Consumer + 'a>) -> Self {
+        Together { first, second }
+    }
+}
+
+impl Consumer for Together<'_> {
+    fn take(&mut self, event: Event) -> io::Result<()> {
+        self.second.take(event.clone())?;
+        self.first.take(event)
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        self.first.rest()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.first.forgotten().max(self.second.forgotten())
+    }
+
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        self.first.finish(End::default())?;
+        self.second.finish(end)
+    }
+}

@@ -1,0 +1,103 @@
+//! Which arguments are written when, and by whom.
+
+use crate::call::{Call, Part, Style};
+use crate::writer::{Place, Writer};
+use crate::{forms, special};
+use prototypes::Kind;
+use prototypes::digits::hex;
+use std::ops::Range;
+
+/// Appends the arguments of a part.
+pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
+    if style.raw {
+        if part == Part::Entry {
+            raw(call, out);
+        }
+        return;
+    }
+    let w = &mut Writer::new(style, call, forms::by_name, out);
+    if let Some((at, write)) = special::whole(call.name) {
+        if part == at {
+            w.late = part == Part::Exit;
+            write(w);
+            w.late = false;
+        }
+        return;
+    }
+    let (early, late) = ranges(call);
+    let range = if part == Part::Entry { early } else { late };
+    for index in range {
+        if index > 0 {
+            w.push(", ");
+        }
+        w.late = part == Part::Exit;
+        argument(w, index);
+    }
+    w.late = false;
+}
+
+/// Hands the text of each argument of a part to `each`; of a call that writes them in an order of its own, of all together.
+pub fn each(style: &Style, call: &Call, part: Part, mut each: impl FnMut(&[u8])) {
+    let mut text = Vec::new();
+    if style.raw || special::whole(call.name).is_some() {
+        write(style, call, part, &mut text);
+        if !text.is_empty() {
+            each(&text);
+        }
+        return;
+    }
+    let (early, late) = ranges(call);
+    let range = if part == Part::Entry { early } else { late };
+    for index in range {
+        text.clear();
+        let w = &mut Writer::new(style, call, forms::by_name, &mut text);
+        w.late = part == Part::Exit;
+        argument(w, index);
+        each(&text);
+    }
+}
+
+/// Which arguments are written at the call, and which at the return.
+fn ranges(call: &Call) -> (Range<usize>, Range<usize>) {
+    let all = call.prototype.parameters.len().min(call.arguments.len());
+    let shown = special::shown(call).unwrap_or(all).min(all);
+    let late = call.prototype.late_from.unwrap_or(all).min(shown);
+    (0..late, late..shown)
+}
+
+/// Appends all arguments as numbers.
+fn raw(call: &Call, out: &mut Vec<u8>) {
+    let all = call.prototype.parameters.iter().zip(call.arguments);
+    for (index, (parameter, word)) in all.enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b", ");
+        }
+        // An int has 32 bits, whatever stands above them in its register.
+        match word & u64::MAX >> (64 - 8 * u64::from(parameter.ty.size().clamp(1, 8))) {
+            0 => out.push(b'0'),
+            word => hex(word, out),
+        }
+    }
+}
+
+/// Appends one argument.
+fn argument(w: &mut Writer, index: usize) {
+    let word = w.call.arguments[index];
+    let Some(parameter) = w.call.prototype.parameters.get(index) else {
+        return hex(word, w.out);
+    };
+    if let Some(write) = special::argument(w.call, index) {
+        let before = w.out.len();
+        if write(w, word).is_err() {
+            w.out.truncate(before);
+            w.address(word);
+        }
+        return;
+    }
+    // A call that failed has written nothing; what it was to write is where it was to be written.
+    let unwritten = w.late && w.call.error().is_some() && !parameter.both;
+    if unwritten && matches!(parameter.ty.kind, Kind::Pointer(_)) {
+        return w.address(word);
+    }
+    w.whole(&parameter.ty, Place::Word(word));
+}

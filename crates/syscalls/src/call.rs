@@ -1,0 +1,159 @@
+//! What is written, and how: the values of one call, and the style that all calls share.
+
+use prototypes::{Captures, Lens, Memory as _, Prototype};
+
+/// How calls are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Characters of a string and elements of an array, at most (`-s`).
+    pub strings: usize,
+    /// Structs are written whole (`-v`).
+    pub verbose: bool,
+    /// Which strings are written in hexadecimal (`-x`, `-xx`).
+    pub hex: Hex,
+    /// Arguments and results are written as numbers in hexadecimal (`-e raw=`).
+    pub raw: bool,
+    /// Structs are written as their addresses (`-e verbose=` without the call).
+    pub addresses: bool,
+    /// Writes a time in seconds and nanoseconds since 1970 as a date, which stands behind the time of a file; `None` = no
+    /// date does.
+    pub date: Option<fn(i64, u64) -> Option<String>>,
+    /// How numbers that have names are written (`-X`).
+    pub constants: Constants,
+}
+
+/// How numbers and bits that have names are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Constants {
+    /// By their names: `O_CLOEXEC`.
+    #[default]
+    Names,
+    /// As numbers: `0x80000`.
+    Numbers,
+    /// Both: `0x80000 /* O_CLOEXEC */`.
+    Both,
+}
+
+/// Which strings are written in hexadecimal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hex {
+    /// None.
+    #[default]
+    Never,
+    /// Those with bytes that are no ASCII text (`-x`).
+    NotText,
+    /// None, but characters that are no ASCII text.
+    Characters,
+    /// All (`-xx`).
+    Always,
+}
+
+/// What stands between angle brackets behind the number of a descriptor or of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Name {
+    /// A path or a name, which is escaped as it is written.
+    pub text: String,
+    /// What stands behind it and is written as it is: `<char 1:3>`, `TCP:[127.0.0.1:80]`.
+    pub more: String,
+    /// What it stands for has been removed.
+    pub deleted: bool,
+}
+
+/// Returns what a number is called; `None` writes the number alone.
+pub type Naming<'a> = &'a dyn Fn(i32) -> Option<Name>;
+
+/// One system call: its values.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Its name: `openat`.
+    pub name: &'a str,
+    /// Its prototype in `syscalls.conf`.
+    pub prototype: &'a Prototype,
+    /// Its arguments.
+    pub arguments: &'a [u64; 6],
+    /// What was copied when it was made.
+    pub entry: &'a Captures,
+    /// What was copied when it returned, and its result as the kernel gives it; `None` while it has not.
+    pub returned: Option<(&'a Captures, u64)>,
+    /// What descriptors are called (`-y`).
+    pub descriptors: Option<Naming<'a>>,
+    /// What processes are called (`-Y`).
+    pub processes: Option<Naming<'a>>,
+}
+
+impl Call<'_> {
+    /// Returns the number of the error that it returned.
+    #[must_use]
+    pub fn error(&self) -> Option<i32> {
+        let (_, result) = self.returned?;
+        error(result)
+    }
+
+    /// Returns the paths that it is handed.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let of = self.prototype.parameters.iter().zip(self.arguments);
+        let of = of.filter(|(parameter, _)| parameter.ty.lens == Some(Lens::Path));
+        let text = |(_, at): (_, &u64)| {
+            let mut bytes = Vec::new();
+            while let Some(piece) = self.entry.piece(at.wrapping_add(bytes.len() as u64)) {
+                let end = piece.iter().position(|byte| *byte == 0);
+                bytes.extend_from_slice(&piece[..end.unwrap_or(piece.len())]);
+                if end.is_some() || piece.is_empty() {
+                    break;
+                }
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        of.map(text).collect()
+    }
+
+    /// Returns the descriptors that it is handed: those that are arguments, and those that `poll` is asked about.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<i32> {
+        /// `sizeof(struct pollfd)` (include/uapi/asm-generic/poll.h), which begins with the descriptor.
+        const POLLED: u64 = 8;
+        const MOST: u64 = 1024;
+        let of = self.prototype.parameters.iter().zip(self.arguments);
+        let of = of.filter(|(parameter, _)| matches!(parameter.ty.alias(), Some("fd" | "at")));
+        let mut numbers: Vec<i32> = of.map(|(_, word)| *word as i32).collect();
+        if matches!(self.name, "poll" | "ppoll") {
+            let [at, count, ..] = *self.arguments;
+            for index in 0..count.min(MOST) {
+                let mut number = [0; 4];
+                if self
+                    .entry
+                    .read(at.wrapping_add(POLLED * index), &mut number)
+                {
+                    numbers.push(i32::from_le_bytes(number));
+                }
+            }
+        }
+        numbers
+    }
+
+    /// Returns how many bytes or elements it returned: 0 if it failed.
+    pub(crate) fn count(&self) -> u64 {
+        match self.returned {
+            Some((_, result)) if self.error().is_none() => result,
+            _ => 0,
+        }
+    }
+}
+
+/// Returns the number of the error that a result stands for: the kernel's results from -4095 on are errors
+/// (include/linux/err.h, `MAX_ERRNO`).
+#[must_use]
+pub fn error(result: u64) -> Option<i32> {
+    let result = result.cast_signed();
+    (-4095..0).contains(&result).then(|| -result as i32)
+}
+
+/// Which arguments are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Those that are known when the call is made.
+    Entry,
+    /// The others, with the comma before them.
+    Exit,
+}

@@ -1,0 +1,58 @@
+//! Numbers that stand for files and for users.
+
+use crate::words;
+use crate::writer::{Place, Writer, Written};
+use prototypes::digits::decimal;
+use prototypes::{Lens, Type};
+
+/// A descriptor: `3`, or `3</etc/hosts>`.
+pub fn descriptor(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    let number = w.word(ty, at)? as i32;
+    decimal(number, w.out);
+    w.name_of(number);
+    Ok(())
+}
+
+/// The descriptor of a directory: `AT_FDCWD` or a number.
+pub fn directory(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    /// include/uapi/linux/fcntl.h
+    const CURRENT: i32 = -100;
+    let number = w.word(ty, at)? as i32;
+    if number == CURRENT {
+        w.known_decimal(CURRENT.into(), "AT_FDCWD");
+    } else {
+        decimal(number, w.out);
+    }
+    w.name_of(number);
+    Ok(())
+}
+
+/// A process or a thread: `4711`, or `4711<ruby>`.
+pub fn process(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    let number = w.word(ty, at)? as i32;
+    decimal(number, w.out);
+    w.process(number);
+    Ok(())
+}
+
+/// A key or a keyring: its number, or the name of one that each process has (include/uapi/linux/keyctl.h).
+pub fn key(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    let number = w.word(ty, at)?;
+    let Some(Lens::Enum(names)) = &ty.lens else {
+        return w.plain(ty, at);
+    };
+    match words::find(number, 4, names) {
+        Some(name) => w.known_decimal((number as i32).into(), name),
+        None => decimal(number as i32, w.out),
+    }
+    Ok(())
+}
+
+/// A user or a group: all ones are -1, which asks for no change.
+pub fn user(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    match w.word(ty, at)? as u32 {
+        u32::MAX => w.push("-1"),
+        number => decimal(number, w.out),
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! System calls as strace writes them.
+//!
+//! ```text
+//!   openat(AT_FDCWD, "/etc/ld.so.cache", O_RDONLY|O_CLOEXEC) = 3
+//!   newfstatat(3, "", {st_mode=S_IFREG|0644, st_size=28207, ...}, AT_EMPTY_PATH) = 0
+//! ```
+//!
+//! What is copied of a call, and which types its arguments have, is said by `syscalls.conf` of the crate `prototypes`.
+//! Most of the text follows from those types: numbers, names of flags, strings, structs with the names of their
+//! members. Types with a text of their own go by the names of their typedefs (`forms`); calls of which one argument
+//! decides what another means, or whether it is shown, have an entry in `special`.
+//!
+//! | module | what |
+//! |---|---|
+//! | `call` | what is written, and how |
+//! | `arguments` | which arguments are written when, and by whom |
+//! | `writer` | values by their types |
+//! | `text`, `words` | strings as strace escapes them; names of numbers and of bits |
+//! | `forms/` | types with a text of their own: one file a family |
+//! | `types`, `members` | types of `syscalls.conf`; structs written member by member |
+//! | `special` | calls whose arguments depend on each other |
+//! | `result`, `errors` | what stands behind the `=`; names of errors |
+//! | `signal` | what the kernel says of a signal that came |
+//! | `classes`, `trace` | `%file` and its kin; the language of `-e trace=` |
+//!
+//! The reference is strace 6.1; where its text is known to differ from this one, docs/syscalls.md says so.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod call;
+mod classes;
+mod errors;
+mod forms;
+mod members;
+mod result;
+mod signal;
+mod special;
+mod text;
+mod trace;
+mod types;
+mod words;
+mod writer;
+
+pub use call::{Call, Constants, Hex, Name, Naming, Part, Style, error};
+pub use classes::CLASSES;
+pub use trace::{Trace, TraceError};
+
+/// The name of an error: `ENOENT`; its number where it has none.
+#[must_use]
+pub fn error_name(error: i32) -> String {
+    errors::name(error)
+}
+
+/// The name of a signal: `SIGUSR1`, `SIGRT_5`.
+#[must_use]
+pub fn signal(number: i32) -> String {
+    forms::signal_word(number as u64)
+}
+
+impl Style {
+    /// Appends arguments.
+    pub fn arguments(&self, call: &Call, part: Part, out: &mut Vec<u8>) {
+        arguments::write(self, call, part, out);
+    }
+
+    /// Hands the text of each argument to `each`; of a few calls, that of all together (`futex`, `clone`).
+    pub fn each_argument(&self, call: &Call, part: Part, each: impl FnMut(&[u8])) {
+        arguments::each(self, call, part, each);
+    }
+
+    /// What a signal is (`{si_signo=SIGUSR1, si_code=SI_USER, si_pid=7, si_uid=0}`), by the beginning of its `siginfo_t`;
+    /// `None` if that is too short.
+    #[must_use]
+    pub fn signal(&self, information: &[u8]) -> Option<String> {
+        signal::information(self, information)
+    }
+
+    /// Appends what stands behind the `=` of a call that has returned; `?` if it does not return.
+    pub fn result(&self, call: &Call, out: &mut Vec<u8>) {
+        result::write(self, call, out);
+    }
+}

@@ -1,0 +1,90 @@
+//! What stands behind the `=`: `3`, `0x7f…`, `-1 ENOENT (No such file or directory)`, `1 ([{fd=3, revents=POLLIN}])`.
+
+use crate::call::{Call, Style};
+use crate::errors::AGAIN;
+use crate::types::ty;
+use crate::writer::{Place, Writer};
+use crate::{forms, special};
+use nix::errno::Errno;
+use prototypes::Kind;
+use prototypes::digits::{decimal, hex};
+
+/// Appends the result; `?` of a call that has not returned.
+pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
+    let Some((_, result)) = call.returned else {
+        return out.push(b'?');
+    };
+    if style.raw && call.error().is_none() {
+        return match result {
+            0 => out.push(b'0'),
+            result => hex(result, out),
+        };
+    }
+    if let Some(error) = call.error() {
+        return failed(error, out);
+    }
+    let mut w = Writer::new(style, call, forms::by_name, out);
+    w.late = true;
+    match call.name {
+        "fcntl" if special::duplicates(call.arguments[1]) => {
+            decimal(result, w.out);
+            return w.name_of(result as i32);
+        }
+        "fcntl" if special::status_flags(&mut w, result) => return,
+        "poll" | "ppoll" => {
+            decimal(result, w.out);
+            return special::polled(&mut w);
+        }
+        "select" | "pselect6" => {
+            decimal(result, w.out);
+            return special::selected(&mut w);
+        }
+        "clone" | "clone3" => {
+            decimal(result, w.out);
+            return w.process(result as i32);
+        }
+        "sched_getscheduler" => return named(&mut w, result, "sched_policy"),
+        "prctl" if special::prctl_result(&mut w, result) => return,
+        _ => {}
+    }
+    let returns = &call.prototype.returns;
+    match (returns.alias(), &returns.kind) {
+        (Some("fd"), _) => {
+            decimal(result as i32, w.out);
+            w.name_of(result as i32);
+        }
+        (Some("mode"), _) => w.octal(result),
+        (Some("pid"), _) => {
+            decimal(result as i32, w.out);
+            w.process(result as i32);
+        }
+        (_, Kind::Pointer(_)) => match result {
+            0 => w.push("NULL"),
+            address => hex(address, w.out),
+        },
+        _ => decimal(result.cast_signed(), w.out),
+    }
+}
+
+/// `0 (SCHED_OTHER)`
+fn named(w: &mut Writer, result: u64, list: &str) {
+    decimal(result, w.out);
+    w.push(" (");
+    w.whole(&ty(list), Place::Word(result));
+    w.push(")");
+}
+
+/// `-1 ENOENT (No such file or directory)`
+fn failed(error: i32, out: &mut Vec<u8>) {
+    if let Some((_, name, text)) = AGAIN.iter().find(|(number, ..)| *number == error) {
+        return out.extend_from_slice(format!("? {name} ({text})").as_bytes());
+    }
+    // The C library's words, as strace has them.
+    let text = std::io::Error::from_raw_os_error(error).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = match Errno::from_raw(error) {
+        Errno::UnknownErrno => format!("-1 (errno {error})"),
+        known => format!("-1 {known:?} ({text})"),
+    };
+    out.extend_from_slice(text.as_bytes());
+}

@@ -1,0 +1,95 @@
+//! Calls of which one argument decides what another means, or whether it is shown. A file a family.
+
+mod control;
+mod memory;
+mod polling;
+mod prctl;
+mod sockets;
+
+pub use control::{duplicates, status_flags};
+pub use polling::{polled, selected};
+pub use prctl::result as prctl_result;
+
+use crate::call::{Call, Part};
+use crate::forms::files;
+use crate::types::ty;
+use crate::writer::{Place, Writer, Written};
+
+/// Writes one argument, the word that was passed.
+pub type Argument = fn(&mut Writer, u64) -> Written;
+
+// include/uapi/asm-generic/fcntl.h
+const CREATE: u64 = 0o100;
+const TEMPORARY: u64 = 0o20_000_000;
+
+/// Returns how many arguments mean something; `None` = all that the prototype has.
+pub fn shown(call: &Call) -> Option<usize> {
+    let arguments = call.arguments;
+    let creates = |flags: u64| flags & (CREATE | TEMPORARY) != 0;
+    match call.name {
+        "open" if !creates(arguments[1]) => Some(2),
+        "openat" if !creates(arguments[2]) => Some(3),
+        "fcntl" => control::fcntl_arguments(arguments[1]),
+        "prctl" => prctl::arguments(arguments),
+        "mremap" => memory::remap_arguments(arguments[3]),
+        "ioctl" => control::ioctl_arguments(arguments[1]),
+        "mknod" if !files::is_device(arguments[1]) => Some(2),
+        "mknodat" if !files::is_device(arguments[2]) => Some(3),
+        _ => None,
+    }
+}
+
+/// Returns what writes an argument whose type is not that of the prototype.
+pub fn argument(call: &Call, index: usize) -> Option<Argument> {
+    Some(match (call.name, index) {
+        ("fcntl", 2) => control::fcntl,
+        ("ioctl", 1) => control::ioctl_command,
+        ("ioctl", 2) => control::ioctl,
+        ("prctl", 1) => |w, word| prctl::argument(w, 1, word),
+        ("prctl", 2) => |w, word| prctl::argument(w, 2, word),
+        ("prctl", 3) => |w, word| prctl::argument(w, 3, word),
+        ("prctl", 4) => |w, word| prctl::argument(w, 4, word),
+        ("getrandom", 0) => memory::random,
+        ("mknod", 1) | ("mknodat", 2) => |w, word| {
+            files::mode(w, word & 0xffff);
+            Ok(())
+        },
+        ("nanosleep", 1) | ("clock_nanosleep", 3) => memory::remaining,
+        ("execve", 2) | ("execveat", 3) => crate::forms::environment,
+        ("socket" | "socketpair", 2) => sockets::protocol,
+        ("setsockopt" | "getsockopt", 2) => sockets::option,
+        ("setsockopt" | "getsockopt", 3) => sockets::value,
+        ("accept" | "accept4" | "getsockname" | "getpeername", 1) => sockets::filled_address,
+        ("recvfrom", 4) => sockets::filled_address,
+        ("recvfrom", 1) => sockets::received,
+        // Nothing is read of what is to be removed (fs/eventpoll.c, `ep_op_has_event`).
+        ("epoll_ctl", 3) if call.arguments[1] as u32 == 2 => |w, word| {
+            w.address(word);
+            Ok(())
+        },
+        ("seccomp", 1) if call.arguments[0] as u32 == 1 => |w, word| {
+            w.whole(&ty("seccomp_filter_flags"), Place::Word(word));
+            Ok(())
+        },
+        ("mmap", 3) | ("remap_file_pages", 4) => memory::map_flags,
+        ("memfd_create", 1) => memory::file_flags,
+        ("readv" | "preadv" | "preadv2", 1) => sockets::pieces_read,
+        ("writev" | "pwritev" | "pwritev2", 1) => sockets::pieces_written,
+        ("sendfile", 2) | ("splice", 1 | 3) => memory::offset,
+        ("select" | "pselect6", 1..=3) => polling::set,
+        _ => return None,
+    })
+}
+
+/// Writes all arguments.
+pub type Whole = fn(&mut Writer);
+
+/// Returns what writes the arguments of a call in an order of its own, and when they are known.
+pub fn whole(name: &str) -> Option<(Part, Whole)> {
+    match name {
+        "futex" => Some((Part::Entry, memory::futex)),
+        "clone" => Some((Part::Exit, memory::clone)),
+        "clone3" => Some((Part::Exit, memory::clone3)),
+        _ => None,
+    }
+}

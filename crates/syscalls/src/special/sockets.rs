@@ -1,0 +1,119 @@
+//! Sockets: what a family, a level or a length decides.
+
+use super::control::named;
+use crate::forms;
+use crate::writer::{Unknown, Writer, Written};
+use prototypes::digits::decimal;
+
+const INET: u64 = 2;
+const INET6: u64 = 10;
+const NETLINK: u64 = 16;
+
+const PACKET: u64 = 17;
+
+/// The protocol of frames, in the order of the network: `htons(ETH_P_ALL)` (include/uapi/linux/if_ether.h).
+fn ether(w: &mut Writer, word: u16) {
+    let name = match word.swap_bytes() {
+        3 => "ETH_P_ALL",
+        0x800 => "ETH_P_IP",
+        0x806 => "ETH_P_ARP",
+        0x86dd => "ETH_P_IPV6",
+        0x88cc => "ETH_P_LLDP",
+        0x888e => "ETH_P_PAE",
+        0 => "0",
+        other => return w.push(&format!("htons({other:#x} /* ETH_P_??? */)")),
+    };
+    w.push(&format!("htons({name})"));
+}
+
+pub fn protocol(w: &mut Writer, word: u64) -> Written {
+    match w.call.arguments[0] & 0xffff_ffff {
+        INET | INET6 => named(w, "inet_protocol", word),
+        NETLINK => named(w, "netlink_protocol", word),
+        PACKET => ether(w, word as u16),
+        _ => decimal(word as u32 as i32, w.out),
+    }
+    Ok(())
+}
+
+// Levels and options (include/linux/socket.h, include/uapi/asm-generic/socket.h).
+const IP: u64 = 0;
+const SOCKET: u64 = 1;
+const TCP: u64 = 6;
+const IPV6: u64 = 41;
+const LINGER: u64 = 13;
+const PEER: u64 = 17;
+
+pub fn option(w: &mut Writer, word: u64) -> Written {
+    match w.call.arguments[1] & 0xffff_ffff {
+        SOCKET => named(w, "sol_socket", word),
+        TCP => named(w, "sol_tcp", word),
+        IP => named(w, "sol_ip", word),
+        IPV6 => named(w, "sol_ipv6", word),
+        _ => w.hexadecimal(word),
+    }
+    Ok(())
+}
+
+pub fn value(w: &mut Writer, at: u64) -> Written {
+    let [_, level, option, _, length, _] = *w.call.arguments;
+    if w.late && w.call.error().is_some() {
+        return Err(Unknown);
+    }
+    let length = match w.late {
+        true => w.u32_at(length)?.into(),
+        false => length & 0xffff_ffff,
+    };
+    match (level & 0xffff_ffff, option, length) {
+        (SOCKET, LINGER, 8..) => {
+            let [on, seconds] = [w.u32_at(at)?, w.u32_at(at + 4)?];
+            w.push(&format!("{{l_onoff={on}, l_linger={seconds}}}"));
+        }
+        (SOCKET, PEER, 12..) => {
+            let [pid, uid, gid] = [w.u32_at(at)?, w.u32_at(at + 4)?, w.u32_at(at + 8)?];
+            w.push(&format!("{{pid={pid}, uid={uid}, gid={gid}}}"));
+        }
+        (SOCKET | TCP | IP | IPV6, _, 4) => {
+            let number = w.u32_at(at)? as i32;
+            w.push("[");
+            decimal(number, w.out);
+            w.push("]");
+        }
+        _ => return w.buffer(at, length as usize),
+    }
+    Ok(())
+}
+
+/// What was received, of which a datagram's length (`MSG_TRUNC`) may be more than there was room for.
+pub fn received(w: &mut Writer, at: u64) -> Written {
+    if at == 0 || w.call.error().is_some() {
+        return Err(Unknown);
+    }
+    let room = w.call.arguments[2];
+    w.buffer(at, w.call.count().min(room) as usize)
+}
+
+/// An address that the kernel wrote, as long as it said.
+pub fn filled_address(w: &mut Writer, at: u64) -> Written {
+    if at == 0 || w.call.error().is_some() {
+        return Err(Unknown);
+    }
+    let length = match w.call.name {
+        "recvfrom" => w.call.arguments[5],
+        _ => w.call.arguments[2],
+    };
+    let written = w.u32_at(length)?;
+    // No more was written than there was room for.
+    let room = w.before(|w| w.u32_at(length));
+    forms::address(w, at, room.map_or(written, |room| room.min(written)).into())
+}
+
+pub fn pieces_read(w: &mut Writer, at: u64) -> Written {
+    let (count, data) = (w.call.arguments[2], w.call.count());
+    forms::vectors(w, at, count, Some(data))
+}
+
+pub fn pieces_written(w: &mut Writer, at: u64) -> Written {
+    let count = w.call.arguments[2];
+    forms::vectors(w, at, count, None)
+}

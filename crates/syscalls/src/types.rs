@@ -1,0 +1,14 @@
+//! The types of `syscalls.conf` by their names.
+
+use prototypes::{Bundle, Library, Type};
+use std::sync::{Arc, LazyLock};
+
+static TYPES: LazyLock<Arc<Library>> = LazyLock::new(|| {
+    let bundle = Bundle::for_soname("SYS").expect("it is part of lancet");
+    bundle.library()
+});
+
+/// Returns a type of `syscalls.conf`.
+pub fn ty(name: &str) -> Type {
+    TYPES.ty(name).expect("syscalls.conf defines it")
+}

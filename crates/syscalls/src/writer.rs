@@ -1,0 +1,454 @@
+//! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
+
+use crate::call::{Call, Hex, Naming, Style};
+use crate::{text, words};
+use prototypes::digits::{decimal, hex};
+use prototypes::{Array, Expr, Kind, Lens, Memory, Struct, Type};
+use std::sync::Arc;
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// In an argument: this word.
+    Word(u64),
+    /// In the guest's memory, at this address.
+    Memory(u64),
+}
+
+/// The error for bytes that were not copied.
+#[derive(Debug)]
+pub struct Unknown;
+
+/// What writes a value; on an error what it has written so far is taken back.
+pub type Written = Result<(), Unknown>;
+
+/// How deep values may lie in one another. The grammar allows 40.
+const DEEPEST: usize = 48;
+
+/// So much of a text is always copied if it can be read (a record has room for it): where less is there, memory ends.
+const COPIED: usize = 3 << 10;
+
+/// Writes a value of a type.
+pub type Form = fn(&mut Writer, &Type, Place) -> Written;
+
+/// Returns the form of a typedef that has one of its own.
+pub type Forms = fn(&str) -> Option<Form>;
+
+/// Writes the values of one call.
+pub struct Writer<'w> {
+    pub style: &'w Style,
+    pub call: &'w Call<'w>,
+    pub out: &'w mut Vec<u8>,
+    forms: Forms,
+    /// What was copied at the return is seen before what was copied at the call.
+    pub late: bool,
+    /// The structs around the value, the innermost last, with their addresses.
+    around: Vec<(Arc<Struct>, u64)>,
+}
+
+impl<'w> Writer<'w> {
+    pub fn new(style: &'w Style, call: &'w Call<'w>, forms: Forms, out: &'w mut Vec<u8>) -> Self {
+        Self {
+            forms,
+            style,
+            call,
+            out,
+            late: false,
+            around: Vec::new(),
+        }
+    }
+
+    /// Appends a value; its address, or `?`, if nothing is known of it.
+    pub fn whole(&mut self, ty: &Type, at: Place) {
+        let before = self.out.len();
+        if self.value(ty, at).is_ok() {
+            return;
+        }
+        self.out.truncate(before);
+        match at {
+            Place::Word(word) => self.address(word),
+            Place::Memory(_) => self.push("?"),
+        }
+    }
+
+    /// Appends the date of a time, if it has one: ` /* 2026-11-22T23:49:46+0000 */`.
+    pub fn date(&mut self, seconds: i64, nanos: u64) {
+        if let Some(date) = self.style.date.and_then(|date| date(seconds, nanos)) {
+            self.push(&format!(" /* {date} */"));
+        }
+    }
+
+    /// Appends the name of a descriptor, if names are asked for and it has one.
+    pub fn name_of(&mut self, number: i32) {
+        self.named(number, self.call.descriptors);
+    }
+
+    /// Appends the name of a process, if names are asked for and it has one.
+    pub fn process(&mut self, number: i32) {
+        self.named(number, self.call.processes);
+    }
+
+    fn named(&mut self, number: i32, naming: Option<Naming>) {
+        let Some(name) = naming.and_then(|names| names(number)) else {
+            return;
+        };
+        self.push("<");
+        text::bracketed(name.text.as_bytes(), self.style.hex, self.out);
+        self.push(&name.more);
+        self.push(">");
+        if name.deleted {
+            self.push("(deleted)");
+        }
+    }
+
+    /// Appends a number in hexadecimal by its name, as the style has it.
+    pub fn known(&mut self, word: u64, name: &str) {
+        words::known(&words::plain(word), name, self.style.constants, self.out);
+    }
+
+    /// Appends a number whose name stands for it, as `%d` has it where it is shown as a number.
+    pub fn known_decimal(&mut self, number: i64, name: &str) {
+        words::known(&number.to_string(), name, self.style.constants, self.out);
+    }
+
+    pub fn push(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Appends an address: `NULL` or `0x7f…`.
+    pub fn address(&mut self, word: u64) {
+        match word {
+            0 => self.push("NULL"),
+            word => hex(word, self.out),
+        }
+    }
+
+    /// Appends a number in hexadecimal as C's `%#x` has it: `0` or `0x1f`.
+    pub fn hexadecimal(&mut self, word: u64) {
+        match word {
+            0 => self.push("0"),
+            word => hex(word, self.out),
+        }
+    }
+
+    /// Appends the number of a mode as strace has it: at least three digits, the first a 0.
+    pub fn octal(&mut self, word: u64) {
+        let text = match word {
+            0 => "000".into(),
+            1..8 => format!("00{word:o}"),
+            _ => format!("0{word:o}"),
+        };
+        self.push(&text);
+    }
+
+    /// Reads as it was when the call was made.
+    pub fn before<T>(&mut self, read: impl FnOnce(&Self) -> T) -> T {
+        let late = std::mem::replace(&mut self.late, false);
+        let found = read(self);
+        self.late = late;
+        found
+    }
+
+    /// Reads memory as it was when this part of the call was seen; false if it was not copied.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        for (offset, byte) in into.iter_mut().enumerate() {
+            let Some(known) = self.piece(at.wrapping_add(offset as u64)) else {
+                return false;
+            };
+            *byte = known[0];
+        }
+        true
+    }
+
+    /// Bytes that were copied from there on, in one piece; at least one.
+    fn piece(&self, at: u64) -> Option<&[u8]> {
+        let of = |captures: &'w prototypes::Captures| captures.piece(at);
+        let late = self.call.returned.filter(|_| self.late);
+        let found = late.and_then(|(exit, _)| of(exit));
+        found
+            .or_else(|| of(self.call.entry))
+            .filter(|piece| !piece.is_empty())
+    }
+
+    /// The bytes from an address on that were copied, at most so many.
+    pub fn bytes(&self, at: u64, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while bytes.len() < most {
+            let Some(piece) = self.piece(at.wrapping_add(bytes.len() as u64)) else {
+                break;
+            };
+            bytes.extend_from_slice(&piece[..piece.len().min(most - bytes.len())]);
+        }
+        bytes
+    }
+
+    /// Reads a number of `N` bytes.
+    pub fn number<const N: usize>(&self, at: u64) -> Result<[u8; N], Unknown> {
+        let mut bytes = [0; N];
+        if self.read(at, &mut bytes) {
+            Ok(bytes)
+        } else {
+            Err(Unknown)
+        }
+    }
+
+    pub fn u32_at(&self, at: u64) -> Result<u32, Unknown> {
+        self.number(at).map(u32::from_le_bytes)
+    }
+
+    pub fn u64_at(&self, at: u64) -> Result<u64, Unknown> {
+        self.number(at).map(u64::from_le_bytes)
+    }
+
+    /// Returns a number of the type's size, with zeros above.
+    pub fn word(&self, ty: &Type, at: Place) -> Result<u64, Unknown> {
+        let size = ty.size().clamp(1, 8) as usize;
+        match at {
+            Place::Word(word) => Ok(word & u64::MAX >> (64 - 8 * size)),
+            Place::Memory(at) => {
+                let mut bytes = [0; 8];
+                if self.read(at, &mut bytes[..size]) {
+                    Ok(u64::from_le_bytes(bytes))
+                } else {
+                    Err(Unknown)
+                }
+            }
+        }
+    }
+
+    /// Appends a value.
+    pub fn value(&mut self, ty: &Type, at: Place) -> Written {
+        if let Some(form) = ty.alias().and_then(self.forms) {
+            return form(self, ty, at);
+        }
+        self.plain(ty, at)
+    }
+
+    /// Appends a value by its type alone.
+    pub fn plain(&mut self, ty: &Type, at: Place) -> Written {
+        match &ty.lens {
+            Some(Lens::Enum(names)) => {
+                let word = self.word(ty, at)?;
+                words::name(word, ty.size(), names, self.style.constants, self.out);
+                return Ok(());
+            }
+            Some(Lens::Flags(names)) => {
+                let word = self.word(ty, at)?;
+                words::flags(word, names, self.style.constants, self.out);
+                return Ok(());
+            }
+            Some(Lens::Hide) => return Ok(()),
+            Some(Lens::Octal) if ty.is_integer() => {
+                let word = self.word(ty, at)?;
+                self.octal(word);
+                return Ok(());
+            }
+            Some(Lens::Hex | Lens::Guess) if ty.is_integer() => {
+                let word = self.word(ty, at)?;
+                self.hexadecimal(word);
+                return Ok(());
+            }
+            _ => {}
+        }
+        match &ty.kind {
+            Kind::Pointer(to) => self.pointer(ty, to, at),
+            Kind::Array(array) => self.array(array, at),
+            Kind::Struct(of) => self.structure(of, at),
+            _ if ty.is_integer() => {
+                let word = self.word(ty, at)?;
+                if ty.is_signed() {
+                    let unused = 64 - 8 * ty.size();
+                    decimal((word << unused).cast_signed() >> unused, self.out);
+                } else {
+                    decimal(word, self.out);
+                }
+                Ok(())
+            }
+            _ => Err(Unknown),
+        }
+    }
+
+    fn pointer(&mut self, ty: &Type, to: &Type, at: Place) -> Written {
+        let address = self.word(ty, at)?;
+        if address == 0 || matches!(to.kind, Kind::Void) {
+            self.address(address);
+            return Ok(());
+        }
+        let is_struct = matches!(to.kind, Kind::Struct(_) | Kind::Array(_)) && ty.lens.is_none();
+        if self.style.addresses && is_struct {
+            self.address(address);
+            return Ok(());
+        }
+        let before = self.out.len();
+        let written = match (&ty.lens, &to.kind) {
+            (Some(Lens::String | Lens::Path), Kind::Array(array)) => {
+                self.string(array, address, ty.lens == Some(Lens::Path))
+            }
+            _ if self.around.len() >= DEEPEST => Err(Unknown),
+            // What one number points to stands in brackets.
+            _ if to.is_integer() && to.alias().and_then(self.forms).is_none() => {
+                self.push("[");
+                let written = self.value(to, Place::Memory(address));
+                self.push("]");
+                written
+            }
+            _ => self.value(to, Place::Memory(address)),
+        };
+        if written.is_err() {
+            // Nothing was copied: only its address is known.
+            self.out.truncate(before);
+            self.address(address);
+        }
+        Ok(())
+    }
+
+    /// Appends text between quotes; dots where there is more of it.
+    fn string(&mut self, array: &Array, at: u64, is_path: bool) -> Written {
+        let most = if is_path {
+            usize::MAX
+        } else {
+            self.style.strings
+        };
+        let (length, ends) = match &array.length {
+            Expr::Zero(_) => {
+                let known = self.bytes(at, most.saturating_add(1));
+                let end = known.iter().position(|byte| *byte == 0);
+                // Of a text that goes on, as much as is shown was copied; one that ends where memory ends is none.
+                if end.is_none() && known.len() < most.saturating_add(1).min(COPIED) {
+                    return Err(Unknown);
+                }
+                (end.unwrap_or(known.len()), end.is_some())
+            }
+            length => (self.length(length)? as usize, true),
+        };
+        let shown = length.min(most);
+        let bytes = self.bytes(at, shown);
+        if bytes.len() < shown.min(COPIED) || length == 0 && !ends {
+            return Err(Unknown);
+        }
+        let cut = bytes.len() < length || !ends;
+        text::quoted(&bytes, self.style.hex, self.out);
+        if cut {
+            self.push("...");
+        }
+        Ok(())
+    }
+
+    /// Appends bytes as a string, of which `length` are there and those that were copied are shown.
+    pub fn buffer(&mut self, at: u64, length: usize) -> Written {
+        self.buffer_as(at, length, self.style.hex)
+    }
+
+    /// The same, in hexadecimal where `hex` says.
+    pub fn buffer_as(&mut self, at: u64, length: usize, hex: Hex) -> Written {
+        let shown = length.min(self.style.strings);
+        let bytes = self.bytes(at, shown);
+        if bytes.len() < shown.min(COPIED) {
+            return Err(Unknown);
+        }
+        text::quoted(&bytes, hex, self.out);
+        if bytes.len() < length {
+            self.push("...");
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, array: &Array, at: Place) -> Written {
+        let Place::Memory(at) = at else {
+            return Err(Unknown);
+        };
+        let stride = u64::from(array.element.size()).max(1);
+        let length = match &array.length {
+            Expr::Zero(_) => u64::MAX,
+            length => self.length(length)?,
+        };
+        self.push("[");
+        for index in 0..length {
+            let before = self.out.len();
+            let here = at.wrapping_add(index * stride);
+            if matches!(array.length, Expr::Zero(_)) && self.is_zero(here, stride)? {
+                break;
+            }
+            if index > 0 {
+                self.push(", ");
+            }
+            if index >= self.style.strings as u64 {
+                self.push("...");
+                break;
+            }
+            if self.value(&array.element, Place::Memory(here)).is_err() {
+                if index == 0 {
+                    return Err(Unknown);
+                }
+                // As far as it could be read, and where that ends.
+                self.out.truncate(before);
+                self.push(&format!(", ... /* {here:#x} */"));
+                break;
+            }
+        }
+        self.push("]");
+        Ok(())
+    }
+
+    fn is_zero(&self, at: u64, size: u64) -> Result<bool, Unknown> {
+        let bytes = self.bytes(at, size as usize);
+        if bytes.len() as u64 != size {
+            return Err(Unknown);
+        }
+        Ok(bytes.iter().all(|byte| *byte == 0))
+    }
+
+    /// Appends a struct: `{tv_sec=1, tv_nsec=0}`. Members whose names begin with `pad` are none of its own.
+    fn structure(&mut self, of: &Arc<Struct>, at: Place) -> Written {
+        let Place::Memory(at) = at else {
+            return Err(Unknown);
+        };
+        self.around.push((of.clone(), at));
+        self.push("{");
+        let mut written = Ok(());
+        let mut first = true;
+        for (index, (offset, field)) in of.members().enumerate() {
+            let name = of.field_name(index);
+            if name.starts_with("pad") {
+                continue;
+            }
+            if !first {
+                self.push(", ");
+            }
+            first = false;
+            self.push(name);
+            if !name.is_empty() {
+                self.push("=");
+            }
+            written = self.value(field, Place::Memory(at.wrapping_add(offset.into())));
+            if written.is_err() {
+                break;
+            }
+        }
+        self.push("}");
+        self.around.pop();
+        written
+    }
+
+    /// The number that an expression stands for.
+    fn length(&self, of: &Expr) -> Result<u64, Unknown> {
+        let number = match of {
+            Expr::Number(number) => u64::from(*number),
+            Expr::Returned => return Ok(self.call.count()),
+            Expr::Argument(index) => {
+                let index = usize::from(*index);
+                let parameter = self.call.prototype.parameters.get(index).ok_or(Unknown)?;
+                let word = *self.call.arguments.get(index).ok_or(Unknown)?;
+                self.word(&parameter.ty, Place::Word(word))?
+            }
+            Expr::Member(index) => {
+                let (of, at) = self.around.last().ok_or(Unknown)?;
+                let member = of.members().nth((*index).into());
+                let (offset, field) = member.ok_or(Unknown)?;
+                self.word(field, Place::Memory(at.wrapping_add(offset.into())))?
+            }
+            Expr::Zero(_) => return Err(Unknown),
+        };
+        Ok(number)
+    }
+}
