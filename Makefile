@@ -95,7 +95,7 @@ test: deps-test
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	.ci/package build $(LANCET)
 	.ci/package deb $(LANCET)
-	LANCET_BIN=$(LANCET) cargo test --workspace --no-fail-fast
+	LANCET_BIN=$(LANCET) .ci/tests --workspace --no-fail-fast
 
 roots: deps-matrix
 	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%) \
@@ -103,11 +103,11 @@ roots: deps-matrix
 
 matrix: roots
 	.ci/package build $(LANCET)
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" cargo test -p lancet --test mem
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" .ci/tests -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
-		cargo test -p lancet --test calls -- $(OF_VERSIONS)
-	$(AS_ROOT) cargo test -p lancet-vm --test live
-	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack
+		.ci/tests -p lancet --test calls -- $(OF_VERSIONS)
+	$(AS_ROOT) .ci/tests -p lancet-vm --test live
+	$(AS_ROOT) LANCET_BIN=$(LANCET) .ci/tests -p lancet --test stack
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test
