@@ -42,6 +42,7 @@
 //! | `island` | the page of code near a function |
 //! | `load` | a set mapped into the stopped guest |
 //! | `finder` | how unwinders learn of the new code |
+//! | `scripts` | functions of the script itself, which its VM replaces for us |
 //! | `apply`, `undo` | the two changes, and the list of what there is |
 
 mod apply;
@@ -58,6 +59,7 @@ mod object;
 mod plan;
 mod planned;
 mod request;
+mod scripts;
 mod undo;
 
 pub use apply::{Applied, apply, check};
@@ -69,4 +71,5 @@ pub use journal::Record;
 pub use plan::{Limits, Plan, plan};
 pub use planned::Planned;
 pub use request::Request;
+pub use scripts::{Script, ScriptPatch, ScriptRequest, ScriptState};
 pub use undo::{Listed, State, Took, Undone, Which, list, undo};
