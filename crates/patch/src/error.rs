@@ -34,6 +34,14 @@ pub enum Error {
         /// The threads, in words.
         threads: String,
     },
+    /// A remedy refuses.
+    #[error("remedy {remedy}: {reason}")]
+    Remedy {
+        /// Its name.
+        remedy: &'static str,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A patch cannot be undone.
     #[error("patch {id} cannot be undone: {reason}")]
     Undo {
