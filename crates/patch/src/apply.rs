@@ -72,7 +72,7 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
         plan.refuse_inside(&look(guest, plan, stop, remote, &maps)?)?;
         let finder = finder::present(&guest.memory, &maps);
         let sets = Set::of_patches(&guest.memory, &maps);
-        let first = next_id(&sets);
+        let first = Set::next_id(&Set::all(&guest.memory, &maps));
         let again = sets.into_iter().find(|set| fits(guest, plan, set));
         let (set, again) = match again {
             Some(set) => (renewed(guest, set, until)?, true),
@@ -90,14 +90,6 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
         again,
         stood,
     })
-}
-
-fn next_id(sets: &[Set]) -> u64 {
-    let ids = sets
-        .iter()
-        .flat_map(|set| &set.records)
-        .map(|record| record.id);
-    ids.max().unwrap_or(0).saturating_add(1)
 }
 
 /// Whether a set that is not in force was made for the very same plan, and still is what was made.

@@ -197,6 +197,7 @@ fn fill(guest: &Guest, asked: &Planned, remote: &mut RemoteThread, base: u64) ->
             kind: Kind::Finder,
             whole: true,
             records: vec![record.clone()],
+            settings: Vec::new(),
         };
         set.begin(&guest.memory)?;
         set.finish(&guest.memory)?;

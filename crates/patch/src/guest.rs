@@ -12,6 +12,9 @@ use process::stop::{Stop, Ties};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What a plan asks of the stopped process, beyond what is asked for every function.
+pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Guest {
@@ -49,6 +52,15 @@ impl Guest {
     /// What the kernel calls it (`/proc/PID/comm`).
     pub fn name(&self) -> &str {
         &self.status.name
+    }
+
+    /// Its resident memory in bytes (`/proc/PID/statm`), or 0.
+    pub fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid()));
+        let pages = text
+            .ok()
+            .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        pages.unwrap_or(0) * wire::PAGE as u64
     }
 
     /// Whether it still runs.

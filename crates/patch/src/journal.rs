@@ -15,6 +15,7 @@
 //! (`undo`).
 
 use crate::error::Result;
+use crate::setting::Setting;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::ops::Range;
@@ -27,7 +28,7 @@ const RECORD: u64 = 768;
 const TEXTS: usize = 160;
 const LENGTHS: [usize; 4] = [160, 120, 208, 120];
 /// The most functions of one set.
-pub(crate) const MOST_RECORDS: usize = 64;
+pub(crate) const MOST_RECORDS: usize = 512;
 /// The most sets that are read.
 const MOST_SETS: usize = 4096;
 /// The most bytes of one set.
@@ -83,6 +84,8 @@ pub(crate) enum Kind {
     Finder,
     /// Patches that are only right together: a remedy's.
     Together,
+    /// Settings (`settings`).
+    Settings,
 }
 
 /// A set.
@@ -96,6 +99,8 @@ pub(crate) struct Set {
     pub whole: bool,
     /// None of a set that is not whole.
     pub records: Vec<Record>,
+    /// The same of a set of settings, which has no records.
+    pub settings: Vec<Setting>,
 }
 
 /// The bytes of a journal with so many records, whole pages.
@@ -110,7 +115,7 @@ fn header(set: &Set) -> Vec<u8> {
         VERSION,
         u64::from(set.whole),
         set.size,
-        set.records.len() as u64,
+        (set.records.len() + set.settings.len()) as u64,
         set.key,
         set.kind as u64,
         0,
@@ -131,15 +136,29 @@ impl Set {
     /// Writes the records, and then that the set is whole.
     pub fn finish(&self, memory: &GuestMemory) -> Result<()> {
         let records = self.records.iter().flat_map(Record::to_bytes);
-        memory.write(self.base + HEADER, &records.collect::<Vec<_>>())?;
+        let settings = self.settings.iter().flat_map(Setting::to_bytes);
+        memory.write(
+            self.base + HEADER,
+            &records.chain(settings).collect::<Vec<_>>(),
+        )?;
         Ok(memory.write(self.base, &header(self))?)
     }
 
     /// The sets of a process that are of patches.
     pub fn of_patches(memory: &GuestMemory, maps: &Maps) -> Vec<Set> {
         let mut all = Set::all(memory, maps);
-        all.retain(|set| set.kind != Kind::Finder);
+        all.retain(|set| matches!(set.kind, Kind::Patches | Kind::Together));
         all
+    }
+
+    /// The first number that no patch and no setting among these has.
+    pub fn next_id(sets: &[Set]) -> u64 {
+        let patches = sets.iter().filter(|set| set.kind != Kind::Finder);
+        let ids = patches.flat_map(|set| {
+            let settings = set.settings.iter().map(|setting| setting.id);
+            settings.chain(set.records.iter().map(|record| record.id))
+        });
+        ids.max().unwrap_or(0).saturating_add(1)
     }
 
     /// All sets of a process.
@@ -167,6 +186,7 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
         0 => Kind::Patches,
         1 => Kind::Finder,
         2 => Kind::Together,
+        3 => Kind::Settings,
         _ => return None,
     };
     let least = self::size(usize::try_from(count).ok()?.min(MOST_RECORDS));
@@ -179,12 +199,16 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
     if !plausible {
         return None;
     }
-    let mut records = Vec::new();
+    let (mut records, mut settings) = (Vec::new(), Vec::new());
     if whole == 1 {
         let mut bytes = vec![0; (count * RECORD) as usize];
         memory.read_bytes(base + HEADER, &mut bytes).ok()?;
         for record in bytes.chunks_exact(RECORD as usize) {
-            records.push(Record::from_bytes(record)?);
+            if kind == Kind::Settings {
+                settings.push(Setting::from_bytes(record)?);
+            } else {
+                records.push(Record::from_bytes(record)?);
+            }
         }
     }
     Some(Set {
@@ -194,7 +218,33 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
         kind,
         whole: whole == 1,
         records,
+        settings,
     })
+}
+
+/// A record: numbers, and four texts.
+pub(crate) fn encoded(numbers: &[u64], texts: [&str; 4]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = numbers.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.resize(TEXTS, 0);
+    for (text, length) in texts.into_iter().zip(LENGTHS) {
+        let text = &text.as_bytes()[..text.len().min(length)];
+        bytes.extend_from_slice(text);
+        bytes.resize(bytes.len() + length - text.len(), 0);
+    }
+    bytes
+}
+
+/// The texts of a record.
+pub(crate) fn texts(record: &[u8]) -> Option<Vec<String>> {
+    let mut texts = Vec::new();
+    let mut from = TEXTS;
+    for length in LENGTHS {
+        let text = record.get(from..from + length)?;
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(length);
+        texts.push(String::from_utf8_lossy(&text[..end]).into_owned());
+        from += length;
+    }
+    Some(texts)
 }
 
 impl Record {
@@ -224,15 +274,8 @@ impl Record {
 
     fn to_bytes(&self) -> Vec<u8> {
         let numbers = self.numbers();
-        let mut bytes: Vec<u8> = numbers.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.resize(TEXTS, 0);
         let texts = [&self.function, &self.module, &self.file, &self.symbol];
-        for (text, length) in texts.into_iter().zip(LENGTHS) {
-            let text = &text.as_bytes()[..text.len().min(length)];
-            bytes.extend_from_slice(text);
-            bytes.resize(bytes.len() + length - text.len(), 0);
-        }
-        bytes
+        encoded(&numbers, texts.map(String::as_str))
     }
 
     /// The record, if all its addresses can be ones of a program.
@@ -240,15 +283,7 @@ impl Record {
         let words = bytes.as_chunks::<8>().0;
         let word = |at: usize| words.get(at).map(|word| u64::from_le_bytes(*word));
         let five = |at: usize| Some(*words.get(at)?.first_chunk::<5>()?);
-        let mut texts = Vec::new();
-        let mut from = TEXTS;
-        for length in LENGTHS {
-            let text = bytes.get(from..from + length)?;
-            let end = text.iter().position(|byte| *byte == 0).unwrap_or(length);
-            texts.push(String::from_utf8_lossy(&text[..end]).into_owned());
-            from += length;
-        }
-        let mut texts = texts.into_iter();
+        let mut texts = texts(bytes)?.into_iter();
         let record = Record {
             id: word(0)?,
             entry: word(1)?,

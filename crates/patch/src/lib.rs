@@ -43,6 +43,7 @@
 //! | `load` | a set mapped into the stopped guest |
 //! | `finder` | how unwinders learn of the new code |
 //! | `remedies/` | repairs that need no file of the user's, one file each |
+//! | `setting`, `settings` | settings that remedies change from outside, and their journal |
 //! | `apply`, `undo` | the two changes, and the list of what there is |
 
 mod apply;
@@ -60,6 +61,8 @@ mod plan;
 mod planned;
 mod remedies;
 mod request;
+mod setting;
+mod settings;
 mod undo;
 
 pub use apply::{Applied, apply, check};
@@ -70,6 +73,8 @@ pub use inside::Inside;
 pub use journal::Record;
 pub use plan::{Limits, Plan, plan};
 pub use planned::Planned;
-pub use remedies::{Asked, REMEDIES, Remedy, plan_remedy};
+pub use remedies::{Asked, Prepared, REMEDIES, Remedy, plan_remedy};
 pub use request::Request;
+pub use setting::{Setting, SettingsPlan};
+pub use settings::{Stands, apply_settings, list_settings};
 pub use undo::{Listed, State, Took, Undone, Which, list, undo};

@@ -76,6 +76,7 @@ impl Making<'_, '_> {
             },
             whole: true,
             records: vec![Record::default(); self.plan.functions.len()],
+            settings: Vec::new(),
         };
         set.begin(&self.guest.memory)?;
         let mut at = base + journal;

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use patch::{
-    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, State, Took, Undone,
+    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, Setting, SettingsPlan,
+    Stands, State, Took, Undone,
 };
 
 use crate::text::printable;
@@ -144,9 +145,105 @@ fn stood(out: &mut dyn Write, stood: Duration) -> io::Result<()> {
     writeln!(out, "the process stood still for {milliseconds:.2} ms")
 }
 
+/// Writes what came of something that was done once; `resident` is the process's memory before and after.
+pub fn once(
+    out: &mut dyn Write,
+    answer: Option<&str>,
+    resident: [u64; 2],
+    time: Duration,
+) -> io::Result<()> {
+    let mib = resident.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    match answer {
+        Some(answer) => {
+            writeln!(
+                out,
+                "{answer}: {:.1} MiB were resident, {:.1} are",
+                mib[0], mib[1]
+            )?;
+        }
+        None => writeln!(
+            out,
+            "no thread has called it meanwhile, and nothing has happened"
+        )?,
+    }
+    stood(out, time)
+}
+
+/// Writes settings that were not changed.
+pub fn settings_plan(
+    out: &mut dyn Write,
+    (pid, name): (i32, &str),
+    plan: &SettingsPlan,
+) -> io::Result<()> {
+    let count = plan.settings.len();
+    let settings = if count == 1 { "setting" } else { "settings" };
+    line(
+        out,
+        &format!("process {pid} ({name}): {count} {settings} would be changed"),
+    )?;
+    for setting in &plan.settings {
+        line(out, &format!("  {}", change(setting)))?;
+    }
+    line(out, &format!("  when it is undone, {}", plan.note))
+}
+
+/// `limit of open files (soft, hard): 1024 524288 to 4096 524288`.
+fn change(setting: &Setting) -> String {
+    let values = |[first, second]: [u64; 2]| match second {
+        0 => first.to_string(),
+        u64::MAX => format!("{first} unlimited"),
+        second => format!("{first} {second}"),
+    };
+    format!(
+        "{}: {} to {}",
+        setting.what,
+        values(setting.old),
+        values(setting.new)
+    )
+}
+
+/// Writes settings that were changed, and how they are set back.
+pub fn settings_applied(
+    out: &mut dyn Write,
+    pid: i32,
+    settings: &[Setting],
+    note: &str,
+    time: Duration,
+) -> io::Result<()> {
+    for setting in settings {
+        let id = setting.id;
+        line(
+            out,
+            &format!(
+                "patch {id}: {}; back: lancet patch -p {pid} --undo {id}",
+                change(setting)
+            ),
+        )?;
+    }
+    line(out, &format!("when it is undone, {note}"))?;
+    stood(out, time)
+}
+
 /// Writes the patches that there are.
-pub fn list(out: &mut dyn Write, pid: i32, all: &[Listed]) -> io::Result<()> {
-    if all.is_empty() {
+pub fn list(
+    out: &mut dyn Write,
+    pid: i32,
+    all: &[Listed],
+    settings: &[(Setting, Stands)],
+) -> io::Result<()> {
+    for (setting, stands) in settings {
+        let how = match stands {
+            Stands::InForce => "in force",
+            Stands::Undone => "undone",
+            Stands::Changed => "closed, or changed by something else since",
+        };
+        let Setting { id, remedy, .. } = setting;
+        line(
+            out,
+            &format!("patch {id}: {how}: {} by remedy {remedy}", change(setting)),
+        )?;
+    }
+    if all.is_empty() && settings.is_empty() {
         return writeln!(out, "process {pid} has no patches");
     }
     for Listed { record, state } in all {
@@ -175,6 +272,13 @@ pub fn list(out: &mut dyn Write, pid: i32, all: &[Listed]) -> io::Result<()> {
 
 /// Writes what was taken back, and who is still in the new code.
 pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
+    for setting in &took.settings {
+        let (id, what) = (setting.id, &setting.what);
+        line(out, &format!("patch {id}: {what} is as it was"))?;
+    }
+    if took.undone.is_empty() && !took.settings.is_empty() {
+        return Ok(());
+    }
     if took.undone.is_empty() {
         writeln!(out, "process {pid} has no patch in force")?;
     }
@@ -241,7 +345,7 @@ mod tests {
             record: record(),
             state,
         });
-        let written = text(|out| list(out, 7, &all));
+        let written = text(|out| list(out, 7, &all, &[]));
         let mut lines = written.lines();
         let first = lines.next().unwrap();
         assert!(
@@ -251,7 +355,10 @@ mod tests {
         );
         assert!(!first.contains('\u{1b}'), "{first:?}");
         assert!(lines.next().unwrap().starts_with("patch 2: undone: "));
-        assert_eq!(text(|out| list(out, 7, &[])), "process 7 has no patches\n");
+        assert_eq!(
+            text(|out| list(out, 7, &[], &[])),
+            "process 7 has no patches\n"
+        );
     }
 
     #[test]
@@ -266,6 +373,7 @@ mod tests {
                 record: record(),
                 inside,
             }],
+            settings: Vec::new(),
             stood: Duration::from_micros(310),
             finder_stays: false,
         };

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use patch::{Applied, Error, Guest, Limits, Plan, State, Which};
+use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
 use report::patch as text;
 
 use super::PatchArgs;
@@ -15,6 +15,8 @@ use crate::ui::terminal::Stream;
 
 /// Between two tries while a thread is inside of a function.
 const AGAIN: Duration = Duration::from_millis(20);
+/// How long something that is done once is waited for.
+const ONCE: Duration = Duration::from_secs(10);
 /// Between two looks whether the time is over.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -29,7 +31,8 @@ pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
     let guest = Guest::open(pid).map_err(explained)?;
     if args.list {
         let all = patch::list(&guest).map_err(explained)?;
-        text::list(&mut sink.out, pid, &all)?;
+        let settings = patch::list_settings(&guest).map_err(explained)?;
+        text::list(&mut sink.out, pid, &all, &settings)?;
         sink.out.flush()?;
         return Ok(0);
     }
@@ -37,23 +40,73 @@ pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
         return undo(&guest, which, &mut sink);
     }
     let limits = Limits { lasts: args.lasts };
-    let plan = match &args.remedy {
+    let prepared = match &args.remedy {
         Some(remedy) => patch::plan_remedy(&guest, remedy, limits),
-        None => patch::plan(&guest, &args.requests, limits),
+        None => patch::plan(&guest, &args.requests, limits)
+            .map(|plan| Prepared::Functions(Box::new(plan))),
     };
-    let plan = plan.map_err(explained)?;
     interrupt::catch();
-    if args.dry_run {
-        return show(&guest, &plan, &mut sink);
+    match prepared.map_err(explained)? {
+        Prepared::Functions(plan) => replace(&args, &guest, &plan, &mut sink),
+        Prepared::Settings(plan) => set(&args, &guest, &plan, &mut sink),
     }
-    let applied = apply(&args, &guest, &plan)?;
+}
+
+/// Replaces functions, or shows what would be done.
+fn replace(args: &PatchArgs, guest: &Guest, plan: &Plan, sink: &mut Sink) -> anyhow::Result<u8> {
+    if args.dry_run {
+        return show(guest, plan, sink);
+    }
+    let before = guest.resident();
+    let applied = apply(args, guest, plan)?;
     let ids = applied.records.iter().map(|record| record.id).collect();
-    text::applied(&mut sink.out, pid, &applied)?;
+    if plan.is_once() {
+        let answer = once(guest, plan, &applied)?;
+        let took = patch::undo(guest, &Which::These(ids)).map_err(explained)?;
+        let stood = applied.stood.max(took.stood);
+        text::once(&mut sink.out, answer, [before, guest.resident()], stood)?;
+        sink.out.flush()?;
+        return Ok(u8::from(answer.is_none()));
+    }
+    text::applied(&mut sink.out, guest.pid(), &applied)?;
     sink.out.flush()?;
     match args.lasts {
-        Some(lasts) => stay(&guest, lasts, &Which::These(ids), &mut sink),
+        Some(lasts) => stay(guest, lasts, &Which::These(ids), sink),
         None => Ok(0),
     }
+}
+
+/// Has the new code do what it is there for, and waits for it.
+fn once(guest: &Guest, plan: &Plan, applied: &Applied) -> anyhow::Result<Option<&'static str>> {
+    plan.ask(guest, &applied.records).map_err(explained)?;
+    let deadline = Instant::now() + ONCE;
+    loop {
+        let answer = plan.answer(guest, &applied.records);
+        let is_over = Instant::now() >= deadline || interrupt::asked() || !guest.is_alive();
+        if answer.is_some() || is_over {
+            return Ok(answer);
+        }
+        sleep(AGAIN);
+    }
+}
+
+/// Changes settings, or shows what would be changed.
+fn set(
+    args: &PatchArgs,
+    guest: &Guest,
+    plan: &SettingsPlan,
+    sink: &mut Sink,
+) -> anyhow::Result<u8> {
+    if args.dry_run {
+        text::settings_plan(&mut sink.out, (guest.pid(), guest.name()), plan)?;
+        sink.out.flush()?;
+        tell!("nothing was set");
+        return Ok(0);
+    }
+    let (settings, stood) = patch::apply_settings(guest, plan).map_err(explained)?;
+    text::settings_applied(&mut sink.out, guest.pid(), &settings, plan.note, stood)?;
+    sink.out.flush()?;
+    Ok(0)
 }
 
 /// The error as one line, with the next step.
