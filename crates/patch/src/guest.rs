@@ -54,6 +54,11 @@ impl Guest {
         &self.status.name
     }
 
+    /// Its functions.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
     /// Its resident memory in bytes (`/proc/PID/statm`), or 0.
     pub fn resident(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid()));

@@ -71,7 +71,7 @@ pub use guest::Guest;
 pub use imports::Import;
 pub use inside::Inside;
 pub use journal::Record;
-pub use plan::{Limits, Plan, plan};
+pub use plan::{Limits, Plan, function, plan};
 pub use planned::Planned;
 pub use remedies::{Asked, Prepared, REMEDIES, Remedy, plan_remedy};
 pub use request::Request;

@@ -225,7 +225,17 @@ fn planned(guest: &Guest, request: &Request, object: usize, file: &Object) -> Re
     Ok(planned)
 }
 
-/// The one function that is meant.
+/// The one function that a request means.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn function(guest: &Guest, request: &Request) -> Result<Function> {
+    find(guest, request).map_err(|reason| Error::Function {
+        function: request.shown(),
+        reason,
+    })
+}
+
 fn find(guest: &Guest, request: &Request) -> std::result::Result<Function, String> {
     let named = |name: &str, place: &process::functions::ModuleSymbols| {
         name == request.function && request.is_in(&place.name)

@@ -1,4 +1,8 @@
-//! The answers of `lancet patch`, as lines.
+//! The answers of `lancet patch`, as lines; [`template`], the file to begin with.
+
+mod template;
+
+pub use template::{Language, Subject, template};
 
 use std::io::{self, Write};
 use std::time::Duration;

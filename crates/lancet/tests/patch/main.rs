@@ -7,6 +7,7 @@
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
 //! | `settings` | remedies that change settings, and `trim` |
+//! | `template` | `--new` |
 //! | `ucontext` | the remedy of that name |
 //! | `unwound` | exceptions and backtraces through new code |
 //! | `machine` | a function of an interpreter replaced under load |
@@ -20,5 +21,6 @@ mod settings;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod template;
 mod ucontext;
 mod unwound;

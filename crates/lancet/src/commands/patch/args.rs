@@ -11,8 +11,8 @@ use crate::cli::duration::parse;
 #[derive(Args, Clone, Debug)]
 #[command(
     group = ArgGroup::new("applied").args(["requests", "remedy"]),
-    group = ArgGroup::new("what").required(true).args(["requests", "remedy", "remedies", "list", "undo"]),
-    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
+    group = ArgGroup::new("what").required(true).args(["requests", "remedy", "remedies", "new", "list", "undo"]),
+    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --new FUNCTION[@LIB] [--rust]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
     after_help = EXAMPLES,
 )]
 pub struct PatchArgs {
@@ -37,6 +37,14 @@ pub struct PatchArgs {
     /// List the remedies: what each mends, and what it risks
     #[arg(long)]
     pub remedies: bool,
+
+    /// Write a file to begin with, FUNCTION.c, with the function's prototype from debug information or those that lancet knows
+    #[arg(long, value_name = "FUNCTION[@LIB]", requires = "pid")]
+    pub new: Option<String>,
+
+    /// Write it in Rust
+    #[arg(long, requires = "new")]
+    pub rust: bool,
 
     /// List the patches of the process, those of a killed lancet too
     #[arg(long)]
@@ -70,6 +78,7 @@ fn which(text: &str) -> Result<Which, String> {
 
 const EXAMPLES: &str = "\
 Examples:
+  lancet patch -p 4711 --new total@libshop && vi total.c
   cc -shared -fPIC -O2 -nostartfiles -o fix.so fix.c
   lancet patch -p 4711 --dry-run total@libshop=fix.so:total
   lancet patch -p 4711 --for 10m total@libshop=fix.so:total

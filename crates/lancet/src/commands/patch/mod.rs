@@ -3,9 +3,11 @@
 //! | module | for |
 //! |---|---|
 //! | [`args`] | the flags |
+//! | [`new`](mod@new) | the file to begin with |
 //! | [`run`](mod@run) | apply, list, undo |
 
 mod args;
+mod new;
 mod run;
 
 pub use args::PatchArgs;

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
 use report::patch as text;
+use report::patch::Language;
 
 use super::PatchArgs;
+use super::new::new;
 use crate::exit::LOST;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
@@ -33,6 +35,20 @@ pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
         let all = patch::list(&guest).map_err(explained)?;
         let settings = patch::list_settings(&guest).map_err(explained)?;
         text::list(&mut sink.out, pid, &all, &settings)?;
+        sink.out.flush()?;
+        return Ok(0);
+    }
+    if let Some(function) = &args.new {
+        let language = if args.rust {
+            Language::Rust
+        } else {
+            Language::C
+        };
+        let path = new(&guest, function, language)?;
+        writeln!(
+            sink.out,
+            "{path}: its first lines say how it is compiled and applied"
+        )?;
         sink.out.flush()?;
         return Ok(0);
     }
@@ -110,7 +126,7 @@ fn set(
 }
 
 /// The error as one line, with the next step.
-fn explained(error: Error) -> anyhow::Error {
+pub(super) fn explained(error: Error) -> anyhow::Error {
     match error {
         Error::Process(error) => explain(error),
         error => anyhow::Error::new(error),
