@@ -9,6 +9,7 @@ use crate::island::{patch, stub};
 use crate::journal::{Record, Set};
 use crate::load::make;
 use crate::plan::Plan;
+use crate::unfinished;
 use inject::heartbeat::ticks;
 use inject::remote_call::RemoteThread;
 use process::clock;
@@ -70,6 +71,7 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
     let ((records, again), stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
         plan.refuse_inside(&look(guest, plan, stop, remote, &maps)?)?;
+        unfinished::remove(guest, remote, &maps)?;
         let finder = finder::present(&guest.memory, &maps);
         let sets = Set::of_patches(&guest.memory, &maps);
         let first = Set::next_id(&Set::all(&guest.memory, &maps));

@@ -1,14 +1,17 @@
 //! The layout of a set in the guest: the journal, and behind it the files.
 //!
 //! ```text
-//!   0     header: 8 words     magic, version, whole, size in bytes, number of records, key, kind, 0
+//!   0     header: 8 words     magic, version, whole, size in bytes, number of records, key, kind,
+//!                             of a set that is not whole: how many other mappings were made for it
+//!   64    of a set that is not whole: address and size of each of these
 //!   64    records: 96 words   numbers, then four texts of fixed length, filled up with zeros
 //!   …     (to the next page)
 //!         the segments of each file
 //! ```
 //!
 //! The mapping is anonymous, private and read-only for the guest where it is not a file's own data; we write it through
-//! `/proc/PID/mem`. A set that is not whole was being made when its lancet was killed: nothing leads there.
+//! `/proc/PID/mem`. A set that is not whole was being made when its lancet was killed: nothing leads there, and the next lancet that
+//! stops the process unmaps what the journal says of it (`unfinished`).
 //!
 //! Everything read here may have been written by the guest: numbers are checked, at most [`MOST_SETS`] sets are read, and texts go to a
 //! terminal through `report`'s border only. What is done on the word of a journal is done to the guest's own code alone
@@ -101,6 +104,8 @@ pub(crate) struct Set {
     pub records: Vec<Record>,
     /// The same of a set of settings, which has no records.
     pub settings: Vec<Setting>,
+    /// Of a set that is not whole: what else was mapped for it, addresses and sizes.
+    pub mapped: Vec<(u64, u64)>,
 }
 
 /// The bytes of a journal with so many records, whole pages.
@@ -131,6 +136,19 @@ impl Set {
             ..self.clone()
         };
         Ok(memory.write(self.base, &header(&unfinished))?)
+    }
+
+    /// Notes another mapping of a set that is being made; `before` of them were noted.
+    pub fn note(&self, memory: &GuestMemory, before: usize, (at, size): (u64, u64)) -> Result<()> {
+        let pair = [at, size].map(u64::to_le_bytes).concat();
+        memory.write(self.base + HEADER + before as u64 * 16, &pair)?;
+        let count = before as u64 + 1;
+        Ok(memory.write(self.base + HEADER - 8, &count.to_le_bytes())?)
+    }
+
+    /// Has only the first `left` of these noted. This comes before the others are unmapped: then their addresses may be somebody else's.
+    pub fn forget(&self, memory: &GuestMemory, left: usize) -> Result<()> {
+        Ok(memory.write(self.base + HEADER - 8, &(left as u64).to_le_bytes())?)
     }
 
     /// Writes the records, and then that the set is whole.
@@ -175,13 +193,13 @@ impl Set {
 }
 
 /// The set that begins at `base`, if one does.
-fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
+pub(crate) fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
     if memory.word(base).ok()? != MAGIC {
         return None;
     }
     let mut words = [0; 8];
     memory.read_words(base, &mut words).ok()?;
-    let [_, version, whole, size, count, key, kind, _] = words;
+    let [_, version, whole, size, count, key, kind, noted] = words;
     let kind = match kind {
         0 => Kind::Patches,
         1 => Kind::Finder,
@@ -199,7 +217,13 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
     if !plausible {
         return None;
     }
-    let (mut records, mut settings) = (Vec::new(), Vec::new());
+    let (mut records, mut settings, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
+    if whole == 0 {
+        let mut pairs = vec![0; 2 * usize::try_from(noted).ok()?.min(MOST_RECORDS + 2)];
+        memory.read_words(base + HEADER, &mut pairs).ok()?;
+        let pairs = pairs.as_chunks::<2>().0;
+        mapped.extend(pairs.iter().map(|[at, size]| (*at, *size)));
+    }
     if whole == 1 {
         let mut bytes = vec![0; (count * RECORD) as usize];
         memory.read_bytes(base + HEADER, &mut bytes).ok()?;
@@ -219,6 +243,7 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
         whole: whole == 1,
         records,
         settings,
+        mapped,
     })
 }
 
@@ -272,7 +297,7 @@ impl Record {
         ]
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let numbers = self.numbers();
         let texts = [&self.function, &self.module, &self.file, &self.symbol];
         encoded(&numbers, texts.map(String::as_str))

@@ -44,6 +44,7 @@
 //! | `finder` | how unwinders learn of the new code |
 //! | `remedies/` | repairs that need no file of the user's, one file each |
 //! | `setting`, `settings` | settings that remedies change from outside, and their journal |
+//! | `unfinished` | what a lancet that was killed had mapped, unmapped |
 //! | `apply`, `undo` | the two changes, and the list of what there is |
 
 mod apply;
@@ -51,6 +52,8 @@ mod code;
 mod error;
 mod finder;
 mod guest;
+#[cfg(feature = "fuzz")]
+pub mod image;
 mod imports;
 mod inside;
 mod island;
@@ -64,6 +67,7 @@ mod request;
 mod setting;
 mod settings;
 mod undo;
+mod unfinished;
 
 pub use apply::{Applied, apply, check};
 pub use error::{Error, Result};

@@ -103,7 +103,8 @@ impl Object {
         Self::parse(path, &file).map_err(|reason| refused(reason.into()))
     }
 
-    fn parse(path: &Path, file: &[u8]) -> std::result::Result<Self, &'static str> {
+    /// Reads the bytes of a file.
+    pub fn parse(path: &Path, file: &[u8]) -> std::result::Result<Self, &'static str> {
         const NO_LIBRARY: &str =
             "it is not a shared library for x86-64: cc -shared -fPIC makes one";
         let parsed: ElfFile64 = ElfFile64::parse(file).map_err(|_| NO_LIBRARY)?;

@@ -8,6 +8,7 @@ use crate::guest::Guest;
 use crate::journal::{self, Kind, Set};
 use crate::remedies::{SettingsWay, Way, named};
 use crate::setting::{Setting, SettingsPlan};
+use crate::unfinished;
 use std::time::Duration;
 
 /// How it stands with a setting.
@@ -28,6 +29,7 @@ pub enum Stands {
 pub fn apply_settings(guest: &Guest, plan: &SettingsPlan) -> Result<(Vec<Setting>, Duration)> {
     let size = journal::size(plan.settings.len());
     let (set, stood) = guest.stopped(|_, remote| {
+        unfinished::remove(guest, remote, &guest.maps()?)?;
         let first = Set::next_id(&Set::all(&guest.memory, &guest.maps()?));
         let numbered = plan.settings.iter().zip(first..);
         let set = Set {
@@ -37,6 +39,7 @@ pub fn apply_settings(guest: &Guest, plan: &SettingsPlan) -> Result<(Vec<Setting
             kind: Kind::Settings,
             whole: true,
             records: Vec::new(),
+            mapped: Vec::new(),
             settings: numbered
                 .map(|(setting, id)| Setting {
                     id,

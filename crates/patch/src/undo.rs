@@ -11,6 +11,7 @@ use crate::inside::{Inside, inside};
 use crate::journal::{Kind, Record, Set};
 use crate::setting::Setting;
 use crate::settings::{Stands, list_settings, set_back};
+use crate::unfinished;
 use process::clock;
 use process::maps::Maps;
 use std::time::Duration;
@@ -184,6 +185,7 @@ fn undo_settings(guest: &Guest, which: &Which) -> Result<SetBack> {
 fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
     let (undone, stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
+        unfinished::remove(guest, remote, &maps)?;
         let sets = Set::of_patches(&guest.memory, &maps);
         let which = with_companions(guest, which, &sets);
         let records = sets.into_iter().flat_map(|set| set.records);

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `programs` | the guest and the files that are put into it, compiled |
+//! | `asked` | a plan in a file, JSON, several processes |
 //! | `changes` | applied, listed, undone; `--for`; `--wait`; what it costs |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
@@ -12,6 +13,7 @@
 //! | `unwound` | exceptions and backtraces through new code |
 //! | `machine` | a function of an interpreter replaced under load |
 
+mod asked;
 mod changes;
 mod cycles;
 mod machine;

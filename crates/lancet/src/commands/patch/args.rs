@@ -1,5 +1,6 @@
 //! The flags of `lancet patch`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -10,13 +11,13 @@ use crate::cli::duration::parse;
 /// Options of `lancet patch`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("applied").args(["requests", "remedy"]),
-    group = ArgGroup::new("what").required(true).args(["requests", "remedy", "remedies", "new", "list", "undo"]),
-    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --new FUNCTION[@LIB] [--rust]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
+    group = ArgGroup::new("applied").args(["requests", "plan", "remedy"]),
+    group = ArgGroup::new("what").required(true).args(["requests", "plan", "remedy", "remedies", "new", "list", "undo"]),
+    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --new FUNCTION[@LIB] [--rust]\n       lancet patch [OPTIONS] -p PID --plan FILE.toml\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
     after_help = EXAMPLES,
 )]
 pub struct PatchArgs {
-    /// The running process
+    /// The running process; several may be given, and each is done by itself
     #[arg(
         short = 'p',
         long = "pid",
@@ -24,11 +25,15 @@ pub struct PatchArgs {
         required_unless_present = "remedies"
     )]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
+    pub pids: Vec<i32>,
 
     /// Replace FUNCTION by NEW of the shared library FILE.so; several are replaced in one stop
     #[arg(value_name = "FUNCTION[@LIB]=FILE.so:NEW")]
     pub requests: Vec<Request>,
+
+    /// Replace what this file says (TOML; docs/patch.md)
+    #[arg(long, value_name = "FILE.toml")]
+    pub plan: Option<PathBuf>,
 
     /// Apply a remedy for a known fault; --remedies has the list
     #[arg(long, value_name = "NAME[=ARGS]")]
@@ -39,7 +44,7 @@ pub struct PatchArgs {
     pub remedies: bool,
 
     /// Write a file to begin with, FUNCTION.c, with the function's prototype from debug information or those that lancet knows
-    #[arg(long, value_name = "FUNCTION[@LIB]", requires = "pid")]
+    #[arg(long, value_name = "FUNCTION[@LIB]", requires = "pids")]
     pub new: Option<String>,
 
     /// Write it in Rust
@@ -53,6 +58,10 @@ pub struct PatchArgs {
     /// Take back the patch with this number, or all
     #[arg(long, value_name = "ID|all", value_parser = which, num_args = 0..=1, default_missing_value = "all")]
     pub undo: Option<Which>,
+
+    /// Write JSON, one object a line
+    #[arg(long, conflicts_with = "new")]
+    pub json: bool,
 
     /// Do everything but the writing, and show the plan
     #[arg(long, requires = "applied")]

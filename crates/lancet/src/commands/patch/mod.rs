@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`args`] | the flags |
 //! | [`new`](mod@new) | the file to begin with |
+//! | [`plan_file`] | `--plan` |
 //! | [`run`](mod@run) | apply, list, undo |
 
 mod args;
 mod new;
+mod plan_file;
 mod run;
 
 pub use args::PatchArgs;

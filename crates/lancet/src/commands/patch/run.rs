@@ -1,14 +1,15 @@
-//! Applying, listing and undoing.
+//! Applying, listing and undoing, in one process after the other.
 
+use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
-use report::patch as text;
-use report::patch::Language;
+use report::patch::{Answers, Language};
 
 use super::PatchArgs;
 use super::new::new;
+use super::plan_file::{self, PlanFile};
 use crate::exit::LOST;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
@@ -22,73 +23,211 @@ const ONCE: Duration = Duration::from_secs(10);
 /// Between two looks whether the time is over.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What is asked for, and where answers go.
+struct Run {
+    args: PatchArgs,
+    file: PlanFile,
+    sink: Sink,
+}
+
+/// What was done in a process: the exit code, and what is to be undone when the time is over.
+type Done = (u8, Option<(Guest, Which)>);
+
 /// Runs `lancet patch` and returns the exit code.
-pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
-    let mut sink = Sink::open(None, Stream::Stdout)?;
-    let Some(pid) = args.pid else {
-        text::remedies(&mut sink.out)?;
-        sink.out.flush()?;
-        return Ok(0);
-    };
-    let guest = Guest::open(pid).map_err(explained)?;
-    if args.list {
-        let all = patch::list(&guest).map_err(explained)?;
-        let settings = patch::list_settings(&guest).map_err(explained)?;
-        text::list(&mut sink.out, pid, &all, &settings)?;
-        sink.out.flush()?;
-        return Ok(0);
+pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
+    let mut file = PlanFile::default();
+    if let Some(path) = &args.plan {
+        file = plan_file::read(path)?;
+        args.requests.append(&mut file.requests);
+        args.wait = args.wait.or(file.wait);
+        args.lasts = args.lasts.or(file.lasts);
     }
-    if let Some(function) = &args.new {
-        let language = if args.rust {
-            Language::Rust
-        } else {
-            Language::C
-        };
-        let path = new(&guest, function, language)?;
-        writeln!(
-            sink.out,
-            "{path}: its first lines say how it is compiled and applied"
-        )?;
-        sink.out.flush()?;
+    let sink = Sink::open(None, Stream::Stdout)?;
+    let mut run = Run { args, file, sink };
+    if run.args.remedies {
+        run.answer(|to| to.remedies())?;
         return Ok(0);
     }
-    if let Some(which) = &args.undo {
-        return undo(&guest, which, &mut sink);
-    }
-    let limits = Limits { lasts: args.lasts };
-    let prepared = match &args.remedy {
-        Some(remedy) => patch::plan_remedy(&guest, remedy, limits),
-        None => patch::plan(&guest, &args.requests, limits)
-            .map(|plan| Prepared::Functions(Box::new(plan))),
-    };
     interrupt::catch();
-    match prepared.map_err(explained)? {
-        Prepared::Functions(plan) => replace(&args, &guest, &plan, &mut sink),
-        Prepared::Settings(plan) => set(&args, &guest, &plan, &mut sink),
+    let (mut code, mut staying) = (0, Vec::new());
+    let pids = run.args.pids.clone();
+    for pid in &pids {
+        match run.process(*pid) {
+            Ok((one, stays)) => {
+                code = worse(code, one);
+                staying.extend(stays);
+            }
+            // The others are done all the same; with one process, the line is the answer.
+            Err(error) if pids.len() > 1 => {
+                tell!("process {pid}: {error:#}");
+                code = worse(code, crate::exit::FAILED);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let left = run.stay(staying)?;
+    Ok(worse(code, left))
+}
+
+/// Of two exit codes the one that says more: that something could not be done, then that something was lost.
+fn worse(one: u8, other: u8) -> u8 {
+    if one == crate::exit::FAILED || other == 0 {
+        one
+    } else {
+        other
     }
 }
 
-/// Replaces functions, or shows what would be done.
-fn replace(args: &PatchArgs, guest: &Guest, plan: &Plan, sink: &mut Sink) -> anyhow::Result<u8> {
-    if args.dry_run {
-        return show(guest, plan, sink);
+/// The error as one line, with the next step.
+pub(super) fn explained(error: Error) -> anyhow::Error {
+    match error {
+        Error::Process(error) => explain(error),
+        error => anyhow::Error::new(error),
     }
-    let before = guest.resident();
-    let applied = apply(args, guest, plan)?;
-    let ids = applied.records.iter().map(|record| record.id).collect();
-    if plan.is_once() {
-        let answer = once(guest, plan, &applied)?;
-        let took = patch::undo(guest, &Which::These(ids)).map_err(explained)?;
-        let stood = applied.stood.max(took.stood);
-        text::once(&mut sink.out, answer, [before, guest.resident()], stood)?;
-        sink.out.flush()?;
-        return Ok(u8::from(answer.is_none()));
+}
+
+impl Run {
+    /// Writes an answer.
+    fn answer(
+        &mut self,
+        write: impl FnOnce(&mut Answers) -> std::io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut answers = Answers {
+            out: &mut self.sink.out,
+            json: self.args.json,
+        };
+        write(&mut answers)?;
+        Ok(self.sink.out.flush()?)
     }
-    text::applied(&mut sink.out, guest.pid(), &applied)?;
-    sink.out.flush()?;
-    match args.lasts {
-        Some(lasts) => stay(guest, lasts, &Which::These(ids), sink),
-        None => Ok(0),
+
+    /// What is asked for, in one process.
+    fn process(&mut self, pid: i32) -> anyhow::Result<Done> {
+        let guest = Guest::open(pid).map_err(explained)?;
+        if self.args.list {
+            let all = patch::list(&guest).map_err(explained)?;
+            let settings = patch::list_settings(&guest).map_err(explained)?;
+            self.answer(|to| to.list(pid, &all, &settings))?;
+            return Ok((0, None));
+        }
+        if let Some(function) = &self.args.new {
+            let rust = self.args.rust;
+            let path = new(
+                &guest,
+                function,
+                if rust { Language::Rust } else { Language::C },
+            )?;
+            let out = &mut self.sink.out;
+            writeln!(
+                out,
+                "{path}: its first lines say how it is compiled and applied"
+            )?;
+            out.flush()?;
+            return Ok((0, None));
+        }
+        if let Some(which) = self.args.undo.clone() {
+            return Ok((self.undo(&guest, &which)?, None));
+        }
+        let limits = Limits {
+            lasts: self.args.lasts,
+        };
+        let prepared = match &self.args.remedy {
+            Some(remedy) => patch::plan_remedy(&guest, remedy, limits),
+            None => patch::plan(&guest, &self.args.requests, limits)
+                .map(|plan| Prepared::Functions(Box::new(plan))),
+        };
+        match prepared.map_err(explained)? {
+            Prepared::Functions(plan) => {
+                plan_file::check(&self.file, &plan)?;
+                self.replace(guest, &plan)
+            }
+            Prepared::Settings(plan) => Ok((self.set(&guest, &plan)?, None)),
+        }
+    }
+
+    /// Replaces functions, or shows what would be done.
+    fn replace(&mut self, guest: Guest, plan: &Plan) -> anyhow::Result<Done> {
+        if self.args.dry_run {
+            return Ok((self.show(&guest, plan)?, None));
+        }
+        let before = guest.resident();
+        let applied = self.apply(&guest, plan)?;
+        let ids = applied.records.iter().map(|record| record.id).collect();
+        if plan.is_once() {
+            let answer = once(&guest, plan, &applied)?;
+            let took = patch::undo(&guest, &Which::These(ids)).map_err(explained)?;
+            let stood = applied.stood.max(took.stood);
+            let resident = [before, guest.resident()];
+            self.answer(|to| to.once(guest.pid(), answer, resident, stood))?;
+            return Ok((u8::from(answer.is_none()), None));
+        }
+        self.answer(|to| to.applied(guest.pid(), &applied))?;
+        let stays = self.args.lasts.is_some();
+        Ok((0, stays.then_some((guest, Which::These(ids)))))
+    }
+
+    /// Shows what would be done.
+    fn show(&mut self, guest: &Guest, plan: &Plan) -> anyhow::Result<u8> {
+        let (inside, stood) = patch::check(guest, plan).map_err(explained)?;
+        self.answer(|to| to.plan((guest.pid(), guest.name()), plan, &inside))?;
+        tell!(
+            "nothing was written; the process stood still for {:.2} ms",
+            stood.as_secs_f64() * 1e3
+        );
+        Ok(0)
+    }
+
+    /// Applies the plan, again and again for as long as may be waited.
+    fn apply(&self, guest: &Guest, plan: &Plan) -> anyhow::Result<Applied> {
+        let deadline = Instant::now() + self.args.wait.unwrap_or_default();
+        loop {
+            match patch::apply(guest, plan) {
+                Err(Error::Inside { .. }) if Instant::now() < deadline && !interrupt::asked() => {
+                    sleep(AGAIN);
+                }
+                done => return done.map_err(explained),
+            }
+        }
+    }
+
+    /// Changes settings, or shows what would be changed.
+    fn set(&mut self, guest: &Guest, plan: &SettingsPlan) -> anyhow::Result<u8> {
+        if self.args.dry_run {
+            self.answer(|to| to.settings_plan((guest.pid(), guest.name()), plan))?;
+            tell!("nothing was set");
+            return Ok(0);
+        }
+        let (settings, stood) = patch::apply_settings(guest, plan).map_err(explained)?;
+        self.answer(|to| to.settings_applied(guest.pid(), &settings, plan.note, stood))?;
+        Ok(0)
+    }
+
+    /// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
+    fn stay(&mut self, mut staying: Vec<(Guest, Which)>) -> anyhow::Result<u8> {
+        let until = Instant::now() + self.args.lasts.unwrap_or_default();
+        while !staying.is_empty() && Instant::now() < until && !interrupt::asked() {
+            staying.retain(|(guest, _)| {
+                let alive = guest.is_alive();
+                if !alive {
+                    tell!("process {} has ended", guest.pid());
+                }
+                alive
+            });
+            sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+        let mut code = 0;
+        for (guest, which) in staying {
+            code = worse(code, self.undo(&guest, &which)?);
+        }
+        Ok(code)
+    }
+
+    fn undo(&mut self, guest: &Guest, which: &Which) -> anyhow::Result<u8> {
+        let took = patch::undo(guest, which).map_err(explained)?;
+        self.answer(|to| to.undone(guest.pid(), &took))?;
+        Ok(match which {
+            Which::All if is_anything_left(guest)? => LOST,
+            _ => 0,
+        })
     }
 }
 
@@ -104,81 +243,6 @@ fn once(guest: &Guest, plan: &Plan, applied: &Applied) -> anyhow::Result<Option<
         }
         sleep(AGAIN);
     }
-}
-
-/// Changes settings, or shows what would be changed.
-fn set(
-    args: &PatchArgs,
-    guest: &Guest,
-    plan: &SettingsPlan,
-    sink: &mut Sink,
-) -> anyhow::Result<u8> {
-    if args.dry_run {
-        text::settings_plan(&mut sink.out, (guest.pid(), guest.name()), plan)?;
-        sink.out.flush()?;
-        tell!("nothing was set");
-        return Ok(0);
-    }
-    let (settings, stood) = patch::apply_settings(guest, plan).map_err(explained)?;
-    text::settings_applied(&mut sink.out, guest.pid(), &settings, plan.note, stood)?;
-    sink.out.flush()?;
-    Ok(0)
-}
-
-/// The error as one line, with the next step.
-pub(super) fn explained(error: Error) -> anyhow::Error {
-    match error {
-        Error::Process(error) => explain(error),
-        error => anyhow::Error::new(error),
-    }
-}
-
-/// Shows what would be done.
-fn show(guest: &Guest, plan: &Plan, sink: &mut Sink) -> anyhow::Result<u8> {
-    let (inside, stood) = patch::check(guest, plan).map_err(explained)?;
-    text::plan(&mut sink.out, (guest.pid(), guest.name()), plan, &inside)?;
-    sink.out.flush()?;
-    tell!(
-        "nothing was written; the process stood still for {:.2} ms",
-        stood.as_secs_f64() * 1e3
-    );
-    Ok(0)
-}
-
-/// Applies the plan, again and again for as long as may be waited.
-fn apply(args: &PatchArgs, guest: &Guest, plan: &Plan) -> anyhow::Result<Applied> {
-    let deadline = Instant::now() + args.wait.unwrap_or_default();
-    loop {
-        match patch::apply(guest, plan) {
-            Err(Error::Inside { .. }) if Instant::now() < deadline && !interrupt::asked() => {
-                sleep(AGAIN);
-            }
-            done => return done.map_err(explained),
-        }
-    }
-}
-
-/// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
-fn stay(guest: &Guest, lasts: Duration, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
-    let until = Instant::now() + lasts;
-    while Instant::now() < until && !interrupt::asked() {
-        if !guest.is_alive() {
-            tell!("process {} has ended", guest.pid());
-            return Ok(0);
-        }
-        sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-    }
-    undo(guest, which, sink)
-}
-
-fn undo(guest: &Guest, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
-    let took = patch::undo(guest, which).map_err(explained)?;
-    text::undone(&mut sink.out, guest.pid(), &took)?;
-    sink.out.flush()?;
-    Ok(match which {
-        Which::All if is_anything_left(guest)? => LOST,
-        _ => 0,
-    })
 }
 
 /// Says which patches could not be taken back because something else has changed their functions since.
