@@ -9,6 +9,7 @@ use crate::island::{patch, stub};
 use crate::journal::{Record, Set};
 use crate::load::make;
 use crate::plan::Plan;
+use crate::unfinished;
 use inject::heartbeat::ticks;
 use inject::remote_call::RemoteThread;
 use process::clock;
@@ -70,9 +71,10 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
     let ((records, again), stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
         plan.refuse_inside(&look(guest, plan, stop, remote, &maps)?)?;
+        unfinished::remove(guest, remote, &maps)?;
         let finder = finder::present(&guest.memory, &maps);
         let sets = Set::of_patches(&guest.memory, &maps);
-        let first = next_id(&sets);
+        let first = Set::next_id(&Set::all(&guest.memory, &maps));
         let again = sets.into_iter().find(|set| fits(guest, plan, set));
         let (set, again) = match again {
             Some(set) => (renewed(guest, set, until)?, true),
@@ -90,14 +92,6 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
         again,
         stood,
     })
-}
-
-fn next_id(sets: &[Set]) -> u64 {
-    let ids = sets
-        .iter()
-        .flat_map(|set| &set.records)
-        .map(|record| record.id);
-    ids.max().unwrap_or(0).saturating_add(1)
 }
 
 /// Whether a set that is not in force was made for the very same plan, and still is what was made.

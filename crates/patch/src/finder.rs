@@ -168,8 +168,20 @@ fn make(guest: &Guest, asked: &Planned, remote: &mut RemoteThread) -> Result<Rec
 }
 
 fn fill(guest: &Guest, asked: &Planned, remote: &mut RemoteThread, base: u64) -> Result<Record> {
+    let mut set = Set {
+        base,
+        size: journal::size(1),
+        key: 0,
+        kind: Kind::Finder,
+        whole: true,
+        records: vec![Record::default()],
+        settings: Vec::new(),
+        mapped: Vec::new(),
+    };
+    set.begin(&guest.memory)?;
     let island = map_near(remote, asked)?;
-    let write = |island: u64| {
+    let mut write = |island: u64| {
+        set.note(&guest.memory, 0, (island, PAGE))?;
         let stub = stub(asked, island)?;
         let (place, old, new) = patch(asked, island + ENTRY)?;
         let record = Record {
@@ -190,20 +202,14 @@ fn fill(guest: &Guest, asked: &Planned, remote: &mut RemoteThread, base: u64) ->
         guest.memory.write(island + ENTRY, &stub.bytes)?;
         let original = stub.original.to_le_bytes();
         guest.memory.write(island + ORIGINAL, &original)?;
-        let set = Set {
-            base,
-            size: journal::size(1),
-            key: 0,
-            kind: Kind::Finder,
-            whole: true,
-            records: vec![record.clone()],
-        };
-        set.begin(&guest.memory)?;
+        set.records = vec![record.clone()];
         set.finish(&guest.memory)?;
         Ok(record)
     };
     let written = write(island);
     if written.is_err() {
+        // It must not be noted any more when its address may be somebody else's.
+        set.forget(&guest.memory, 0)?;
         let _ = remote.unmap(island, PAGE);
     }
     written

@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use vm::Language;
 
+/// What a plan asks of the stopped process, beyond what is asked for every function.
+pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Guest {
@@ -55,6 +58,20 @@ impl Guest {
     /// The language of its script: whose VM it has.
     pub fn language(&self) -> Option<Language> {
         Language::loaded(&|name| self.functions.symbol(name))
+    }
+
+    /// Its functions.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// Its resident memory in bytes (`/proc/PID/statm`), or 0.
+    pub fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid()));
+        let pages = text
+            .ok()
+            .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        pages.unwrap_or(0) * wire::PAGE as u64
     }
 
     /// Whether it still runs.

@@ -1,20 +1,24 @@
 //! The layout of a set in the guest: the journal, and behind it the files.
 //!
 //! ```text
-//!   0     header: 8 words     magic, version, whole, size in bytes, number of records, key, kind, 0
+//!   0     header: 8 words     magic, version, whole, size in bytes, number of records, key, kind,
+//!                             of a set that is not whole: how many other mappings were made for it
+//!   64    of a set that is not whole: address and size of each of these
 //!   64    records: 96 words   numbers, then four texts of fixed length, filled up with zeros
 //!   …     (to the next page)
 //!         the segments of each file
 //! ```
 //!
 //! The mapping is anonymous, private and read-only for the guest where it is not a file's own data; we write it through
-//! `/proc/PID/mem`. A set that is not whole was being made when its lancet was killed: nothing leads there.
+//! `/proc/PID/mem`. A set that is not whole was being made when its lancet was killed: nothing leads there, and the next lancet that
+//! stops the process unmaps what the journal says of it (`unfinished`).
 //!
 //! Everything read here may have been written by the guest: numbers are checked, at most [`MOST_SETS`] sets are read, and texts go to a
 //! terminal through `report`'s border only. What is done on the word of a journal is done to the guest's own code alone
 //! (`undo`).
 
 use crate::error::Result;
+use crate::setting::Setting;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::ops::Range;
@@ -27,7 +31,7 @@ const RECORD: u64 = 768;
 const TEXTS: usize = 160;
 const LENGTHS: [usize; 4] = [160, 120, 208, 120];
 /// The most functions of one set.
-pub(crate) const MOST_RECORDS: usize = 64;
+pub(crate) const MOST_RECORDS: usize = 512;
 /// The most sets that are read.
 const MOST_SETS: usize = 4096;
 /// The most bytes of one set.
@@ -83,6 +87,8 @@ pub(crate) enum Kind {
     Finder,
     /// Patches that are only right together: a remedy's.
     Together,
+    /// Settings (`settings`).
+    Settings,
 }
 
 /// A set.
@@ -96,6 +102,10 @@ pub(crate) struct Set {
     pub whole: bool,
     /// None of a set that is not whole.
     pub records: Vec<Record>,
+    /// The same of a set of settings, which has no records.
+    pub settings: Vec<Setting>,
+    /// Of a set that is not whole: what else was mapped for it, addresses and sizes.
+    pub mapped: Vec<(u64, u64)>,
 }
 
 /// The bytes of a journal with so many records, whole pages.
@@ -110,7 +120,7 @@ fn header(set: &Set) -> Vec<u8> {
         VERSION,
         u64::from(set.whole),
         set.size,
-        set.records.len() as u64,
+        (set.records.len() + set.settings.len()) as u64,
         set.key,
         set.kind as u64,
         0,
@@ -128,18 +138,45 @@ impl Set {
         Ok(memory.write(self.base, &header(&unfinished))?)
     }
 
+    /// Notes another mapping of a set that is being made; `before` of them were noted.
+    pub fn note(&self, memory: &GuestMemory, before: usize, (at, size): (u64, u64)) -> Result<()> {
+        let pair = [at, size].map(u64::to_le_bytes).concat();
+        memory.write(self.base + HEADER + before as u64 * 16, &pair)?;
+        let count = before as u64 + 1;
+        Ok(memory.write(self.base + HEADER - 8, &count.to_le_bytes())?)
+    }
+
+    /// Has only the first `left` of these noted. This comes before the others are unmapped: then their addresses may be somebody else's.
+    pub fn forget(&self, memory: &GuestMemory, left: usize) -> Result<()> {
+        Ok(memory.write(self.base + HEADER - 8, &(left as u64).to_le_bytes())?)
+    }
+
     /// Writes the records, and then that the set is whole.
     pub fn finish(&self, memory: &GuestMemory) -> Result<()> {
         let records = self.records.iter().flat_map(Record::to_bytes);
-        memory.write(self.base + HEADER, &records.collect::<Vec<_>>())?;
+        let settings = self.settings.iter().flat_map(Setting::to_bytes);
+        memory.write(
+            self.base + HEADER,
+            &records.chain(settings).collect::<Vec<_>>(),
+        )?;
         Ok(memory.write(self.base, &header(self))?)
     }
 
     /// The sets of a process that are of patches.
     pub fn of_patches(memory: &GuestMemory, maps: &Maps) -> Vec<Set> {
         let mut all = Set::all(memory, maps);
-        all.retain(|set| set.kind != Kind::Finder);
+        all.retain(|set| matches!(set.kind, Kind::Patches | Kind::Together));
         all
+    }
+
+    /// The first number that no patch and no setting among these has.
+    pub fn next_id(sets: &[Set]) -> u64 {
+        let patches = sets.iter().filter(|set| set.kind != Kind::Finder);
+        let ids = patches.flat_map(|set| {
+            let settings = set.settings.iter().map(|setting| setting.id);
+            settings.chain(set.records.iter().map(|record| record.id))
+        });
+        ids.max().unwrap_or(0).saturating_add(1)
     }
 
     /// All sets of a process.
@@ -156,17 +193,18 @@ impl Set {
 }
 
 /// The set that begins at `base`, if one does.
-fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
+pub(crate) fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
     if memory.word(base).ok()? != MAGIC {
         return None;
     }
     let mut words = [0; 8];
     memory.read_words(base, &mut words).ok()?;
-    let [_, version, whole, size, count, key, kind, _] = words;
+    let [_, version, whole, size, count, key, kind, noted] = words;
     let kind = match kind {
         0 => Kind::Patches,
         1 => Kind::Finder,
         2 => Kind::Together,
+        3 => Kind::Settings,
         _ => return None,
     };
     let least = self::size(usize::try_from(count).ok()?.min(MOST_RECORDS));
@@ -179,12 +217,22 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
     if !plausible {
         return None;
     }
-    let mut records = Vec::new();
+    let (mut records, mut settings, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
+    if whole == 0 {
+        let mut pairs = vec![0; 2 * usize::try_from(noted).ok()?.min(MOST_RECORDS + 2)];
+        memory.read_words(base + HEADER, &mut pairs).ok()?;
+        let pairs = pairs.as_chunks::<2>().0;
+        mapped.extend(pairs.iter().map(|[at, size]| (*at, *size)));
+    }
     if whole == 1 {
         let mut bytes = vec![0; (count * RECORD) as usize];
         memory.read_bytes(base + HEADER, &mut bytes).ok()?;
         for record in bytes.chunks_exact(RECORD as usize) {
-            records.push(Record::from_bytes(record)?);
+            if kind == Kind::Settings {
+                settings.push(Setting::from_bytes(record)?);
+            } else {
+                records.push(Record::from_bytes(record)?);
+            }
         }
     }
     Some(Set {
@@ -194,7 +242,34 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
         kind,
         whole: whole == 1,
         records,
+        settings,
+        mapped,
     })
+}
+
+/// A record: numbers, and four texts.
+pub(crate) fn encoded(numbers: &[u64], texts: [&str; 4]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = numbers.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.resize(TEXTS, 0);
+    for (text, length) in texts.into_iter().zip(LENGTHS) {
+        let text = &text.as_bytes()[..text.len().min(length)];
+        bytes.extend_from_slice(text);
+        bytes.resize(bytes.len() + length - text.len(), 0);
+    }
+    bytes
+}
+
+/// The texts of a record.
+pub(crate) fn texts(record: &[u8]) -> Option<Vec<String>> {
+    let mut texts = Vec::new();
+    let mut from = TEXTS;
+    for length in LENGTHS {
+        let text = record.get(from..from + length)?;
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(length);
+        texts.push(String::from_utf8_lossy(&text[..end]).into_owned());
+        from += length;
+    }
+    Some(texts)
 }
 
 impl Record {
@@ -222,17 +297,10 @@ impl Record {
         ]
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let numbers = self.numbers();
-        let mut bytes: Vec<u8> = numbers.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.resize(TEXTS, 0);
         let texts = [&self.function, &self.module, &self.file, &self.symbol];
-        for (text, length) in texts.into_iter().zip(LENGTHS) {
-            let text = &text.as_bytes()[..text.len().min(length)];
-            bytes.extend_from_slice(text);
-            bytes.resize(bytes.len() + length - text.len(), 0);
-        }
-        bytes
+        encoded(&numbers, texts.map(String::as_str))
     }
 
     /// The record, if all its addresses can be ones of a program.
@@ -240,15 +308,7 @@ impl Record {
         let words = bytes.as_chunks::<8>().0;
         let word = |at: usize| words.get(at).map(|word| u64::from_le_bytes(*word));
         let five = |at: usize| Some(*words.get(at)?.first_chunk::<5>()?);
-        let mut texts = Vec::new();
-        let mut from = TEXTS;
-        for length in LENGTHS {
-            let text = bytes.get(from..from + length)?;
-            let end = text.iter().position(|byte| *byte == 0).unwrap_or(length);
-            texts.push(String::from_utf8_lossy(&text[..end]).into_owned());
-            from += length;
-        }
-        let mut texts = texts.into_iter();
+        let mut texts = texts(bytes)?.into_iter();
         let record = Record {
             id: word(0)?,
             entry: word(1)?,

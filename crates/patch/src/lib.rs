@@ -44,6 +44,8 @@
 //! | `finder` | how unwinders learn of the new code |
 //! | `scripts` | functions of the script itself, which its VM replaces for us |
 //! | `remedies/` | repairs that need no file of the user's, one file each |
+//! | `setting`, `settings` | settings that remedies change from outside, and their journal |
+//! | `unfinished` | what a lancet that was killed had mapped, unmapped |
 //! | `apply`, `undo` | the two changes, and the list of what there is |
 
 mod apply;
@@ -51,6 +53,8 @@ mod code;
 mod error;
 mod finder;
 mod guest;
+#[cfg(feature = "fuzz")]
+pub mod image;
 mod imports;
 mod inside;
 mod island;
@@ -62,7 +66,10 @@ mod planned;
 mod remedies;
 mod request;
 mod scripts;
+mod setting;
+mod settings;
 mod undo;
+mod unfinished;
 
 pub use apply::{Applied, apply, check};
 pub use error::{Error, Result};
@@ -70,9 +77,11 @@ pub use guest::Guest;
 pub use imports::Import;
 pub use inside::Inside;
 pub use journal::Record;
-pub use plan::{Limits, Plan, plan};
+pub use plan::{Limits, Plan, function, plan};
 pub use planned::Planned;
-pub use remedies::{Asked, REMEDIES, Remedy, plan_remedy};
+pub use remedies::{Asked, Prepared, REMEDIES, Remedy, plan_remedy};
 pub use request::Request;
 pub use scripts::{Script, ScriptPatch, ScriptRequest, ScriptState};
+pub use setting::{Setting, SettingsPlan};
+pub use settings::{Stands, apply_settings, list_settings};
 pub use undo::{Listed, State, Took, Undone, Which, list, undo};

@@ -30,7 +30,10 @@ pub(crate) struct Making<'l, 'r> {
     guest: &'l Guest,
     plan: &'l Plan,
     remote: &'l mut RemoteThread<'r>,
+    /// The first is the set's own, the others are noted in its journal.
     mapped: Vec<(u64, u64)>,
+    /// The set, once its mapping is there.
+    set: Option<Set>,
     /// The address of each file.
     files: Vec<u64>,
 }
@@ -48,10 +51,12 @@ pub(crate) fn make(
         plan,
         remote,
         mapped: Vec::new(),
+        set: None,
         files: Vec::new(),
     };
     let made = making.all(first, until);
     if made.is_err() {
+        // The journal first: what it notes must be there for as long as it is.
         for (at, size) in std::mem::take(&mut making.mapped) {
             // What cannot be unmapped is memory that nothing leads to.
             let _ = making.remote.unmap(at, size);
@@ -76,8 +81,11 @@ impl Making<'_, '_> {
             },
             whole: true,
             records: vec![Record::default(); self.plan.functions.len()],
+            settings: Vec::new(),
+            mapped: Vec::new(),
         };
         set.begin(&self.guest.memory)?;
+        self.set = Some(set.clone());
         let mut at = base + journal;
         for object in &self.plan.objects {
             self.files.push(at);
@@ -88,6 +96,7 @@ impl Making<'_, '_> {
         }
         let originals: Vec<u64> = set.records.iter().map(|record| record.original).collect();
         self.load(&originals)?;
+        process::fault::point("made");
         set.finish(&self.guest.memory)?;
         Ok(set)
     }
@@ -95,9 +104,18 @@ impl Making<'_, '_> {
     fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {
         let mapped = self.remote.map(at, size, protection, flags)?;
         if flags & libc::MAP_FIXED == 0 {
-            self.mapped.push((mapped, size));
+            self.note(mapped, size)?;
         }
         Ok(mapped)
+    }
+
+    /// Notes what was mapped, here and in the journal: whoever comes after our death unmaps it.
+    fn note(&mut self, at: u64, size: u64) -> Result<()> {
+        self.mapped.push((at, size));
+        match &self.set {
+            Some(set) => set.note(&self.guest.memory, self.mapped.len() - 2, (at, size)),
+            None => Ok(()),
+        }
     }
 
     /// Maps the island of a function and writes it; the record of its patch.
@@ -107,7 +125,7 @@ impl Making<'_, '_> {
         let object = self.files[one.object];
         let replacement = object + one.replacement;
         let island = map_near(self.remote, one)?;
-        self.mapped.push((island, PAGE));
+        self.note(island, PAGE)?;
         let stub = stub(one, island, replacement, until)?;
         self.guest.memory.write(island, &stub.bytes)?;
         let patch = patch(one, island)?;
@@ -181,13 +199,8 @@ impl Making<'_, '_> {
         if asked.is_empty() {
             return Ok(());
         }
-        let code = self
-            .remote
-            .map(0, PAGE, libc::PROT_READ | libc::PROT_EXEC, 0)?;
-        let words = self
-            .remote
-            .map(0, PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?;
-        self.mapped.extend([(code, PAGE), (words, PAGE)]);
+        let code = self.map(0, PAGE, libc::PROT_READ | libc::PROT_EXEC, 0)?;
+        let words = self.map(0, PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?;
         self.guest.memory.write(code, &ASK)?;
         let mut answers: HashMap<u64, u64> = HashMap::new();
         for (slot, function, addend) in asked {
@@ -205,6 +218,9 @@ impl Making<'_, '_> {
             self.guest.memory.write(*slot, &filled.to_le_bytes())?;
         }
         self.mapped.truncate(self.mapped.len() - 2);
+        if let Some(set) = &self.set {
+            set.forget(&self.guest.memory, self.mapped.len() - 1)?;
+        }
         self.remote.unmap(code, PAGE)?;
         Ok(self.remote.unmap(words, PAGE)?)
     }

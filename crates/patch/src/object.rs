@@ -103,7 +103,8 @@ impl Object {
         Self::parse(path, &file).map_err(|reason| refused(reason.into()))
     }
 
-    fn parse(path: &Path, file: &[u8]) -> std::result::Result<Self, &'static str> {
+    /// Reads the bytes of a file.
+    pub fn parse(path: &Path, file: &[u8]) -> std::result::Result<Self, &'static str> {
         const NO_LIBRARY: &str =
             "it is not a shared library for x86-64: cc -shared -fPIC makes one";
         let parsed: ElfFile64 = ElfFile64::parse(file).map_err(|_| NO_LIBRARY)?;
@@ -126,12 +127,11 @@ impl Object {
         })
     }
 
-    /// A file that lancet brings along: read-only constants behind `code` bytes of code, the words that are to be filled in, and where its functions
-    /// begin.
+    /// A file that lancet brings along: its memory, the words that are to be filled in, and where its functions begin.
     pub fn built_in(
         name: &str,
         bytes: Vec<u8>,
-        code: u64,
+        parts: Vec<Part>,
         words: &[(u64, Word)],
         functions: &[(&str, u64)],
     ) -> Self {
@@ -154,15 +154,10 @@ impl Object {
             };
             symbols.insert(symbols.len() + 1, shown);
         }
-        let all = bytes.len() as u64;
-        let part = |range, protection| Part { range, protection };
         Object {
             path: PathBuf::from(name),
             fingerprint: wire::calls::fingerprint(&bytes),
-            parts: vec![
-                part(0..code, libc::PROT_READ | libc::PROT_EXEC),
-                part(code..all, libc::PROT_READ),
-            ],
+            parts,
             bytes,
             slots,
             symbols,

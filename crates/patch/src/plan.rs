@@ -3,13 +3,12 @@
 use crate::code::is_in_force;
 use crate::error::{Error, Result};
 use crate::finder::{self, Asked};
-use crate::guest::Guest;
+use crate::guest::{Condition, Guest};
 use crate::imports::{Import, Resolved, resolve};
 use crate::inside::Inside;
-use crate::journal::{MOST_RECORDS, Set};
+use crate::journal::{MOST_RECORDS, Record, Set};
 use crate::object::Object;
 use crate::planned::{Planned, planned_function};
-use crate::remedies::Condition;
 use crate::request::Request;
 use process::functions::Function;
 use std::path::{Path, PathBuf};
@@ -46,13 +45,45 @@ pub struct Plan {
     pub limits: Limits,
     /// Its patches are only right together, so that they are undone together.
     pub(crate) together: bool,
+    /// What is done with it once, before it is undone.
+    pub(crate) once: Option<Once>,
     /// What is asked of the stopped process besides.
     pub(crate) condition: Option<Condition>,
     /// See [`Set::key`].
     pub(crate) key: u64,
 }
 
+/// Something that the new code does when it is asked to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Once {
+    /// Asks it, by the first patch.
+    pub ask: fn(&Guest, &Record) -> Result<()>,
+    /// What has come of it, when it is done.
+    pub answer: fn(&Guest, &Record) -> Option<&'static str>,
+}
+
 impl Plan {
+    /// Whether what it applies does something once and is undone then: [`ask`](Self::ask), then [`answer`](Self::answer).
+    pub fn is_once(&self) -> bool {
+        self.once.is_some()
+    }
+
+    /// Has the new code do what it is there for.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn ask(&self, guest: &Guest, records: &[Record]) -> Result<()> {
+        match (self.once, records.first()) {
+            (Some(once), Some(record)) => (once.ask)(guest, record),
+            _ => Ok(()),
+        }
+    }
+
+    /// What has come of it; `None` = it is not done yet.
+    pub fn answer(&self, guest: &Guest, records: &[Record]) -> Option<&'static str> {
+        (self.once?.answer)(guest, records.first()?)
+    }
+
     /// The files.
     pub fn files(&self) -> impl Iterator<Item = Loaded> {
         let both = self.objects.iter().zip(&self.resolved);
@@ -151,6 +182,7 @@ pub(crate) fn plan_objects(
         finder,
         limits,
         together: false,
+        once: None,
         condition: None,
         key: 0,
     };
@@ -193,7 +225,17 @@ fn planned(guest: &Guest, request: &Request, object: usize, file: &Object) -> Re
     Ok(planned)
 }
 
-/// The one function that is meant.
+/// The one function that a request means.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn function(guest: &Guest, request: &Request) -> Result<Function> {
+    find(guest, request).map_err(|reason| Error::Function {
+        function: request.shown(),
+        reason,
+    })
+}
+
 fn find(guest: &Guest, request: &Request) -> std::result::Result<Function, String> {
     let named = |name: &str, place: &process::functions::ModuleSymbols| {
         name == request.function && request.is_in(&place.name)

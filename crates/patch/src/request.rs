@@ -17,12 +17,37 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request that names a function only: `FUNCTION[@LIB]`.
+    pub fn of(text: &str) -> Self {
+        let (function, library) = match text.rsplit_once('@') {
+            Some((function, library)) => (function, Some(library.to_owned())),
+            None => (text, None),
+        };
+        Request {
+            function: function.to_owned(),
+            library,
+            file: PathBuf::new(),
+            new: String::new(),
+        }
+    }
+
     /// The function as it was asked for.
     pub fn shown(&self) -> String {
         match &self.library {
             Some(library) => format!("{}@{library}", self.function),
             None => self.function.clone(),
         }
+    }
+
+    /// Whether no part of it is empty.
+    pub fn is_whole(&self) -> bool {
+        let library = self.library.as_deref();
+        let has_file = !self.file.as_os_str().is_empty();
+        has_file
+            && ![&self.function, &self.new]
+                .iter()
+                .any(|name| name.is_empty())
+            && library != Some("")
     }
 
     /// Whether a module is the one asked for: by its whole name, or by its beginning up to a dot, `libc` for `libc.so.6`.
@@ -41,21 +66,12 @@ impl FromStr for Request {
         let parts = || {
             let (old, new) = text.split_once('=')?;
             let (file, new) = new.rsplit_once(':')?;
-            let (function, library) = match old.rsplit_once('@') {
-                Some((function, library)) => (function, Some(library.to_owned())),
-                None => (old, None),
-            };
-            let is_named = |name: &str| !name.is_empty();
-            let whole = is_named(function)
-                && is_named(file)
-                && is_named(new)
-                && library.as_deref().is_none_or(is_named);
-            whole.then(|| Request {
-                function: function.to_owned(),
-                library,
+            let request = Request {
                 file: PathBuf::from(file),
                 new: new.to_owned(),
-            })
+                ..Request::of(old)
+            };
+            request.is_whole().then_some(request)
         };
         parts()
             .ok_or_else(|| "write FUNCTION=FILE.so:NEW, or FUNCTION@LIBRARY=FILE.so:NEW".to_owned())

@@ -9,6 +9,9 @@ use crate::finder;
 use crate::guest::Guest;
 use crate::inside::{Inside, inside};
 use crate::journal::{Kind, Record, Set};
+use crate::setting::Setting;
+use crate::settings::{Stands, list_settings, set_back};
+use crate::unfinished;
 use process::clock;
 use process::maps::Maps;
 use std::time::Duration;
@@ -58,6 +61,8 @@ pub struct Undone {
 pub struct Took {
     /// Those whose bytes were put back.
     pub undone: Vec<Undone>,
+    /// Those settings that are as they were.
+    pub settings: Vec<Setting>,
     /// How long the process stood still.
     pub stood: Duration,
     /// No patch is in force, but the jump by which unwinders learn of the new code stays, because something in the process's
@@ -114,13 +119,73 @@ fn in_time(cycles: u64) -> Duration {
     Duration::from_secs_f64(cycles as f64 / a_second as f64)
 }
 
-/// Puts back the bytes of patches, all in one stop, and says who is still in the new code. That stays mapped.
+/// Puts back the bytes of patches, all in one stop, and says who is still in the new code. That stays mapped. Sets back settings.
 ///
 /// # Errors
-/// Nothing has changed then.
+/// No function has changed then, unless it is a setting of several that could not be set back.
 pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
+    let (rest, settings, failed) = undo_settings(guest, which)?;
+    let nothing = Took {
+        undone: Vec::new(),
+        settings: Vec::new(),
+        stood: Duration::ZERO,
+        finder_stays: false,
+    };
+    let took = match rest {
+        Some(which) => undo_functions(guest, &which)?,
+        None => nothing,
+    };
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(Took { settings, ..took }),
+    }
+}
+
+/// What is left to undo besides settings, the settings that are as they were, and what went wrong with one of all.
+type SetBack = (Option<Which>, Vec<Setting>, Option<Error>);
+
+/// Sets back the settings among these.
+fn undo_settings(guest: &Guest, which: &Which) -> Result<SetBack> {
+    let all = list_settings(guest)?;
+    let (mut undone, mut failed) = (Vec::new(), None);
+    let Which::These(ids) = which else {
+        for (setting, _) in all.into_iter().rev() {
+            match set_back(guest, &setting) {
+                Ok(true) => undone.push(setting),
+                Ok(false) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        return Ok((Some(Which::All), undone, failed));
+    };
+    let mut rest = ids.clone();
+    for (setting, stands) in all {
+        let id = setting.id;
+        if !ids.contains(&id) {
+            continue;
+        }
+        rest.retain(|one| *one != id);
+        let reason = match stands {
+            Stands::InForce if set_back(guest, &setting)? => {
+                undone.push(setting);
+                continue;
+            }
+            Stands::Undone => "it is not in force: the setting is as it was",
+            _ => "it is closed, or something else has changed it since",
+        };
+        return Err(Error::Undo {
+            id,
+            reason: reason.into(),
+        });
+    }
+    let rest = (!rest.is_empty()).then_some(Which::These(rest));
+    Ok((rest, undone, failed))
+}
+
+fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
     let (undone, stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
+        unfinished::remove(guest, remote, &maps)?;
         let sets = Set::of_patches(&guest.memory, &maps);
         let which = with_companions(guest, which, &sets);
         let records = sets.into_iter().flat_map(|set| set.records);
@@ -148,6 +213,7 @@ pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
     })?;
     Ok(Took {
         undone,
+        settings: Vec::new(),
         stood,
         finder_stays: finder::leave(guest)?,
     })

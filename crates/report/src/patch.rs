@@ -1,337 +1,137 @@
-//! The answers of `lancet patch`, as lines.
+//! The answers of `lancet patch`, as lines or as JSON; [`template`], the file to begin with.
+
+mod json;
+mod lines;
+mod template;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use patch::{
-    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, ScriptPatch, ScriptState,
-    State, Took, Undone,
-};
+use patch::{Applied, Inside, Listed, Plan, ScriptPatch, Setting, SettingsPlan, Stands, Took};
 
-use crate::text::printable;
+pub use template::{Language, Subject, template};
 
-/// Names that are written of a file's imports.
-const MOST_IMPORTS: usize = 12;
+/// The process that is told of: its id and what the kernel calls it.
+pub type Of<'g> = (i32, &'g str);
 
-/// Writes a line of guest text.
-fn line(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    writeln!(out, "{}", printable(text))
+/// Writes answers in one format.
+pub struct Answers<'o> {
+    /// Where to.
+    pub out: &'o mut dyn Write,
+    /// JSON, an object a line; or lines for people.
+    pub json: bool,
 }
 
-/// Writes a plan that was not carried out, and who is inside of its functions; `pid` and `name` are the process's.
-pub fn plan(
-    out: &mut dyn Write,
-    (pid, name): (i32, &str),
-    plan: &Plan,
-    inside: &[Inside],
-) -> io::Result<()> {
-    let count = plan.functions.len();
-    let functions = if count == 1 { "function" } else { "functions" };
-    line(
-        out,
-        &format!("process {pid} ({name}): {count} {functions} would be replaced"),
-    )?;
-    for (number, one) in plan.functions.iter().enumerate() {
-        function(out, one)?;
-        let here = inside.iter().filter(|thread| thread.range == number);
-        let tids: Vec<String> = here.map(|thread| thread.tid.to_string()).collect();
-        match tids.as_slice() {
-            [] => line(out, "    no thread is inside")?,
-            tids => line(out, &format!("    inside now: thread {}", tids.join(", ")))?,
+impl Answers<'_> {
+    /// A plan that was not carried out, and who is inside of its functions.
+    pub fn plan(&mut self, (pid, name): Of, plan: &Plan, inside: &[Inside]) -> io::Result<()> {
+        if self.json {
+            return json::plan(self.out, pid, plan, inside);
         }
+        lines::plan(self.out, (pid, name), plan, inside)
     }
-    for file in plan.files() {
-        let kib = file.size / 1024;
-        let path = file.path.display();
-        let imports = imports(&file.imports);
-        line(out, &format!("  {path}: {kib} KiB; {imports}"))?;
-    }
-    if let Some(lasts) = plan.limits.lasts {
-        line(out, &format!("  for {}", time(lasts)))?;
-    }
-    Ok(())
-}
 
-fn function(out: &mut dyn Write, one: &Planned) -> io::Result<()> {
-    let build = one.build_id.as_deref().map_or_else(String::new, |id| {
-        format!(", build id {}", id.get(..12).unwrap_or(id))
-    });
-    line(
-        out,
-        &format!(
-            "  {}@{} at {:#x}, {} bytes{build}: by {} of {}",
-            one.function.name,
-            one.function.module,
-            one.function.address,
-            one.function.size,
-            one.request.new,
-            one.request.file.display(),
-        ),
-    )?;
-    let from = (one.place() - one.function.address) as usize;
-    let bytes = one.code.get(from..from + one.moved().min(16));
-    let bytes = bytes
-        .unwrap_or_default()
-        .iter()
-        .map(|byte| format!("{byte:02x}"));
-    line(
-        out,
-        &format!(
-            "    a jump of 5 bytes at {:#x}; what it displaces runs elsewhere: {}",
-            one.place(),
-            bytes.collect::<Vec<_>>().join(" "),
-        ),
-    )
-}
-
-/// Writes the list of remedies.
-pub fn remedies(out: &mut dyn Write) -> io::Result<()> {
-    for remedy in REMEDIES {
-        writeln!(out, "{}{}", remedy.name, remedy.arguments)?;
-        writeln!(out, "    {}", remedy.mends)?;
-        writeln!(out, "    {}", remedy.risks)?;
-    }
-    Ok(())
-}
-
-fn imports(imports: &[Import]) -> String {
-    if imports.is_empty() {
-        return "it imports nothing".into();
-    }
-    let shown = imports.iter().take(MOST_IMPORTS);
-    let shown: Vec<String> = shown
-        .map(|import| format!("{} from {}", import.name, import.from))
-        .collect();
-    let more = imports.len().saturating_sub(MOST_IMPORTS);
-    let more = match more {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("imports {}{more}", shown.join(", "))
-}
-
-/// Writes what was replaced, and how it is taken back.
-pub fn applied(out: &mut dyn Write, pid: i32, applied: &Applied) -> io::Result<()> {
-    for record in &applied.records {
-        let names = names(record);
-        let id = record.id;
-        line(
-            out,
-            &format!("patch {id}: {names}; back: lancet patch -p {pid} --undo {id}"),
-        )?;
-    }
-    if applied.again {
-        line(
-            out,
-            "the file was there from an earlier patch: its variables are as they were left",
-        )?;
-    }
-    stood(out, applied.stood)
-}
-
-fn names(record: &Record) -> String {
-    let Record {
-        function,
-        module,
-        symbol,
-        file,
-        ..
-    } = record;
-    format!("{function}@{module} is replaced by {symbol} of {file}")
-}
-
-fn stood(out: &mut dyn Write, stood: Duration) -> io::Result<()> {
-    let milliseconds = stood.as_secs_f64() * 1e3;
-    writeln!(out, "the process stood still for {milliseconds:.2} ms")
-}
-
-/// Writes the patches that there are.
-pub fn list(
-    out: &mut dyn Write,
-    pid: i32,
-    (all, scripts): (&[Listed], &[ScriptPatch]),
-) -> io::Result<()> {
-    if all.is_empty() && scripts.is_empty() {
-        return writeln!(out, "process {pid} has no patches");
-    }
-    for Listed { record, state } in all {
-        let how = match state {
-            State::InForce(None) => "in force".into(),
-            State::InForce(Some(left)) => format!("in force for {}", time(*left)),
-            State::Over => "over (its time has passed; the function runs as it was)".into(),
-            State::Undone => "undone".into(),
-            State::Covered => "changed by something else since".into(),
-        };
-        let Record {
-            id,
-            function,
-            module,
-            symbol,
-            file,
-            ..
-        } = record;
-        line(
-            out,
-            &format!("patch {id}: {how}: {function}@{module} by {symbol} of {file}"),
-        )?;
-    }
-    self::scripts(out, scripts)
-}
-
-/// Writes patches of the script's functions that were listed.
-fn scripts(out: &mut dyn Write, all: &[ScriptPatch]) -> io::Result<()> {
-    for one in all {
-        let how = match one.state {
-            ScriptState::InForce => "in force",
-            ScriptState::Covered => "changed by something else since",
-        };
-        let text = format!(
-            "patch s{}: {how}: {} by {} (was {})",
-            one.id, one.target, one.file, one.old
-        );
-        line(out, &text)?;
-    }
-    Ok(())
-}
-
-/// Writes that a function of the script would be replaced.
-pub fn script_checked(out: &mut dyn Write, one: &ScriptPatch) -> io::Result<()> {
-    let text = format!(
-        "{} (now {}) would be replaced by that of {}",
-        one.target, one.old, one.file
-    );
-    line(out, &text)
-}
-
-/// Writes that a function of the script was replaced, and how it is taken back.
-pub fn script_applied(out: &mut dyn Write, pid: i32, one: &ScriptPatch) -> io::Result<()> {
-    let more = match one.definitions {
-        0 | 1 => String::new(),
-        count => format!(", with {} more that the file defines", count - 1),
-    };
-    let id = one.id;
-    let text = format!(
-        "patch s{id}: {} (was {}) is replaced by that of {}{more}; back: lancet patch -p {pid} --undo s{id}",
-        one.target, one.old, one.file
-    );
-    line(out, &text)
-}
-
-/// Writes that a function of the script was put back.
-pub fn script_undone(out: &mut dyn Write, one: &ScriptPatch) -> io::Result<()> {
-    line(
-        out,
-        &format!(
-            "patch s{}: {} is as it was ({})",
-            one.id, one.target, one.old
-        ),
-    )
-}
-
-/// Writes what was taken back, and who is still in the new code.
-pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
-    if took.undone.is_empty() {
-        writeln!(out, "process {pid} has no patch in force")?;
-    }
-    for Undone { record, inside } in &took.undone {
-        let (id, function, module) = (record.id, &record.function, &record.module);
-        line(
-            out,
-            &format!("patch {id}: {function}@{module} is as it was"),
-        )?;
-        if !inside.is_empty() {
-            let tids: Vec<String> = inside.iter().map(|one| one.tid.to_string()).collect();
-            let text = format!(
-                "    still in the new code, or returning there: thread {}; it stays mapped",
-                tids.join(", ")
-            );
-            line(out, &text)?;
+    /// What was replaced, and how it is taken back.
+    pub fn applied(&mut self, pid: i32, applied: &Applied) -> io::Result<()> {
+        if self.json {
+            return json::applied(self.out, pid, applied);
         }
+        lines::applied(self.out, pid, applied)
     }
-    if took.finder_stays {
-        let text = "something in its memory may lead into the new code: the jump by which unwinders know that stays, until a later --undo";
-        line(out, text)?;
-    }
-    stood(out, took.stood)
-}
 
-/// A duration for people: `9m 59s`, `12.5 s`.
-fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{:.1} s", time.as_secs_f64()),
-        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record() -> Record {
-        Record {
-            id: 2,
-            function: "total".into(),
-            module: "libshop.so.1".into(),
-            file: "/root/fix\u{1b}.so".into(),
-            symbol: "total".into(),
-            ..Record::default()
+    /// What came of something that was done once; `resident` is the process's memory before and after.
+    pub fn once(
+        &mut self,
+        pid: i32,
+        answer: Option<&str>,
+        resident: [u64; 2],
+        stood: Duration,
+    ) -> io::Result<()> {
+        if self.json {
+            json::once(self.out, pid, answer, resident)?;
+            return json::stood(self.out, pid, stood);
         }
+        lines::once(self.out, answer, resident, stood)
     }
 
-    fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
-        let mut out = Vec::new();
-        write(&mut out).expect("memory");
-        String::from_utf8(out).expect("text")
+    /// Settings that were not changed.
+    pub fn settings_plan(&mut self, of: Of, plan: &SettingsPlan) -> io::Result<()> {
+        if self.json {
+            return json::settings_plan(self.out, of.0, plan);
+        }
+        lines::settings_plan(self.out, of, plan)
     }
 
-    #[test]
-    fn a_list_says_how_it_stands() {
-        let states = [
-            State::InForce(Some(Duration::from_secs(599))),
-            State::Undone,
-        ];
-        let all = states.map(|state| Listed {
-            record: record(),
-            state,
-        });
-        let written = text(|out| list(out, 7, (&all, &[])));
-        let mut lines = written.lines();
-        let first = lines.next().unwrap();
-        assert!(
-            first.starts_with(
-                "patch 2: in force for 9m 59s: total@libshop.so.1 by total of /root/fix"
-            )
-        );
-        assert!(!first.contains('\u{1b}'), "{first:?}");
-        assert!(lines.next().unwrap().starts_with("patch 2: undone: "));
-        assert_eq!(
-            text(|out| list(out, 7, (&[], &[]))),
-            "process 7 has no patches\n"
-        );
+    /// Settings that were changed, and how they are set back.
+    pub fn settings_applied(
+        &mut self,
+        pid: i32,
+        settings: &[Setting],
+        note: &str,
+        stood: Duration,
+    ) -> io::Result<()> {
+        if self.json {
+            json::settings(self.out, pid, settings, "in force")?;
+            return json::stood(self.out, pid, stood);
+        }
+        lines::settings_applied(self.out, pid, settings, note, stood)
     }
 
-    #[test]
-    fn an_undo_says_who_is_still_there() {
-        let inside = vec![Inside {
-            tid: 12,
-            range: 0,
-            runs: true,
-        }];
-        let took = Took {
-            undone: vec![Undone {
-                record: record(),
-                inside,
-            }],
-            stood: Duration::from_micros(310),
-            finder_stays: false,
-        };
-        let written = text(|out| undone(out, 7, &took));
-        assert_eq!(
-            written,
-            "patch 2: total@libshop.so.1 is as it was\n    still in the new code, or returning there: thread 12; it \
-             stays mapped\nthe process stood still for 0.31 ms\n"
-        );
+    /// The patches that there are.
+    pub fn list(
+        &mut self,
+        pid: i32,
+        all: &[Listed],
+        settings: &[(Setting, Stands)],
+        scripts: &[ScriptPatch],
+    ) -> io::Result<()> {
+        if self.json {
+            json::scripts(self.out, pid, scripts, None)?;
+            return json::list(self.out, pid, all, settings);
+        }
+        if scripts.is_empty() || !all.is_empty() || !settings.is_empty() {
+            lines::list(self.out, pid, all, settings)?;
+        }
+        lines::scripts(self.out, scripts)
+    }
+
+    /// Functions of the script that would be replaced.
+    pub fn scripts_checked(&mut self, pid: i32, scripts: &[ScriptPatch]) -> io::Result<()> {
+        if self.json {
+            return json::scripts(self.out, pid, scripts, Some("planned"));
+        }
+        lines::scripts_checked(self.out, scripts)
+    }
+
+    /// Functions of the script that were replaced, and how they are taken back.
+    pub fn scripts_applied(&mut self, pid: i32, scripts: &[ScriptPatch]) -> io::Result<()> {
+        if self.json {
+            return json::scripts(self.out, pid, scripts, Some("in force"));
+        }
+        lines::scripts_applied(self.out, pid, scripts)
+    }
+
+    /// Functions of the script that were put back.
+    pub fn scripts_undone(&mut self, pid: i32, scripts: &[ScriptPatch]) -> io::Result<()> {
+        if self.json {
+            return json::scripts(self.out, pid, scripts, Some("undone"));
+        }
+        lines::scripts_undone(self.out, scripts)
+    }
+
+    /// What was taken back, and who is still in the new code.
+    pub fn undone(&mut self, pid: i32, took: &Took) -> io::Result<()> {
+        if self.json {
+            return json::undone(self.out, pid, took);
+        }
+        lines::undone(self.out, pid, took)
+    }
+
+    /// The list of remedies.
+    pub fn remedies(&mut self) -> io::Result<()> {
+        if self.json {
+            return json::remedies(self.out);
+        }
+        lines::remedies(self.out)
     }
 }

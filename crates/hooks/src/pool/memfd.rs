@@ -27,7 +27,7 @@ pub fn of_process(pid: i32, number: u64, bytes: u64) -> Result<File> {
 
 /// Duplicates a descriptor of a process. The duplicate is of the same open file: one that the process opened with
 /// `O_PATH`, or for reading only, can do no more in our hands.
-fn duplicate(pid: i32, number: RawFd) -> Result<File> {
+pub fn duplicate(pid: i32, number: RawFd) -> Result<File> {
     // SAFETY: takes two integers; the result is a new descriptor or -1.
     let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let process = owned(process)?;

@@ -1,41 +1,36 @@
 //! Remedies: repairs of known faults that need no file of the user's. Each is one file, whose text says what it mends, what it risks, how it was
 //! measured and when it refuses, and a line in [`REMEDIES`].
 
+mod nodelay;
+mod nofile;
+mod remedy;
+mod trim;
 mod ucontext;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::guest::Guest;
 use crate::plan::{Limits, Plan};
-use inject::remote_call::RemoteThread;
-use process::stop::Stop;
+use crate::setting::SettingsPlan;
+pub use remedy::Remedy;
+use remedy::refused;
+pub(crate) use remedy::{SettingsWay, Way};
 
-/// A remedy in the list.
+/// What a remedy is about to do.
 #[derive(Debug)]
-pub struct Remedy {
-    /// The name by which users ask for it.
-    pub name: &'static str,
-    /// Its arguments, as they are written behind the name.
-    pub arguments: &'static str,
-    /// What it mends, in one line.
-    pub mends: &'static str,
-    /// What it risks and when it refuses, in one line.
-    pub risks: &'static str,
-    /// What it does with a process.
-    pub(crate) way: Way,
+pub enum Prepared {
+    /// Functions to replace.
+    Functions(Box<Plan>),
+    /// Settings to change.
+    Settings(SettingsPlan),
 }
-
-/// How a remedy works.
-#[derive(Debug)]
-pub(crate) enum Way {
-    /// Functions replaced by such that lancet brings along.
-    Functions(fn(&Guest, &str, Limits) -> Result<Plan>),
-}
-
-/// What a plan asks of the stopped process, beyond what is asked for every function.
-pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
 
 /// All of them.
-pub const REMEDIES: &[Remedy] = &[ucontext::REMEDY];
+pub const REMEDIES: &[Remedy] = &[
+    ucontext::REMEDY,
+    nofile::REMEDY,
+    nodelay::REMEDY,
+    trim::REMEDY,
+];
 
 /// A remedy that was asked for: `NAME[=ARGUMENTS]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,16 +65,22 @@ impl std::str::FromStr for Asked {
 ///
 /// # Errors
 /// The remedy refuses the process or its arguments. Nothing has changed.
-pub fn plan_remedy(guest: &Guest, asked: &Asked, limits: Limits) -> Result<Plan> {
-    match &asked.remedy().way {
-        Way::Functions(plan) => plan(guest, &asked.arguments, limits),
+pub fn plan_remedy(guest: &Guest, asked: &Asked, limits: Limits) -> Result<Prepared> {
+    let remedy = asked.remedy();
+    match &remedy.way {
+        Way::Functions(plan) => {
+            let plan = plan(guest, &asked.arguments, limits)?;
+            Ok(Prepared::Functions(Box::new(plan)))
+        }
+        Way::Settings(_) if limits.lasts.is_some() => Err(refused(
+            remedy.name,
+            "--for is for functions: nobody would set it back if lancet were killed",
+        )),
+        Way::Settings(way) => (way.plan)(guest, &asked.arguments).map(Prepared::Settings),
     }
 }
 
-/// The refusal of a remedy.
-fn refused(remedy: &'static str, reason: impl Into<String>) -> Error {
-    Error::Remedy {
-        remedy,
-        reason: reason.into(),
-    }
+/// The remedy of this name.
+pub(crate) fn named(name: &str) -> Option<&'static Remedy> {
+    REMEDIES.iter().find(|remedy| remedy.name == name)
 }

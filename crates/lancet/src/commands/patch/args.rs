@@ -1,23 +1,24 @@
 //! The flags of `lancet patch`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use patch::{Asked, Request, ScriptRequest, Which};
+use patch::{Asked, Request, ScriptRequest};
 
 use crate::cli::duration::parse;
 
 /// Options of `lancet patch`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("applied").args(["requests", "remedy"]),
-    group = ArgGroup::new("what").required(true).args(["requests", "remedy", "remedies", "list", "undo"]),
-    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID ruby:Class#method=FILE.rb | python:module.function=FILE.py...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
+    group = ArgGroup::new("applied").args(["requests", "plan", "remedy"]),
+    group = ArgGroup::new("what").required(true).args(["requests", "plan", "remedy", "remedies", "new", "list", "undo"]),
+    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID ruby:Class#method=FILE.rb | python:module.function=FILE.py...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --new FUNCTION[@LIB] [--rust]\n       lancet patch [OPTIONS] -p PID --plan FILE.toml\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
     after_help = EXAMPLES,
 )]
 pub struct PatchArgs {
-    /// The running process
+    /// The running process; several may be given, and each is done by itself
     #[arg(
         short = 'p',
         long = "pid",
@@ -25,12 +26,16 @@ pub struct PatchArgs {
         required_unless_present = "remedies"
     )]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
+    pub pids: Vec<i32>,
 
     /// Replace FUNCTION by NEW of the shared library FILE.so, several in one stop; or a method of Ruby or a function of Python by the one
     /// that FILE defines
     #[arg(value_name = "FUNCTION[@LIB]=FILE.so:NEW|LANGUAGE:FUNCTION=FILE")]
     pub requests: Vec<Replaced>,
+
+    /// Replace what this file says (TOML; docs/patch.md)
+    #[arg(long, value_name = "FILE.toml")]
+    pub plan: Option<PathBuf>,
 
     /// Apply a remedy for a known fault; --remedies has the list
     #[arg(long, value_name = "NAME[=ARGS]")]
@@ -40,6 +45,14 @@ pub struct PatchArgs {
     #[arg(long)]
     pub remedies: bool,
 
+    /// Write a file to begin with, FUNCTION.c, with the function's prototype from debug information or those that lancet knows
+    #[arg(long, value_name = "FUNCTION[@LIB]", requires = "pids")]
+    pub new: Option<String>,
+
+    /// Write it in Rust
+    #[arg(long, requires = "new")]
+    pub rust: bool,
+
     /// List the patches of the process, those of a killed lancet too
     #[arg(long)]
     pub list: bool,
@@ -47,6 +60,10 @@ pub struct PatchArgs {
     /// Take back the patch with this number, or all
     #[arg(long, value_name = "ID|all", value_parser = taken_back, num_args = 0..=1, default_missing_value = "all")]
     pub undo: Option<TakenBack>,
+
+    /// Write JSON, one object a line
+    #[arg(long, conflicts_with = "new")]
+    pub json: bool,
 
     /// Do everything but the writing, and show the plan
     #[arg(long, requires = "applied")]
@@ -86,24 +103,27 @@ impl FromStr for Replaced {
 /// What is to be taken back.
 #[derive(Clone, Debug)]
 pub enum TakenBack {
-    /// Patches of functions of the program and its libraries; all = those of the script too.
-    Native(Which),
-    /// One of the script's, by its number.
-    Script(u64),
+    /// Everything.
+    All,
+    /// Patches of functions of the program and its libraries, and settings.
+    Native(Vec<u64>),
+    /// Patches of functions of the script.
+    Script(Vec<u64>),
 }
 
 fn taken_back(text: &str) -> Result<TakenBack, String> {
     let script = text.strip_prefix('s').map(str::parse);
     match (text, text.parse(), script) {
-        ("all", ..) => Ok(TakenBack::Native(Which::All)),
-        (_, Ok(id), _) => Ok(TakenBack::Native(Which::These(vec![id]))),
-        (_, _, Some(Ok(id))) => Ok(TakenBack::Script(id)),
+        ("all", ..) => Ok(TakenBack::All),
+        (_, Ok(id), _) => Ok(TakenBack::Native(vec![id])),
+        (_, _, Some(Ok(id))) => Ok(TakenBack::Script(vec![id])),
         _ => Err("write the number of a patch (--list has them), or all".into()),
     }
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  lancet patch -p 4711 --new total@libshop && vi total.c
   cc -shared -fPIC -O2 -nostartfiles -o fix.so fix.c
   lancet patch -p 4711 --dry-run total@libshop=fix.so:total
   lancet patch -p 4711 --for 10m total@libshop=fix.so:total

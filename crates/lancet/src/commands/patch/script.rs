@@ -3,15 +3,12 @@
 use anyhow::bail;
 use inject::Image;
 use patch::{Guest, Request, Script, ScriptPatch, ScriptRequest};
-use report::patch as text;
 use vm::Language;
 
-use super::PatchArgs;
-use super::args::Replaced;
-use super::run::{explained, outlasts};
+use super::args::{Replaced, TakenBack};
+use super::run::{Done, Run, explained};
 use crate::agent::AGENT;
 use crate::exit::LOST;
-use crate::ui::sink::Sink;
 
 /// The functions of the program and its libraries, and those of the script.
 ///
@@ -27,7 +24,7 @@ pub fn apart(requests: &[Replaced]) -> anyhow::Result<(Vec<Request>, Vec<ScriptR
     }
     let mixed = scripts
         .windows(2)
-        .any(|two| two[0].language != two[1].language);
+        .any(|two: &[ScriptRequest]| two[0].language != two[1].language);
     if mixed || !native.is_empty() && !scripts.is_empty() {
         bail!(
             "functions of libraries, of Ruby and of Python are replaced in different ways: write one command for each"
@@ -36,59 +33,69 @@ pub fn apart(requests: &[Replaced]) -> anyhow::Result<(Vec<Request>, Vec<ScriptR
     Ok((native, scripts))
 }
 
-/// Replaces functions of the script, all or none.
-pub fn run(
-    args: &PatchArgs,
-    guest: &Guest,
-    requests: &[ScriptRequest],
-    sink: &mut Sink,
-) -> anyhow::Result<u8> {
-    if args.wait.is_some() {
-        bail!(
-            "--wait is for functions of libraries: calls that run in a function of the script go on in the old one"
-        );
-    }
-    let mut script = open(guest, requests[0].language)?;
-    if args.dry_run {
-        for request in requests {
-            let one = script.check(request).map_err(explained)?;
-            text::script_checked(&mut sink.out, &one)?;
+impl Run {
+    /// Replaces functions of the script, all or none.
+    pub fn replace_in_script(
+        &mut self,
+        guest: Guest,
+        requests: &[ScriptRequest],
+    ) -> anyhow::Result<Done> {
+        if self.args.wait.is_some() {
+            bail!(
+                "--wait is for functions of libraries: calls that run in a function of the script go on in the old one"
+            );
         }
-        sink.out.flush()?;
-        tell!("nothing was changed");
-        return Ok(0);
-    }
-    let mut applied: Vec<ScriptPatch> = Vec::new();
-    for request in requests {
-        match script.apply(request) {
-            Ok(one) => applied.push(one),
-            Err(error) => {
-                take_back(&mut script, &applied)?;
-                return Err(explained(error));
+        let mut script = open(&guest, requests[0].language)?;
+        if self.args.dry_run {
+            let all = requests.iter().map(|one| script.check(one));
+            let all = all.collect::<patch::Result<Vec<_>>>().map_err(explained)?;
+            self.answer(|to| to.scripts_checked(guest.pid(), &all))?;
+            tell!("nothing was changed");
+            return Ok((0, None));
+        }
+        let mut applied: Vec<ScriptPatch> = Vec::new();
+        for request in requests {
+            match script.apply(request) {
+                Ok(one) => applied.push(one),
+                Err(error) => {
+                    for one in applied.iter().rev() {
+                        script.undo(one.id).map_err(explained)?;
+                    }
+                    return Err(explained(error));
+                }
             }
         }
-    }
-    for one in &applied {
-        text::script_applied(&mut sink.out, guest.pid(), one)?;
-    }
-    sink.out.flush()?;
-    let Some(lasts) = args.lasts else {
         script.leave().map_err(explained)?;
-        return Ok(0);
-    };
-    if outlasts(guest, lasts) {
-        for one in take_back(&mut script, &applied)? {
-            text::script_undone(&mut sink.out, &one)?;
-        }
-        sink.out.flush()?;
+        self.answer(|to| to.scripts_applied(guest.pid(), &applied))?;
+        let ids = applied.iter().rev().map(|one| one.id).collect();
+        let stays = self.args.lasts.is_some();
+        Ok((0, stays.then_some((guest, TakenBack::Script(ids)))))
     }
-    Ok(0)
-}
 
-/// Takes patches back, the last one first.
-fn take_back(script: &mut Script, patches: &[ScriptPatch]) -> anyhow::Result<Vec<ScriptPatch>> {
-    let back = patches.iter().rev().map(|one| script.undo(one.id));
-    back.collect::<patch::Result<_>>().map_err(explained)
+    /// Takes these back, in this order; says which cannot be, if there are several.
+    pub fn undo_in_script(&mut self, guest: &Guest, ids: &[u64]) -> anyhow::Result<u8> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let Some(language) = guest.language() else {
+            bail!("process {} runs no script", guest.pid());
+        };
+        let mut script = open(guest, language)?;
+        let (mut done, mut code) = (Vec::new(), 0);
+        for id in ids {
+            match script.undo(*id) {
+                Ok(one) => done.push(one),
+                Err(error) if ids.len() == 1 => return Err(explained(error)),
+                Err(error) => {
+                    tell!("{error}");
+                    code = LOST;
+                }
+            }
+        }
+        script.leave().map_err(explained)?;
+        self.answer(|to| to.scripts_undone(guest.pid(), &done))?;
+        Ok(code)
+    }
 }
 
 fn open(guest: &Guest, language: Language) -> anyhow::Result<Script> {
@@ -96,50 +103,30 @@ fn open(guest: &Guest, language: Language) -> anyhow::Result<Script> {
     Script::open(guest.pid(), &image, language).map_err(explained)
 }
 
-/// The patches of the script's functions; none where there is no VM that could have any.
-pub fn list(guest: &Guest) -> anyhow::Result<Vec<ScriptPatch>> {
-    match guest.language() {
-        Some(language @ (Language::Ruby | Language::Python)) => {
-            let mut script = open(guest, language)?;
-            let all = script.list().map_err(explained)?;
-            script.leave().map_err(explained)?;
-            Ok(all)
+/// The patches of the script's functions, none where there is no VM that could have any. Where the VM does not answer that is said, with
+/// the exit code for it: what else there is can be shown and undone all the same.
+pub fn seen(guest: &Guest) -> (Vec<ScriptPatch>, u8) {
+    let Some(language @ (Language::Ruby | Language::Python)) = guest.language() else {
+        return (Vec::new(), 0);
+    };
+    let list = || {
+        let mut script = open(guest, language)?;
+        let all = script.list().map_err(explained)?;
+        script.leave().map_err(explained)?;
+        anyhow::Ok(all)
+    };
+    match list() {
+        Ok(all) => (all, 0),
+        Err(error) => {
+            tell!("whether functions of the script were replaced is not known: {error:#}");
+            (Vec::new(), LOST)
         }
-        _ => Ok(Vec::new()),
     }
 }
 
-/// Takes one back.
-pub fn undo(guest: &Guest, id: u64, sink: &mut Sink) -> anyhow::Result<u8> {
-    let Some(language) = guest.language() else {
-        bail!("process {} runs no script", guest.pid());
-    };
-    let mut script = open(guest, language)?;
-    let one = script.undo(id).map_err(explained)?;
-    script.leave().map_err(explained)?;
-    text::script_undone(&mut sink.out, &one)?;
-    sink.out.flush()?;
-    Ok(0)
-}
-
-/// Takes all back, the last one first, and says which could not be; `None` if there are none.
-pub fn undo_all(guest: &Guest, sink: &mut Sink) -> anyhow::Result<Option<u8>> {
-    let all = list(guest)?;
-    let (Some(language), false) = (guest.language(), all.is_empty()) else {
-        return Ok(None);
-    };
-    let mut script = open(guest, language)?;
-    let mut code = 0;
-    for one in all.iter().rev() {
-        match script.undo(one.id) {
-            Ok(one) => text::script_undone(&mut sink.out, &one)?,
-            Err(error) => {
-                tell!("{error}");
-                code = LOST;
-            }
-        }
-    }
-    script.leave().map_err(explained)?;
-    sink.out.flush()?;
-    Ok(Some(code))
+/// Whether nothing but functions of the script was ever replaced.
+pub fn is_alone(guest: &Guest) -> anyhow::Result<bool> {
+    let functions = patch::list(guest).map_err(explained)?;
+    let settings = patch::list_settings(guest).map_err(explained)?;
+    Ok(functions.is_empty() && settings.is_empty())
 }

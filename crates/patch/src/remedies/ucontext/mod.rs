@@ -18,13 +18,14 @@
 
 mod code;
 
-use super::{Remedy, Way, refused};
+use super::remedy::{Remedy, Way, refused};
 use crate::error::Result;
 use crate::guest::Guest;
 use crate::object::{Object, Word};
 use crate::plan::{Limits, Plan, plan_objects};
 use crate::planned::Planned;
 use crate::request::Request;
+use inject::image::Part;
 use inject::remote_call::RemoteThread;
 use process::ptrace;
 use process::stop::Stop;
@@ -117,7 +118,13 @@ fn object(name: &str, sequence: u64, entries: &[(&str, u64)]) -> Object {
             words.push((at as u64, Word::Import(original)));
         }
     }
-    Object::built_in(name, bytes, wire::PAGE as u64, &words, entries)
+    let part = |range, protection| Part { range, protection };
+    let page = wire::PAGE as u64;
+    let parts = vec![
+        part(0..page, libc::PROT_READ | libc::PROT_EXEC),
+        part(page..code::SIZE as u64, libc::PROT_READ),
+    ];
+    Object::built_in(name, bytes, parts, &words, entries)
 }
 
 /// Refuses a function whose code was not read by whoever wrote this.

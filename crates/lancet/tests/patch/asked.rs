@@ -1,0 +1,162 @@
+//! The ways to ask, and to be answered: a plan in a file, JSON, several processes.
+
+use serde_json::Value;
+
+use crate::programs::{FIX, PLAIN, done, guest, library, patch, request, tried};
+use crate::support::{LIMIT, Snapshot, TempDir, Watch, run, until};
+
+/// The objects that it writes.
+fn objects(text: &str) -> Vec<Value> {
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    lines.collect()
+}
+
+#[test]
+fn a_plan_in_a_file_is_carried_out() {
+    let folder = TempDir::new("patch-plan");
+    let mut guest = guest("plan", 2);
+    let before = Snapshot::take(guest.pid);
+    let source = "
+        long lancet_original_total(long a, long b);
+        long total(long a, long b) { return lancet_original_total(a, b) + 1000; }
+        long sum(long count) { return -count; }
+    ";
+    std::fs::copy(library("plan", source, PLAIN), folder.join("fix.so")).expect("a copy");
+    let plan = folder.join("fix.toml");
+    let path = plan.display().to_string();
+    let shown = |build: &str, wait: &str| {
+        let text = format!(
+            "{wait}\n[[replace]]\nfunction = \"total\"\nbuild-id = \"{build}\"\nfile = \"fix.so\"\n\n\
+             [[replace]]\nfunction = \"sum\"\nfile = \"fix.so\"\nnew = \"sum\"\n"
+        );
+        std::fs::write(&plan, text).expect("a plan");
+    };
+    shown("abcdef", "");
+    let output = tried(guest.pid, &["--plan", &path]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(
+        output.stderr.contains("and the plan is for abcdef"),
+        "{output:?}"
+    );
+    before.holds(guest.pid, "another build");
+    let words = output.stderr.split_whitespace().collect::<Vec<_>>();
+    let at = words.iter().position(|word| *word == "is").expect("is");
+    let build = words[at + 1].trim_end_matches(',').to_owned();
+    assert!(build.len() >= 16, "{build}");
+    shown(&build[..8], "wait = \"10s\"");
+    let said = done(guest.pid, &["--plan", &path]);
+    assert!(
+        said.contains("patch 1: total@") && said.contains("patch 2: sum@"),
+        "{said}"
+    );
+    assert_eq!(guest.answer_to("total"), "1014");
+    assert_eq!(guest.answer_to("sum"), "-10");
+    done(guest.pid, &["--undo"]);
+    // With its own time.
+    shown(&build[..8], "wait = \"10s\"\nfor = \"1h\"");
+    let watch = Watch::start(patch(guest.pid, &["--plan", &path]));
+    until(LIMIT, "the patch", || {
+        done(guest.pid, &["--list"])
+            .contains("in force for 59m")
+            .then_some(())
+    });
+    assert_eq!(watch.interrupt().code(), 0);
+    std::fs::write(&plan, "[[replace]]\nfunctoin = \"total\"\n").expect("a plan");
+    let output = tried(guest.pid, &["--plan", &path]);
+    assert!(
+        output.code() == 1 && output.stderr.contains("line 2: unknown field"),
+        "{output:?}"
+    );
+    before.text_holds(guest.pid, "undone");
+    guest.ends_with("answer 0");
+}
+
+#[test]
+fn answers_are_objects_a_line() {
+    let mut guest = guest("json", 2);
+    let file = library("json", FIX, PLAIN);
+    let request = request("total", &file, "total");
+    let shown = objects(&done(guest.pid, &["--json", "--dry-run", &request]));
+    assert_eq!(shown[0]["record"], "plan");
+    assert_eq!(shown[0]["function"], "total");
+    assert_eq!(shown[1]["imports"][0]["name"], "lancet_original");
+    let said = objects(&done(guest.pid, &["--json", "--wait", "10s", &request]));
+    assert_eq!(
+        (&said[0]["record"], &said[0]["id"]),
+        (&"patch".into(), &1.into())
+    );
+    assert!(
+        said[1]["milliseconds"]
+            .as_f64()
+            .is_some_and(|time| time > 0.0),
+        "{said:?}"
+    );
+    assert_eq!(guest.answer_to("total"), "1014");
+    let list = objects(&done(guest.pid, &["--json", "--list"]));
+    assert_eq!(list.len(), 1);
+    assert_eq!(
+        (&list[0]["state"], &list[0]["pid"]),
+        (&"in force".into(), &guest.pid.into())
+    );
+    let said = objects(&done(guest.pid, &["--json", "--undo", "1"]));
+    assert_eq!(said[0]["state"], "undone");
+    // Its threads may be there just then.
+    assert!(said[0]["inside"].is_array(), "{said:?}");
+    let list = objects(&done(guest.pid, &["--json", "--list"]));
+    assert_eq!(list[0]["state"], "undone");
+    guest.ends_with("answer 0");
+}
+
+/// What cannot be done in one process is said, and done in the others.
+#[test]
+fn several_processes_are_done_by_themselves() {
+    let (mut one, mut other) = (guest("several-1", 1), guest("several-2", 1));
+    let file = library("several", FIX, PLAIN);
+    let request = request("total", &file, "total");
+    done(one.pid, &["--wait", "10s", &request]);
+    let second = other.pid.to_string();
+    let output = tried(one.pid, &["-p", &second, "--wait", "10s", &request]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    let refused = format!("process {}: total cannot be replaced: patch 1", one.pid);
+    assert!(output.stderr.contains(&refused), "{output:?}");
+    assert!(output.stdout.contains("patch 1: total@"), "{output:?}");
+    assert_eq!(
+        [one.answer_to("total"), other.answer_to("total")],
+        ["1014", "1014"]
+    );
+    let list = done(one.pid, &["-p", &second, "--list", "--json"]);
+    let pids: Vec<Value> = objects(&list)
+        .iter()
+        .map(|patch| patch["pid"].clone())
+        .collect();
+    assert_eq!(pids, [Value::from(one.pid), other.pid.into()]);
+    done(one.pid, &["-p", &second, "--undo"]);
+    assert_eq!(
+        [one.answer_to("total"), other.answer_to("total")],
+        ["14", "14"]
+    );
+    // For a time, in both.
+    let watch = Watch::start(patch(
+        one.pid,
+        &["-p", &second, "--wait", "10s", "--for", "1h", &request],
+    ));
+    for guest in [&mut one, &mut other] {
+        until(LIMIT, "the patch", || {
+            (guest.answer_to("total") == "1014").then_some(())
+        });
+    }
+    assert_eq!(watch.interrupt().code(), 0);
+    assert_eq!(
+        [one.answer_to("total"), other.answer_to("total")],
+        ["14", "14"]
+    );
+    let output = run(
+        patch(one.pid, &["-p", "0", "--list"]).env("LC_ALL", "C"),
+        LIMIT,
+    );
+    assert_eq!(output.code(), 2, "{output:?}");
+    one.ends_with("answer 0");
+    other.ends_with("answer 0");
+}

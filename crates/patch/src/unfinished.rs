@@ -1,0 +1,47 @@
+//! Mappings that a lancet had made when it was killed, before anything led there, unmapped.
+//!
+//! A set is made within one stop, and only one lancet can have stopped a process. So a set that is not whole, seen within a stop of ours, is of a lancet that is dead. Its
+//! journal notes each mapping as soon as it is made, and forgets it before it is unmapped: what is noted is there, and is ours. What was
+//! mapped in the instant between a mapping and its note stays: one or two pages that nobody reads.
+
+use crate::error::Result;
+use crate::guest::Guest;
+use crate::journal::Set;
+use inject::remote_call::RemoteThread;
+use process::maps::Maps;
+
+const PAGE: u64 = wire::PAGE as u64;
+
+/// Unmaps what is left of sets that are not whole, in the stopped guest.
+pub(crate) fn remove(guest: &Guest, remote: &mut RemoteThread, maps: &Maps) -> Result<()> {
+    for set in Set::all(&guest.memory, maps) {
+        if set.whole || !is_anonymous(maps, set.base, set.size) {
+            continue;
+        }
+        for (left, (at, size)) in set.mapped.iter().enumerate().rev() {
+            set.forget(&guest.memory, left)?;
+            if *size == PAGE && at.is_multiple_of(PAGE) && is_anonymous(maps, *at, *size) {
+                remote.unmap(*at, *size)?;
+            }
+        }
+        remote.unmap(set.base, set.size)?;
+    }
+    Ok(())
+}
+
+/// Whether all of a range is private memory of no file, and neither heap nor stack.
+fn is_anonymous(maps: &Maps, from: u64, size: u64) -> bool {
+    let Some(end) = from.checked_add(size) else {
+        return false;
+    };
+    let mut at = from;
+    while at < end {
+        match maps.find(at) {
+            Some(mapping) if mapping.path.is_none() && !mapping.permissions.shared => {
+                at = mapping.end;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
