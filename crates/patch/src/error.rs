@@ -50,6 +50,14 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// A patch of a script's function cannot be undone, or the list of them cannot be had.
+    #[error("{what}: {reason}")]
+    Script {
+        /// What was asked for.
+        what: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// There is no such patch.
     #[error("process {pid} has no patch {id}: lancet patch -p {pid} --list has them")]
     NoSuch {

@@ -11,6 +11,7 @@ use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use std::sync::Arc;
 use std::time::Duration;
+use vm::Language;
 
 /// What a plan asks of the stopped process, beyond what is asked for every function.
 pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
@@ -66,6 +67,11 @@ impl Guest {
             .ok()
             .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
         pages.unwrap_or(0) * wire::PAGE as u64
+    }
+
+    /// The language of its script: whose VM it has.
+    pub fn language(&self) -> Option<Language> {
+        Language::loaded(&|name| self.functions.symbol(name))
     }
 
     /// Whether it still runs.

@@ -42,6 +42,7 @@
 //! | `island` | the page of code near a function |
 //! | `load` | a set mapped into the stopped guest |
 //! | `finder` | how unwinders learn of the new code |
+//! | `scripts` | functions of the script itself, which its VM replaces for us |
 //! | `remedies/` | repairs that need no file of the user's, one file each |
 //! | `setting`, `settings` | settings that remedies change from outside, and their journal |
 //! | `unfinished` | what a lancet that was killed had mapped, unmapped |
@@ -64,6 +65,7 @@ mod plan;
 mod planned;
 mod remedies;
 mod request;
+mod scripts;
 mod setting;
 mod settings;
 mod undo;
@@ -79,6 +81,7 @@ pub use plan::{Limits, Plan, function, plan};
 pub use planned::Planned;
 pub use remedies::{Asked, Prepared, REMEDIES, Remedy, plan_remedy};
 pub use request::Request;
+pub use scripts::{Script, ScriptPatch, ScriptRequest, ScriptState};
 pub use setting::{Setting, SettingsPlan};
 pub use settings::{Stands, apply_settings, list_settings};
 pub use undo::{Listed, State, Took, Undone, Which, list, undo};

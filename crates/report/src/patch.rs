@@ -1,5 +1,6 @@
 //! The answers of `lancet patch`, as lines or as JSON; [`template`], the file to begin with.
 
+mod all;
 mod json;
 mod lines;
 mod template;
@@ -7,8 +8,9 @@ mod template;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use patch::{Applied, Inside, Listed, Plan, Setting, SettingsPlan, Stands, Took};
+use patch::{Applied, Inside, Plan, ScriptPatch, Setting, SettingsPlan, Took};
 
+pub use all::All;
 pub use template::{Language, Subject, template};
 
 /// The process that is told of: its id and what the kernel calls it.
@@ -78,16 +80,35 @@ impl Answers<'_> {
     }
 
     /// The patches that there are.
-    pub fn list(
-        &mut self,
-        pid: i32,
-        all: &[Listed],
-        settings: &[(Setting, Stands)],
-    ) -> io::Result<()> {
+    pub fn list(&mut self, pid: i32, all: &All) -> io::Result<()> {
         if self.json {
-            return json::list(self.out, pid, all, settings);
+            return json::list(self.out, pid, all);
         }
-        lines::list(self.out, pid, all, settings)
+        lines::list(self.out, pid, all)
+    }
+
+    /// That a function of the script would be replaced.
+    pub fn script_checked(&mut self, pid: i32, one: &ScriptPatch) -> io::Result<()> {
+        if self.json {
+            return json::script(self.out, pid, one, "planned");
+        }
+        lines::script_checked(self.out, one)
+    }
+
+    /// That a function of the script was replaced, and how it is taken back.
+    pub fn script_applied(&mut self, pid: i32, one: &ScriptPatch) -> io::Result<()> {
+        if self.json {
+            return json::script(self.out, pid, one, "in force");
+        }
+        lines::script_applied(self.out, pid, one)
+    }
+
+    /// That a function of the script was put back.
+    pub fn script_undone(&mut self, pid: i32, one: &ScriptPatch) -> io::Result<()> {
+        if self.json {
+            return json::script(self.out, pid, one, "undone");
+        }
+        lines::script_undone(self.out, one)
     }
 
     /// What was taken back, and who is still in the new code.

@@ -9,6 +9,8 @@
 //! | `cycles` | again and again on busy threads; killed at any instant |
 //! | `settings` | remedies that change settings, and `trim` |
 //! | `template` | `--new` |
+//! | `scripts` | functions of the script itself |
+//! | `served` | the same in servers under load |
 //! | `ucontext` | the remedy of that name |
 //! | `unwound` | exceptions and backtraces through new code |
 //! | `machine` | a function of an interpreter replaced under load |
@@ -19,6 +21,8 @@ mod cycles;
 mod machine;
 mod programs;
 mod refused;
+mod scripts;
+mod served;
 mod settings;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]

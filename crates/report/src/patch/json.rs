@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use patch::{
-    Applied, Inside, Listed, Plan, REMEDIES, Record, Setting, SettingsPlan, Stands, State, Took,
+    Applied, Inside, Listed, Plan, REMEDIES, Record, ScriptPatch, ScriptState, Setting,
+    SettingsPlan, Stands, State, Took,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::all::All;
 use crate::json::line;
 
 /// An object that begins with its kind and the process.
@@ -115,14 +117,18 @@ pub fn settings_plan(out: &mut dyn Write, pid: i32, plan: &SettingsPlan) -> io::
     settings(out, pid, &plan.settings, "planned")
 }
 
+/// A function of the script.
+pub fn script(out: &mut dyn Write, pid: i32, one: &ScriptPatch, state: &str) -> io::Result<()> {
+    let fields = json!({
+        "id": one.id, "state": state, "function": one.target.to_string(), "file": one.file, "old": one.old,
+        "definitions": one.definitions,
+    });
+    object(out, "script", pid, fields)
+}
+
 /// The patches that there are.
-pub fn list(
-    out: &mut dyn Write,
-    pid: i32,
-    all: &[Listed],
-    settings: &[(Setting, Stands)],
-) -> io::Result<()> {
-    for (one, stands) in settings {
+pub fn list(out: &mut dyn Write, pid: i32, all: &All) -> io::Result<()> {
+    for (one, stands) in &all.settings {
         let state = match stands {
             Stands::InForce => "in force",
             Stands::Undone => "undone",
@@ -130,7 +136,7 @@ pub fn list(
         };
         object(out, "setting", pid, setting(one, state))?;
     }
-    for Listed { record, state } in all {
+    for Listed { record, state } in &all.functions {
         let (state, left) = match state {
             State::InForce(left) => ("in force", *left),
             State::Over => ("over", None),
@@ -138,6 +144,13 @@ pub fn list(
             State::Covered => ("changed", None),
         };
         object(out, "patch", pid, patch(record, state, left))?;
+    }
+    for one in &all.scripts {
+        let state = match one.state {
+            ScriptState::InForce => "in force",
+            ScriptState::Covered => "changed",
+        };
+        script(out, pid, one, state)?;
     }
     Ok(())
 }
@@ -187,8 +200,12 @@ mod tests {
             ..Setting::default()
         };
         let mut out = Vec::new();
-        let settings = [(one, Stands::Undone)];
-        list(&mut out, 7, &[Listed { record, state }], &settings).expect("memory");
+        let all = All {
+            functions: vec![Listed { record, state }],
+            settings: vec![(one, Stands::Undone)],
+            scripts: Vec::new(),
+        };
+        list(&mut out, 7, &all).expect("memory");
         let text = String::from_utf8(out).expect("text");
         assert!(!text.contains('\u{9b}'), "{text}");
         let lines: Vec<Value> = text

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use patch::{
-    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, Setting, SettingsPlan,
-    Stands, State, Took, Undone,
+    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, ScriptPatch, ScriptState,
+    Setting, SettingsPlan, Stands, State, Took, Undone,
 };
 
+use super::all::All;
 use crate::text::printable;
 
 /// Names that are written of a file's imports.
@@ -225,13 +226,8 @@ pub fn settings_applied(
 }
 
 /// Writes the patches that there are.
-pub fn list(
-    out: &mut dyn Write,
-    pid: i32,
-    all: &[Listed],
-    settings: &[(Setting, Stands)],
-) -> io::Result<()> {
-    for (setting, stands) in settings {
+pub fn list(out: &mut dyn Write, pid: i32, all: &All) -> io::Result<()> {
+    for (setting, stands) in &all.settings {
         let how = match stands {
             Stands::InForce => "in force",
             Stands::Undone => "undone",
@@ -243,10 +239,10 @@ pub fn list(
             &format!("patch {id}: {how}: {} by remedy {remedy}", change(setting)),
         )?;
     }
-    if all.is_empty() && settings.is_empty() {
+    if all.functions.is_empty() && all.settings.is_empty() && all.scripts.is_empty() {
         return writeln!(out, "process {pid} has no patches");
     }
-    for Listed { record, state } in all {
+    for Listed { record, state } in &all.functions {
         let how = match state {
             State::InForce(None) => "in force".into(),
             State::InForce(Some(left)) => format!("in force for {}", time(*left)),
@@ -267,7 +263,57 @@ pub fn list(
             &format!("patch {id}: {how}: {function}@{module} by {symbol} of {file}"),
         )?;
     }
+    scripts(out, &all.scripts)
+}
+
+/// Writes patches of the script's functions that were listed.
+fn scripts(out: &mut dyn Write, all: &[ScriptPatch]) -> io::Result<()> {
+    for one in all {
+        let how = match one.state {
+            ScriptState::InForce => "in force",
+            ScriptState::Covered => "changed by something else since",
+        };
+        let text = format!(
+            "patch s{}: {how}: {} by {} (was {})",
+            one.id, one.target, one.file, one.old
+        );
+        line(out, &text)?;
+    }
     Ok(())
+}
+
+/// Writes that a function of the script would be replaced.
+pub fn script_checked(out: &mut dyn Write, one: &ScriptPatch) -> io::Result<()> {
+    let text = format!(
+        "{} (now {}) would be replaced by that of {}",
+        one.target, one.old, one.file
+    );
+    line(out, &text)
+}
+
+/// Writes that a function of the script was replaced, and how it is taken back.
+pub fn script_applied(out: &mut dyn Write, pid: i32, one: &ScriptPatch) -> io::Result<()> {
+    let more = match one.definitions {
+        0 | 1 => String::new(),
+        count => format!(", with {} more that the file defines", count - 1),
+    };
+    let id = one.id;
+    let text = format!(
+        "patch s{id}: {} (was {}) is replaced by that of {}{more}; back: lancet patch -p {pid} --undo s{id}",
+        one.target, one.old, one.file
+    );
+    line(out, &text)
+}
+
+/// Writes that a function of the script was put back.
+pub fn script_undone(out: &mut dyn Write, one: &ScriptPatch) -> io::Result<()> {
+    line(
+        out,
+        &format!(
+            "patch s{}: {} is as it was ({})",
+            one.id, one.target, one.old
+        ),
+    )
 }
 
 /// Writes what was taken back, and who is still in the new code.
@@ -341,11 +387,15 @@ mod tests {
             State::InForce(Some(Duration::from_secs(599))),
             State::Undone,
         ];
-        let all = states.map(|state| Listed {
+        let functions = states.map(|state| Listed {
             record: record(),
             state,
         });
-        let written = text(|out| list(out, 7, &all, &[]));
+        let all = All {
+            functions: functions.into(),
+            ..All::default()
+        };
+        let written = text(|out| list(out, 7, &all));
         let mut lines = written.lines();
         let first = lines.next().unwrap();
         assert!(
@@ -355,8 +405,9 @@ mod tests {
         );
         assert!(!first.contains('\u{1b}'), "{first:?}");
         assert!(lines.next().unwrap().starts_with("patch 2: undone: "));
+        let none = All::default();
         assert_eq!(
-            text(|out| list(out, 7, &[], &[])),
+            text(|out| list(out, 7, &none)),
             "process 7 has no patches\n"
         );
     }

@@ -3,14 +3,18 @@
 //! | module | for |
 //! |---|---|
 //! | [`args`] | the flags |
+//! | [`guests`] | errors in words, and waiting for the end |
 //! | [`new`](mod@new) | the file to begin with |
 //! | [`plan_file`] | `--plan` |
 //! | [`run`](mod@run) | apply, list, undo |
+//! | [`script`] | the same for functions of the script |
 
 mod args;
+mod guests;
 mod new;
 mod plan_file;
 mod run;
+mod script;
 
 pub use args::PatchArgs;
 pub use run::run;

@@ -5,13 +5,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
-use report::patch::{Answers, Language};
+use report::patch::{All, Answers, Language};
 
-use super::PatchArgs;
+use super::args::{Replaced, TakenBack};
+use super::guests::{explained, outlasts};
 use super::new::new;
 use super::plan_file::{self, PlanFile};
+use super::{PatchArgs, script};
 use crate::exit::LOST;
-use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -20,8 +21,6 @@ use crate::ui::terminal::Stream;
 const AGAIN: Duration = Duration::from_millis(20);
 /// How long something that is done once is waited for.
 const ONCE: Duration = Duration::from_secs(10);
-/// Between two looks whether the time is over.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What is asked for, and where answers go.
 struct Run {
@@ -38,7 +37,8 @@ pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
     let mut file = PlanFile::default();
     if let Some(path) = &args.plan {
         file = plan_file::read(path)?;
-        args.requests.append(&mut file.requests);
+        let requests = std::mem::take(&mut file.requests);
+        args.requests = requests.into_iter().map(Replaced::Native).collect();
         args.wait = args.wait.or(file.wait);
         args.lasts = args.lasts.or(file.lasts);
     }
@@ -78,14 +78,6 @@ fn worse(one: u8, other: u8) -> u8 {
     }
 }
 
-/// The error as one line, with the next step.
-pub(super) fn explained(error: Error) -> anyhow::Error {
-    match error {
-        Error::Process(error) => explain(error),
-        error => anyhow::Error::new(error),
-    }
-}
-
 impl Run {
     /// Writes an answer.
     fn answer(
@@ -104,9 +96,12 @@ impl Run {
     fn process(&mut self, pid: i32) -> anyhow::Result<Done> {
         let guest = Guest::open(pid).map_err(explained)?;
         if self.args.list {
-            let all = patch::list(&guest).map_err(explained)?;
-            let settings = patch::list_settings(&guest).map_err(explained)?;
-            self.answer(|to| to.list(pid, &all, &settings))?;
+            let all = All {
+                functions: patch::list(&guest).map_err(explained)?,
+                settings: patch::list_settings(&guest).map_err(explained)?,
+                scripts: script::list(&guest)?,
+            };
+            self.answer(|to| to.list(pid, &all))?;
             return Ok((0, None));
         }
         if let Some(function) = &self.args.new {
@@ -124,16 +119,34 @@ impl Run {
             out.flush()?;
             return Ok((0, None));
         }
-        if let Some(which) = self.args.undo.clone() {
-            return Ok((self.undo(&guest, &which)?, None));
+        match self.args.undo.clone() {
+            Some(TakenBack::Script(id)) => {
+                let done = script::undo(&guest, id)?;
+                self.answer(|to| to.script_undone(pid, &done))?;
+                return Ok((0, None));
+            }
+            Some(TakenBack::Native(Which::All)) => return Ok((self.undo_all(&guest)?, None)),
+            Some(TakenBack::Native(which)) => return Ok((self.undo(&guest, &which)?, None)),
+            None => {}
+        }
+        let (native, scripts) = script::apart(&self.args.requests)?;
+        if !scripts.is_empty() {
+            let (args, sink) = (&self.args, &mut self.sink);
+            let mut answers = Answers {
+                out: &mut sink.out,
+                json: args.json,
+            };
+            let code = script::run(args, &guest, &scripts, &mut answers)?;
+            return Ok((code, None));
         }
         let limits = Limits {
             lasts: self.args.lasts,
         };
         let prepared = match &self.args.remedy {
             Some(remedy) => patch::plan_remedy(&guest, remedy, limits),
-            None => patch::plan(&guest, &self.args.requests, limits)
-                .map(|plan| Prepared::Functions(Box::new(plan))),
+            None => {
+                patch::plan(&guest, &native, limits).map(|plan| Prepared::Functions(Box::new(plan)))
+            }
         };
         match prepared.map_err(explained)? {
             Prepared::Functions(plan) => {
@@ -203,22 +216,30 @@ impl Run {
 
     /// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
     fn stay(&mut self, mut staying: Vec<(Guest, Which)>) -> anyhow::Result<u8> {
-        let until = Instant::now() + self.args.lasts.unwrap_or_default();
-        while !staying.is_empty() && Instant::now() < until && !interrupt::asked() {
-            staying.retain(|(guest, _)| {
-                let alive = guest.is_alive();
-                if !alive {
-                    tell!("process {} has ended", guest.pid());
-                }
-                alive
-            });
-            sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        if !staying.is_empty() {
+            let lasts = self.args.lasts.unwrap_or_default();
+            let left = outlasts(staying.iter().map(|(guest, _)| guest), lasts);
+            staying.retain(|(guest, _)| left.contains(&guest.pid()));
         }
         let mut code = 0;
         for (guest, which) in staying {
             code = worse(code, self.undo(&guest, &which)?);
         }
         Ok(code)
+    }
+
+    /// Takes back what was replaced in the script, and in the program and its libraries, and settings.
+    fn undo_all(&mut self, guest: &Guest) -> anyhow::Result<u8> {
+        let (undone, scripts) = script::undo_all(guest)?;
+        for one in &undone {
+            self.answer(|to| to.script_undone(guest.pid(), one))?;
+        }
+        let functions = patch::list(guest).map_err(explained)?;
+        let settings = patch::list_settings(guest).map_err(explained)?;
+        match scripts {
+            Some(code) if functions.is_empty() && settings.is_empty() => Ok(code),
+            scripts => Ok(worse(scripts.unwrap_or(0), self.undo(guest, &Which::All)?)),
+        }
     }
 
     fn undo(&mut self, guest: &Guest, which: &Which) -> anyhow::Result<u8> {
