@@ -8,7 +8,7 @@ use calls::Signatures;
 use patch::{Guest, Request};
 use report::patch::{Language, Subject, template};
 
-use super::run::explained;
+use super::explained::explained;
 
 /// Writes `FUNCTION.c` or `FUNCTION.rs` into this folder; a file of that name is left alone.
 pub fn new(guest: &Guest, asked: &str, language: Language) -> anyhow::Result<String> {

@@ -8,11 +8,11 @@ use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, 
 use report::patch::{Answers, Language};
 
 use super::args::{Replaced, TakenBack};
+use super::explained::explained;
 use super::new::new;
 use super::plan_file::{self, PlanFile};
 use super::{PatchArgs, script};
 use crate::exit::LOST;
-use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -77,14 +77,6 @@ fn worse(one: u8, other: u8) -> u8 {
         one
     } else {
         other
-    }
-}
-
-/// The error as one line, with the next step.
-pub(super) fn explained(error: Error) -> anyhow::Error {
-    match error {
-        Error::Process(error) => explain(error),
-        error => anyhow::Error::new(error),
     }
 }
 

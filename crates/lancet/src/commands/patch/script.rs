@@ -6,7 +6,8 @@ use patch::{Guest, Request, Script, ScriptPatch, ScriptRequest};
 use vm::Language;
 
 use super::args::{Replaced, TakenBack};
-use super::run::{Done, Run, explained};
+use super::explained::explained;
+use super::run::{Done, Run};
 use crate::agent::AGENT;
 use crate::exit::LOST;
 
