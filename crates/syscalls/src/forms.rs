@@ -8,7 +8,7 @@ mod signals;
 
 pub use network::{address, vectors};
 pub use process::{clone_arguments, environment};
-pub use signals::{signal_number, signal_word};
+pub use signals::{clock_ticks, signal_number, signal_word};
 
 use crate::writer::Form;
 

@@ -18,6 +18,8 @@
 //! | `text`, `words` | strings as strace escapes them; names of numbers and of bits |
 //! | `forms/` | types with a text of their own: one file a family |
 //! | `types`, `members` | types of `syscalls.conf`; structs written member by member |
+//! | `layout/` | what drivers and netlink families exchange with the kernel, as data in `conf/` |
+//! | `ioctl/` | commands of `ioctl` and their arguments |
 //! | `special` | calls whose arguments depend on each other |
 //! | `result`, `errors` | what stands behind the `=`; names of errors |
 //! | `signal` | what the kernel says of a signal that came |
@@ -32,6 +34,8 @@ mod call;
 mod classes;
 mod errors;
 mod forms;
+mod ioctl;
+mod layout;
 mod members;
 mod result;
 mod signal;

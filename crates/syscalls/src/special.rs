@@ -32,7 +32,7 @@ pub fn shown(call: &Call) -> Option<usize> {
         "fcntl" => control::fcntl_arguments(arguments[1]),
         "prctl" => prctl::arguments(arguments),
         "mremap" => memory::remap_arguments(arguments[3]),
-        "ioctl" => control::ioctl_arguments(arguments[1]),
+        "ioctl" => crate::ioctl::arguments(arguments[1]),
         "mknod" if !files::is_device(arguments[1]) => Some(2),
         "mknodat" if !files::is_device(arguments[2]) => Some(3),
         _ => None,
@@ -43,8 +43,8 @@ pub fn shown(call: &Call) -> Option<usize> {
 pub fn argument(call: &Call, index: usize) -> Option<Argument> {
     Some(match (call.name, index) {
         ("fcntl", 2) => control::fcntl,
-        ("ioctl", 1) => control::ioctl_command,
-        ("ioctl", 2) => control::ioctl,
+        ("ioctl", 1) => crate::ioctl::command,
+        ("ioctl", 2) => crate::ioctl::argument,
         ("prctl", 1) => |w, word| prctl::argument(w, 1, word),
         ("prctl", 2) => |w, word| prctl::argument(w, 2, word),
         ("prctl", 3) => |w, word| prctl::argument(w, 3, word),

@@ -447,7 +447,7 @@ impl<'w> Writer<'w> {
                 let (offset, field) = member.ok_or(Unknown)?;
                 self.word(field, Place::Memory(at.wrapping_add(offset.into())))?
             }
-            Expr::Zero(_) => return Err(Unknown),
+            Expr::Zero(_) | Expr::Command(_) => return Err(Unknown),
         };
         Ok(number)
     }
