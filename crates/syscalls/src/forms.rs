@@ -18,6 +18,7 @@ static FORMS: &[(&str, Form)] = &[
     ("uid", descriptors::user),
     ("pid", descriptors::process),
     ("key", descriptors::key),
+    ("mode", files::permissions),
     ("dev", files::device),
     ("dev_argument", files::device),
     ("stat", files::stat),

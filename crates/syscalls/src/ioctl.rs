@@ -97,7 +97,7 @@ pub fn argument(w: &mut Writer, word: u64) -> Written {
     }
     let before = w.out.len();
     let written = match layout::tables().arguments.get(&number) {
-        Some(how) => by_row(w, how, word),
+        Some(how) => row(w, how, word),
         None => match Command::of(number.into()) {
             of if of.kind == b'E' && matches!(of.direction, 1 | 2) => evdev::argument(w, of, word),
             _ => {
@@ -113,7 +113,16 @@ pub fn argument(w: &mut Writer, word: u64) -> Written {
     Ok(())
 }
 
-fn by_row(w: &mut Writer, how: &How, at: u64) -> Written {
+/// Writes an argument as a row of a file says; its address where nothing is known of what it points to.
+pub fn by_row(w: &mut Writer, how: &How, word: u64) {
+    let before = w.out.len();
+    if w.style.addresses && !matches!(how, How::Value(_)) || row(w, how, word).is_err() {
+        w.out.truncate(before);
+        w.address(word);
+    }
+}
+
+fn row(w: &mut Writer, how: &How, at: u64) -> Written {
     let failed = w.call.error().is_some();
     match how {
         How::Nothing => Ok(()),

@@ -20,14 +20,15 @@ mod show;
 mod types;
 
 pub use show::{counted, fields, listed, passed, value};
-pub use types::{After, How, List, Tables, Ty};
+pub use types::{After, How, List, Row, Tables, Ty};
 
+use crate::call::Call;
 use crate::words;
 use crate::writer::Writer;
 use std::sync::LazyLock;
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -42,6 +43,7 @@ const FILES: [(&str, &str); 15] = [
     ("devices.conf", include_str!("../conf/devices.conf")),
     ("network.conf", include_str!("../conf/network.conf")),
     ("console.conf", include_str!("../conf/console.conf")),
+    ("calls.conf", include_str!("../conf/calls.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
 ];
 
@@ -77,6 +79,19 @@ pub fn list(name: &str) -> &'static List {
 /// If it is none: such texts are those of this crate.
 pub fn ty(text: &str) -> Ty {
     parse::ty(&TABLES, text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
+}
+
+/// The row of an argument of a system call.
+pub fn row(call: &Call, index: usize) -> Option<&'static Row> {
+    let rows = TABLES.calls.get(call.name)?;
+    let fits = |row: &&Row| {
+        row.index == index
+            && row.when.is_none_or(|(of, shift, is)| {
+                let word = call.arguments.get(of).map(|word| *word as u32);
+                word.is_some_and(|word| word >> shift == is)
+            })
+    };
+    rows.iter().find(fits)
 }
 
 impl List {

@@ -1,5 +1,6 @@
 //! Values with a text of their own.
 
+mod calls;
 mod console;
 
 use super::tables;
@@ -38,6 +39,14 @@ const fn custom(name: &'static str, size: u32, align: u32, show: Show) -> Custom
     }
 }
 
+/// One that is a number which was passed itself.
+const fn passed(name: &'static str, show: Show) -> Custom {
+    Custom {
+        passed: Some(show),
+        ..custom(name, 8, 8, |_, _, _| Err(Unknown))
+    }
+}
+
 static CUSTOM: &[Custom] = &[
     Custom {
         passed: Some(descriptor),
@@ -46,6 +55,7 @@ static CUSTOM: &[Custom] = &[
     custom("pid", 4, 4, |w, at, _| typed(w, "pid", at)),
     Custom {
         scalar: true,
+        passed: Some(|w, word, _| w.value(&ty("uid"), Place::Word(word))),
         ..custom("uid", 4, 4, |w, at, _| typed(w, "uid", at))
     },
     custom("mode32", 4, 4, mode),
@@ -73,22 +83,24 @@ static CUSTOM: &[Custom] = &[
     custom("ptp_date", 16, 8, clock_date),
     custom("ptp_samples", 16, 8, |w, at, _| clock_samples(w, at, 16, 1, |n| 2 * n + 1)),
     custom("ptp_triples", 48, 8, |w, at, _| clock_samples(w, at, 16, 3, |n| n)),
-    Custom {
-        passed: Some(console::sound),
-        ..custom("sound", 8, 8, |_, _, _| Err(Unknown))
-    },
-    Custom {
-        passed: Some(console::tone),
-        ..custom("tone", 4, 4, |_, _, _| Err(Unknown))
-    },
-    Custom {
-        passed: Some(console::port),
-        ..custom("port", 8, 8, |_, _, _| Err(Unknown))
-    },
-    Custom {
-        passed: Some(console::signal),
-        ..custom("signal", 8, 8, |_, _, _| Err(Unknown))
-    },
+    passed("sound", console::sound),
+    passed("tone", console::tone),
+    passed("port", console::port),
+    passed("signal", console::signal),
+    passed("mpol_mode", calls::policy),
+    custom("mpol_mode32", 4, 4, |w, at, _| {
+        let mode = w.u32_at(at)?;
+        w.push("[");
+        calls::policy(w, mode.into(), None)?;
+        w.push("]");
+        Ok(())
+    }),
+    custom("node_mask", 8, 8, calls::node_mask),
+    passed("io_priority", calls::io_priority),
+    custom("landlock_ruleset", 8, 8, calls::ruleset),
+    passed("quota_command", calls::quota_command),
+    passed("kexec_flags", calls::kexec_flags),
+    custom("path", 1, 1, calls::path),
     custom("kd_table", 1, 1, console::table),
     custom("kd_value", 2, 2, console::value),
     custom("kd_glyph", 2, 2, console::glyph),

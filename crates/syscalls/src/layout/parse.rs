@@ -20,7 +20,8 @@
 
 use super::custom;
 use super::types::{
-    After, Attribute, Attributes, Form, How, Length, List, Member, Struct, Tables, Text, Ty, When,
+    After, Attribute, Attributes, Form, How, Length, List, Member, Row, Struct, Tables, Text, Ty,
+    When,
 };
 
 /// What is being read.
@@ -88,6 +89,26 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             };
             let how = self::how(tables, how)?;
             tables.arguments.insert(number, how);
+            Ok(Open::Nothing)
+        }
+        ["call", name, index, ref rest @ ..] => {
+            let index = self::number(index)? as usize;
+            let (when, rest) = match rest {
+                [condition, rest @ ..] if condition.starts_with("arg") => {
+                    (Some(self::argument(condition)?), rest)
+                }
+                rest => (None, rest),
+            };
+            let how = match rest {
+                ["left-out"] => None,
+                rest => Some(self::how(tables, rest)?),
+            };
+            tables.calls.entry(name.into()).or_default().push(Row { index, when, how });
+            Ok(Open::Nothing)
+        }
+        ["result", name, text] => {
+            let of = ty(tables, text)?;
+            tables.results.insert(name.into(), of);
             Ok(Open::Nothing)
         }
         ["attributes", name, ref list @ ..] => {
@@ -247,6 +268,16 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
         when,
         verbose: false,
     })
+}
+
+/// `arg0=3`, `arg0>>8=3`
+fn argument(text: &str) -> Result<(usize, u32, u32), String> {
+    let wrong = || format!("{text} is no condition");
+    let (of, is) = text[3..].split_once('=').ok_or_else(wrong)?;
+    let (index, shift) = of.split_once(">>").unwrap_or((of, "0"));
+    let parsed = index.parse().ok().zip(shift.parse().ok());
+    let (index, shift) = parsed.ok_or_else(wrong)?;
+    Ok((index, shift, number(is)? as u32))
 }
 
 fn condition(text: &str) -> Result<When, String> {

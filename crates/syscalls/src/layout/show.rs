@@ -111,6 +111,9 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
     let Some(name) = &length.used else {
         return Ok(length.places.into());
     };
+    if let Some(index) = name.strip_prefix("arg").and_then(|index| index.parse::<usize>().ok()) {
+        return w.call.arguments.get(index).copied().ok_or(Unknown);
+    }
     let count = around.ok_or(Unknown)?.number(w, name)?;
     Ok(match length.places {
         0 => count,

@@ -147,6 +147,17 @@ pub enum How {
     Changed(Ty, Ty, u32),
 }
 
+/// What an argument of a system call is.
+#[derive(Debug)]
+pub struct Row {
+    /// Which argument, counted from 0.
+    pub index: usize,
+    /// Only where another argument, shifted to the right by so many bits, is this.
+    pub when: Option<(usize, u32, u32)>,
+    /// What it is; `None` = it is not shown.
+    pub how: Option<How>,
+}
+
 /// When what the kernel writes is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
@@ -196,6 +207,10 @@ pub struct Tables {
     /// The number of each.
     pub numbers: HashMap<Box<str>, u32>,
     pub arguments: HashMap<u32, How>,
+    /// Arguments of system calls by their names; the first row that fits counts.
+    pub calls: HashMap<Box<str>, Vec<Row>>,
+    /// What stands behind a result, in parentheses.
+    pub results: HashMap<Box<str>, Ty>,
     pub attributes: Vec<Attributes>,
     pub attribute_names: HashMap<Box<str>, usize>,
 }
