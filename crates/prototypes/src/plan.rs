@@ -42,7 +42,7 @@ pub struct Programs {
 pub(crate) const LONGEST_PATH: u32 = 4096;
 
 /// Bytes that are copied behind those that a command of `ioctl` names.
-const BEHIND_COMMAND: u32 = 256;
+const BEHIND_COMMAND: u32 = 320;
 
 /// Bytes of the argument of `ioctl`, at most.
 const LONGEST_COMMAND: u32 = 2048;

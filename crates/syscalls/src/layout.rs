@@ -20,7 +20,7 @@ mod show;
 mod types;
 
 pub use show::{counted, fields, listed, passed, value};
-pub use types::{After, How, List, Row, Tables, Ty};
+pub use types::{After, Attribute, Attributes, How, List, Row, Tables, Ty};
 
 use crate::call::Call;
 use crate::words;
@@ -28,7 +28,7 @@ use crate::writer::Writer;
 use std::sync::LazyLock;
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -44,6 +44,7 @@ const FILES: [(&str, &str); 16] = [
     ("network.conf", include_str!("../conf/network.conf")),
     ("console.conf", include_str!("../conf/console.conf")),
     ("calls.conf", include_str!("../conf/calls.conf")),
+    ("netlink.conf", include_str!("../conf/netlink.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
 ];
 
@@ -79,6 +80,20 @@ pub fn list(name: &str) -> &'static List {
 /// If it is none: such texts are those of this crate.
 pub fn ty(text: &str) -> Ty {
     parse::ty(&TABLES, text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
+}
+
+/// Attributes by their name.
+pub fn attributes(name: &str) -> Option<&'static Attributes> {
+    let index = TABLES.attribute_names.get(name)?;
+    Some(&TABLES.attributes[*index])
+}
+
+/// The first member of a struct alone.
+pub fn first_name(of: &Ty) -> Option<&'static str> {
+    let Ty::Struct(index, _) = of else {
+        return None;
+    };
+    TABLES.structs[*index].members.first().map(|member| &*member.name)
 }
 
 /// The row of an argument of a system call.

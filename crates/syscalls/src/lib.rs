@@ -19,6 +19,7 @@
 //! | `forms/` | types with a text of their own: one file a family |
 //! | `types`, `members` | types of `syscalls.conf`; structs written member by member |
 //! | `layout/` | what drivers and netlink families exchange with the kernel, as data in `conf/` |
+//! | `netlink` | messages of netlink and their attributes |
 //! | `ioctl/` | commands of `ioctl` and their arguments |
 //! | `special` | calls whose arguments depend on each other |
 //! | `result`, `errors` | what stands behind the `=`; names of errors |
@@ -37,6 +38,7 @@ mod forms;
 mod ioctl;
 mod layout;
 mod members;
+mod netlink;
 mod result;
 mod signal;
 mod special;
@@ -46,7 +48,7 @@ mod types;
 mod words;
 mod writer;
 
-pub use call::{Call, Constants, Hex, Name, Naming, Part, Style, error};
+pub use call::{Call, Constants, Hex, Name, Naming, Part, Protocols, Style, error};
 pub use classes::CLASSES;
 pub use trace::{Trace, TraceError};
 

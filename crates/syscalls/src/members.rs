@@ -17,6 +17,10 @@ impl<'a, 'w> Members<'a, 'w> {
         let Place::Memory(at) = at else {
             return Err(Unknown);
         };
+        let size = ty.size() as usize;
+        if w.bytes(at, size).len() < size {
+            return Err(Unknown);
+        }
         w.push("{");
         Ok(Self {
             w,

@@ -111,6 +111,12 @@ impl<'w> Writer<'w> {
         words::known(&number.to_string(), name, self.style.constants, self.out);
     }
 
+    /// Appends a limit that is none.
+    pub fn known_infinity(&mut self) {
+        let number = u64::MAX.to_string();
+        words::known(&number, "RLIM64_INFINITY", self.style.constants, self.out);
+    }
+
     pub fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }

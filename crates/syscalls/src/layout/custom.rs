@@ -59,7 +59,10 @@ static CUSTOM: &[Custom] = &[
         ..custom("uid", 4, 4, |w, at, _| typed(w, "uid", at))
     },
     custom("mode32", 4, 4, mode),
-    custom("open_flags", 4, 4, |w, at, _| typed(w, "open_flags", at)),
+    Custom {
+        passed: Some(|w, word, _| w.value(&ty("open_flags"), Place::Word(u64::from(word as u32)))),
+        ..custom("open_flags", 4, 4, |w, at, _| typed(w, "open_flags", at))
+    },
     custom("open_mode", 4, 4, open_mode),
     custom("dev64", 8, 8, |w, at, _| typed(w, "dev", at)),
     custom("dev32", 4, 4, |w, at, _| typed(w, "dev_argument", at)),
@@ -76,13 +79,26 @@ static CUSTOM: &[Custom] = &[
     custom("system_call", 4, 4, system_call),
     custom("uuid", 16, 1, uuid),
     custom("sockaddr", 16, 8, |w, at, _| forms::address(w, at, 16)),
-    custom("unix_time", 8, 8, unix_time),
+    Custom {
+        scalar: true,
+        ..custom("unix_time", 8, 8, unix_time)
+    },
+    passed("date", |w, word, _| {
+        let date = w.style.date.and_then(|date| date(word.cast_signed(), 0));
+        w.push(&date.ok_or(Unknown)?);
+        Ok(())
+    }),
+    passed("ipc_flags", calls::ipc_flags),
+    passed("shm_flags", calls::shm_flags),
+    passed("ipc_command", calls::ipc_command),
+    custom("permissions", 4, 4, |w, at, _| typed(w, "mode", at)),
+    custom("sched_attributes", 4, 4, calls::sched_attributes),
     custom("v4l2_buffer_flags", 4, 4, video_buffer_flags),
     custom("v4l2_cid", 4, 4, |w, at, _| control(w, at, false)),
     custom("v4l2_next_cid", 4, 4, |w, at, _| control(w, at, true)),
     custom("ptp_date", 16, 8, clock_date),
-    custom("ptp_samples", 16, 8, |w, at, _| clock_samples(w, at, 16, 1, |n| 2 * n + 1)),
-    custom("ptp_triples", 48, 8, |w, at, _| clock_samples(w, at, 16, 3, |n| n)),
+    custom("ptp_samples", 816, 8, |w, at, _| clock_samples(w, at, 16, 1, |n| 2 * n + 1)),
+    custom("ptp_triples", 1200, 8, |w, at, _| clock_samples(w, at, 16, 3, |n| n)),
     passed("sound", console::sound),
     passed("tone", console::tone),
     passed("port", console::port),
@@ -100,6 +116,8 @@ static CUSTOM: &[Custom] = &[
     custom("landlock_ruleset", 8, 8, calls::ruleset),
     passed("quota_command", calls::quota_command),
     passed("kexec_flags", calls::kexec_flags),
+    passed("fanotify_flags", calls::fanotify_flags),
+    passed("swap_flags", calls::swap_flags),
     custom("path", 1, 1, calls::path),
     custom("kd_table", 1, 1, console::table),
     custom("kd_value", 2, 2, console::value),
@@ -119,6 +137,8 @@ static CUSTOM: &[Custom] = &[
     custom("term_cflags16", 2, 2, |w, at, _| control_modes(w, at, 2)),
     custom("termios_characters", 19, 1, |w, at, _| control_characters(w, at, 19, "termios_cc")),
     custom("termio_characters", 8, 1, |w, at, _| control_characters(w, at, 8, "termios_cc")),
+    custom("mdb_address", 16, 4, bridge_address),
+    custom("mdb_protocol", 2, 2, bridge_protocol),
     custom("ether", 2, 2, ether),
     custom("ticks", 8, 8, ticks),
     custom("ticks32", 4, 4, ticks32),
@@ -258,7 +278,10 @@ fn error(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 /// `__NR_read`
 fn system_call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let number = w.u32_at(at)?;
-    let mut calls = prototypes::system_calls();
+    /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h), which stands behind the number (`struct seccomp_data`).
+    const OURS: u32 = 0xc000_003e;
+    let ours = w.u32_at(at + 4)? == OURS;
+    let mut calls = prototypes::system_calls().filter(|_| ours);
     match calls.find(|(of, _)| u64::from(*of) == u64::from(number)) {
         Some((_, name)) => {
             let name = format!("__NR_{name}");
@@ -565,4 +588,33 @@ fn line_attribute(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     }
     w.push("attr=");
     super::value(w, &of, at, None)
+}
+
+/// An address of a group of a bridge, whose family stands 16 bytes behind it (`struct br_mdb_entry`).
+fn bridge_address(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    match w.number(at + 16).map(u16::from_be_bytes)? {
+        2 => {
+            w.push("{u=");
+            inet(w, at, None)?;
+        }
+        10 => {
+            w.push("{u=");
+            inet6(w, at, None)?;
+        }
+        _ => {
+            let bytes = w.bytes(at, 16);
+            w.push("{u=");
+            crate::text::quoted(&bytes, crate::call::Hex::Always, w.out);
+        }
+    }
+    w.push("}");
+    Ok(())
+}
+
+fn bridge_protocol(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let family = w.number(at).map(u16::from_be_bytes)?;
+    w.push("htons(");
+    super::list("address_families").name(w, family.into());
+    w.push(")");
+    Ok(())
 }

@@ -1,12 +1,12 @@
 //! The language of the files in `conf/`.
 //!
 //! A line that begins in the first column opens a `list`, a `struct` or `attributes`, or is an `ioctl` or a `number`; lines that are
-//! indented are its members. `#` begins a comment. Types:
+//! indented are its members. `#` begins a comment; in a name `~` is a space. Types:
 //!
 //! | text | what |
 //! |---|---|
 //! | `u8` … `u64`, `s8` …, `x8` …, `o16` … | unsigned, signed, hexadecimal, octal |
-//! | `n16`, `n32`, `p64` | in the order of the network; an address |
+//! | `n16`, `n32`, `p64`, `t64` | in the order of the network; an address; ticks of the clock |
 //! | `e32.LIST`, `d32.LIST`, `f32.LIST` | by its name; the same, or in decimals; by the names of its bits |
 //! | `str[16]`, `hex[16]`, `bytes[16]` | text up to its NUL; bytes in hexadecimal; bytes |
 //! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
@@ -106,6 +106,24 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             tables.calls.entry(name.into()).or_default().push(Row { index, when, how });
             Ok(Open::Nothing)
         }
+        ["message", kinds, text, attributes] => {
+            let of = ty(tables, text)?;
+            let attributes = self::attributes(tables, attributes);
+            let list = find_list(tables, "nl_route_types")?;
+            for kind in kinds.split(',') {
+                let names = &tables.lists[list].names;
+                let found = names.iter().find(|(known, _)| **known == *kind);
+                let (_, number) = found.ok_or(format!("{kind} is not in the list"))?;
+                let number = *number as u16;
+                tables.messages.insert(number, (of.clone(), attributes));
+            }
+            Ok(Open::Nothing)
+        }
+        ["requests", asks, ref names @ ..] => {
+            let rows = names.iter().map(|name| ((*name).into(), asks.into()));
+            tables.requests.extend(rows);
+            Ok(Open::Nothing)
+        }
         ["result", name, text] => {
             let of = ty(tables, text)?;
             tables.results.insert(name.into(), of);
@@ -173,6 +191,9 @@ fn attributes(tables: &mut Tables, name: &str) -> usize {
 fn attribute(tables: &mut Tables, words: &[&str]) -> Result<Attribute, String> {
     Ok(match *words {
         ["str"] => Attribute::String,
+        ["address"] => Attribute::Address,
+        ["hardware"] => Attribute::Hardware,
+        ["with", text, name] => Attribute::With(ty(tables, text)?, attributes(tables, name)),
         ["nest", name] => Attribute::Nest(attributes(tables, name)),
         ["many", text] => Attribute::Many(ty(tables, text)?),
         ["wide", text] => Attribute::Wide(ty(tables, text)?),
@@ -212,6 +233,7 @@ fn more_names(tables: &mut Tables, index: usize, names: &[&str]) -> Result<(), S
     for word in names {
         let (name, number) = word.split_once('=').ok_or(format!("{word} has no number"))?;
         let number = self::number(number)?;
+        let name = name.replace('~', " ");
         tables.lists[index].names.push((name.into(), number));
     }
     Ok(())
@@ -364,6 +386,7 @@ fn scalar(name: &str, list: Option<usize>) -> Option<Ty> {
         ("o", None) => Form::Octal,
         ("n", None) => Form::Network,
         ("p", None) => Form::Address,
+        ("t", None) => Form::Ticks,
         ("e", Some(list)) => Form::Name(list),
         ("d", Some(list)) => Form::SignedName(list),
         ("f", Some(list)) => Form::Flags(list),

@@ -42,6 +42,7 @@ pub fn scalar(w: &mut Writer, size: u32, form: Form, word: u64) {
         Form::Hex => w.hexadecimal(word),
         Form::Octal => w.octal(word),
         Form::Address => w.address(word),
+        Form::Ticks => crate::forms::clock_ticks(w, word),
         Form::Network => {
             let (name, word) = match size {
                 2 => ("htons", u64::from((word as u16).swap_bytes())),
@@ -111,6 +112,9 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
     let Some(name) = &length.used else {
         return Ok(length.places.into());
     };
+    if &**name == "result" {
+        return Ok(w.call.count());
+    }
     if let Some(index) = name.strip_prefix("arg").and_then(|index| index.parse::<usize>().ok()) {
         return w.call.arguments.get(index).copied().ok_or(Unknown);
     }
@@ -218,9 +222,6 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         return Err(Unknown);
     };
     let of = &tables().structs[*index];
-    if w.bytes(at, of.size as usize).len() < of.size as usize {
-        return Err(Unknown);
-    }
     let around = Around { of, at };
     let members: Vec<&Member> = match only {
         None => of.members.iter().collect(),
@@ -233,6 +234,15 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
             only.iter().filter_map(named).collect()
         }
     };
+    // What is asked for must be there: the whole struct, or what these members need.
+    let end = |member: &&Member| member.offset + size_of(&member.ty);
+    let needed = match only {
+        None => of.size,
+        Some(_) => members.iter().map(end).max().unwrap_or(0).min(of.size),
+    } as usize;
+    if w.bytes(at, needed).len() < needed {
+        return Err(Unknown);
+    }
     let mut first = true;
     for member in members {
         if member.verbose {

@@ -27,6 +27,8 @@ pub enum Form {
     Network,
     /// `NULL`, `0x7`
     Address,
+    /// Ticks of the clock, with the seconds that they are.
+    Ticks,
     /// By its name.
     Name(usize),
     /// By its name, or in decimals.
@@ -193,6 +195,12 @@ pub enum Attribute {
     Many(Ty),
     /// Attributes.
     Nest(usize),
+    /// A value, and attributes behind it.
+    With(Ty, usize),
+    /// An address of the message's family.
+    Address,
+    /// An address of hardware.
+    Hardware,
 }
 
 /// All of it.
@@ -211,11 +219,23 @@ pub struct Tables {
     pub calls: HashMap<Box<str>, Vec<Row>>,
     /// What stands behind a result, in parentheses.
     pub results: HashMap<Box<str>, Ty>,
+    /// What messages of routing hold: a struct, and attributes.
+    pub messages: HashMap<u16, (Ty, usize)>,
+    /// What the types of requests ask for: new, delete, get.
+    pub requests: Vec<(Box<str>, Box<str>)>,
     pub attributes: Vec<Attributes>,
     pub attribute_names: HashMap<Box<str>, usize>,
 }
 
 impl Ty {
+    /// The same number, of 64 bits.
+    pub fn widened(&self) -> Ty {
+        match self {
+            Ty::Number(_, form) => Ty::Number(8, *form),
+            other => other.clone(),
+        }
+    }
+
     /// Whether it is one number, which stands in brackets where an argument points to it.
     pub fn is_scalar(&self) -> bool {
         match self {

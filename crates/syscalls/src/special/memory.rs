@@ -228,11 +228,11 @@ pub fn offset(w: &mut Writer, at: u64) -> Written {
     let before = w.before(|w| w.u64_at(at))?;
     let after = w.u64_at(at)?;
     w.push("[");
-    decimal(before.cast_signed(), w.out);
+    decimal(before, w.out);
     w.push("]");
     if after != before && w.call.error().is_none() {
         w.push(" => [");
-        decimal(after.cast_signed(), w.out);
+        decimal(after, w.out);
         w.push("]");
     }
     Ok(())

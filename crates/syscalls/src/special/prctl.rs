@@ -382,6 +382,7 @@ mod tests {
             returned: Some((&exit, result)),
             descriptors: None,
             processes: None,
+            netlink: None,
         };
         let mut text = Vec::new();
         let style = style(constants);

@@ -112,3 +112,92 @@ pub fn path(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     crate::text::quoted(&bytes[..end], w.style.hex, w.out);
     Ok(())
 }
+
+/// What is to happen with a key, and the mode of what it names.
+pub fn ipc_flags(w: &mut Writer, word: u64, names: Option<usize>) -> Written {
+    const MODE: u64 = 0o777;
+    let word = u64::from(word as u32);
+    let flags = word & !MODE;
+    if flags != 0 {
+        layout::tables().lists[names.ok_or(Unknown)?].flags(w, flags);
+        w.push("|");
+    }
+    w.octal(word & MODE);
+    Ok(())
+}
+
+/// The same of shared memory, with the size of its pages as a power of 2 (`SHM_HUGE_SHIFT` in include/uapi/linux/shm.h).
+pub fn shm_flags(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
+    const MODE: u64 = 0o777;
+    const SHIFT: u32 = 26;
+    const PAGES: u64 = 0x3f << SHIFT;
+    let word = u64::from(word as u32);
+    let (flags, pages) = (word & !MODE & !PAGES, (word & PAGES) >> SHIFT);
+    if flags != 0 {
+        list("ipc_shm_resources").flags(w, flags);
+        w.push("|");
+    }
+    if pages != 0 {
+        w.push(&format!("{pages}<<"));
+        w.known_decimal(SHIFT.into(), "SHM_HUGE_SHIFT");
+        w.push("|");
+    }
+    w.octal(word & MODE);
+    Ok(())
+}
+
+/// A command, with the bit that asks for the newer structs (`IPC_64` in ipc/util.h).
+pub fn ipc_command(w: &mut Writer, word: u64, names: Option<usize>) -> Written {
+    const NEWER: u64 = 0x100;
+    let word = u64::from(word as u32);
+    if word & NEWER != 0 {
+        w.known(NEWER, "IPC_64");
+        w.push("|");
+    }
+    layout::tables().lists[names.ok_or(Unknown)?].name(w, word & !NEWER);
+    Ok(())
+}
+
+/// `struct sched_attr`, of which the kernel says how much it wrote.
+pub fn sched_attributes(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    const FIRST: u64 = 48;
+    const SECOND: u64 = 56;
+    let room = w.call.arguments[2] & 0xffff_ffff;
+    if w.bytes(at, room.min(SECOND) as usize).len() < room.min(SECOND) as usize {
+        return Err(Unknown);
+    }
+    let size = u64::from(w.u32_at(at)?);
+    let of = match size {
+        0..FIRST => "sched_attr(size)",
+        FIRST..SECOND => "sched_attr",
+        _ => "sched_attr_clamped",
+    };
+    w.push("{");
+    layout::fields(w, &layout::ty(of), at)?;
+    w.push(if size > SECOND { ", ...}" } else { "}" });
+    Ok(())
+}
+
+/// A class and flags (`FAN_ALL_CLASS_BITS` in include/uapi/linux/fanotify.h).
+pub fn fanotify_flags(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
+    const CLASS: u64 = 12;
+    let word = u64::from(word as u32);
+    list("fanotify_class").name(w, word & CLASS);
+    if word & !CLASS != 0 {
+        w.push("|");
+        list("fanotify_init_flags").flags(w, word & !CLASS);
+    }
+    Ok(())
+}
+
+/// Flags and a priority (`SWAP_FLAG_PRIO_MASK` in include/linux/swap.h).
+pub fn swap_flags(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
+    const PRIORITY: u64 = 0x7fff;
+    let word = u64::from(word as u32);
+    if word & !PRIORITY != 0 {
+        list("swap_flags").flags(w, word & !PRIORITY);
+        w.push("|");
+    }
+    w.push(&(word & PRIORITY).to_string());
+    Ok(())
+}
