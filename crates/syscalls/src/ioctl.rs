@@ -39,7 +39,10 @@ pub fn command(w: &mut Writer, word: u64) -> Written {
         return Ok(());
     }
     let names = layout::tables().commands.get(&(word as u32));
-    let text = match (carrying(Command::of(word), w.style.constants == Constants::Both), names) {
+    let text = match (
+        carrying(Command::of(word), w.style.constants == Constants::Both),
+        names,
+    ) {
         (Some(text), Some(names)) => format!("{text} or {}", names.join(" or ")),
         (Some(text), None) => text,
         (None, Some(names)) => names.join(" or "),

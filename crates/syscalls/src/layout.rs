@@ -93,7 +93,10 @@ pub fn first_name(of: &Ty) -> Option<&'static str> {
     let Ty::Struct(index, _) = of else {
         return None;
     };
-    TABLES.structs[*index].members.first().map(|member| &*member.name)
+    TABLES.structs[*index]
+        .members
+        .first()
+        .map(|member| &*member.name)
 }
 
 /// The row of an argument of a system call.

@@ -48,7 +48,11 @@ fn chain(
     header: u64,
     mut each: impl FnMut(&mut Writer, u64, u64) -> Written,
 ) -> Written {
-    let most = if w.style.verbose { usize::MAX } else { w.style.strings };
+    let most = if w.style.verbose {
+        usize::MAX
+    } else {
+        w.style.strings
+    };
     let mut several = false;
     for index in 0.. {
         if length < header {
@@ -71,7 +75,11 @@ fn chain(
             _ => w.number(at).map(u16::from_le_bytes)?.into(),
         };
         let whole = own.next_multiple_of(4);
-        let rest = if own < header { 0 } else { length.saturating_sub(whole) };
+        let rest = if own < header {
+            0
+        } else {
+            length.saturating_sub(whole)
+        };
         if rest > 0 && !several {
             w.push("[");
             several = true;
@@ -108,7 +116,12 @@ fn message(w: &mut Writer, at: u64, room: u64, protocol: u32, depth: u32) -> Wri
     w.push("}");
     if holds > HEADER {
         w.push(", ");
-        payload(w, at + HEADER, holds - HEADER, (kind, flags), protocol, depth)?;
+        let before = w.out.len();
+        let (at, holds) = (at + HEADER, holds - HEADER);
+        if payload(w, at, holds, (kind, flags), protocol, depth).is_err() {
+            w.out.truncate(before);
+            w.address(at);
+        }
         w.push("]");
     }
     Ok(())
@@ -313,7 +326,10 @@ fn netfilter(w: &mut Writer, at: u64, length: u64, kind: u16) -> Written {
     w.push(", version=");
     list("netfilter_versions").name(w, version.into());
     w.push(", res_id=");
-    let (network, host) = (u16::from_be_bytes([high, low]), u16::from_le_bytes([high, low]));
+    let (network, host) = (
+        u16::from_be_bytes([high, low]),
+        u16::from_le_bytes([high, low]),
+    );
     match kind >> 8 == TABLES {
         true if network == TABLES => w.known(host.into(), "htons(NFNL_SUBSYS_NFTABLES)"),
         true if host == TABLES => w.known(host.into(), "NFNL_SUBSYS_NFTABLES"),
@@ -382,22 +398,26 @@ fn attribute(
         let written = known.map(|what| held(w, at, holds, what, family, depth));
         if !matches!(written, Some(Ok(()))) {
             w.out.truncate(before);
-            w.buffer_as(at, holds as usize, Hex::Always)?;
+            unknown(w, at, holds, what.is_some());
         }
         w.push("]");
     }
     Ok(())
 }
 
+/// Bytes of an attribute that is too short for its type or has none; the address of those that are not all there.
+fn unknown(w: &mut Writer, at: u64, length: u64, has_type: bool) {
+    let whole = w.bytes(at, length as usize).len() as u64 == length;
+    let before = w.out.len();
+    let missing = has_type && !whole;
+    if missing || w.buffer_as(at, length as usize, Hex::Always).is_err() {
+        w.out.truncate(before);
+        w.address(at);
+    }
+}
+
 /// What an attribute holds; an error if it is too short for it.
-fn held(
-    w: &mut Writer,
-    at: u64,
-    length: u64,
-    what: &Attribute,
-    family: u8,
-    depth: u32,
-) -> Written {
+fn held(w: &mut Writer, at: u64, length: u64, what: &Attribute, family: u8, depth: u32) -> Written {
     let size = |ty: &layout::Ty| u64::from(ty.layout(layout::tables()).0);
     match what {
         Attribute::Value(ty) if length < size(ty) => Err(Unknown),
@@ -407,12 +427,18 @@ fn held(
                 return Err(Unknown);
             }
             let bytes = w.bytes(at, length as usize);
+            if (bytes.len() as u64) < length {
+                return Err(Unknown);
+            }
             let mut word = [0; 8];
             word[..bytes.len()].copy_from_slice(&bytes);
             layout::passed(w, &ty.widened(), u64::from_le_bytes(word))
         }
         Attribute::String => {
             let bytes = w.bytes(at, length as usize);
+            if (bytes.len() as u64) < length {
+                return Err(Unknown);
+            }
             let end = match bytes.last() {
                 Some(0) => bytes.len() - 1,
                 _ => bytes.len(),
@@ -453,6 +479,9 @@ fn held(
         Attribute::Hardware if length > 32 => Err(Unknown),
         Attribute::Hardware => {
             let bytes = w.bytes(at, length as usize);
+            if (bytes.len() as u64) < length {
+                return Err(Unknown);
+            }
             let parts: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             w.push(&parts.join(":"));
             Ok(())
@@ -471,7 +500,10 @@ fn address(w: &mut Writer, at: u64, length: u64, family: u8) -> Written {
         }
         (INET6, 16..) => {
             let address: [u8; 16] = w.number(at)?;
-            w.push(&format!("inet_pton(AF_INET6, \"{}\")", Ipv6Addr::from(address)));
+            w.push(&format!(
+                "inet_pton(AF_INET6, \"{}\")",
+                Ipv6Addr::from(address)
+            ));
         }
         _ => return Err(Unknown),
     }

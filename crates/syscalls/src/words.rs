@@ -54,13 +54,7 @@ pub fn flags(word: u64, names: &Names, style: Constants, out: &mut Vec<u8>) {
 }
 
 /// The same; `looked_for` stands behind a number of which no bit has a name.
-pub fn flags_or(
-    word: u64,
-    names: &Names,
-    looked_for: &str,
-    style: Constants,
-    out: &mut Vec<u8>,
-) {
+pub fn flags_or(word: u64, names: &Names, looked_for: &str, style: Constants, out: &mut Vec<u8>) {
     if word == 0 {
         return match names.iter().find(|(_, bits)| *bits == 0) {
             Some((name, _)) => known("0", name, style, out),

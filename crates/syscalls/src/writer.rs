@@ -379,7 +379,11 @@ impl<'w> Writer<'w> {
                 self.push(", ");
             }
             if index >= self.style.strings as u64 {
-                self.push("...");
+                // One more than is shown was copied: memory may end there.
+                match self.bytes(here, stride as usize).len() as u64 == stride {
+                    true => self.push("..."),
+                    false => self.push(&format!("... /* {here:#x} */")),
+                }
                 break;
             }
             if self.value(&array.element, Place::Memory(here)).is_err() {

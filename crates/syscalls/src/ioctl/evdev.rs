@@ -141,7 +141,11 @@ fn bits(w: &mut Writer, names: &str, most: u64, at: u64) -> Written {
     /// Without `-v`.
     const SHOWN: usize = 4;
     let returned = w.call.count();
-    let count = if returned > most / 8 { most } else { returned * 8 };
+    let count = if returned > most / 8 {
+        most
+    } else {
+        returned * 8
+    };
     let size = count.div_ceil(8).next_multiple_of(8) as usize;
     let bytes = w.bytes(at, size);
     if size == 0 || bytes.len() < size {
@@ -168,7 +172,11 @@ fn bits(w: &mut Writer, names: &str, most: u64, at: u64) -> Written {
     }
     if style != Constants::Names {
         let words = (size / 8) as u64;
-        let shown = if w.style.verbose { u64::MAX } else { w.style.strings as u64 };
+        let shown = if w.style.verbose {
+            u64::MAX
+        } else {
+            w.style.strings as u64
+        };
         listed(w, at, 8, words, shown, |w, here, _| {
             let word = w.u64_at(here)?;
             w.hexadecimal(word);

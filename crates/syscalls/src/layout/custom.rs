@@ -97,8 +97,12 @@ static CUSTOM: &[Custom] = &[
     custom("v4l2_cid", 4, 4, |w, at, _| control(w, at, false)),
     custom("v4l2_next_cid", 4, 4, |w, at, _| control(w, at, true)),
     custom("ptp_date", 16, 8, clock_date),
-    custom("ptp_samples", 816, 8, |w, at, _| clock_samples(w, at, 16, 1, |n| 2 * n + 1)),
-    custom("ptp_triples", 1200, 8, |w, at, _| clock_samples(w, at, 16, 3, |n| n)),
+    custom("ptp_samples", 816, 8, |w, at, _| {
+        clock_samples(w, at, 16, 1, |n| 2 * n + 1)
+    }),
+    custom("ptp_triples", 1200, 8, |w, at, _| {
+        clock_samples(w, at, 16, 3, |n| n)
+    }),
     passed("sound", console::sound),
     passed("tone", console::tone),
     passed("port", console::port),
@@ -116,6 +120,13 @@ static CUSTOM: &[Custom] = &[
     custom("landlock_ruleset", 8, 8, calls::ruleset),
     passed("quota_command", calls::quota_command),
     passed("kexec_flags", calls::kexec_flags),
+    passed("mount_flags", calls::mount_flags),
+    passed("mount_kind", |w, word, _| {
+        calls::mount_text(w, word, calls::NO_KIND)
+    }),
+    passed("mount_data", |w, word, _| {
+        calls::mount_text(w, word, calls::NO_DATA)
+    }),
     passed("fanotify_flags", calls::fanotify_flags),
     passed("swap_flags", calls::swap_flags),
     custom("path", 1, 1, calls::path),
@@ -135,8 +146,12 @@ static CUSTOM: &[Custom] = &[
     custom("term_oflags16", 2, 2, |w, at, _| output_modes(w, at, 2)),
     custom("term_cflags", 4, 4, |w, at, _| control_modes(w, at, 4)),
     custom("term_cflags16", 2, 2, |w, at, _| control_modes(w, at, 2)),
-    custom("termios_characters", 19, 1, |w, at, _| control_characters(w, at, 19, "termios_cc")),
-    custom("termio_characters", 8, 1, |w, at, _| control_characters(w, at, 8, "termios_cc")),
+    custom("termios_characters", 19, 1, |w, at, _| {
+        control_characters(w, at, 19, "termios_cc")
+    }),
+    custom("termio_characters", 8, 1, |w, at, _| {
+        control_characters(w, at, 8, "termios_cc")
+    }),
     custom("mdb_address", 16, 4, bridge_address),
     custom("mdb_protocol", 2, 2, bridge_protocol),
     custom("ether", 2, 2, ether),
@@ -171,7 +186,10 @@ fn open_mode(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 fn version(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let version = w.u32_at(at)?;
     let parts = [version >> 16, version >> 8 & 0xff, version & 0xff].map(|part| part.to_string());
-    w.known(version.into(), &format!("KERNEL_VERSION({})", parts.join(", ")));
+    w.known(
+        version.into(),
+        &format!("KERNEL_VERSION({})", parts.join(", ")),
+    );
     Ok(())
 }
 
@@ -239,7 +257,10 @@ fn in4(w: &mut Writer, at: u64, list: Option<usize>) -> Written {
 
 fn inet6(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let address: [u8; 16] = w.number(at)?;
-    w.push(&format!("inet_pton(AF_INET6, \"{}\")", Ipv6Addr::from(address)));
+    w.push(&format!(
+        "inet_pton(AF_INET6, \"{}\")",
+        Ipv6Addr::from(address)
+    ));
     Ok(())
 }
 
@@ -413,11 +434,24 @@ fn clock_samples(w: &mut Writer, at: u64, before: u64, group: u64, of: fn(u64) -
     /// `sizeof(struct ptp_clock_time)`
     const TIME: u64 = 16;
     let count = w.u32_at(at.wrapping_sub(before))?.min(MOST);
-    let shown = if w.style.verbose { u64::MAX } else { w.style.strings as u64 };
-    super::listed(w, at, TIME * group, of(count.into()), shown, |w, here, _| match group {
-        1 => clock_date(w, here, None),
-        _ => super::listed(w, here, TIME, group, u64::MAX, |w, here, _| clock_date(w, here, None)),
-    })
+    let shown = if w.style.verbose {
+        u64::MAX
+    } else {
+        w.style.strings as u64
+    };
+    super::listed(
+        w,
+        at,
+        TIME * group,
+        of(count.into()),
+        shown,
+        |w, here, _| match group {
+            1 => clock_date(w, here, None),
+            _ => super::listed(w, here, TIME, group, u64::MAX, |w, here, _| {
+                clock_date(w, here, None)
+            }),
+        },
+    )
 }
 
 fn descriptor(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
@@ -447,7 +481,11 @@ fn sectors(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 /// include/uapi/mtd/ubi-user.h).
 fn volume_name(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const MAKES: u32 = 0x4098_6f00;
-    let before = if w.call.arguments[1] as u32 == MAKES { 6 } else { 4 };
+    let before = if w.call.arguments[1] as u32 == MAKES {
+        6
+    } else {
+        4
+    };
     let length = w.number(at.wrapping_sub(before)).map(i16::from_le_bytes)?;
     let length = 1 + length.clamp(0, 127) as usize;
     let bytes = w.bytes(at, length);

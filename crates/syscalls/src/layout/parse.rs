@@ -36,7 +36,12 @@ enum Open {
 pub fn read(tables: &mut Tables, text: &str) -> Result<(), String> {
     let mut open = Open::Nothing;
     for (number, line) in text.lines().enumerate() {
-        let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        let words: Vec<&str> = line
+            .split('#')
+            .next()
+            .unwrap_or("")
+            .split_whitespace()
+            .collect();
         if words.is_empty() {
             continue;
         }
@@ -57,14 +62,21 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
                 return Err(format!("{name} is there already"));
             }
             tables.lists.push(List {
-                unknown: if unknown == "-" { "".into() } else { unknown.into() },
+                unknown: if unknown == "-" {
+                    "".into()
+                } else {
+                    unknown.into()
+                },
                 names: Vec::new(),
             });
             more_names(tables, index, names)?;
             Ok(Open::List(index))
         }
         ["struct", name, ref rest @ ..] => {
-            let mut of = Struct { align: 1, ..Struct::default() };
+            let mut of = Struct {
+                align: 1,
+                ..Struct::default()
+            };
             if let [size] = rest {
                 of.size = size.parse().map_err(|_| format!("{size} is no size"))?;
             }
@@ -103,7 +115,11 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
                 ["left-out"] => None,
                 rest => Some(self::how(tables, rest)?),
             };
-            tables.calls.entry(name.into()).or_default().push(Row { index, when, how });
+            tables
+                .calls
+                .entry(name.into())
+                .or_default()
+                .push(Row { index, when, how });
             Ok(Open::Nothing)
         }
         ["message", kinds, text, attributes] => {
@@ -213,16 +229,16 @@ fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
         ["more", first, then] => How::More(ty(tables, first)?, ty(tables, then)?, After::Success),
         ["more!", first, then] => How::More(ty(tables, first)?, ty(tables, then)?, After::Always),
         ["both", first, then] => How::Both(ty(tables, first)?, ty(tables, then)?, After::Success),
-        ["both@", first, then] => {
-            How::Both(ty(tables, first)?, ty(tables, then)?, After::Address)
-        }
+        ["both@", first, then] => How::Both(ty(tables, first)?, ty(tables, then)?, After::Address),
         ["both!", first, then] => How::Both(ty(tables, first)?, ty(tables, then)?, After::Always),
         ["filled", of] => How::Filled(ty(tables, of)?),
         ["changed", first, member] => {
             let Ty::Struct(index, _) = ty(tables, first)? else {
                 return Err(format!("{first} is no struct"));
             };
-            let member = tables.structs[index].member(member).ok_or(format!("{member} is no member"))?;
+            let member = tables.structs[index]
+                .member(member)
+                .ok_or(format!("{member} is no member"))?;
             How::Changed(ty(tables, first)?, member.ty.clone(), member.offset)
         }
         _ => return Err(format!("{} is no argument", words.join(" "))),
@@ -231,7 +247,9 @@ fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
 
 fn more_names(tables: &mut Tables, index: usize, names: &[&str]) -> Result<(), String> {
     for word in names {
-        let (name, number) = word.split_once('=').ok_or(format!("{word} has no number"))?;
+        let (name, number) = word
+            .split_once('=')
+            .ok_or(format!("{word} has no number"))?;
         let number = self::number(number)?;
         let name = name.replace('~', " ");
         tables.lists[index].names.push((name.into(), number));
@@ -241,7 +259,9 @@ fn more_names(tables: &mut Tables, index: usize, names: &[&str]) -> Result<(), S
 
 fn number(text: &str) -> Result<i64, String> {
     let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).map(|number| number as i64).ok(),
+        Some(hex) => u64::from_str_radix(hex, 16)
+            .map(|number| number as i64)
+            .ok(),
         None => text.parse().ok(),
     };
     parsed.ok_or(format!("{text} is no number"))
@@ -250,11 +270,19 @@ fn number(text: &str) -> Result<i64, String> {
 fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member, String> {
     let members = &tables.structs[index].members;
     if let ["--"] = words {
-        let end = members.last().map_or(0, |last| last.offset + last.ty.layout(tables).0);
+        let end = members
+            .last()
+            .map_or(0, |last| last.offset + last.ty.layout(tables).0);
         return Ok(Member {
             name: "--".into(),
             offset: end,
-            ty: Ty::Text(Text::Bytes, Length { places: 0, used: None }),
+            ty: Ty::Text(
+                Text::Bytes,
+                Length {
+                    places: 0,
+                    used: None,
+                },
+            ),
             when: Vec::new(),
             verbose: true,
         });
@@ -263,7 +291,9 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
         return Err("a member is a name and a type".into());
     };
     let ty = ty(tables, text)?;
-    let end = members.last().map_or(0, |last| last.offset + last.ty.layout(tables).0);
+    let end = members
+        .last()
+        .map_or(0, |last| last.offset + last.ty.layout(tables).0);
     let mut offset = end.next_multiple_of(ty.layout(tables).1.max(1));
     let mut when = Vec::new();
     for word in rest {
@@ -303,10 +333,14 @@ fn argument(text: &str) -> Result<(usize, u32, u32), String> {
 }
 
 fn condition(text: &str) -> Result<When, String> {
-    let at = text.find([':', '!', '&', '^']).ok_or(format!("{text} is no condition"))?;
+    let at = text
+        .find([':', '!', '&', '^'])
+        .ok_or(format!("{text} is no condition"))?;
     let (name, numbers) = (text[..at].into(), &text[at + 1..]);
-    let numbers: Result<Vec<u64>, String> =
-        numbers.split(',').map(|text| number(text).map(|number| number as u64)).collect();
+    let numbers: Result<Vec<u64>, String> = numbers
+        .split(',')
+        .map(|text| number(text).map(|number| number as u64))
+        .collect();
     let numbers = numbers?;
     Ok(match &text[at..=at] {
         ":" => When::Is(name, numbers),
@@ -317,7 +351,11 @@ fn condition(text: &str) -> Result<When, String> {
 }
 
 fn find_list(tables: &Tables, name: &str) -> Result<usize, String> {
-    tables.list_names.get(name).copied().ok_or(format!("there is no list {name}"))
+    tables
+        .list_names
+        .get(name)
+        .copied()
+        .ok_or(format!("there is no list {name}"))
 }
 
 /// Reads a type.
@@ -334,7 +372,9 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
         };
         let places = match places {
             "" => 0,
-            places => places.parse().map_err(|_| format!("{places} is no number"))?,
+            places => places
+                .parse()
+                .map_err(|_| format!("{places} is no number"))?,
         };
         let length = Length { places, used };
         return Ok(match of {
@@ -356,15 +396,19 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
     if let Some(custom) = custom::find(name) {
         return Ok(Ty::Custom(custom, list));
     }
-    let (name, only): (&str, Option<Box<[Box<str>]>>) = match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
-        Some((name, only)) => (name, Some(only.split(',').map(Into::into).collect())),
-        None => (name, None),
-    };
+    let (name, only): (&str, Option<Box<[Box<str>]>>) =
+        match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
+            Some((name, only)) => (name, Some(only.split(',').map(Into::into).collect())),
+            None => (name, None),
+        };
     let index = tables.struct_names.get(name).copied();
     let index = index.ok_or(format!("{text} is no type"))?;
     if let Some(only) = &only {
         let of = &tables.structs[index];
-        if let Some(name) = only.iter().find(|name| &***name != "--" && of.member(name).is_none()) {
+        if let Some(name) = only
+            .iter()
+            .find(|name| &***name != "--" && of.member(name).is_none())
+        {
             return Err(format!("{text}: there is no member {name}"));
         }
     }
@@ -402,7 +446,8 @@ mod tests {
     #[test]
     fn members_lie_as_c_lays_them() {
         let mut tables = Tables::default();
-        let text = "struct inner\n  a u8\n  b u16\nstruct outer\n  x u8\n  y inner[2]\n  z u64\n  w u8\n";
+        let text =
+            "struct inner\n  a u8\n  b u16\nstruct outer\n  x u8\n  y inner[2]\n  z u64\n  w u8\n";
         read(&mut tables, text).unwrap();
         let of = &tables.structs[tables.struct_names["outer"]];
         let offsets: Vec<u32> = of.members.iter().map(|member| member.offset).collect();

@@ -115,7 +115,10 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
     if &**name == "result" {
         return Ok(w.call.count());
     }
-    if let Some(index) = name.strip_prefix("arg").and_then(|index| index.parse::<usize>().ok()) {
+    if let Some(index) = name
+        .strip_prefix("arg")
+        .and_then(|index| index.parse::<usize>().ok())
+    {
         return w.call.arguments.get(index).copied().ok_or(Unknown);
     }
     let count = around.ok_or(Unknown)?.number(w, name)?;
@@ -140,7 +143,11 @@ fn characters(
     // What lies in a struct of fixed size is written whole.
     let is_whole = kind == Text::Label || around.is_some() && length.used.is_none();
     if !matches!(kind, Text::String | Text::Label) {
-        let shown = if is_whole { count } else { count.min(w.style.strings) };
+        let shown = if is_whole {
+            count
+        } else {
+            count.min(w.style.strings)
+        };
         // One more than is shown is read.
         let wanted = count.min(shown.saturating_add(1));
         let bytes = w.bytes(at, wanted);
@@ -180,7 +187,9 @@ pub fn counted(w: &mut Writer, of: &Ty, at: u64, count: u64) -> Written {
         true => MOST,
         false => (w.style.strings as u64).min(MOST),
     };
-    listed(w, at, stride, count, most, |w, here, _| value(w, of, here, None))
+    listed(w, at, stride, count, most, |w, here, _| {
+        value(w, of, here, None)
+    })
 }
 
 /// Appends elements that `each` writes.
@@ -305,6 +314,8 @@ impl List {
     #[cfg(test)]
     pub fn number_of(&self, name: &str) -> Option<i64> {
         let mut names = self.names.iter();
-        names.find(|(known, _)| &**known == name).map(|(_, number)| *number)
+        names
+            .find(|(known, _)| &**known == name)
+            .map(|(_, number)| *number)
     }
 }

@@ -29,7 +29,11 @@ pub fn policy(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
 /// Nodes as words of 64 bits, as many as the argument behind it has bits.
 pub fn node_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let bits = w.call.arguments[2];
-    let shown = if w.style.verbose { 4096 } else { w.style.strings as u64 };
+    let shown = if w.style.verbose {
+        4096
+    } else {
+        w.style.strings as u64
+    };
     listed(w, at, 8, bits.div_ceil(64), shown, |w, here, _| {
         let word = w.u64_at(here)?;
         w.push(&format!("{word:016x}"));
@@ -43,6 +47,9 @@ pub fn io_priority(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     let (class, data) = (word >> 13, word & 0x1fff);
     let classes = list("ioprio_class");
     let class = match classes.find(class) {
+        Some(name) if w.style.constants == Constants::Both => {
+            format!("{} /* {name} */", words::plain(class))
+        }
         Some(name) => name.to_owned(),
         None => format!("{} /* {} */", words::plain(class), classes.unknown),
     };
@@ -200,4 +207,46 @@ pub fn swap_flags(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     }
     w.push(&(word & PRIORITY).to_string());
     Ok(())
+}
+
+// Flags of mount by which its other arguments are not looked at (fs/namespace.c, `path_mount`).
+const REMOUNT: u64 = 32;
+pub const NO_DATA: u64 = 0x1000 | 0x2000 | 0x2_0000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
+pub const NO_KIND: u64 = NO_DATA | REMOUNT;
+
+/// The flags of mount without the number that old programs put above them (`MS_MGC_VAL` in include/uapi/linux/mount.h).
+fn mount_bits(word: u64) -> (u64, bool) {
+    const OLD: u64 = 0xc0ed_0000;
+    const OLD_MASK: u64 = 0xffff_0000;
+    match word & OLD_MASK == OLD {
+        true => (word & !OLD_MASK, true),
+        false => (word, false),
+    }
+}
+
+pub fn mount_flags(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
+    let (flags, old) = mount_bits(word);
+    if old {
+        w.known(0xc0ed_0000, "MS_MGC_VAL");
+        if flags == 0 {
+            return Ok(());
+        }
+        w.push("|");
+    }
+    w.plain(
+        &crate::types::ty("mount_flags"),
+        crate::writer::Place::Word(flags),
+    )
+}
+
+/// A text of mount, or its address where the flags have none of it looked at.
+pub fn mount_text(w: &mut Writer, word: u64, unless: u64) -> Written {
+    let (flags, _) = mount_bits(w.call.arguments[3]);
+    if flags & unless != 0 && !(unless == NO_DATA && flags & REMOUNT != 0) {
+        return Err(Unknown);
+    }
+    w.value(
+        &crate::types::ty("string_argument"),
+        crate::writer::Place::Word(word),
+    )
 }

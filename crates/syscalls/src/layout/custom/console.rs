@@ -31,7 +31,11 @@ pub fn tone(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
         w.push(&format!("{ticks}<<16|"));
     }
     decimal(count, w.out);
-    let hertz = if ticks == 0 { None } else { TICKS.checked_div(count) };
+    let hertz = if ticks == 0 {
+        None
+    } else {
+        TICKS.checked_div(count)
+    };
     match hertz {
         None | Some(0) => comment(w, "off"),
         Some(hertz) => comment(w, &format!("{hertz} Hz, {ticks} ms")),
@@ -81,7 +85,9 @@ pub fn value(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         Some(name) => name.to_owned(),
         None => {
             let kinds = list("kd_key_types");
-            let kind_name = kinds.find(kind).map_or_else(|| crate::words::plain(kind), ToOwned::to_owned);
+            let kind_name = kinds
+                .find(kind)
+                .map_or_else(|| crate::words::plain(kind), ToOwned::to_owned);
             let number = match CHARACTERS.contains(&kind) {
                 true => super::escaped_character(number as u8),
                 false => crate::words::plain(number),
@@ -102,6 +108,9 @@ pub fn glyph(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         w.hexadecimal(word);
         return Ok(());
     }
-    w.known(word, &format!("UNI_DIRECT_BASE+{}", crate::words::plain(word & MASK)));
+    w.known(
+        word,
+        &format!("UNI_DIRECT_BASE+{}", crate::words::plain(word & MASK)),
+    );
     Ok(())
 }
