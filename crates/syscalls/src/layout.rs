@@ -15,17 +15,15 @@
 //! What a guest's memory holds decides how much is written only within the bytes that were copied of it, and depth is bounded.
 
 mod custom;
+mod known;
 mod parse;
 mod show;
 mod types;
 
+pub use known::{attributes, first_name, list, row, tables, ty};
 pub use show::{counted, fields, listed, passed, value};
-pub use types::{After, Attribute, Attributes, How, List, Row, Tables, Ty};
-
-use crate::call::Call;
-use crate::words;
-use crate::writer::Writer;
-use std::sync::LazyLock;
+use types::Tables;
+pub use types::{After, Attribute, Attributes, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
 const FILES: [(&str, &str); 17] = [
@@ -48,99 +46,24 @@ const FILES: [(&str, &str); 17] = [
     ("terminal.conf", include_str!("../conf/terminal.conf")),
 ];
 
-static TABLES: LazyLock<Tables> = LazyLock::new(|| {
-    let mut tables = Tables::default();
-    for (file, text) in FILES {
-        if let Err(wrong) = parse::read(&mut tables, text) {
-            panic!("{file}: {wrong}");
-        }
-    }
-    tables
-});
-
-/// All of it.
-pub fn tables() -> &'static Tables {
-    &TABLES
-}
-
-/// The list of a name.
+/// Reads the files, if they were not read yet: before anything of a call is written.
 ///
 /// # Panics
 ///
-/// If there is none: names of lists are those of this crate.
-pub fn list(name: &str) -> &'static List {
-    let found = TABLES.list_names.get(name);
-    &TABLES.lists[*found.unwrap_or_else(|| panic!("no list {name} in conf/"))]
-}
-
-/// The type of a text in the language.
-///
-/// # Panics
-///
-/// If it is none: such texts are those of this crate.
-pub fn ty(text: &str) -> Ty {
-    parse::ty(&TABLES, text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
-}
-
-/// Attributes by their name.
-pub fn attributes(name: &str) -> Option<&'static Attributes> {
-    let index = TABLES.attribute_names.get(name)?;
-    Some(&TABLES.attributes[*index])
-}
-
-/// The first member of a struct alone.
-pub fn first_name(of: &Ty) -> Option<&'static str> {
-    let Ty::Struct(index, _) = of else {
-        return None;
-    };
-    TABLES.structs[*index]
-        .members
-        .first()
-        .map(|member| &*member.name)
-}
-
-/// The row of an argument of a system call.
-pub fn row(call: &Call, index: usize) -> Option<&'static Row> {
-    let rows = TABLES.calls.get(call.name)?;
-    let fits = |row: &&Row| {
-        row.index == index
-            && row.when.is_none_or(|(of, shift, is)| {
-                let word = call.arguments.get(of).map(|word| *word as u32);
-                word.is_some_and(|word| word >> shift == is)
-            })
-    };
-    rows.iter().find(fits)
-}
-
-impl List {
-    /// Appends the name of a number, in hexadecimal where it has none.
-    pub fn name(&self, w: &mut Writer, word: u64) {
-        self.number(w, word, &words::plain(word));
-    }
-
-    /// Appends the name of a number, in decimals where it has none.
-    pub fn decimal(&self, w: &mut Writer, number: i64) {
-        self.number(w, number as u64, &number.to_string());
-    }
-
-    fn number(&self, w: &mut Writer, word: u64, shown: &str) {
-        match self.find(word) {
-            Some(name) => words::known(shown, name, w.style.constants, w.out),
-            None => words::nameless(shown, &self.unknown, w.style.constants, w.out),
+/// If a file is not understood; they are part of this crate.
+pub fn prepare() {
+    known::take(|| {
+        let mut tables = Tables {
+            customs: custom::CUSTOM,
+            ..Tables::default()
+        };
+        for (file, text) in FILES {
+            if let Err(wrong) = parse::read(&mut tables, text) {
+                panic!("{file}: {wrong}");
+            }
         }
-    }
-
-    /// The name of a number.
-    pub fn find(&self, word: u64) -> Option<&str> {
-        let mut names = self.names.iter();
-        let found = names.find(|(_, number)| *number as u64 == word);
-        found.map(|(name, _)| &**name)
-    }
-
-    /// Appends the names of bits.
-    pub fn flags(&self, w: &mut Writer, word: u64) {
-        words::flags_or(word, &self.names, &self.unknown, w.style.constants, w.out);
-    }
+        tables
+    });
 }
 
 #[cfg(test)]
@@ -150,6 +73,7 @@ mod tests {
     /// All files are understood, and each struct that an argument has is as large as its command says (`_IOC_SIZE`).
     #[test]
     fn the_files_are_understood_and_sizes_are_those_of_the_commands() {
+        prepare();
         let tables = tables();
         assert!(tables.arguments.len() > 300);
         let mut wrong = Vec::new();

@@ -67,11 +67,13 @@ pub fn signal(number: i32) -> String {
 impl Style {
     /// Appends arguments.
     pub fn arguments(&self, call: &Call, part: Part, out: &mut Vec<u8>) {
+        layout::prepare();
         arguments::write(self, call, part, out);
     }
 
     /// Hands the text of each argument to `each`; of a few calls, that of all together (`futex`, `clone`).
     pub fn each_argument(&self, call: &Call, part: Part, each: impl FnMut(&[u8])) {
+        layout::prepare();
         arguments::each(self, call, part, each);
     }
 
@@ -84,6 +86,7 @@ impl Style {
 
     /// Appends what stands behind the `=` of a call that has returned; `?` if it does not return.
     pub fn result(&self, call: &Call, out: &mut Vec<u8>) {
+        layout::prepare();
         result::write(self, call, out);
     }
 }

@@ -1,32 +1,18 @@
 //! Values with a text of their own.
 
 mod calls;
+mod characters;
 mod console;
 mod disks;
 mod network;
 mod terminal;
 mod video;
 
+use super::types::{Custom, Show};
 use crate::forms;
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::decimal;
-
-/// Writes what lies in memory there; the list is that behind the form's name.
-type Show = fn(&mut Writer, u64, Option<usize>) -> Written;
-
-/// A value with a text of its own.
-#[derive(Debug)]
-pub struct Custom {
-    name: &'static str,
-    pub size: u32,
-    pub align: u32,
-    pub show: Show,
-    /// It is one number.
-    pub scalar: bool,
-    /// Writes a number that was passed itself.
-    pub passed: Option<Show>,
-}
 
 const fn custom(name: &'static str, size: u32, align: u32, show: Show) -> Custom {
     Custom {
@@ -47,7 +33,7 @@ const fn passed(name: &'static str, show: Show) -> Custom {
     }
 }
 
-static CUSTOM: &[Custom] = &[
+pub static CUSTOM: &[Custom] = &[
     Custom {
         passed: Some(descriptor),
         ..custom("fd", 4, 4, |w, at, _| typed(w, "fd", at))
@@ -171,11 +157,6 @@ static CUSTOM: &[Custom] = &[
     custom("ticks32", 4, 4, ticks32),
 ];
 
-/// Returns a form by its name.
-pub fn find(name: &str) -> Option<&'static Custom> {
-    CUSTOM.iter().find(|custom| custom.name == name)
-}
-
 /// As a type of `syscalls.conf` has it.
 fn typed(w: &mut Writer, name: &str, at: u64) -> Written {
     w.value(&ty(name), Place::Memory(at))
@@ -194,30 +175,10 @@ fn open_mode(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     w.plain(&of, Place::Word(flags.into()))
 }
 
-/// A character between single quotes, as C has it.
-fn quoted_character(byte: u8) -> String {
-    match byte {
-        b'\'' | b'\\' => format!("'\\{}'", byte as char),
-        b' '..=b'~' => format!("'{}'", byte as char),
-        byte => format!("'\\x{byte:02x}'"),
-    }
-}
-
 fn character(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let [byte] = w.number(at)?;
-    w.push(&escaped_character(byte));
+    w.push(&characters::escaped_character(byte));
     Ok(())
-}
-
-fn escaped_character(byte: u8) -> String {
-    match byte {
-        b'\n' => "'\\n'".into(),
-        b'\t' => "'\\t'".into(),
-        b'\r' => "'\\r'".into(),
-        11 => "'\\v'".into(),
-        12 => "'\\f'".into(),
-        byte => quoted_character(byte),
-    }
 }
 
 /// The number of an error, negative: `-EBADF`.

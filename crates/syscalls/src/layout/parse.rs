@@ -18,7 +18,6 @@
 //! `when=flags^2`: only then; `failed`: only if the call failed; `verbose`: only with `-v`, `verbose=type`: or if
 //! that member is not zero. `--` on a line of its own: what follows is written with `-v` alone.
 
-use super::custom;
 use super::types::{
     After, Attribute, Attributes, Form, How, Length, List, Member, Row, Struct, Tables, Text, Ty,
     When,
@@ -393,7 +392,8 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
     if let Some(found) = scalar(name, list) {
         return Ok(found);
     }
-    if let Some(custom) = custom::find(name) {
+    let mut customs = tables.customs.iter();
+    if let Some(custom) = customs.find(|custom| custom.name == name) {
         return Ok(Ty::Custom(custom, list));
     }
     let (name, only): (&str, Option<Box<[Box<str>]>>) =

@@ -1,6 +1,6 @@
 //! Values written by what the files say of them.
 
-use super::tables;
+use super::known::tables;
 use super::types::{Form, Length, List, Member, Struct, Text, Ty, When};
 use crate::call::Hex;
 use crate::text;

@@ -1,7 +1,23 @@
 //! What the files say: names, structs, commands, attributes.
 
-use super::custom::Custom;
+use crate::writer::{Writer, Written};
 use std::collections::HashMap;
+
+/// Writes what lies in memory there, or a number that was passed; the list is that behind the form's name.
+pub type Show = fn(&mut Writer, u64, Option<usize>) -> Written;
+
+/// A value with a text of its own.
+#[derive(Debug)]
+pub struct Custom {
+    pub name: &'static str,
+    pub size: u32,
+    pub align: u32,
+    pub show: Show,
+    /// It is one number.
+    pub scalar: bool,
+    /// Writes a number that was passed itself.
+    pub passed: Option<Show>,
+}
 
 /// Names of numbers or bits.
 #[derive(Debug, Default)]
@@ -206,6 +222,8 @@ pub enum Attribute {
 /// All of it.
 #[derive(Debug, Default)]
 pub struct Tables {
+    /// Forms of their own.
+    pub customs: &'static [Custom],
     pub lists: Vec<List>,
     pub list_names: HashMap<Box<str>, usize>,
     pub structs: Vec<Struct>,

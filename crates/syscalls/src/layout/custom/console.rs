@@ -89,7 +89,7 @@ pub fn value(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
                 .find(kind)
                 .map_or_else(|| crate::words::plain(kind), ToOwned::to_owned);
             let number = match CHARACTERS.contains(&kind) {
-                true => super::escaped_character(number as u8),
+                true => super::characters::escaped_character(number as u8),
                 false => crate::words::plain(number),
             };
             format!("K({kind_name}, {number})")

@@ -23,7 +23,7 @@ pub fn fourcc(w: &mut Writer, at: u64, list: Option<usize>) -> Written {
         w.hexadecimal(code.into());
         return Ok(());
     }
-    let letters = code.to_le_bytes().map(super::quoted_character);
+    let letters = code.to_le_bytes().map(super::characters::quoted_character);
     w.push(&format!("v4l2_fourcc({})", letters.join(", ")));
     let name = list.and_then(|list| layout::tables().lists[list].find(code.into()));
     if let Some(name) = name {
