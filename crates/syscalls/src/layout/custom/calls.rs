@@ -1,7 +1,7 @@
 //! Arguments of system calls that are put together of several numbers.
 
 use crate::call::Constants;
-use crate::layout::{self, list, listed};
+use crate::layout::{fields, list, listed, tables, ty, value};
 use crate::words;
 use crate::writer::{Unknown, Writer, Written};
 
@@ -66,7 +66,7 @@ pub fn ruleset(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         return Err(Unknown);
     }
     w.push("{handled_access_fs=");
-    layout::value(w, &layout::ty("f64.landlock_access"), at, None)?;
+    value(w, &ty("f64.landlock_access"), at, None)?;
     w.push(if size > KNOWN { ", ...}" } else { "}" });
     Ok(())
 }
@@ -126,7 +126,7 @@ pub fn ipc_flags(w: &mut Writer, word: u64, names: Option<usize>) -> Written {
     let word = u64::from(word as u32);
     let flags = word & !MODE;
     if flags != 0 {
-        layout::tables().lists[names.ok_or(Unknown)?].flags(w, flags);
+        tables().lists[names.ok_or(Unknown)?].flags(w, flags);
         w.push("|");
     }
     w.octal(word & MODE);
@@ -161,7 +161,7 @@ pub fn ipc_command(w: &mut Writer, word: u64, names: Option<usize>) -> Written {
         w.known(NEWER, "IPC_64");
         w.push("|");
     }
-    layout::tables().lists[names.ok_or(Unknown)?].name(w, word & !NEWER);
+    tables().lists[names.ok_or(Unknown)?].name(w, word & !NEWER);
     Ok(())
 }
 
@@ -180,7 +180,7 @@ pub fn sched_attributes(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         _ => "sched_attr_clamped",
     };
     w.push("{");
-    layout::fields(w, &layout::ty(of), at)?;
+    fields(w, &ty(of), at)?;
     w.push(if size > SECOND { ", ...}" } else { "}" });
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Disks: keys, answers, names of volumes, resets.
 
-use crate::layout;
+use crate::layout::list;
 use crate::writer::{Writer, Written};
 
 /// A key whose length lies in the number so many bytes before it.
@@ -51,7 +51,7 @@ pub fn reset(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         w.known(ALONE.into(), "SG_SCSI_RESET_NO_ESCALATE");
         w.push("|");
     }
-    layout::list("sg_scsi_reset").name(w, (word & !ALONE).into());
+    list("sg_scsi_reset").name(w, (word & !ALONE).into());
     w.push("]");
     Ok(())
 }

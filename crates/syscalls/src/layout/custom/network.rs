@@ -1,6 +1,6 @@
 //! Addresses and names of the network.
 
-use crate::layout;
+use crate::layout::list;
 use crate::writer::{Writer, Written};
 use prototypes::digits::decimal;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -39,11 +39,11 @@ pub fn mac(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 pub fn interface(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let number = w.u32_at(at)?;
     match nix::net::if_::if_indextoname(number) {
-        Ok(name) => {
+        Ok(name) if !name.is_empty() => {
             let text = format!("if_nametoindex(\"{}\")", name.to_string_lossy());
             w.known_decimal(number.into(), &text);
         }
-        Err(_) => decimal(number, w.out),
+        _ => decimal(number, w.out),
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ pub fn interface(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 pub fn ether(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let number = w.number(at).map(u16::from_be_bytes)?;
     w.push("htons(");
-    layout::list("ethernet_protocols").name(w, number.into());
+    list("ethernet_protocols").name(w, number.into());
     w.push(")");
     Ok(())
 }
@@ -94,7 +94,7 @@ pub fn bridge_address(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 pub fn bridge_protocol(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let family = w.number(at).map(u16::from_be_bytes)?;
     w.push("htons(");
-    layout::list("address_families").name(w, family.into());
+    list("address_families").name(w, family.into());
     w.push(")");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Terminals: modes and control characters (include/uapi/asm-generic/termbits.h).
 
-use crate::layout;
+use crate::layout::list;
 use crate::writer::{Unknown, Writer, Written};
 
 pub fn modes(w: &Writer, at: u64, size: usize) -> Result<u64, Unknown> {
@@ -21,12 +21,12 @@ pub fn output_modes(w: &mut Writer, at: u64, size: usize) -> Written {
         ("term_ffdly", 0x8000),
     ];
     let mut word = modes(w, at, size)?;
-    for (list, mask) in DELAYS {
-        layout::list(list).name(w, word & mask);
+    for (names, mask) in DELAYS {
+        list(names).name(w, word & mask);
         w.push("|");
         word &= !mask;
     }
-    layout::list("term_oflags").flags(w, word);
+    list("term_oflags").flags(w, word);
     Ok(())
 }
 
@@ -37,17 +37,17 @@ pub fn control_modes(w: &mut Writer, at: u64, size: usize) -> Written {
     const INPUT_SHIFT: u32 = 16;
     const SIZE: u64 = 0x30;
     let word = modes(w, at, size)?;
-    layout::list("term_baud").name(w, word & SPEED);
+    list("term_baud").name(w, word & SPEED);
     w.push("|");
     if word & INPUT_SPEED != 0 {
-        layout::list("term_baud").name(w, (word & INPUT_SPEED) >> INPUT_SHIFT);
+        list("term_baud").name(w, (word & INPUT_SPEED) >> INPUT_SHIFT);
         w.push("<<");
         w.known(INPUT_SHIFT.into(), "IBSHIFT");
         w.push("|");
     }
-    layout::list("term_csize").name(w, word & SIZE);
+    list("term_csize").name(w, word & SIZE);
     w.push("|");
-    layout::list("term_cflags").flags(w, word & !(SPEED | INPUT_SPEED | SIZE));
+    list("term_cflags").flags(w, word & !(SPEED | INPUT_SPEED | SIZE));
     Ok(())
 }
 
@@ -59,7 +59,7 @@ pub fn control_characters(w: &mut Writer, at: u64, count: usize, names: &str) ->
         if index > 0 {
             w.push(", ");
         }
-        let name = layout::list(names).find(index as u64);
+        let name = list(names).find(index as u64);
         let name = name.map_or_else(|| index.to_string(), ToOwned::to_owned);
         w.push(&format!("[{name}]="));
         w.hexadecimal((*byte).into());

@@ -1,7 +1,7 @@
 //! Video devices and their controls (include/uapi/linux/videodev2.h), and the times of clocks.
 
 use crate::call::Constants;
-use crate::layout;
+use crate::layout::{list, listed, tables, ty, value};
 use crate::words;
 use crate::writer::{Writer, Written};
 
@@ -25,7 +25,7 @@ pub fn fourcc(w: &mut Writer, at: u64, list: Option<usize>) -> Written {
     }
     let letters = code.to_le_bytes().map(super::characters::quoted_character);
     w.push(&format!("v4l2_fourcc({})", letters.join(", ")));
-    let name = list.and_then(|list| layout::tables().lists[list].find(code.into()));
+    let name = list.and_then(|list| tables().lists[list].find(code.into()));
     if let Some(name) = name {
         w.push(&format!(" /* {name} */"));
     }
@@ -49,12 +49,12 @@ pub fn video_buffer_flags(w: &mut Writer, at: u64, _: Option<usize>) -> Written 
         return Ok(());
     }
     if flags & !(KIND | SOURCE) != 0 {
-        layout::list("v4l2_buf_flags").flags(w, flags & !(KIND | SOURCE));
+        list("v4l2_buf_flags").flags(w, flags & !(KIND | SOURCE));
         w.push("|");
     }
-    layout::list("v4l2_buf_flags_ts_type").name(w, flags & KIND);
+    list("v4l2_buf_flags_ts_type").name(w, flags & KIND);
     w.push("|");
-    layout::list("v4l2_buf_flags_ts_src").name(w, flags & SOURCE);
+    list("v4l2_buf_flags_ts_src").name(w, flags & SOURCE);
     Ok(())
 }
 
@@ -83,14 +83,14 @@ pub fn control_number(w: &mut Writer, id: u32, next: bool) {
         return w.hexadecimal(id);
     }
     if next && id & NEXT != 0 {
-        layout::list("v4l2_control_query_flags").flags(w, id & NEXT);
+        list("v4l2_control_query_flags").flags(w, id & NEXT);
         w.push("|");
         id &= !NEXT;
     }
-    if let Some(name) = layout::list("v4l2_control_ids").find(id) {
+    if let Some(name) = list("v4l2_control_ids").find(id) {
         return w.known(id, name);
     }
-    let classes = layout::list("v4l2_control_classes").names.iter().rev();
+    let classes = list("v4l2_control_classes").names.iter().rev();
     let mut classes = classes.map(|(name, number)| (name, *number as u64));
     let class = classes.find(|(_, number)| *number <= id);
     match class.filter(|(_, number)| id - number < CLASS) {
@@ -104,7 +104,7 @@ pub fn control_number(w: &mut Writer, id: u32, next: bool) {
 
 /// A time of a clock, and its date.
 pub fn clock_date(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    layout::value(w, &layout::ty("ptp_clock_time"), at, None)?;
+    value(w, &ty("ptp_clock_time"), at, None)?;
     let [seconds, nanos] = [w.u64_at(at)?, w.u32_at(at + 8)?.into()];
     if w.style.constants != Constants::Numbers && nanos < 1_000_000_000 {
         w.date(seconds.cast_signed(), nanos);
@@ -130,7 +130,7 @@ pub fn clock_samples(
     } else {
         w.style.strings as u64
     };
-    layout::listed(
+    listed(
         w,
         at,
         TIME * group,
@@ -138,7 +138,7 @@ pub fn clock_samples(
         shown,
         |w, here, _| match group {
             1 => clock_date(w, here, None),
-            _ => layout::listed(w, here, TIME, group, u64::MAX, |w, here, _| {
+            _ => listed(w, here, TIME, group, u64::MAX, |w, here, _| {
                 clock_date(w, here, None)
             }),
         },
