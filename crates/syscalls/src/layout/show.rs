@@ -1,7 +1,7 @@
 //! Values written by what the files say of them.
 
 use super::known::tables;
-use super::types::{Form, Length, List, Member, Struct, Text, Ty, When};
+use super::types::{Form, Length, Member, Struct, Text, Ty, When};
 use crate::call::Hex;
 use crate::text;
 use crate::writer::{Unknown, Writer, Written};
@@ -236,20 +236,15 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         None => of.members.iter().collect(),
         Some(only) => {
             let rest = of.members.iter().find(|member| member.verbose);
-            let named = |name: &Box<str>| match &**name {
+            let named = |name: &str| match name {
                 "--" => rest,
                 name => of.member(name),
             };
-            only.iter().filter_map(named).collect()
+            only.iter().filter_map(|name| named(name)).collect()
         }
     };
-    // What is asked for must be there: the whole struct, or what these members need.
-    let end = |member: &&Member| member.offset + size_of(&member.ty);
-    let needed = match only {
-        None => of.size,
-        Some(_) => members.iter().map(end).max().unwrap_or(0).min(of.size),
-    } as usize;
-    if w.bytes(at, needed).len() < needed {
+    // Whichever members are asked for, all of it must be there.
+    if w.bytes(at, of.size as usize).len() < of.size as usize {
         return Err(Unknown);
     }
     let mut first = true;
@@ -306,16 +301,5 @@ impl Around<'_> {
             }
         }
         Ok(true)
-    }
-}
-
-impl List {
-    /// The number of a name.
-    #[cfg(test)]
-    pub fn number_of(&self, name: &str) -> Option<i64> {
-        let mut names = self.names.iter();
-        names
-            .find(|(known, _)| &**known == name)
-            .map(|(_, number)| *number)
     }
 }
