@@ -4,6 +4,7 @@ use crate::call::Constants;
 use crate::layout::{fields, list, listed, tables, ty, value};
 use crate::words;
 use crate::writer::{Unknown, Writer, Written};
+use prototypes::digits::decimal;
 
 /// A policy and its flags (`MPOL_MODE_FLAGS` in include/uapi/linux/mempolicy.h).
 pub fn policy(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
@@ -75,11 +76,11 @@ pub fn ruleset(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 pub fn quota_command(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     let word = u64::from(word as u32);
     if w.style.constants == Constants::Numbers {
-        w.hexadecimal(word);
+        decimal(word, w.out);
         return Ok(());
     }
     if w.style.constants == Constants::Both {
-        w.hexadecimal(word);
+        decimal(word, w.out);
         w.push(" /* ");
     }
     w.push("QCMD(");
