@@ -91,8 +91,11 @@ pub fn quota_command(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
         let of = list(name);
         match of.find(number) {
             Some(name) => w.push(name),
-            None if w.style.constants == Constants::Both => w.hexadecimal(number),
-            None => of.name(w, number),
+            // Within the comment that names are in, too.
+            None => {
+                let shown = words::plain(number);
+                words::nameless(&shown, &of.unknown, Constants::Names, w.out);
+            }
         }
         w.push(end);
     }
