@@ -19,8 +19,7 @@ pub type At = recording::At<i32>;
 /// A call.
 pub type Call = recording::Call<Arc<CallEdge>, Arc<Line>, Arc<Caller>>;
 
-fn local(time: Duration) -> libc::tm {
-    let seconds = time.as_secs() as libc::time_t;
+fn local(seconds: i64) -> libc::tm {
     // SAFETY: both are live records of ours; the call fills the second and keeps neither.
     unsafe {
         let mut parts: libc::tm = std::mem::zeroed();
@@ -31,28 +30,27 @@ fn local(time: Duration) -> libc::tm {
 
 /// How long after midnight clocks here show a time since 1970.
 pub fn since_midnight(time: Duration) -> Duration {
-    let parts = local(time);
+    let parts = local(time.as_secs() as i64);
     let seconds = parts.tm_hour * 3600 + parts.tm_min * 60 + parts.tm_sec;
     Duration::new(seconds.unsigned_abs().into(), time.subsec_nanos())
 }
 
 /// A time since 1970 as the local time of day: `14:10:54`.
 pub fn time_of_day(time: Duration) -> String {
-    let parts = local(time);
+    let parts = local(time.as_secs() as i64);
     format!(
         "{:02}:{:02}:{:02}",
         parts.tm_hour, parts.tm_min, parts.tm_sec
     )
 }
 
-/// A time since 1970 as strace writes it behind a number: `2026-11-22T23:49:46.259859184+0000`, in local time. Before 1970
-/// there is none.
+/// A time since 1970 as strace writes it behind a number: `2026-11-22T23:49:46.259859184+0000`, in local time; before
+/// 1970, too. At its first instant there is none, and for a fraction that is none.
 pub fn date(seconds: i64, nanos: u64) -> Option<String> {
-    let seconds = u64::try_from(seconds).ok()?;
-    if seconds == 0 && nanos == 0 {
+    if seconds == 0 && nanos == 0 || nanos > 999_999_999 {
         return None;
     }
-    let parts = local(Duration::from_secs(seconds));
+    let parts = local(seconds);
     let fraction = match nanos {
         0 => String::new(),
         nanos => format!(".{nanos:09}"),

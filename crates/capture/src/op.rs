@@ -124,6 +124,8 @@ pub enum Op {
     Constant(u32),
     /// `n` = min(`n`, this number); a negative `n` becomes 0.
     AtMost(u32),
+    /// `n` = the size in `n`, a command of ioctl (bits 16 to 30, include/uapi/asm-generic/ioctl.h), and this many more.
+    CommandSize(u32),
     /// Output units of this size at `v` up to and with the first that is all zero, at most `n`; then `n` is
     /// how many came before it.
     ZeroEnded(u32),
@@ -237,6 +239,7 @@ impl Op {
                 word(16, a, stack, max as u32 | (unit as u32) << 16)
             }
             Self::Describe { what, items, text } => word(17, what.0, items, text),
+            Self::CommandSize(more) => word(18, 0, 0, more),
         }
     }
 
@@ -281,6 +284,7 @@ impl Op {
                 items: b,
                 text: c,
             },
+            18 => Self::CommandSize(c),
             _ => return None,
         })
     }

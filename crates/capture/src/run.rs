@@ -186,6 +186,7 @@ impl<G: Guest> Machine<'_, G> {
                 }
                 Op::Constant(number) => n = number.into(),
                 Op::AtMost(most) => n = (n as i64).clamp(0, most.into()) as u64,
+                Op::CommandSize(more) => n = (n >> 16 & 0x3fff) + u64::from(more),
                 Op::ZeroEnded(unit) => n = self.zero_ended(v, unit, n)?,
                 Op::Open { skip } | Op::Each { skip, .. } => {
                     let (stride, count) = match op {

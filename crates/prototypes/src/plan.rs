@@ -41,6 +41,12 @@ pub struct Programs {
 /// Bytes of the longest path with its NUL: `PATH_MAX` (include/uapi/linux/limits.h).
 pub(crate) const LONGEST_PATH: u32 = 4096;
 
+/// Bytes that are copied behind those that a command of `ioctl` names.
+const BEHIND_COMMAND: u32 = 320;
+
+/// Bytes of the argument of `ioctl`, at most.
+const LONGEST_COMMAND: u32 = 2048;
+
 /// Operations of the longest program. A longer one is cut between two items; what is left out is shown as an address.
 const LONGEST: usize = 600;
 
@@ -306,6 +312,7 @@ impl<'p> Plan<'p> {
                 }
                 let most = match lens {
                     Some(Lens::Bitvec) => 4096,
+                    _ if matches!(array.length, Expr::Command(_)) => LONGEST_COMMAND,
                     // The words of an environment are copied to be counted: it may be long.
                     _ if matches!(array.length, Expr::Zero(_)) && !element.leads_on() => 4096,
                     _ => self.detail.array.saturating_add(1),
@@ -425,6 +432,13 @@ impl<'p> Plan<'p> {
                         .map(|(source, skip)| Op::Count(source, width(field, skip))),
                 }
             }),
+            Expr::Command(index) => {
+                let known = self.number(&Expr::Argument(*index), around);
+                if known {
+                    self.push(Op::CommandSize(BEHIND_COMMAND));
+                }
+                return known;
+            }
             Expr::Returned | Expr::Zero(_) => None,
         };
         self.ops.extend(op);

@@ -10,6 +10,7 @@ impl fmt::Display for Expr {
             Self::Number(number) => write!(out, "{number}"),
             Self::Argument(index) => write!(out, "arg{}", index + 1),
             Self::Returned => out.write_str("retval"),
+            Self::Command(index) => write!(out, "command{}", index + 1),
             Self::Member(index) => write!(out, "elt{}", index + 1),
             Self::Zero(None) => out.write_str("zero"),
             Self::Zero(Some(most)) => write!(out, "zero({most})"),

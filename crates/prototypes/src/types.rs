@@ -167,6 +167,9 @@ pub enum Expr {
     Argument(u16),
     /// The value that the function returned.
     Returned,
+    /// As many bytes as the command of `ioctl` in this argument names, and some more: what follows a struct, and what
+    /// commands take that name no size.
+    Command(u16),
     /// A member of the struct around, counted from 0.
     Member(u16),
     /// The number of elements before the first whose bytes are all 0, at most so many.

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, Part, Style};
 use crate::writer::{Place, Writer};
-use crate::{forms, special};
+use crate::{forms, ioctl, layout, special};
 use prototypes::Kind;
 use prototypes::digits::hex;
 use std::ops::Range;
@@ -27,6 +27,9 @@ pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
     let (early, late) = ranges(call);
     let range = if part == Part::Entry { early } else { late };
     for index in range {
+        if layout::row(call, index).is_some_and(|row| row.how.is_none()) {
+            continue;
+        }
         if index > 0 {
             w.push(", ");
         }
@@ -49,6 +52,9 @@ pub fn each(style: &Style, call: &Call, part: Part, mut each: impl FnMut(&[u8]))
     let (early, late) = ranges(call);
     let range = if part == Part::Entry { early } else { late };
     for index in range {
+        if layout::row(call, index).is_some_and(|row| row.how.is_none()) {
+            continue;
+        }
         text.clear();
         let w = &mut Writer::new(style, call, forms::by_name, &mut text);
         w.late = part == Part::Exit;
@@ -61,6 +67,11 @@ pub fn each(style: &Style, call: &Call, part: Part, mut each: impl FnMut(&[u8]))
 fn ranges(call: &Call) -> (Range<usize>, Range<usize>) {
     let all = call.prototype.parameters.len().min(call.arguments.len());
     let shown = special::shown(call).unwrap_or(all).min(all);
+    let ends = |index: &usize| {
+        let row = layout::row(call, *index);
+        row.is_some_and(|row| matches!(row.how, Some(layout::How::Nothing)))
+    };
+    let shown = (0..shown).find(ends).unwrap_or(shown);
     let late = call.prototype.late_from.unwrap_or(all).min(shown);
     (0..late, late..shown)
 }
@@ -86,6 +97,9 @@ fn argument(w: &mut Writer, index: usize) {
     let Some(parameter) = w.call.prototype.parameters.get(index) else {
         return hex(word, w.out);
     };
+    if let Some(how) = layout::row(w.call, index).and_then(|row| row.how.as_ref()) {
+        return ioctl::by_row(w, how, word);
+    }
     if let Some(write) = special::argument(w.call, index) {
         let before = w.out.len();
         if write(w, word).is_err() {

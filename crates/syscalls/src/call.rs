@@ -62,6 +62,9 @@ pub struct Name {
 /// Returns what a number is called; `None` writes the number alone.
 pub type Naming<'a> = &'a dyn Fn(i32) -> Option<Name>;
 
+/// Returns the protocol of netlink that a socket speaks; `None` = it is none of netlink, or that is not known.
+pub type Protocols<'a> = &'a dyn Fn(i32) -> Option<u32>;
+
 /// One system call: its values.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
@@ -79,6 +82,8 @@ pub struct Call<'a> {
     pub descriptors: Option<Naming<'a>>,
     /// What processes are called (`-Y`).
     pub processes: Option<Naming<'a>>,
+    /// Which protocol of netlink a socket speaks.
+    pub netlink: Option<Protocols<'a>>,
 }
 
 impl Call<'_> {
@@ -130,6 +135,11 @@ impl Call<'_> {
             }
         }
         numbers
+    }
+
+    /// The protocol of netlink that the descriptor speaks which is the first argument.
+    pub(crate) fn netlink_of_first(&self) -> Option<u32> {
+        self.netlink.and_then(|of| of(self.arguments[0] as i32))
     }
 
     /// Returns how many bytes or elements it returned: 0 if it failed.

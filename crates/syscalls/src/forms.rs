@@ -8,7 +8,7 @@ mod signals;
 
 pub use network::{address, vectors};
 pub use process::{clone_arguments, environment};
-pub use signals::{signal_number, signal_word};
+pub use signals::{clock_ticks, signal_number, signal_word};
 
 use crate::writer::Form;
 
@@ -18,6 +18,7 @@ static FORMS: &[(&str, Form)] = &[
     ("uid", descriptors::user),
     ("pid", descriptors::process),
     ("key", descriptors::key),
+    ("mode", files::permissions),
     ("dev", files::device),
     ("dev_argument", files::device),
     ("stat", files::stat),

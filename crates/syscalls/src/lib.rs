@@ -18,6 +18,9 @@
 //! | `text`, `words` | strings as strace escapes them; names of numbers and of bits |
 //! | `forms/` | types with a text of their own: one file a family |
 //! | `types`, `members` | types of `syscalls.conf`; structs written member by member |
+//! | `layout/` | what drivers and netlink families exchange with the kernel, as data in `conf/` |
+//! | `netlink` | messages of netlink and their attributes |
+//! | `ioctl/` | commands of `ioctl` and their arguments |
 //! | `special` | calls whose arguments depend on each other |
 //! | `result`, `errors` | what stands behind the `=`; names of errors |
 //! | `signal` | what the kernel says of a signal that came |
@@ -32,7 +35,10 @@ mod call;
 mod classes;
 mod errors;
 mod forms;
+mod ioctl;
+mod layout;
 mod members;
+mod netlink;
 mod result;
 mod signal;
 mod special;
@@ -42,7 +48,7 @@ mod types;
 mod words;
 mod writer;
 
-pub use call::{Call, Constants, Hex, Name, Naming, Part, Style, error};
+pub use call::{Call, Constants, Hex, Name, Naming, Part, Protocols, Style, error};
 pub use classes::CLASSES;
 pub use trace::{Trace, TraceError};
 
@@ -61,11 +67,13 @@ pub fn signal(number: i32) -> String {
 impl Style {
     /// Appends arguments.
     pub fn arguments(&self, call: &Call, part: Part, out: &mut Vec<u8>) {
+        layout::prepare();
         arguments::write(self, call, part, out);
     }
 
     /// Hands the text of each argument to `each`; of a few calls, that of all together (`futex`, `clone`).
     pub fn each_argument(&self, call: &Call, part: Part, each: impl FnMut(&[u8])) {
+        layout::prepare();
         arguments::each(self, call, part, each);
     }
 
@@ -78,6 +86,7 @@ impl Style {
 
     /// Appends what stands behind the `=` of a call that has returned; `?` if it does not return.
     pub fn result(&self, call: &Call, out: &mut Vec<u8>) {
+        layout::prepare();
         result::write(self, call, out);
     }
 }

@@ -17,6 +17,12 @@ impl<'a, 'w> Members<'a, 'w> {
         let Place::Memory(at) = at else {
             return Err(Unknown);
         };
+        // Of what the kernel says of a signal only the beginning is known where the signal itself is told.
+        let is_cut = ty.alias() == Some("siginfo");
+        let size = ty.size() as usize;
+        if !is_cut && w.bytes(at, size).len() < size {
+            return Err(Unknown);
+        }
         w.push("{");
         Ok(Self {
             w,

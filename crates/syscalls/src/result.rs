@@ -1,10 +1,10 @@
 //! What stands behind the `=`: `3`, `0x7f…`, `-1 ENOENT (No such file or directory)`, `1 ([{fd=3, revents=POLLIN}])`.
 
-use crate::call::{Call, Style};
+use crate::call::{Call, Constants, Style};
 use crate::errors::AGAIN;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
-use crate::{forms, special};
+use crate::{forms, layout, special};
 use nix::errno::Errno;
 use prototypes::Kind;
 use prototypes::digits::{decimal, hex};
@@ -46,6 +46,18 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
         "sched_getscheduler" => return named(&mut w, result, "sched_policy"),
         "prctl" if special::prctl_result(&mut w, result) => return,
         _ => {}
+    }
+    if let Some(of) = layout::tables().results.get(call.name) {
+        decimal(result.cast_signed(), w.out);
+        if style.constants != Constants::Numbers {
+            w.push(" (");
+            let before = w.out.len();
+            if layout::passed(&mut w, of, result).is_err() {
+                w.out.truncate(before);
+            }
+            w.push(")");
+        }
+        return;
     }
     let returns = &call.prototype.returns;
     match (returns.alias(), &returns.kind) {

@@ -21,6 +21,7 @@ pub fn information(style: &Style, bytes: &[u8]) -> Option<String> {
         returned: None,
         descriptors: None,
         processes: None,
+        netlink: None,
     };
     let mut text = Vec::new();
     let mut w = Writer::new(style, &call, forms::by_name, &mut text);

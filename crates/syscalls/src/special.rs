@@ -13,7 +13,7 @@ pub use prctl::result as prctl_result;
 use crate::call::{Call, Part};
 use crate::forms::files;
 use crate::types::ty;
-use crate::writer::{Place, Writer, Written};
+use crate::writer::{Place, Unknown, Writer, Written};
 
 /// Writes one argument, the word that was passed.
 pub type Argument = fn(&mut Writer, u64) -> Written;
@@ -32,7 +32,7 @@ pub fn shown(call: &Call) -> Option<usize> {
         "fcntl" => control::fcntl_arguments(arguments[1]),
         "prctl" => prctl::arguments(arguments),
         "mremap" => memory::remap_arguments(arguments[3]),
-        "ioctl" => control::ioctl_arguments(arguments[1]),
+        "ioctl" => crate::ioctl::arguments(arguments[1]),
         "mknod" if !files::is_device(arguments[1]) => Some(2),
         "mknodat" if !files::is_device(arguments[2]) => Some(3),
         _ => None,
@@ -43,8 +43,8 @@ pub fn shown(call: &Call) -> Option<usize> {
 pub fn argument(call: &Call, index: usize) -> Option<Argument> {
     Some(match (call.name, index) {
         ("fcntl", 2) => control::fcntl,
-        ("ioctl", 1) => control::ioctl_command,
-        ("ioctl", 2) => control::ioctl,
+        ("ioctl", 1) => crate::ioctl::command,
+        ("ioctl", 2) => crate::ioctl::argument,
         ("prctl", 1) => |w, word| prctl::argument(w, 1, word),
         ("prctl", 2) => |w, word| prctl::argument(w, 2, word),
         ("prctl", 3) => |w, word| prctl::argument(w, 3, word),
@@ -62,6 +62,11 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
         ("accept" | "accept4" | "getsockname" | "getpeername", 1) => sockets::filled_address,
         ("recvfrom", 4) => sockets::filled_address,
         ("recvfrom", 1) => sockets::received,
+        ("sendto", 1) if call.netlink_of_first().is_some() => |w, word| {
+            let length = w.call.arguments[2];
+            let protocol = w.call.netlink_of_first().ok_or(Unknown)?;
+            crate::netlink::messages(w, word, length, protocol)
+        },
         // Nothing is read of what is to be removed (fs/eventpoll.c, `ep_op_has_event`).
         ("epoll_ctl", 3) if call.arguments[1] as u32 == 2 => |w, word| {
             w.address(word);

@@ -49,6 +49,12 @@ pub fn find(word: u64, size: u32, names: &Names) -> Option<&str> {
 
 /// Appends the names of the bits, in the order of the list, and what is left in hexadecimal.
 pub fn flags(word: u64, names: &Names, style: Constants, out: &mut Vec<u8>) {
+    let looked_for = looked_for(names).unwrap_or_default();
+    flags_or(word, names, &looked_for, style, out);
+}
+
+/// The same; `looked_for` stands behind a number of which no bit has a name.
+pub fn flags_or(word: u64, names: &Names, looked_for: &str, style: Constants, out: &mut Vec<u8>) {
     if word == 0 {
         return match names.iter().find(|(_, bits)| *bits == 0) {
             Some((name, _)) => known("0", name, style, out),
@@ -60,7 +66,7 @@ pub fn flags(word: u64, names: &Names, style: Constants, out: &mut Vec<u8>) {
     }
     let mut text = Vec::new();
     match bits(word, names, &mut text) {
-        false => unknown(&plain(word), names, style, out),
+        false => nameless(&plain(word), looked_for, style, out),
         true => known(&plain(word), &String::from_utf8_lossy(&text), style, out),
     }
 }
@@ -90,11 +96,16 @@ pub fn bits(word: u64, names: &Names, out: &mut Vec<u8>) -> bool {
 
 /// `0x63 /* SEEK_??? */`
 fn unknown(number: &str, names: &Names, style: Constants, out: &mut Vec<u8>) {
+    let looked_for = looked_for(names).unwrap_or_default();
+    nameless(number, &looked_for, style, out);
+}
+
+/// The same; `looked_for` is the text of the comment, without which there is none.
+pub fn nameless(number: &str, looked_for: &str, style: Constants, out: &mut Vec<u8>) {
     out.extend_from_slice(number.as_bytes());
-    let Some(looked_for) = looked_for(names).filter(|_| style != Constants::Numbers) else {
-        return;
-    };
-    out.extend_from_slice(format!(" /* {looked_for} */").as_bytes());
+    if style != Constants::Numbers && !looked_for.is_empty() {
+        out.extend_from_slice(format!(" /* {looked_for} */").as_bytes());
+    }
 }
 
 /// What all names of a list have in common stands for what was looked for: the words that they begin with, or else the one that

@@ -111,6 +111,12 @@ impl<'w> Writer<'w> {
         words::known(&number.to_string(), name, self.style.constants, self.out);
     }
 
+    /// Appends a limit that is none.
+    pub fn known_infinity(&mut self) {
+        let number = u64::MAX.to_string();
+        words::known(&number, "RLIM64_INFINITY", self.style.constants, self.out);
+    }
+
     pub fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
@@ -373,7 +379,11 @@ impl<'w> Writer<'w> {
                 self.push(", ");
             }
             if index >= self.style.strings as u64 {
-                self.push("...");
+                // One more than is shown was copied: memory may end there.
+                match self.bytes(here, stride as usize).len() as u64 == stride {
+                    true => self.push("..."),
+                    false => self.push(&format!("... /* {here:#x} */")),
+                }
                 break;
             }
             if self.value(&array.element, Place::Memory(here)).is_err() {
@@ -447,7 +457,7 @@ impl<'w> Writer<'w> {
                 let (offset, field) = member.ok_or(Unknown)?;
                 self.word(field, Place::Memory(at.wrapping_add(offset.into())))?
             }
-            Expr::Zero(_) => return Err(Unknown),
+            Expr::Zero(_) | Expr::Command(_) => return Err(Unknown),
         };
         Ok(number)
     }

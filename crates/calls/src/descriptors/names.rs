@@ -149,6 +149,15 @@ impl Names {
         })
     }
 
+    /// Which protocol of netlink a socket speaks, if that is known.
+    pub fn netlink(&mut self, process: i32, number: i32) -> Option<u32> {
+        let table = self.processes.get(&process)?;
+        match table.known.get(&number)? {
+            Entry::Socket(end) => end.borrow().netlink(),
+            Entry::Link(_) => None,
+        }
+    }
+
     /// A call is made, and has been written: closes what it closes.
     pub fn enter(&mut self, made: Made) {
         let [first, second, third, ..] = *made.arguments;

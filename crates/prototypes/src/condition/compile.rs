@@ -311,7 +311,7 @@ impl<'p> Compiler<'p> {
     fn count(&self, length: &Expr) -> Option<(Source, Width)> {
         let (prototype, _) = self.prototype?;
         let argument = match length {
-            Expr::Zero(_) | Expr::Number(_) | Expr::Member(_) => return None,
+            Expr::Zero(_) | Expr::Number(_) | Expr::Member(_) | Expr::Command(_) => return None,
             Expr::Argument(index) => Some(usize::from(*index)),
             Expr::Returned => None,
         };

@@ -15,7 +15,7 @@
 //!              | "array" "(" lens "," expr ")"
 //!              | ( "enum" | "flags" ) [ "[" type "]" ] "(" [ NAME ["=" NUMBER] { "," … } ] ")"
 //!              | "string" [ "[" expr "]" | "(" lens ")" | NUMBER ] | "format" | NAME
-//!   expr       = NUMBER | "argN" | "eltN" | "retval" | "zero" [ "(" expr ")" ]
+//!   expr       = NUMBER | "argN" | "commandN" | "eltN" | "retval" | "zero" [ "(" expr ")" ]
 //!   stars      = { "*" }
 //! ```
 //!

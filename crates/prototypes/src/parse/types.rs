@@ -341,6 +341,10 @@ impl<'a, 't> Reader<'a, 't> {
                 (false, _) => Expr::Member(self.index(at, number)?),
             });
         }
+        if self.cursor.numbered("command") {
+            let number = self.cursor.number()?;
+            return Ok(Expr::Command(self.index(at, number)?));
+        }
         if self.cursor.keyword("retval") {
             return Ok(Expr::Returned);
         }

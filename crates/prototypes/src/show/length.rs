@@ -56,7 +56,7 @@ impl Writer<'_> {
     fn number(&self, of: &Expr, value: &Value) -> Result<u64> {
         let found = match of {
             Expr::Number(number) => return Ok((*number).into()),
-            Expr::Zero(_) => return Err(Unknown),
+            Expr::Zero(_) | Expr::Command(_) => return Err(Unknown),
             Expr::Argument(index) => {
                 let index = usize::from(*index);
                 let place = *self

@@ -120,6 +120,7 @@ fn call<'a>(open: &'a Open, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
         returned,
         descriptors: None,
         processes: None,
+        netlink: None,
     }
 }
 

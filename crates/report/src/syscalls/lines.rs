@@ -143,6 +143,7 @@ impl<'a> Lines<'a> {
             returned: None,
             descriptors: None,
             processes: None,
+            netlink: None,
         };
         self.naming.with(process, &made, |call| {
             plan.style.arguments(call, Part::Entry, &mut head);

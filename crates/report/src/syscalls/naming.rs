@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 use std::rc::Rc;
-use syscalls::{Call, Name, Naming as Asks};
+use syscalls::{Call, Name, Naming as Asks, Protocols};
 
 /// Which names are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,11 +69,14 @@ impl Naming {
                 ..Name::default()
             })
         };
+        let netlink = |number| self.names.as_ref()?.borrow_mut().netlink(process, number);
+        let netlink: Protocols = &netlink;
         let descriptors: Asks = &descriptors;
         let processes: Asks = &processes;
         write(&Call {
             descriptors: self.kinds.of_descriptors().then_some(descriptors),
             processes: self.kinds.comms.then_some(processes),
+            netlink: self.names.is_some().then_some(netlink),
             ..*call
         });
     }

@@ -271,3 +271,10 @@ pub fn epoll(w: &mut Writer, of: &Type, at: Place) -> Written {
     members.w.push("}");
     members.end()
 }
+
+/// The mode of a file, of which the kernel takes 16 bits (`umode_t` in include/linux/types.h).
+pub fn permissions(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    let mode = w.word(ty, at)?;
+    w.octal(mode & 0xffff);
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! Processes: limits, usage, ends, clones, processors.
 
 use super::signals::{signal_number, signal_word};
+use crate::call::Constants;
 use crate::members::Members;
 use crate::types::ty;
 use crate::words;
@@ -15,8 +16,8 @@ pub fn limit(w: &mut Writer, of: &Type, at: Place) -> Written {
         let number = members.word(name)?;
         members.label(name);
         match number {
-            u64::MAX => members.w.push("RLIM64_INFINITY"),
-            1025.. if number % 1024 == 0 => {
+            u64::MAX => members.w.known_infinity(),
+            1025.. if members.w.style.constants != Constants::Numbers && number % 1024 == 0 => {
                 decimal(number / 1024, members.w.out);
                 members.w.push("*1024");
             }

@@ -307,7 +307,7 @@ fn caused(members: &mut Members, number: u64, code: i32, fields: u64) -> Written
 }
 
 /// Ticks of the clock, with the seconds that they are: `7 /* 0.07 s */`.
-fn clock_ticks(w: &mut Writer, ticks: u64) {
+pub fn clock_ticks(w: &mut Writer, ticks: u64) {
     /// `USER_HZ` (include/asm-generic/param.h)
     const A_SECOND: u64 = 100;
     decimal(ticks, w.out);

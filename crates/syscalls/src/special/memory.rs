@@ -227,12 +227,18 @@ pub fn offset(w: &mut Writer, at: u64) -> Written {
     }
     let before = w.before(|w| w.u64_at(at))?;
     let after = w.u64_at(at)?;
+    // sendfile's is shown without a sign.
+    let signed = w.call.name != "sendfile";
+    let shown = |w: &mut Writer, number: u64| match signed {
+        true => decimal(number.cast_signed(), w.out),
+        false => decimal(number, w.out),
+    };
     w.push("[");
-    decimal(before.cast_signed(), w.out);
+    shown(w, before);
     w.push("]");
     if after != before && w.call.error().is_none() {
         w.push(" => [");
-        decimal(after.cast_signed(), w.out);
+        shown(w, after);
         w.push("]");
     }
     Ok(())

@@ -306,9 +306,11 @@ pub fn result(w: &mut Writer, result: u64) -> bool {
         63 | 64 => return vector_result(w, "sme_flags", result),
         56 => {
             w.hexadecimal(result);
-            w.push(" (");
-            tagged(w, result);
-            w.push(")");
+            if w.style.constants != Constants::Numbers {
+                w.push(" (");
+                tagged(w, result);
+                w.push(")");
+            }
             return true;
         }
         _ => return false,
@@ -382,6 +384,7 @@ mod tests {
             returned: Some((&exit, result)),
             descriptors: None,
             processes: None,
+            netlink: None,
         };
         let mut text = Vec::new();
         let style = style(constants);

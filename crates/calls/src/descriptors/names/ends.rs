@@ -104,6 +104,11 @@ impl End {
         end
     }
 
+    /// The protocol of netlink that it speaks.
+    pub fn netlink(&self) -> Option<u32> {
+        (self.protocol == "NETLINK").then_some(self.number)
+    }
+
     /// Its other end is this one.
     pub fn paired_with(&mut self, peer: Option<u64>) {
         self.peer = Some(peer.unwrap_or(0));

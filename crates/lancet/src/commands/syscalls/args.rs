@@ -284,7 +284,12 @@ impl SyscallsArgs {
 
     /// Whether it must be known what descriptors are called.
     fn follows(&self) -> bool {
-        self.naming().of_descriptors() || !self.shown.paths.is_empty()
+        self.naming().of_descriptors() || !self.shown.paths.is_empty() || self.tells_messages()
+    }
+
+    /// Whether messages to netlink are written member by member: it must be known what a socket speaks.
+    fn tells_messages(&self) -> bool {
+        self.strace && self.trace().is_none_or(|trace| trace.has("sendto"))
     }
 
     /// Whether each thread's lines go into a file of its own.
@@ -294,7 +299,13 @@ impl SyscallsArgs {
 
     /// Characters of a string that are copied: all that are dumped.
     fn kept(&self) -> u32 {
+        /// Bytes of messages to netlink.
+        const MESSAGES: u32 = 2048;
         let kept = kept_of_strings(self.strings, self.common.record.is_some());
+        let kept = match self.tells_messages() {
+            true => kept.max(MESSAGES),
+            false => kept,
+        };
         let [read, written] = expressions::dumped(self.all().collect());
         match read == Numbers::None && written == Numbers::None {
             true => kept,
@@ -411,7 +422,11 @@ impl Asked for SyscallsArgs {
     ) -> Box<dyn Consumer + 'a> {
         let paths = &self.shown.paths;
         let live = self.common.recording().is_none();
-        let naming = Naming::new(self.naming(), live, !paths.is_empty());
+        let naming = Naming::new(
+            self.naming(),
+            live,
+            !paths.is_empty() || self.tells_messages(),
+        );
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
             Box::new(Summary::new(&self.layout(), self.sort, columns, out))

@@ -43,6 +43,7 @@ impl Open {
             returned,
             descriptors: None,
             processes: None,
+            netlink: None,
         }
     }
 }

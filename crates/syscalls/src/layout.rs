@@ -1,0 +1,96 @@
+//! What drivers and netlink families exchange with the kernel, as data: lists of names, structs, commands of `ioctl`,
+//! attributes of netlink. One small language says all of it (`parse`), the files in `conf/` are written in it, and `show` writes
+//! values by it. `names.conf` and `ioctls.conf` are made from the kernel's headers (`conf/generate`).
+//!
+//! ```text
+//!   list fsx FS_XFLAG_??? FS_XFLAG_REALTIME=1 …       names, and what stands for a number without one
+//!   struct fsxattr                                     as include/uapi/linux/fs.h has it
+//!     fsx_xflags    f32.fsx                            flags of 32 bits
+//!     fsx_nextents  u32
+//!   ioctl FS_IOC_FSGETXATTR out fsxattr                what the argument is, and when it is known
+//!   attributes nlmsgerr                                of the list of the same name
+//!     NLMSGERR_ATTR_OFFS u32
+//! ```
+//!
+//! What a guest's memory holds decides how much is written only within the bytes that were copied of it, and depth is bounded.
+
+mod custom;
+mod known;
+mod parse;
+mod show;
+mod types;
+
+pub use known::{attributes, first_name, list, row, tables, ty};
+pub use show::{counted, fields, listed, passed, value};
+use types::Tables;
+pub use types::{After, Attribute, Attributes, How, List, Ty};
+
+/// The files, in the order in which they refer to each other.
+const FILES: [(&str, &str); 17] = [
+    ("names.conf", include_str!("../conf/names.conf")),
+    ("numbers.conf", include_str!("../conf/numbers.conf")),
+    ("ioctls.conf", include_str!("../conf/ioctls.conf")),
+    ("input.conf", include_str!("../conf/input.conf")),
+    ("gpio.conf", include_str!("../conf/gpio.conf")),
+    ("video.conf", include_str!("../conf/video.conf")),
+    ("time.conf", include_str!("../conf/time.conf")),
+    ("seccomp.conf", include_str!("../conf/seccomp.conf")),
+    ("files.conf", include_str!("../conf/files.conf")),
+    ("disks.conf", include_str!("../conf/disks.conf")),
+    ("flash.conf", include_str!("../conf/flash.conf")),
+    ("devices.conf", include_str!("../conf/devices.conf")),
+    ("network.conf", include_str!("../conf/network.conf")),
+    ("console.conf", include_str!("../conf/console.conf")),
+    ("calls.conf", include_str!("../conf/calls.conf")),
+    ("netlink.conf", include_str!("../conf/netlink.conf")),
+    ("terminal.conf", include_str!("../conf/terminal.conf")),
+];
+
+/// Reads the files, if they were not read yet: before anything of a call is written.
+///
+/// # Panics
+///
+/// If a file is not understood; they are part of this crate.
+pub fn prepare() {
+    known::take(|| {
+        let mut tables = Tables {
+            customs: custom::CUSTOM,
+            ..Tables::default()
+        };
+        for (file, text) in FILES {
+            if let Err(wrong) = parse::read(&mut tables, text) {
+                panic!("{file}: {wrong}");
+            }
+        }
+        tables
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All files are understood, and each struct that an argument has is as large as its command says (`_IOC_SIZE`).
+    #[test]
+    fn the_files_are_understood_and_sizes_are_those_of_the_commands() {
+        prepare();
+        let tables = tables();
+        assert!(tables.arguments.len() > 300);
+        let mut wrong = Vec::new();
+        for (command, how) in &tables.arguments {
+            let size = command >> 16 & 0x3fff;
+            let (How::In(of) | How::Out(of)) = how else {
+                continue;
+            };
+            let is_struct = matches!(of, Ty::Struct(..));
+            let ours = of.layout(tables).0;
+            // UBI's commands say int, whatever they take (include/uapi/mtd/ubi-user.h).
+            let says_int = size == 4 && matches!(command >> 8 & 0xff, 0x4f | 0x6f);
+            if size != 0 && is_struct && ours != size && !says_int {
+                let names = tables.commands.get(command);
+                wrong.push(format!("{names:?}: {ours} bytes, not {size}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}

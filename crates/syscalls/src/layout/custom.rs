@@ -1,0 +1,285 @@
+//! Values with a text of their own.
+
+mod calls;
+mod characters;
+mod console;
+mod disks;
+mod network;
+mod terminal;
+mod video;
+
+use super::types::{Custom, Show};
+use crate::forms;
+use crate::types::ty;
+use crate::writer::{Place, Unknown, Writer, Written};
+use prototypes::digits::decimal;
+
+const fn custom(name: &'static str, size: u32, align: u32, show: Show) -> Custom {
+    Custom {
+        name,
+        size,
+        align,
+        show,
+        scalar: false,
+        passed: None,
+    }
+}
+
+/// One that is a number which was passed itself.
+const fn passed(name: &'static str, show: Show) -> Custom {
+    Custom {
+        passed: Some(show),
+        ..custom(name, 8, 8, |_, _, _| Err(Unknown))
+    }
+}
+
+pub static CUSTOM: &[Custom] = &[
+    Custom {
+        passed: Some(descriptor),
+        ..custom("fd", 4, 4, |w, at, _| typed(w, "fd", at))
+    },
+    custom("pid", 4, 4, |w, at, _| typed(w, "pid", at)),
+    Custom {
+        scalar: true,
+        passed: Some(|w, word, _| w.value(&ty("uid"), Place::Word(word))),
+        ..custom("uid", 4, 4, |w, at, _| typed(w, "uid", at))
+    },
+    custom("mode32", 4, 4, mode),
+    Custom {
+        passed: Some(|w, word, _| w.value(&ty("open_flags"), Place::Word(u64::from(word as u32)))),
+        ..custom("open_flags", 4, 4, |w, at, _| typed(w, "open_flags", at))
+    },
+    custom("open_mode", 4, 4, open_mode),
+    custom("dev64", 8, 8, |w, at, _| typed(w, "dev", at)),
+    custom("dev32", 4, 4, |w, at, _| typed(w, "dev_argument", at)),
+    custom("version", 4, 4, video::version),
+    custom("fourcc", 4, 4, video::fourcc),
+    custom("fraction", 8, 4, video::fraction),
+    custom("char", 1, 1, character),
+    custom("inet", 4, 4, network::inet),
+    custom("inet6", 16, 4, network::inet6),
+    custom("in4", 4, 4, network::in4),
+    custom("mac", 6, 1, network::mac),
+    custom("ifindex", 4, 4, network::interface),
+    custom("error", 4, 4, error),
+    custom("system_call", 4, 4, system_call),
+    custom("uuid", 16, 1, uuid),
+    custom("sockaddr", 16, 8, |w, at, _| forms::address(w, at, 16)),
+    Custom {
+        scalar: true,
+        ..custom("unix_time", 8, 8, unix_time)
+    },
+    passed("date", |w, word, _| {
+        let date = w.style.date.and_then(|date| date(word.cast_signed(), 0));
+        w.push(&date.ok_or(Unknown)?);
+        Ok(())
+    }),
+    passed("ipc_flags", calls::ipc_flags),
+    passed("shm_flags", calls::shm_flags),
+    passed("ipc_command", calls::ipc_command),
+    custom("permissions", 4, 4, |w, at, _| typed(w, "mode", at)),
+    custom("sched_attributes", 4, 4, calls::sched_attributes),
+    custom("v4l2_buffer_flags", 4, 4, video::video_buffer_flags),
+    custom("v4l2_cid", 4, 4, |w, at, _| video::control(w, at, false)),
+    custom("v4l2_next_cid", 4, 4, |w, at, _| {
+        video::control(w, at, true)
+    }),
+    custom("ptp_date", 16, 8, video::clock_date),
+    custom("ptp_samples", 816, 8, |w, at, _| {
+        video::clock_samples(w, at, 16, 1, |n| 2 * n + 1)
+    }),
+    custom("ptp_triples", 1200, 8, |w, at, _| {
+        video::clock_samples(w, at, 16, 3, |n| n)
+    }),
+    passed("sound", console::sound),
+    passed("tone", console::tone),
+    passed("port", console::port),
+    passed("signal", console::signal),
+    passed("mpol_mode", calls::policy),
+    custom("mpol_mode32", 4, 4, |w, at, _| {
+        let mode = w.u32_at(at)?;
+        w.push("[");
+        calls::policy(w, mode.into(), None)?;
+        w.push("]");
+        Ok(())
+    }),
+    custom("node_mask", 8, 8, calls::node_mask),
+    passed("io_priority", calls::io_priority),
+    custom("landlock_ruleset", 8, 8, calls::ruleset),
+    passed("quota_command", calls::quota_command),
+    passed("kexec_flags", calls::kexec_flags),
+    passed("mount_flags", calls::mount_flags),
+    passed("mount_kind", |w, word, _| {
+        calls::mount_text(w, word, calls::NO_KIND)
+    }),
+    passed("mount_data", |w, word, _| {
+        calls::mount_text(w, word, calls::NO_DATA)
+    }),
+    passed("fanotify_flags", calls::fanotify_flags),
+    passed("swap_flags", calls::swap_flags),
+    custom("path", 1, 1, calls::path),
+    custom("kd_table", 1, 1, console::table),
+    custom("kd_value", 2, 2, console::value),
+    custom("kd_glyph", 2, 2, console::glyph),
+    custom("key_pair", 8, 4, key_pair),
+    custom("gpio_v2_attribute", 16, 8, line_attribute),
+    custom("uffd_features", 8, 8, features),
+    custom("loop_key64", 32, 1, |w, at, _| {
+        disks::key(w, at, 8 + 2 * 64, 32)
+    }),
+    custom("loop_key", 32, 1, |w, at, _| disks::key(w, at, 8 + 64, 32)),
+    custom("hdio_sectors", 1, 1, disks::sectors),
+    custom("ubi_name", 128, 1, disks::volume_name),
+    custom("sg_reset", 4, 4, disks::reset),
+    custom("mac14", 14, 1, network::hardware),
+    custom("term_oflags", 4, 4, |w, at, _| {
+        terminal::output_modes(w, at, 4)
+    }),
+    custom("term_oflags16", 2, 2, |w, at, _| {
+        terminal::output_modes(w, at, 2)
+    }),
+    custom("term_cflags", 4, 4, |w, at, _| {
+        terminal::control_modes(w, at, 4)
+    }),
+    custom("term_cflags16", 2, 2, |w, at, _| {
+        terminal::control_modes(w, at, 2)
+    }),
+    custom("termios_characters", 19, 1, |w, at, _| {
+        terminal::control_characters(w, at, 19, "termios_cc")
+    }),
+    custom("termio_characters", 8, 1, |w, at, _| {
+        terminal::control_characters(w, at, 8, "termios_cc")
+    }),
+    custom("mdb_address", 16, 4, network::bridge_address),
+    custom("mdb_protocol", 2, 2, network::bridge_protocol),
+    custom("ether", 2, 2, network::ether),
+    custom("ticks", 8, 8, ticks),
+    custom("ticks32", 4, 4, ticks32),
+];
+
+/// As a type of `syscalls.conf` has it.
+fn typed(w: &mut Writer, name: &str, at: u64) -> Written {
+    w.value(&ty(name), Place::Memory(at))
+}
+
+fn mode(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let mode = w.u32_at(at)?;
+    forms::files::mode(w, mode.into());
+    Ok(())
+}
+
+/// The flags alone, without an access mode that is 0.
+fn open_mode(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let flags = w.u32_at(at)?;
+    let of = ty("dup_flags");
+    w.plain(&of, Place::Word(flags.into()))
+}
+
+fn character(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let [byte] = w.number(at)?;
+    w.push(&characters::escaped_character(byte));
+    Ok(())
+}
+
+/// The number of an error, negative: `-EBADF`.
+fn error(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let number = w.u32_at(at)? as i32;
+    let name = crate::errors::name(number.wrapping_neg());
+    let has_name = number < 0 && name.starts_with('E');
+    match has_name {
+        true => w.known_decimal(number.into(), &format!("-{name}")),
+        false => decimal(number, w.out),
+    }
+    Ok(())
+}
+
+/// `__NR_read`
+fn system_call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let number = w.u32_at(at)?;
+    /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h), which stands behind the number (`struct seccomp_data`).
+    const OURS: u32 = 0xc000_003e;
+    let ours = w.u32_at(at + 4)? == OURS;
+    let mut calls = prototypes::system_calls().filter(|_| ours);
+    match calls.find(|(of, _)| u64::from(*of) == u64::from(number)) {
+        Some((_, name)) => {
+            let name = format!("__NR_{name}");
+            w.known(number.into(), &name);
+        }
+        None => decimal(number, w.out),
+    }
+    Ok(())
+}
+
+fn uuid(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let bytes: [u8; 16] = w.number(at)?;
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            w.push("-");
+        }
+        w.push(&format!("{byte:02x}"));
+    }
+    Ok(())
+}
+
+/// Seconds since 1970, and their date.
+fn unix_time(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let seconds = w.u64_at(at)?.cast_signed();
+    decimal(seconds, w.out);
+    w.date(seconds, 0);
+    Ok(())
+}
+
+fn ticks(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let ticks = w.u64_at(at)?;
+    forms::clock_ticks(w, ticks);
+    Ok(())
+}
+
+fn ticks32(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let ticks = w.u32_at(at)?;
+    forms::clock_ticks(w, ticks.into());
+    Ok(())
+}
+
+fn descriptor(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
+    w.value(&ty("fd"), Place::Word(word))
+}
+
+/// Two numbers, the second a key (`EVIOCGKEYCODE`).
+fn key_pair(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let [code, key] = [w.u32_at(at)?, w.u32_at(at + 4)?];
+    w.push(&format!("[{code}, "));
+    super::list("evdev_keycode").name(w, key.into());
+    w.push("]");
+    Ok(())
+}
+
+/// What is asked for, and what there is, where that is something else.
+fn features(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let asked = w.before(|w| w.u64_at(at))?;
+    let list = super::list("uffd_features");
+    list.flags(w, asked);
+    let changed = w.call.returned.filter(|_| w.call.error().is_none());
+    if let Some((after, _)) = changed {
+        let mut bytes = [0; 8];
+        let known = prototypes::Memory::read(after, at, &mut bytes);
+        let there = u64::from_le_bytes(bytes);
+        if known && there != asked {
+            w.push(" => features=");
+            list.flags(w, there);
+        }
+    }
+    Ok(())
+}
+
+/// An attribute of a line: what it sets, or its parts if that is not known (`struct gpio_v2_line_config_attribute` in
+/// include/uapi/linux/gpio.h).
+fn line_attribute(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let [kind, padding] = [w.u32_at(at)?, w.u32_at(at + 4)?];
+    let of = super::ty("gpio_v2_line_attribute");
+    if matches!(kind, 1..=3) && padding == 0 {
+        return super::fields(w, &of, at);
+    }
+    w.push("attr=");
+    super::value(w, &of, at, None)
+}

@@ -1,0 +1,106 @@
+//! The tables, once they were read: names of lists, types, rows of calls.
+
+use super::parse;
+use super::types::{Attributes, List, Row, Tables, Ty};
+use crate::call::Call;
+use crate::words;
+use crate::writer::Writer;
+use std::sync::OnceLock;
+
+static TABLES: OnceLock<Tables> = OnceLock::new();
+
+/// Takes the tables that `make` reads, if there are none yet.
+pub fn take(make: impl FnOnce() -> Tables) {
+    TABLES.get_or_init(make);
+}
+
+/// All of it.
+///
+/// # Panics
+///
+/// Before they were taken.
+pub fn tables() -> &'static Tables {
+    TABLES
+        .get()
+        .expect("whoever writes a call prepares the tables")
+}
+
+/// The list of a name.
+///
+/// # Panics
+///
+/// If there is none: names of lists are those of this crate.
+pub fn list(name: &str) -> &'static List {
+    let found = tables().list_names.get(name);
+    &tables().lists[*found.unwrap_or_else(|| panic!("no list {name} in conf/"))]
+}
+
+/// The type of a text in the language.
+///
+/// # Panics
+///
+/// If it is none: such texts are those of this crate.
+pub fn ty(text: &str) -> Ty {
+    parse::ty(tables(), text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
+}
+
+/// Attributes by their name.
+pub fn attributes(name: &str) -> Option<&'static Attributes> {
+    let index = tables().attribute_names.get(name)?;
+    Some(&tables().attributes[*index])
+}
+
+/// The first member of a struct alone.
+pub fn first_name(of: &Ty) -> Option<&'static str> {
+    let Ty::Struct(index, _) = of else {
+        return None;
+    };
+    tables().structs[*index]
+        .members
+        .first()
+        .map(|member| &*member.name)
+}
+
+/// The row of an argument of a system call.
+pub fn row(call: &Call, index: usize) -> Option<&'static Row> {
+    let rows = tables().calls.get(call.name)?;
+    let fits = |row: &&Row| {
+        row.index == index
+            && row.when.is_none_or(|(of, shift, is)| {
+                let word = call.arguments.get(of).map(|word| *word as u32);
+                word.is_some_and(|word| word >> shift == is)
+            })
+    };
+    rows.iter().find(fits)
+}
+
+impl List {
+    /// Appends the name of a number, in hexadecimal where it has none.
+    pub fn name(&self, w: &mut Writer, word: u64) {
+        self.number(w, word, &words::plain(word));
+    }
+
+    /// Appends the name of a number, in decimals where it has none.
+    pub fn decimal(&self, w: &mut Writer, number: i64) {
+        self.number(w, number as u64, &number.to_string());
+    }
+
+    fn number(&self, w: &mut Writer, word: u64, shown: &str) {
+        match self.find(word) {
+            Some(name) => words::known(shown, name, w.style.constants, w.out),
+            None => words::nameless(shown, &self.unknown, w.style.constants, w.out),
+        }
+    }
+
+    /// The name of a number.
+    pub fn find(&self, word: u64) -> Option<&str> {
+        let mut names = self.names.iter();
+        let found = names.find(|(_, number)| *number as u64 == word);
+        found.map(|(name, _)| &**name)
+    }
+
+    /// Appends the names of bits.
+    pub fn flags(&self, w: &mut Writer, word: u64) {
+        words::flags_or(word, &self.names, &self.unknown, w.style.constants, w.out);
+    }
+}

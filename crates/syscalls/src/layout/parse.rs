@@ -1,0 +1,467 @@
+//! The language of the files in `conf/`.
+//!
+//! A line that begins in the first column opens a `list`, a `struct` or `attributes`, or is an `ioctl` or a `number`; lines that are
+//! indented are its members. `#` begins a comment; in a name `~` is a space. Types:
+//!
+//! | text | what |
+//! |---|---|
+//! | `u8` … `u64`, `s8` …, `x8` …, `o16` … | unsigned, signed, hexadecimal, octal |
+//! | `n16`, `n32`, `p64`, `t64` | in the order of the network; an address; ticks of the clock |
+//! | `e32.LIST`, `d32.LIST`, `f32.LIST` | by its name; the same, or in decimals; by the names of its bits |
+//! | `str[16]`, `hex[16]`, `bytes[16]` | text up to its NUL; bytes in hexadecimal; bytes |
+//! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
+//! | `*T` | the address of a value |
+//! | `NAME`, `NAME(a,b)` | a struct; these of its members |
+//! | `NAME.LIST` | a form of its own (`custom`) with a list |
+//!
+//! Behind the type of a member: `?` if it is not zero; `@8` at this offset; `when=type:1,2`, `when=type!1`, `when=flags&2`,
+//! `when=flags^2`: only then; `failed`: only if the call failed; `verbose`: only with `-v`, `verbose=type`: or if
+//! that member is not zero. `--` on a line of its own: what follows is written with `-v` alone.
+
+use super::types::{
+    After, Attribute, Attributes, Form, How, Length, List, Member, Row, Struct, Tables, Text, Ty,
+    When,
+};
+
+/// What is being read.
+enum Open {
+    Nothing,
+    List(usize),
+    Struct(usize, bool),
+    Attributes(usize),
+}
+
+/// Reads a file into the tables.
+pub fn read(tables: &mut Tables, text: &str) -> Result<(), String> {
+    let mut open = Open::Nothing;
+    for (number, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line
+            .split('#')
+            .next()
+            .unwrap_or("")
+            .split_whitespace()
+            .collect();
+        if words.is_empty() {
+            continue;
+        }
+        let read = match line.starts_with(' ') {
+            true => member(tables, &mut open, &words),
+            false => begin(tables, &words).map(|of| open = of),
+        };
+        read.map_err(|wrong| format!("line {}: {wrong}", number + 1))?;
+    }
+    Ok(())
+}
+
+fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
+    match *words {
+        ["list", name, unknown, ref names @ ..] => {
+            let index = tables.lists.len();
+            if tables.list_names.insert(name.into(), index).is_some() {
+                return Err(format!("{name} is there already"));
+            }
+            tables.lists.push(List {
+                unknown: if unknown == "-" {
+                    "".into()
+                } else {
+                    unknown.into()
+                },
+                names: Vec::new(),
+            });
+            more_names(tables, index, names)?;
+            Ok(Open::List(index))
+        }
+        ["struct", name, ref rest @ ..] => {
+            let mut of = Struct {
+                align: 1,
+                ..Struct::default()
+            };
+            if let [size] = rest {
+                of.size = size.parse().map_err(|_| format!("{size} is no size"))?;
+            }
+            let fixed = of.size > 0;
+            tables.structs.push(of);
+            let index = tables.structs.len() - 1;
+            if tables.struct_names.insert(name.into(), index).is_some() {
+                return Err(format!("{name} is there already"));
+            }
+            Ok(Open::Struct(index, fixed))
+        }
+        ["number", name, number] => {
+            let number = self::number(number)? as u32;
+            tables.commands.entry(number).or_default().push(name.into());
+            tables.numbers.insert(name.into(), number);
+            Ok(Open::Nothing)
+        }
+        ["ioctl", name, ref how @ ..] => {
+            let number = match tables.numbers.get(name) {
+                Some(number) => *number,
+                None => self::number(name)? as u32,
+            };
+            let how = self::how(tables, how)?;
+            tables.arguments.insert(number, how);
+            Ok(Open::Nothing)
+        }
+        ["call", name, index, ref rest @ ..] => {
+            let index = self::number(index)? as usize;
+            let (when, rest) = match rest {
+                [condition, rest @ ..] if condition.starts_with("arg") => {
+                    (Some(self::argument(condition)?), rest)
+                }
+                rest => (None, rest),
+            };
+            let how = match rest {
+                ["left-out"] => None,
+                rest => Some(self::how(tables, rest)?),
+            };
+            tables
+                .calls
+                .entry(name.into())
+                .or_default()
+                .push(Row { index, when, how });
+            Ok(Open::Nothing)
+        }
+        ["message", kinds, text, attributes] => {
+            let of = ty(tables, text)?;
+            let attributes = self::attributes(tables, attributes);
+            let list = find_list(tables, "nl_route_types")?;
+            for kind in kinds.split(',') {
+                let names = &tables.lists[list].names;
+                let found = names.iter().find(|(known, _)| **known == *kind);
+                let (_, number) = found.ok_or(format!("{kind} is not in the list"))?;
+                let number = *number as u16;
+                tables.messages.insert(number, (of.clone(), attributes));
+            }
+            Ok(Open::Nothing)
+        }
+        ["requests", asks, ref names @ ..] => {
+            let rows = names.iter().map(|name| ((*name).into(), asks.into()));
+            tables.requests.extend(rows);
+            Ok(Open::Nothing)
+        }
+        ["result", name, text] => {
+            let of = ty(tables, text)?;
+            tables.results.insert(name.into(), of);
+            Ok(Open::Nothing)
+        }
+        ["attributes", name, ref list @ ..] => {
+            let list = list.first().copied().unwrap_or(name);
+            let list = find_list(tables, list)?;
+            let index = attributes(tables, name);
+            tables.attributes[index].list = list;
+            Ok(Open::Attributes(index))
+        }
+        _ => Err(format!("{} is not understood", words.join(" "))),
+    }
+}
+
+fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), String> {
+    match open {
+        Open::Nothing => Err("nothing is open".into()),
+        Open::List(index) => more_names(tables, *index, words),
+        Open::Struct(index, fixed) => {
+            let member = self::struct_member(tables, *index, words)?;
+            let (size, align) = member.ty.layout(tables);
+            let of = &mut tables.structs[*index];
+            of.align = of.align.max(align);
+            if !*fixed {
+                let end = member.offset + size;
+                of.size = of.size.max(end.next_multiple_of(of.align));
+            }
+            of.members.push(member);
+            Ok(())
+        }
+        Open::Attributes(index) => {
+            let [names, what @ ..] = words else {
+                return Err("a name, then what it holds".into());
+            };
+            let what = attribute(tables, what)?;
+            for name in names.split(',') {
+                let of = &tables.attributes[*index];
+                if name == "*" {
+                    tables.attributes[*index].rest = Some(what.clone());
+                    continue;
+                }
+                let names = &tables.lists[of.list].names;
+                let found = names.iter().find(|(known, _)| **known == *name);
+                let (_, number) = found.ok_or(format!("{name} is not in the list"))?;
+                let number = *number as u64;
+                tables.attributes[*index].types.insert(number, what.clone());
+            }
+            Ok(())
+        }
+    }
+}
+
+fn attributes(tables: &mut Tables, name: &str) -> usize {
+    if let Some(index) = tables.attribute_names.get(name) {
+        return *index;
+    }
+    tables.attributes.push(Attributes::default());
+    let index = tables.attributes.len() - 1;
+    tables.attribute_names.insert(name.into(), index);
+    index
+}
+
+fn attribute(tables: &mut Tables, words: &[&str]) -> Result<Attribute, String> {
+    Ok(match *words {
+        ["str"] => Attribute::String,
+        ["address"] => Attribute::Address,
+        ["hardware"] => Attribute::Hardware,
+        ["with", text, name] => Attribute::With(ty(tables, text)?, attributes(tables, name)),
+        ["nest", name] => Attribute::Nest(attributes(tables, name)),
+        ["many", text] => Attribute::Many(ty(tables, text)?),
+        ["wide", text] => Attribute::Wide(ty(tables, text)?),
+        [text] => Attribute::Value(ty(tables, text)?),
+        _ => return Err(format!("{} is no attribute", words.join(" "))),
+    })
+}
+
+fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
+    Ok(match *words {
+        ["none"] => How::Nothing,
+        ["address"] => How::Address,
+        ["answered", first, then] => How::Answered(ty(tables, first)?, ty(tables, then)?),
+        ["value", of] => How::Value(ty(tables, of)?),
+        ["in", of] => How::In(ty(tables, of)?),
+        ["out", of] => How::Out(ty(tables, of)?),
+        ["more", first, then] => How::More(ty(tables, first)?, ty(tables, then)?, After::Success),
+        ["more!", first, then] => How::More(ty(tables, first)?, ty(tables, then)?, After::Always),
+        ["both", first, then] => How::Both(ty(tables, first)?, ty(tables, then)?, After::Success),
+        ["both@", first, then] => How::Both(ty(tables, first)?, ty(tables, then)?, After::Address),
+        ["both!", first, then] => How::Both(ty(tables, first)?, ty(tables, then)?, After::Always),
+        ["filled", of] => How::Filled(ty(tables, of)?),
+        ["changed", first, member] => {
+            let Ty::Struct(index, _) = ty(tables, first)? else {
+                return Err(format!("{first} is no struct"));
+            };
+            let member = tables.structs[index]
+                .member(member)
+                .ok_or(format!("{member} is no member"))?;
+            How::Changed(ty(tables, first)?, member.ty.clone(), member.offset)
+        }
+        _ => return Err(format!("{} is no argument", words.join(" "))),
+    })
+}
+
+fn more_names(tables: &mut Tables, index: usize, names: &[&str]) -> Result<(), String> {
+    for word in names {
+        let (name, number) = word
+            .split_once('=')
+            .ok_or(format!("{word} has no number"))?;
+        let number = self::number(number)?;
+        let name = name.replace('~', " ");
+        tables.lists[index].names.push((name.into(), number));
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16)
+            .map(|number| number as i64)
+            .ok(),
+        None => text.parse().ok(),
+    };
+    parsed.ok_or(format!("{text} is no number"))
+}
+
+fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member, String> {
+    let members = &tables.structs[index].members;
+    if let ["--"] = words {
+        let end = members
+            .last()
+            .map_or(0, |last| last.offset + last.ty.layout(tables).0);
+        return Ok(Member {
+            name: "--".into(),
+            offset: end,
+            ty: Ty::Text(
+                Text::Bytes,
+                Length {
+                    places: 0,
+                    used: None,
+                },
+            ),
+            when: Vec::new(),
+            verbose: true,
+        });
+    }
+    let [name, text, rest @ ..] = words else {
+        return Err("a member is a name and a type".into());
+    };
+    let ty = ty(tables, text)?;
+    let end = members
+        .last()
+        .map_or(0, |last| last.offset + last.ty.layout(tables).0);
+    let mut offset = end.next_multiple_of(ty.layout(tables).1.max(1));
+    let mut when = Vec::new();
+    for word in rest {
+        if *word == "?" {
+            when.push(When::Filled);
+        } else if *word == "verbose" {
+            when.push(When::Verbose(None));
+        } else if let Some(name) = word.strip_prefix("verbose=") {
+            when.push(When::Verbose(Some(name.into())));
+        } else if *word == "failed" {
+            when.push(When::Failed);
+        } else if let Some(at) = word.strip_prefix('@') {
+            offset = at.parse().map_err(|_| format!("{word} is no offset"))?;
+        } else if let Some(condition) = word.strip_prefix("when=") {
+            when.push(self::condition(condition)?);
+        } else {
+            return Err(format!("{word} is not understood"));
+        }
+    }
+    Ok(Member {
+        name: (*name).into(),
+        offset,
+        ty,
+        when,
+        verbose: false,
+    })
+}
+
+/// `arg0=3`, `arg0>>8=3`
+fn argument(text: &str) -> Result<(usize, u32, u32), String> {
+    let wrong = || format!("{text} is no condition");
+    let (of, is) = text[3..].split_once('=').ok_or_else(wrong)?;
+    let (index, shift) = of.split_once(">>").unwrap_or((of, "0"));
+    let parsed = index.parse().ok().zip(shift.parse().ok());
+    let (index, shift) = parsed.ok_or_else(wrong)?;
+    Ok((index, shift, number(is)? as u32))
+}
+
+fn condition(text: &str) -> Result<When, String> {
+    let at = text
+        .find([':', '!', '&', '^'])
+        .ok_or(format!("{text} is no condition"))?;
+    let (name, numbers) = (text[..at].into(), &text[at + 1..]);
+    let numbers: Result<Vec<u64>, String> = numbers
+        .split(',')
+        .map(|text| number(text).map(|number| number as u64))
+        .collect();
+    let numbers = numbers?;
+    Ok(match &text[at..=at] {
+        ":" => When::Is(name, numbers),
+        "!" => When::IsNot(name, numbers),
+        "&" => When::Has(name, numbers[0]),
+        _ => When::Lacks(name, numbers[0]),
+    })
+}
+
+fn find_list(tables: &Tables, name: &str) -> Result<usize, String> {
+    tables
+        .list_names
+        .get(name)
+        .copied()
+        .ok_or(format!("there is no list {name}"))
+}
+
+/// Reads a type.
+pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
+    if let Some(of) = text.strip_prefix('*') {
+        return Ok(Ty::Pointer(Box::new(ty(tables, of)?)));
+    }
+    if let Some(rest) = text.strip_suffix(']') {
+        let at = rest.rfind('[').ok_or(format!("{text} does not open"))?;
+        let (of, length) = (&rest[..at], &rest[at + 1..]);
+        let (places, used) = match length.split_once(':') {
+            Some((places, used)) => (places, Some(used.into())),
+            None => (length, None),
+        };
+        let places = match places {
+            "" => 0,
+            places => places
+                .parse()
+                .map_err(|_| format!("{places} is no number"))?,
+        };
+        let length = Length { places, used };
+        return Ok(match of {
+            "str" => Ty::Text(Text::String, length),
+            "label" => Ty::Text(Text::Label, length),
+            "hex" => Ty::Text(Text::Hex, length),
+            "bytes" => Ty::Text(Text::Bytes, length),
+            of => Ty::Array(Box::new(ty(tables, of)?), length),
+        });
+    }
+    let (name, list) = match text.split_once('.') {
+        _ if text.contains('(') => (text, None),
+        Some((name, list)) => (name, Some(find_list(tables, list)?)),
+        None => (text, None),
+    };
+    if let Some(found) = scalar(name, list) {
+        return Ok(found);
+    }
+    let mut customs = tables.customs.iter();
+    if let Some(custom) = customs.find(|custom| custom.name == name) {
+        return Ok(Ty::Custom(custom, list));
+    }
+    let (name, only): (&str, Option<Box<[Box<str>]>>) =
+        match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
+            Some((name, only)) => (name, Some(only.split(',').map(Into::into).collect())),
+            None => (name, None),
+        };
+    let index = tables.struct_names.get(name).copied();
+    let index = index.ok_or(format!("{text} is no type"))?;
+    if let Some(only) = &only {
+        let of = &tables.structs[index];
+        if let Some(name) = only
+            .iter()
+            .find(|name| &***name != "--" && of.member(name).is_none())
+        {
+            return Err(format!("{text}: there is no member {name}"));
+        }
+    }
+    Ok(Ty::Struct(index, only))
+}
+
+fn scalar(name: &str, list: Option<usize>) -> Option<Ty> {
+    let size = match name.get(1..)? {
+        "8" => 1,
+        "16" => 2,
+        "32" => 4,
+        "64" => 8,
+        _ => return None,
+    };
+    let form = match (&name[..1], list) {
+        ("u", None) => Form::Unsigned,
+        ("s", None) => Form::Signed,
+        ("x", None) => Form::Hex,
+        ("o", None) => Form::Octal,
+        ("n", None) => Form::Network,
+        ("p", None) => Form::Address,
+        ("t", None) => Form::Ticks,
+        ("e", Some(list)) => Form::Name(list),
+        ("d", Some(list)) => Form::SignedName(list),
+        ("f", Some(list)) => Form::Flags(list),
+        _ => return None,
+    };
+    Some(Ty::Number(size, form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_lie_as_c_lays_them() {
+        let mut tables = Tables::default();
+        let text =
+            "struct inner\n  a u8\n  b u16\nstruct outer\n  x u8\n  y inner[2]\n  z u64\n  w u8\n";
+        read(&mut tables, text).unwrap();
+        let of = &tables.structs[tables.struct_names["outer"]];
+        let offsets: Vec<u32> = of.members.iter().map(|member| member.offset).collect();
+        assert_eq!(offsets, [0, 2, 16, 24]);
+        assert_eq!((of.size, of.align), (32, 8));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let told = |text: &str| read(&mut Tables::default(), text).unwrap_err();
+        assert_eq!(told("\nstruct a\n  b u7\n"), "line 3: u7 is no type");
+        assert_eq!(told("  b u8\n"), "line 1: nothing is open");
+        assert_eq!(told("list a A_??? A\n"), "line 1: A has no number");
+        assert_eq!(told("struct a\n  b u8 x\n"), "line 2: x is not understood");
+        assert_eq!(told("ioctl WHAT none\n"), "line 1: WHAT is no number");
+    }
+}

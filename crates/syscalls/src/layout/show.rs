@@ -1,0 +1,305 @@
+//! Values written by what the files say of them.
+
+use super::known::tables;
+use super::types::{Form, Length, Member, Struct, Text, Ty, When};
+use crate::call::Hex;
+use crate::text;
+use crate::writer::{Unknown, Writer, Written};
+use prototypes::digits::decimal;
+
+/// A struct of the guest's, and where it lies.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    of: &'a Struct,
+    at: u64,
+}
+
+/// Elements of one array, at most, whatever `-v` asks for.
+const MOST: u64 = 4096;
+
+fn size_of(ty: &Ty) -> u32 {
+    ty.layout(tables()).0
+}
+
+fn number(w: &Writer, size: u32, at: u64) -> Result<u64, Unknown> {
+    let mut bytes = [0; 8];
+    let size = size.clamp(1, 8) as usize;
+    match w.read(at, &mut bytes[..size]) {
+        true => Ok(u64::from_le_bytes(bytes)),
+        false => Err(Unknown),
+    }
+}
+
+/// Appends a number.
+pub fn scalar(w: &mut Writer, size: u32, form: Form, word: u64) {
+    let unused = 64 - 8 * size.clamp(1, 8);
+    let word = word << unused >> unused;
+    let signed = (word << unused).cast_signed() >> unused;
+    let list = |index: usize| &tables().lists[index];
+    match form {
+        Form::Unsigned => decimal(word, w.out),
+        Form::Signed => decimal(signed, w.out),
+        Form::Hex => w.hexadecimal(word),
+        Form::Octal => w.octal(word),
+        Form::Address => w.address(word),
+        Form::Ticks => crate::forms::clock_ticks(w, word),
+        Form::Network => {
+            let (name, word) = match size {
+                2 => ("htons", u64::from((word as u16).swap_bytes())),
+                4 => ("htonl", u64::from((word as u32).swap_bytes())),
+                _ => ("htobe64", word.swap_bytes()),
+            };
+            w.push(&format!("{name}({word})"));
+        }
+        Form::Name(index) => list(index).name(w, word),
+        Form::SignedName(index) => list(index).decimal(w, signed),
+        Form::Flags(index) => list(index).flags(w, word),
+    }
+}
+
+/// Appends a number that was passed itself.
+pub fn passed(w: &mut Writer, ty: &Ty, word: u64) -> Written {
+    match ty {
+        Ty::Number(size, form) => scalar(w, *size, *form, word),
+        Ty::Custom(custom, list) => return (custom.passed.ok_or(Unknown)?)(w, word, *list),
+        _ => return Err(Unknown),
+    }
+    Ok(())
+}
+
+/// Appends what lies in memory there.
+pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Written {
+    match ty {
+        Ty::Number(size, form) => {
+            let word = number(w, *size, at)?;
+            scalar(w, *size, *form, word);
+            Ok(())
+        }
+        Ty::Text(kind, length) => characters(w, *kind, length, at, around),
+        Ty::Array(of, length) => {
+            let count = used(w, length, around)?;
+            counted(w, of, at, count)
+        }
+        Ty::Struct(..) => {
+            w.push("{");
+            fields(w, ty, at)?;
+            w.push("}");
+            Ok(())
+        }
+        Ty::Pointer(to) => {
+            let address = number(w, 8, at)?;
+            or_address(w, address, |w| match address {
+                0 => Err(Unknown),
+                address => value(w, to, address, around),
+            });
+            Ok(())
+        }
+        Ty::Custom(custom, list) => (custom.show)(w, at, *list),
+    }
+}
+
+/// Appends what `write` writes, or the address if that is not known.
+fn or_address(w: &mut Writer, at: u64, write: impl FnOnce(&mut Writer) -> Written) {
+    let before = w.out.len();
+    if write(w).is_err() {
+        w.out.truncate(before);
+        w.address(at);
+    }
+}
+
+/// How many elements of an array are in use.
+fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unknown> {
+    let Some(name) = &length.used else {
+        return Ok(length.places.into());
+    };
+    if &**name == "result" {
+        return Ok(w.call.count());
+    }
+    if let Some(index) = name
+        .strip_prefix("arg")
+        .and_then(|index| index.parse::<usize>().ok())
+    {
+        return w.call.arguments.get(index).copied().ok_or(Unknown);
+    }
+    let count = around.ok_or(Unknown)?.number(w, name)?;
+    Ok(match length.places {
+        0 => count,
+        places => count.min(places.into()),
+    })
+}
+
+fn characters(
+    w: &mut Writer,
+    kind: Text,
+    length: &Length,
+    at: u64,
+    around: Option<Around>,
+) -> Written {
+    let count = used(w, length, around)? as usize;
+    let hex = match kind {
+        Text::Hex => Hex::Always,
+        _ => w.style.hex,
+    };
+    // What lies in a struct of fixed size is written whole.
+    let is_whole = kind == Text::Label || around.is_some() && length.used.is_none();
+    if !matches!(kind, Text::String | Text::Label) {
+        let shown = if is_whole {
+            count
+        } else {
+            count.min(w.style.strings)
+        };
+        // One more than is shown is read.
+        let wanted = count.min(shown.saturating_add(1));
+        let bytes = w.bytes(at, wanted);
+        if bytes.len() < wanted {
+            return Err(Unknown);
+        }
+        text::quoted(&bytes[..shown], hex, w.out);
+        if shown < count {
+            w.push("...");
+        }
+        return Ok(());
+    }
+    let known = w.bytes(at, count);
+    let end = known.iter().position(|byte| *byte == 0);
+    if end.is_none() && known.len() < count {
+        return Err(Unknown);
+    }
+    let (mut shown, mut cut) = match end {
+        Some(end) => (end, false),
+        None if is_whole => (count.saturating_sub(1), true),
+        None => (count, true),
+    };
+    if !is_whole && shown > w.style.strings {
+        (shown, cut) = (w.style.strings, true);
+    }
+    text::quoted(&known[..shown], hex, w.out);
+    if cut {
+        w.push("...");
+    }
+    Ok(())
+}
+
+/// Appends so many elements: `[1, 2]`; as far as they could be read.
+pub fn counted(w: &mut Writer, of: &Ty, at: u64, count: u64) -> Written {
+    let stride = u64::from(size_of(of)).max(1);
+    let most = match w.style.verbose {
+        true => MOST,
+        false => (w.style.strings as u64).min(MOST),
+    };
+    listed(w, at, stride, count, most, |w, here, _| {
+        value(w, of, here, None)
+    })
+}
+
+/// Appends elements that `each` writes.
+pub fn listed(
+    w: &mut Writer,
+    at: u64,
+    stride: u64,
+    count: u64,
+    most: u64,
+    mut each: impl FnMut(&mut Writer, u64, u64) -> Written,
+) -> Written {
+    w.push("[");
+    for index in 0..count {
+        let before = w.out.len();
+        let here = at.wrapping_add(index * stride);
+        if index > 0 {
+            w.push(", ");
+        }
+        if index >= most {
+            w.push("...");
+            break;
+        }
+        if each(w, here, index).is_err() {
+            if index == 0 {
+                return Err(Unknown);
+            }
+            w.out.truncate(before);
+            w.push(&format!(", ... /* {here:#x} */"));
+            break;
+        }
+    }
+    w.push("]");
+    Ok(())
+}
+
+/// Appends the members of a struct, without its braces.
+pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
+    let Ty::Struct(index, only) = ty else {
+        return Err(Unknown);
+    };
+    let of = &tables().structs[*index];
+    let around = Around { of, at };
+    let members: Vec<&Member> = match only {
+        None => of.members.iter().collect(),
+        Some(only) => {
+            let rest = of.members.iter().find(|member| member.verbose);
+            let named = |name: &str| match name {
+                "--" => rest,
+                name => of.member(name),
+            };
+            only.iter().filter_map(|name| named(name)).collect()
+        }
+    };
+    // Whichever members are asked for, all of it must be there.
+    if w.bytes(at, of.size as usize).len() < of.size as usize {
+        return Err(Unknown);
+    }
+    let mut first = true;
+    for member in members {
+        if member.verbose {
+            if w.style.verbose {
+                continue;
+            }
+            w.push(if first { "..." } else { ", ..." });
+            break;
+        }
+        if &*member.name == "-" || !around.is_written(w, member)? {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            w.push(", ");
+        }
+        if &*member.name != "." {
+            w.push(&member.name);
+            w.push("=");
+        }
+        let here = at.wrapping_add(member.offset.into());
+        or_address(w, here, |w| value(w, &member.ty, here, Some(around)));
+    }
+    Ok(())
+}
+
+impl Around<'_> {
+    /// The number in a member.
+    fn number(&self, w: &Writer, name: &str) -> Result<u64, Unknown> {
+        let member = self.of.member(name).ok_or(Unknown)?;
+        let at = self.at.wrapping_add(member.offset.into());
+        number(w, size_of(&member.ty), at)
+    }
+
+    fn is_written(&self, w: &Writer, member: &Member) -> Result<bool, Unknown> {
+        for when in &member.when {
+            let holds = match when {
+                When::Filled => {
+                    let at = self.at.wrapping_add(member.offset.into());
+                    let bytes = w.bytes(at, size_of(&member.ty) as usize);
+                    bytes.iter().any(|byte| *byte != 0)
+                }
+                When::Verbose(None) => w.style.verbose,
+                When::Verbose(Some(name)) => w.style.verbose || self.number(w, name)? != 0,
+                When::Failed => w.call.error().is_some(),
+                When::Is(name, numbers) => numbers.contains(&self.number(w, name)?),
+                When::IsNot(name, numbers) => !numbers.contains(&self.number(w, name)?),
+                When::Has(name, bits) => self.number(w, name)? & bits != 0,
+                When::Lacks(name, bits) => self.number(w, name)? & bits == 0,
+            };
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,280 @@
+//! What the files say: names, structs, commands, attributes.
+
+use crate::writer::{Writer, Written};
+use std::collections::HashMap;
+
+/// Writes what lies in memory there, or a number that was passed; the list is that behind the form's name.
+pub type Show = fn(&mut Writer, u64, Option<usize>) -> Written;
+
+/// A value with a text of its own.
+#[derive(Debug)]
+pub struct Custom {
+    pub name: &'static str,
+    pub size: u32,
+    pub align: u32,
+    pub show: Show,
+    /// It is one number.
+    pub scalar: bool,
+    /// Writes a number that was passed itself.
+    pub passed: Option<Show>,
+}
+
+/// Names of numbers or bits.
+#[derive(Debug, Default)]
+pub struct List {
+    /// What is said of a number without a name: `FS_XFLAG_???`.
+    pub unknown: Box<str>,
+    /// In the order in which they are looked for.
+    pub names: Vec<(Box<str>, i64)>,
+}
+
+/// How a number is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `7`
+    Unsigned,
+    /// `-7`
+    Signed,
+    /// `0x7`, `0`
+    Hex,
+    /// `007`
+    Octal,
+    /// A number in the order of the network: `htons(7)`.
+    Network,
+    /// `NULL`, `0x7`
+    Address,
+    /// Ticks of the clock, with the seconds that they are.
+    Ticks,
+    /// By its name.
+    Name(usize),
+    /// By its name, or in decimals.
+    SignedName(usize),
+    /// By the names of its bits.
+    Flags(usize),
+}
+
+/// How text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// Up to its NUL: `"eth0"`.
+    String,
+    /// The same; it is written whole, however long it is.
+    Label,
+    /// So many bytes: `"\x01\x02"`.
+    Hex,
+    /// So many bytes, in hexadecimal only where it is asked for.
+    Bytes,
+}
+
+/// How many elements an array has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// Places in its struct; 0 = they follow it.
+    pub places: u32,
+    /// The member that says how many of them are in use.
+    pub used: Option<Box<str>>,
+}
+
+/// The type of a value.
+#[derive(Clone, Debug)]
+pub enum Ty {
+    /// A number of 1, 2, 4 or 8 bytes.
+    Number(u32, Form),
+    /// Characters.
+    Text(Text, Length),
+    /// Values of one type.
+    Array(Box<Ty>, Length),
+    /// A struct; of its members, those that are named here.
+    Struct(usize, Option<Box<[Box<str>]>>),
+    /// The address of a value.
+    Pointer(Box<Ty>),
+    /// What has a text of its own.
+    Custom(&'static Custom, Option<usize>),
+}
+
+/// When a member is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// If it is not zero.
+    Filled,
+    /// If the call failed.
+    Failed,
+    /// With `-v`, or if this member is not zero.
+    Verbose(Option<Box<str>>),
+    /// If another member has one of these numbers.
+    Is(Box<str>, Vec<u64>),
+    /// If another member has none of these numbers.
+    IsNot(Box<str>, Vec<u64>),
+    /// If another member has one of these bits.
+    Has(Box<str>, u64),
+    /// If another member has none of these bits.
+    Lacks(Box<str>, u64),
+}
+
+/// One member of a struct.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name; `-` is not written, `.` has no label.
+    pub name: Box<str>,
+    /// Where it lies.
+    pub offset: u32,
+    /// What it is.
+    pub ty: Ty,
+    /// All must hold.
+    pub when: Vec<When>,
+    /// It and what follows is written with `-v` alone.
+    pub verbose: bool,
+}
+
+/// A struct.
+#[derive(Debug, Default)]
+pub struct Struct {
+    pub members: Vec<Member>,
+    pub size: u32,
+    pub align: u32,
+}
+
+impl Struct {
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| &*member.name == name)
+    }
+}
+
+/// What the argument of a command of `ioctl` is, and when it is known.
+#[derive(Debug)]
+pub enum How {
+    /// There is none.
+    Nothing,
+    /// An address, and no more of it.
+    Address,
+    /// The number itself.
+    Value(Ty),
+    /// What is read, then a number that is written there: `{a=1} => [2]`.
+    Answered(Ty, Ty),
+    /// It is read by the kernel.
+    In(Ty),
+    /// It is written by the kernel.
+    Out(Ty),
+    /// Members that are read, then members that are written: `{index=0, name="a"}`.
+    More(Ty, Ty, After),
+    /// What is read, then what is written: `{a=1} => {a=2}`.
+    Both(Ty, Ty, After),
+    /// What is written; what was there before, too, if it was not zero.
+    Filled(Ty),
+    /// What is read, of which the last member, which lies there, may be another one afterwards: `{a=1, b=2 => 3}`.
+    Changed(Ty, Ty, u32),
+}
+
+/// What an argument of a system call is.
+#[derive(Debug)]
+pub struct Row {
+    /// Which argument, counted from 0.
+    pub index: usize,
+    /// Only where another argument, shifted to the right by so many bits, is this.
+    pub when: Option<(usize, u32, u32)>,
+    /// What it is; `None` = it is not shown.
+    pub how: Option<How>,
+}
+
+/// When what the kernel writes is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// If the call succeeded.
+    Success,
+    /// Always.
+    Always,
+    /// If the call succeeded; otherwise its address is.
+    Address,
+}
+
+/// Attributes of netlink: what each holds.
+#[derive(Debug, Default)]
+pub struct Attributes {
+    /// Their names.
+    pub list: usize,
+    /// By number; what is not here is shown as bytes.
+    pub types: HashMap<u64, Attribute>,
+    /// All that have no type of their own hold this.
+    pub rest: Option<Attribute>,
+}
+
+/// What an attribute holds.
+#[derive(Clone, Debug)]
+pub enum Attribute {
+    /// A value.
+    Value(Ty),
+    /// A number of so many bytes as there are, at least as many as its type has.
+    Wide(Ty),
+    /// Text that ends with NUL.
+    String,
+    /// As many values as there is room for.
+    Many(Ty),
+    /// Attributes.
+    Nest(usize),
+    /// A value, and attributes behind it.
+    With(Ty, usize),
+    /// An address of the message's family.
+    Address,
+    /// An address of hardware.
+    Hardware,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// Forms of their own.
+    pub customs: &'static [Custom],
+    pub lists: Vec<List>,
+    pub list_names: HashMap<Box<str>, usize>,
+    pub structs: Vec<Struct>,
+    pub struct_names: HashMap<Box<str>, usize>,
+    /// The names of each command of `ioctl`.
+    pub commands: HashMap<u32, Vec<Box<str>>>,
+    /// The number of each.
+    pub numbers: HashMap<Box<str>, u32>,
+    pub arguments: HashMap<u32, How>,
+    /// Arguments of system calls by their names; the first row that fits counts.
+    pub calls: HashMap<Box<str>, Vec<Row>>,
+    /// What stands behind a result, in parentheses.
+    pub results: HashMap<Box<str>, Ty>,
+    /// What messages of routing hold: a struct, and attributes.
+    pub messages: HashMap<u16, (Ty, usize)>,
+    /// What the types of requests ask for: new, delete, get.
+    pub requests: Vec<(Box<str>, Box<str>)>,
+    pub attributes: Vec<Attributes>,
+    pub attribute_names: HashMap<Box<str>, usize>,
+}
+
+impl Ty {
+    /// The same number, of 64 bits.
+    pub fn widened(&self) -> Ty {
+        match self {
+            Ty::Number(_, form) => Ty::Number(8, *form),
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it is one number, which stands in brackets where an argument points to it.
+    pub fn is_scalar(&self) -> bool {
+        match self {
+            Ty::Number(..) => true,
+            Ty::Custom(custom, _) => custom.scalar,
+            _ => false,
+        }
+    }
+
+    /// Its size and alignment (System V ABI, AMD64).
+    pub fn layout(&self, tables: &Tables) -> (u32, u32) {
+        match self {
+            Ty::Number(size, _) => (*size, *size),
+            Ty::Text(_, length) => (length.places, 1),
+            Ty::Array(of, length) => {
+                let (size, align) = of.layout(tables);
+                (size.saturating_mul(length.places), align)
+            }
+            Ty::Struct(index, _) => (tables.structs[*index].size, tables.structs[*index].align),
+            Ty::Pointer(_) => (8, 8),
+            Ty::Custom(custom, _) => (custom.size, custom.align),
+        }
+    }
+}
