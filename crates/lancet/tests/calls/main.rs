@@ -17,6 +17,7 @@
 //! | `ends` | a guest that ends takes nothing along |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
+//! | `strangers` | children of a guest that are not its own |
 //! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
 //! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
@@ -106,6 +107,7 @@ mod small;
 mod stalled;
 mod started;
 mod strace;
+mod strangers;
 mod system_calls;
 mod through;
 mod together;
