@@ -4,6 +4,7 @@
 pub mod args;
 pub mod flags;
 pub mod losses;
+mod repeated;
 mod run;
 
 pub use run::run;

@@ -1,5 +1,6 @@
 //! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
 
+use super::repeated::Repeated;
 use super::{Asked, losses};
 use crate::agent::AGENT;
 use crate::exit::{LOST, Usage};
@@ -48,8 +49,12 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     let heard = losses.clone();
     let hooked = Rc::new(Cell::new(false));
     let says_hooked = hooked.clone();
+    let repeated = Rc::new(Repeated::default());
+    let told = repeated.clone();
     let mut options = args.options(Messages::to(move |message| {
-        print(message);
+        if told.is_new(message) {
+            print(message);
+        }
         if losses::says_hooked(message) {
             says_hooked.set(true);
         }
@@ -100,6 +105,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if file.is_none() {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
+    }
+    for line in repeated.take() {
+        tell!("{line}");
     }
     // ltrace's words are asked for, and it says nothing of its hooks.
     if file.is_none() && !options.ltrace && !hooked.get() {
