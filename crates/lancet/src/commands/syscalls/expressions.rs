@@ -1,6 +1,6 @@
 //! What `-e` says.
 
-use super::inject;
+use super::inject::{self, Of};
 use super::shown::{descriptor_kinds, process_kinds};
 use calls::signals::signal_name;
 use calls::tamper::Inject;
@@ -59,8 +59,8 @@ pub fn expression(text: &str) -> Result<Expression, String> {
         "quiet" | "silent" | "silence" | "q" => quiet(set).map(Expression::Quiet),
         "decode-fds" | "decode-fd" => descriptor_kinds(set).map(Expression::Descriptors),
         "decode-pids" | "decode-pid" => process_kinds(set).map(Expression::Processes),
-        "inject" => inject::parse(set, false).map(Expression::Inject),
-        "fault" => inject::parse(set, true).map(Expression::Inject),
+        "inject" => inject::parse(set, Of::Inject).map(Expression::Inject),
+        "fault" => inject::parse(set, Of::Fault).map(Expression::Inject),
         "kvm" => Err(format!("{word}= is not understood yet: {WORDS} are")),
         word => Err(format!("there is no {word}=: {WORDS} are understood")),
     }
@@ -127,7 +127,7 @@ fn signal_set(set: &str) -> Result<Vec<i32>, String> {
 }
 
 /// A signal by its number or its name, with `SIG` or without it.
-fn signal(word: &str) -> Option<i32> {
+pub fn signal(word: &str) -> Option<i32> {
     if let Ok(number) = word.parse() {
         return (1..=SIGNALS).contains(&number).then_some(number);
     }
