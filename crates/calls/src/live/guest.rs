@@ -477,6 +477,7 @@ fn options(args: &Options) -> hooks::Options {
         line_tests: tests,
         line_policy: policy,
         passed_over,
+        system_calls_alone: args.from_exec,
     }
 }
 

@@ -156,7 +156,7 @@ impl Texts {
                 let mut own = site.at;
                 let taken = if site.called { &mut own } else { &mut taken };
                 let plans = if is_go {
-                    Err("Go's stacks have no room for it".into())
+                    Err(go::NO_ROOM.into())
                 } else {
                     text.around(&function, site, changed, taken, memory)
                 };
