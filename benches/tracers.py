@@ -1,6 +1,7 @@
 """Tracers of calls: lancet and its rivals, each a process that hooks functions of another, entry and return, with six
 arguments, result and time where it can tell them. What is counted is calls of the first function."""
 
+import json
 import os
 import re
 import shutil
@@ -68,13 +69,12 @@ class WithLine(Lancet):
 
 
 class Counted(Lancet):
-    name, options = "lancet -c, with the script's line", ["-c"]
+    name, options = "lancet -c, with the script's line", ["-c", "--json"]
 
     def told(self):
         with open(self.output, encoding="utf-8") as file:
-            rows = [line.split() for line in file]
-        # The column before the function is the number of calls.
-        return sum(int(row[row.index(self.functions[0]) - 1]) for row in rows if self.functions[0] in row)
+            rows = [json.loads(line) for line in file]
+        return sum(row["calls"] for row in rows if row["event"] == "row" and row["function"] == self.functions[0])
 
 
 class Rejected(Lancet):

@@ -9,10 +9,10 @@ use crate::births::agent::AGENT;
 use crate::births::census;
 use crate::births::vmcalls::Vm;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
-use crate::{collections, guard};
+use crate::{collections, guard, scripts};
 use core::sync::atomic::{AtomicBool, Ordering};
 use wire::control_page::enter::{LOCK, REGISTER, WAKE};
-use wire::{Reply, Request, State};
+use wire::{Purpose, Reply, Request, State};
 
 /// A signal number Linux never sends (SIGSTKFLT), for which nobody sets a trap.
 const UNUSED_SIGNAL: i32 = 16;
@@ -70,6 +70,8 @@ pub unsafe extern "C" fn job(_: u64) {
         guarded(leave)
     } else if request == Request::Collect as u32 {
         collections::collect(CONTROL_PAGE.argument.load(Ordering::Relaxed))
+    } else if request == Request::Evaluate as u32 {
+        scripts::ruby()
     } else {
         Reply::Refused
     };
@@ -116,7 +118,9 @@ extern "C" fn watch(_: u64) -> u64 {
     agent.config = config;
     let reply = if agent.names.open(&config.facts).is_err() {
         Reply::Refused
-    } else if config.collections != 0 {
+    } else if config.purpose == Purpose::Evaluation as u64 {
+        Reply::Done
+    } else if config.purpose == Purpose::Collections as u64 {
         collections::watch(agent, ledger)
     } else {
         agent.watch(&CONTROL_PAGE, ledger)

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `jobs` | the command's requests of `mem` | a thread in a remote call; the VM at a safe point |
 //! | `births` | books every birth at its line | the VM at each birth, with its lock |
+//! | `scripts` | text in the script's language that the VM evaluates | `jobs`; a Python, which `scripts` enters itself |
 //! | `collections` | how long the collector marks | the VM at each step of its collector |
 //! | `calls` | hooked functions and system calls | the routine (crate `routine`), on any thread |
 //! | `shared` | the statics that the command reads and writes | |
@@ -28,6 +29,7 @@ mod collections;
 mod guard;
 mod jobs;
 mod memory;
+mod scripts;
 mod shared;
 
 use jobs::job;

@@ -1,6 +1,6 @@
 //! What command and agent share: the statics that the command finds by their names in the agent's file.
 
-use wire::{Config, ControlPage, Ledger, Segments, ledger};
+use wire::{Config, ControlPage, Ledger, Script, Segments, ledger};
 
 /// The page that a fork wipes.
 #[unsafe(no_mangle)]
@@ -9,6 +9,10 @@ pub static CONTROL_PAGE: ControlPage = ControlPage::new();
 /// Written by the command before [`enter`](crate::jobs) is called.
 #[unsafe(no_mangle)]
 pub static mut CONFIG: Config = Config::NONE;
+
+/// Text to evaluate, and its answer.
+#[unsafe(no_mangle)]
+pub static mut SCRIPT: Script = Script::NONE;
 
 /// Read by the command.
 #[unsafe(no_mangle)]

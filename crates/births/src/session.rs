@@ -4,6 +4,7 @@
 //! stands still, the agent leaves by itself.
 
 mod collections;
+mod evaluation;
 mod last;
 mod vm_entry;
 mod watched;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use std::thread::panicking;
 use std::time::Duration;
 use wire::slots::epoch_bits;
-use wire::{Config, ControlPage, Farewell, Ledger, Reply, Request, State};
+use wire::{Config, ControlPage, Farewell, Ledger, Purpose, Reply, Request, State};
 
 /// Without a heartbeat for this long, the agent leaves by itself.
 pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
@@ -52,6 +53,17 @@ pub struct Options {
     pub looks: bool,
     /// For how many percent of the time looks may hold the guest that need not be now.
     pub budget: u32,
+}
+
+impl Options {
+    /// Where no births are counted.
+    const NONE: Options = Options {
+        depth: 1,
+        follow: false,
+        interval: Duration::MAX,
+        looks: false,
+        budget: 100,
+    };
 }
 
 /// A part of the control page's page that holds no field.
@@ -99,18 +111,17 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        Self::open_for(pid, image, options, false)
+        Self::open_for(pid, image, options, Purpose::Births)
     }
 
-    /// Opens it to count births, or else to time collections.
-    fn open_for(pid: i32, image: &Image, options: Options, collections: bool) -> Result<Self> {
+    fn open_for(pid: i32, image: &Image, options: Options, purpose: Purpose) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
         let residents = Residents::read(&memory, &maps, image)?;
         // Of `calls` that was killed.
         hooks::lift_left(&status, &memory, ruby.gadgets, &residents)?;
         let mut session = Session::new(status, memory, ruby, maps, options);
-        session.config.collections = u64::from(collections);
+        session.config.purpose = purpose as u64;
         session.enter_for_the_first_time(residents, image)?;
         session.await_answer("set its hook")?;
         Ok(session)
@@ -238,7 +249,7 @@ impl Session {
         self.open = true;
         // An agent that is used again has those of the command before us.
         self.mark(&Intervals::new(Duration::MAX))?;
-        self.request(Request::Watch, 0)
+        self.resident.request(&self.memory, Request::Watch, 0)
     }
 
     /// A program that we started and that waits for us at the first line of its script: the hooks that brought it

@@ -9,6 +9,7 @@ pub mod records;
 pub mod remote_call;
 pub mod resident;
 pub mod residents;
+pub mod script;
 pub mod seccomp;
 pub mod tracee;
 

@@ -14,7 +14,7 @@ use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use wire::{Config, ControlPage, Header, State};
+use wire::{Config, ControlPage, Header, Request, State};
 
 /// A command that still lives changes its heartbeat in this time.
 const BEAT_CHECK: Duration = Duration::from_millis(1200);
@@ -51,6 +51,8 @@ impl Resident {
                 control_page: 0,
                 config: 0,
                 ledger: 0,
+                script: 0,
+                enter_python: 0,
                 enter: 0,
                 calls: 0,
                 open_calls: 0,
@@ -199,6 +201,22 @@ impl Resident {
         value: T,
     ) -> Result<()> {
         memory.write(self.header.control_page + offset as u64, &value.to_bytes())
+    }
+
+    /// Asks for something that a thread with the VM's lock is to do. It is done when the agent is entered.
+    pub fn request(&self, memory: &GuestMemory, request: Request, argument: u64) -> Result<()> {
+        let asked = self
+            .control_page_u32(memory, offset_of!(ControlPage, asked))?
+            .wrapping_add(1);
+        self.write_control_page(memory, offset_of!(ControlPage, request), request as u32)?;
+        self.write_control_page(memory, offset_of!(ControlPage, argument), argument)?;
+        self.write_control_page(memory, offset_of!(ControlPage, asked), asked)
+    }
+
+    /// Whether the last request was carried out.
+    pub fn has_answered(&self, memory: &GuestMemory) -> Result<bool> {
+        let half = |offset| self.control_page_u32(memory, offset);
+        Ok(half(offset_of!(ControlPage, answered))? == half(offset_of!(ControlPage, asked))?)
     }
 
     /// Takes the agent for us, with what it is to know.

@@ -50,6 +50,9 @@ fn look(
     for one in &plan.functions {
         one.check(guest, maps)?;
     }
+    if let Some(condition) = plan.condition {
+        condition(guest, stop, remote)?;
+    }
     let mut ranges: Vec<_> = plan.functions.iter().map(|one| one.range()).collect();
     if let Some(Asked::Planned(one)) = &plan.finder {
         one.check(guest, maps)?;

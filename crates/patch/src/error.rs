@@ -34,11 +34,27 @@ pub enum Error {
         /// The threads, in words.
         threads: String,
     },
+    /// A remedy refuses.
+    #[error("remedy {remedy}: {reason}")]
+    Remedy {
+        /// Its name.
+        remedy: &'static str,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A patch cannot be undone.
     #[error("patch {id} cannot be undone: {reason}")]
     Undo {
         /// Its number in the process, as `--list` shows it.
         id: u64,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A patch of a script's function cannot be undone, or the list of them cannot be had.
+    #[error("{what}: {reason}")]
+    Script {
+        /// What was asked for.
+        what: String,
         /// Why, and what to do.
         reason: String,
     },

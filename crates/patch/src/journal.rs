@@ -81,6 +81,8 @@ pub(crate) enum Kind {
     Patches,
     /// The finder (`finder`).
     Finder,
+    /// Patches that are only right together: a remedy's.
+    Together,
 }
 
 /// A set.
@@ -136,7 +138,7 @@ impl Set {
     /// The sets of a process that are of patches.
     pub fn of_patches(memory: &GuestMemory, maps: &Maps) -> Vec<Set> {
         let mut all = Set::all(memory, maps);
-        all.retain(|set| set.kind == Kind::Patches);
+        all.retain(|set| set.kind != Kind::Finder);
         all
     }
 
@@ -164,6 +166,7 @@ fn read(memory: &GuestMemory, base: u64) -> Option<Set> {
     let kind = match kind {
         0 => Kind::Patches,
         1 => Kind::Finder,
+        2 => Kind::Together,
         _ => return None,
     };
     let least = self::size(usize::try_from(count).ok()?.min(MOST_RECORDS));

@@ -42,6 +42,8 @@
 //! | `island` | the page of code near a function |
 //! | `load` | a set mapped into the stopped guest |
 //! | `finder` | how unwinders learn of the new code |
+//! | `scripts` | functions of the script itself, which its VM replaces for us |
+//! | `remedies/` | repairs that need no file of the user's, one file each |
 //! | `apply`, `undo` | the two changes, and the list of what there is |
 
 mod apply;
@@ -57,7 +59,9 @@ mod load;
 mod object;
 mod plan;
 mod planned;
+mod remedies;
 mod request;
+mod scripts;
 mod undo;
 
 pub use apply::{Applied, apply, check};
@@ -68,5 +72,7 @@ pub use inside::Inside;
 pub use journal::Record;
 pub use plan::{Limits, Plan, plan};
 pub use planned::Planned;
+pub use remedies::{Asked, REMEDIES, Remedy, plan_remedy};
 pub use request::Request;
+pub use scripts::{Script, ScriptPatch, ScriptRequest, ScriptState};
 pub use undo::{Listed, State, Took, Undone, Which, list, undo};

@@ -69,7 +69,11 @@ impl Making<'_, '_> {
             base,
             size,
             key: self.plan.key,
-            kind: Kind::Patches,
+            kind: if self.plan.together {
+                Kind::Together
+            } else {
+                Kind::Patches
+            },
             whole: true,
             records: vec![Record::default(); self.plan.functions.len()],
         };

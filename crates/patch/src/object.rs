@@ -43,6 +43,26 @@ pub(crate) struct Symbol {
     pub picks: bool,
 }
 
+impl Symbol {
+    fn import(name: &str) -> Self {
+        Symbol {
+            name: name.to_owned(),
+            address: None,
+            weak: false,
+            picks: false,
+        }
+    }
+}
+
+/// What a word of a file that lancet brings along is filled with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// An address in its own memory.
+    Own(u64),
+    /// What a name stands for.
+    Import(&'static str),
+}
+
 /// A file, ready to be placed at any address.
 #[derive(Debug)]
 pub(crate) struct Object {
@@ -104,6 +124,50 @@ impl Object {
             parts,
             slots,
         })
+    }
+
+    /// A file that lancet brings along: read-only constants behind `code` bytes of code, the words that are to be filled in, and where its functions
+    /// begin.
+    pub fn built_in(
+        name: &str,
+        bytes: Vec<u8>,
+        code: u64,
+        words: &[(u64, Word)],
+        functions: &[(&str, u64)],
+    ) -> Self {
+        let (mut symbols, mut slots) = (HashMap::new(), Vec::new());
+        for (at, word) in words {
+            let value = match word {
+                Word::Own(address) => Value::Own(*address),
+                Word::Import(name) => {
+                    let number = symbols.len() + 1;
+                    symbols.insert(number, Symbol::import(name));
+                    Value::Symbol(number, 0)
+                }
+            };
+            slots.push((*at, value));
+        }
+        for (name, address) in functions {
+            let shown = Symbol {
+                address: Some(*address),
+                ..Symbol::import(name)
+            };
+            symbols.insert(symbols.len() + 1, shown);
+        }
+        let all = bytes.len() as u64;
+        let part = |range, protection| Part { range, protection };
+        Object {
+            path: PathBuf::from(name),
+            fingerprint: wire::calls::fingerprint(&bytes),
+            parts: vec![
+                part(0..code, libc::PROT_READ | libc::PROT_EXEC),
+                part(code..all, libc::PROT_READ),
+            ],
+            bytes,
+            slots,
+            symbols,
+            rules: None,
+        }
     }
 
     /// The address of a function that the file shows to others.

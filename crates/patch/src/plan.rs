@@ -9,6 +9,7 @@ use crate::inside::Inside;
 use crate::journal::{MOST_RECORDS, Set};
 use crate::object::Object;
 use crate::planned::{Planned, planned_function};
+use crate::remedies::Condition;
 use crate::request::Request;
 use process::functions::Function;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,10 @@ pub struct Plan {
     pub(crate) finder: Option<Asked>,
     /// How long it is to last.
     pub limits: Limits,
+    /// Its patches are only right together, so that they are undone together.
+    pub(crate) together: bool,
+    /// What is asked of the stopped process besides.
+    pub(crate) condition: Option<Condition>,
     /// See [`Set::key`].
     pub(crate) key: u64,
 }
@@ -90,15 +95,36 @@ pub fn plan(guest: &Guest, requests: &[Request], limits: Limits) -> Result<Plan>
         });
     }
     let mut objects: Vec<Object> = Vec::new();
-    let mut functions: Vec<Planned> = Vec::new();
     for request in requests {
         // The path is what later lists show.
         let path = absolute(&request.file);
-        let known = objects.iter().position(|object| object.path == path);
-        let number = known.unwrap_or(objects.len());
-        if known.is_none() {
+        if !objects.iter().any(|object| object.path == path) {
             objects.push(Object::open(&path)?);
         }
+    }
+    let requests: Vec<Request> = requests
+        .iter()
+        .map(|request| Request {
+            file: absolute(&request.file),
+            ..request.clone()
+        })
+        .collect();
+    plan_objects(guest, &requests, objects, limits)
+}
+
+/// The same with files that have been read; each request names one by its path.
+pub(crate) fn plan_objects(
+    guest: &Guest,
+    requests: &[Request],
+    objects: Vec<Object>,
+    limits: Limits,
+) -> Result<Plan> {
+    let mut functions: Vec<Planned> = Vec::new();
+    for request in requests {
+        let number = objects
+            .iter()
+            .position(|object| object.path == request.file);
+        let number = number.unwrap_or_default();
         let planned = planned(guest, request, number, &objects[number])?;
         let address = planned.function.address;
         if functions.iter().any(|one| one.function.address == address) {
@@ -124,6 +150,8 @@ pub fn plan(guest: &Guest, requests: &[Request], limits: Limits) -> Result<Plan>
         resolved,
         finder,
         limits,
+        together: false,
+        condition: None,
         key: 0,
     };
     plan.key = key(&plan);

@@ -27,6 +27,8 @@ pub struct Planned {
     pub(crate) object: usize,
     /// The new function's address in the file.
     pub(crate) replacement: u64,
+    /// Threads may stand anywhere in it but within the jump: what they still run goes well with what replaces it.
+    pub(crate) goes_on: bool,
     /// Where its module is mapped.
     mapping: Mapping,
 }
@@ -44,6 +46,9 @@ impl Planned {
 
     /// The addresses at which a thread is inside.
     pub(crate) fn range(&self) -> Range<u64> {
+        if self.goes_on {
+            return self.place() + 1..self.place() + 5;
+        }
         let size = match self.function.size {
             0 => self.code.len() as u64,
             size => size,
@@ -101,6 +106,7 @@ pub(crate) fn planned_function(
         plan,
         object: 0,
         replacement: 0,
+        goes_on: false,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::finder;
 use crate::guest::Guest;
 use crate::inside::{Inside, inside};
-use crate::journal::{Record, Set};
+use crate::journal::{Kind, Record, Set};
 use process::clock;
 use process::maps::Maps;
 use std::time::Duration;
@@ -122,8 +122,9 @@ pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
     let (undone, stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
         let sets = Set::of_patches(&guest.memory, &maps);
+        let which = with_companions(guest, which, &sets);
         let records = sets.into_iter().flat_map(|set| set.records);
-        let chosen = chosen(guest, &maps, which, records.collect())?;
+        let chosen = chosen(guest, &maps, &which, records.collect())?;
         for record in &chosen {
             guest.memory.write(record.place, &record.old)?;
             if bytes_at(guest, record.place) != Some(record.old) {
@@ -150,6 +151,28 @@ pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
         stood,
         finder_stays: finder::leave(guest)?,
     })
+}
+
+/// What is meant, and of a remedy all that is still in force: half of one is wrong.
+fn with_companions(guest: &Guest, which: &Which, sets: &[Set]) -> Which {
+    let Which::These(ids) = which else {
+        return Which::All;
+    };
+    let mut all = ids.clone();
+    for set in sets.iter().filter(|set| set.kind == Kind::Together) {
+        if !set.records.iter().any(|record| ids.contains(&record.id)) {
+            continue;
+        }
+        let rest = set
+            .records
+            .iter()
+            .filter(|record| !ids.contains(&record.id));
+        all.extend(
+            rest.filter(|record| is_in_force(guest, record))
+                .map(|record| record.id),
+        );
+    }
+    Which::These(all)
 }
 
 /// The patches that are meant and whose jumps are in the code.

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use patch::{Applied, Import, Inside, Listed, Plan, Planned, Record, State, Took, Undone};
+use patch::{
+    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, State, Took, Undone,
+};
 
 use crate::text::printable;
 
@@ -79,6 +81,16 @@ fn function(out: &mut dyn Write, one: &Planned) -> io::Result<()> {
             bytes.collect::<Vec<_>>().join(" "),
         ),
     )
+}
+
+/// Writes the list of remedies.
+pub fn remedies(out: &mut dyn Write) -> io::Result<()> {
+    for remedy in REMEDIES {
+        writeln!(out, "{}{}", remedy.name, remedy.arguments)?;
+        writeln!(out, "    {}", remedy.mends)?;
+        writeln!(out, "    {}", remedy.risks)?;
+    }
+    Ok(())
 }
 
 fn imports(imports: &[Import]) -> String {

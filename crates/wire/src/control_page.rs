@@ -40,6 +40,11 @@ pub struct Header {
     /// Addresses of the code that stubs jump to: call-through, probe, and the replacements of `_Unwind_Find_FDE`, `_dl_find_object`
     /// and `dl_iterate_phdr`.
     pub routines: [u64; ROUTINES],
+    /// Address of the [`crate::Script`].
+    pub script: u64,
+    /// Address of the function that a remote call enters in a Python: `extern "C" fn(u64) -> u64`; its argument has the bits of
+    /// [`enter`](mod@enter).
+    pub enter_python: u64,
     /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
     pub works: u64,
 }
@@ -70,6 +75,8 @@ pub enum Request {
     Leave = 3,
     /// Let the VM collect garbage; the argument is [`COLLECT_MINOR`] or [`COLLECT_FULL`].
     Collect = 4,
+    /// Evaluate the text of [`Script`](crate::Script).
+    Evaluate = 5,
 }
 
 /// Argument of [`Request::Collect`]: collect young objects only.
@@ -85,6 +92,8 @@ pub mod enter {
     pub const WAKE: u64 = 2;
     /// The thread blocks without the VM's lock: take the lock and do the job.
     pub const LOCK: u64 = 4;
+    /// Only say, as [`Reply`](super::Reply), whether this thread holds the VM's lock.
+    pub const HOLDS: u64 = 8;
 }
 
 /// Values of [`ControlPage::reply`]: how the last request ended.
@@ -197,6 +206,19 @@ impl Default for ControlPage {
     }
 }
 
+/// Values of [`Config::purpose`]: what a Ruby is opened for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Purpose {
+    /// Births are counted.
+    #[default]
+    Births = 0,
+    /// Collections are timed ([`crate::Collection`]).
+    Collections = 1,
+    /// Nothing is watched; [`Request::Evaluate`] may come.
+    Evaluation = 2,
+}
+
 /// Words that the facts of a VM's reader take.
 pub const FACTS: usize = 16;
 
@@ -225,8 +247,8 @@ pub struct Config {
     /// Address of the VM's own signal handler, which wakes its main thread; 0 = the command has not looked for it
     /// yet.
     pub waker: u64,
-    /// 1 = births are not counted, only collections are timed ([`crate::Collection`]).
-    pub collections: u64,
+    /// A [`Purpose`].
+    pub purpose: u64,
 }
 
 impl Config {
@@ -242,6 +264,6 @@ impl Config {
         census_at_end: 0,
         end_argument: 0,
         waker: 0,
-        collections: 0,
+        purpose: Purpose::Births as u64,
     };
 }

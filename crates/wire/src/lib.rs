@@ -25,6 +25,7 @@
 //! | `ledger`, `slots` | the agent | the command |
 //! | `calls`: `Calls`, `Hook` | the command; counters the agent | both |
 //! | `calls`: `Ring`, records, `Count` | the agent; `Ring::taken` the command | the command |
+//! | `script` | the command; the answer the agent | both |
 //! | `notices` | the agent fills a slot, the command frees it | both |
 //!
 //! The one definition of every shared layout is this crate; [`VERSION`] changes with any of them and is checked at each
@@ -38,10 +39,14 @@ pub mod control_page;
 pub mod ledger;
 pub mod notices;
 pub mod ruby;
+pub mod script;
 pub mod slots;
 
-pub use control_page::{Config, ControlPage, Farewell, Header, ROUTINES, Reply, Request, State};
+pub use control_page::{
+    Config, ControlPage, Farewell, Header, Purpose, ROUTINES, Reply, Request, State,
+};
 pub use ledger::{Collection, Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
+pub use script::Script;
 pub use slots::SlotPath;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one

@@ -9,6 +9,8 @@ const MMAP: u64 = 9;
 const MPROTECT: u64 = 10;
 const MUNMAP: u64 = 11;
 const RT_SIGPROCMASK: u64 = 14;
+/// The `how` of [`RT_SIGPROCMASK`] that replaces the mask.
+const SETMASK: u64 = 2;
 const NANOSLEEP: u64 = 35;
 const GETPID: u64 = 39;
 const KILL: u64 = 62;
@@ -160,4 +162,28 @@ pub fn is_readable(at: u64) -> bool {
     let at = at & !7;
     // SAFETY: `how` does not exist, so the mask stays as it is.
     unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT }
+}
+
+/// All signals of this thread are blocked until it is dropped.
+pub struct SignalsBlocked {
+    before: u64,
+}
+
+impl SignalsBlocked {
+    /// Blocks them.
+    pub fn all() -> Self {
+        let (all, mut before) = (u64::MAX, 0u64);
+        let (new, old) = ((&raw const all) as u64, (&raw mut before) as u64);
+        // SAFETY: both are live masks of eight bytes.
+        unsafe { syscall(RT_SIGPROCMASK, SETMASK, new, old, 8, 0, 0) };
+        SignalsBlocked { before }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        let mask = (&raw const self.before) as u64;
+        // SAFETY: a live mask of eight bytes.
+        unsafe { syscall(RT_SIGPROCMASK, SETMASK, mask, 0, 8, 0, 0) };
+    }
 }

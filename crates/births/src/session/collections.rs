@@ -5,22 +5,14 @@ use inject::image::Image;
 use inject::records::ReadRecords;
 use process::error::Result;
 use std::mem::offset_of;
-use std::time::Duration;
 use wire::control_page::{COLLECT_FULL, COLLECT_MINOR};
 use wire::ledger::KEPT;
-use wire::{Collection, Ledger, Request};
+use wire::{Collection, Ledger, Purpose, Request};
 
 impl Session {
     /// Opens a process and times its collections from then on; no birth is counted.
     pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
-        let options = Options {
-            depth: 1,
-            follow: false,
-            interval: Duration::MAX,
-            looks: false,
-            budget: 100,
-        };
-        Self::open_for(pid, image, options, true)
+        Self::open_for(pid, image, Options::NONE, Purpose::Collections)
     }
 
     /// The collections since the last call; of very many, the last ones.

@@ -275,23 +275,6 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn request(&self, request: Request, argument: u64) -> Result<()> {
-        let memory = &self.memory;
-        let asked = self
-            .resident
-            .control_page_u32(memory, offset_of!(ControlPage, asked))?
-            .wrapping_add(1);
-        self.resident.write_control_page(
-            memory,
-            offset_of!(ControlPage, request),
-            request as u32,
-        )?;
-        self.resident
-            .write_control_page(memory, offset_of!(ControlPage, argument), argument)?;
-        self.resident
-            .write_control_page(memory, offset_of!(ControlPage, asked), asked)
-    }
-
     /// Has the agent do something, with the VM's lock.
     pub(super) fn ask(
         &mut self,
@@ -299,14 +282,13 @@ impl Session {
         argument: u64,
         what: &'static str,
     ) -> Result<()> {
-        self.request(request, argument)?;
+        self.resident.request(&self.memory, request, argument)?;
         self.enter_vm(|_, _| Ok(()))?;
         self.await_answer(what)
     }
 
     fn answered(&self) -> Result<bool> {
-        let half = |offset| self.resident.control_page_u32(&self.memory, offset);
-        Ok(half(offset_of!(ControlPage, answered))? == half(offset_of!(ControlPage, asked))?)
+        self.resident.has_answered(&self.memory)
     }
 
     pub(super) fn await_answer(&mut self, what: &'static str) -> Result<()> {

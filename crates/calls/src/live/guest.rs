@@ -370,7 +370,9 @@ impl Guest {
         tell: &mut dyn FnMut(Event),
     ) {
         process::fault::point("reading");
-        let (frame, kind) = match &one.kind {
+        // Each event is made where it is handed on: one that is made first and moved then is copied in pieces that the processor has
+        // just written in others, and each copy waits for the store before it.
+        match &one.kind {
             RingEventKind::Call {
                 hook,
                 place,
@@ -388,21 +390,30 @@ impl Guest {
                 let mut captures = copied(copies);
                 let callers = &mut self.callers;
                 let callers = callers.of(&self.tracing, *caller, *frame, &mut captures);
-                let call = Call {
-                    edge,
-                    caller: *caller,
-                    registers,
-                    line: place.and_then(|place| known.line(&mut self.tracing, place)),
-                    library: library.and_then(|place| known.line(&mut self.tracing, place)),
-                    callers,
-                    captures,
-                };
-                (*frame, EventKind::Call(call))
+                let line = place.and_then(|place| known.line(&mut self.tracing, place));
+                let library = library.and_then(|place| known.line(&mut self.tracing, place));
+                let at = self.at(one, *frame, period, tell);
+                tell(Event {
+                    at,
+                    kind: EventKind::Call(Call {
+                        edge,
+                        caller: *caller,
+                        registers,
+                        line,
+                        library,
+                        callers,
+                        captures,
+                    }),
+                });
             }
             RingEventKind::Forked { child } => {
                 let here = self.tracing.process_here(*child);
                 self.vforks.forked(one.ring, *child, here);
-                (0, EventKind::Forked(here))
+                let at = self.at(one, 0, period, tell);
+                tell(Event {
+                    at,
+                    kind: EventKind::Forked(here),
+                });
             }
             RingEventKind::Return {
                 frame,
@@ -411,18 +422,18 @@ impl Guest {
                 ..
             } => {
                 let (returned, copies) = results(*registers, *x87, rest);
-                let back = Return {
-                    returned,
-                    captures: copied(copies),
-                };
-                (*frame, EventKind::Return(back))
+                let at = self.at(one, *frame, period, tell);
+                tell(Event {
+                    at,
+                    kind: EventKind::Return(Return {
+                        returned,
+                        captures: copied(copies),
+                    }),
+                });
             }
-        };
-        let at = self.at(one, frame, period, tell);
-        tell(Event { at, kind });
+        }
     }
 
-    /// Where an event comes from; says first if a child of vfork begins or ceases to speak there.
     fn at(&mut self, one: &RingEvent, frame: u64, period: f64, tell: &mut dyn FnMut(Event)) -> At {
         let pid = self.tracing.pid();
         let at = At {

@@ -6,6 +6,7 @@
 //! | `changes` | applied, listed, undone; `--for`; `--wait`; what it costs |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
+//! | `ucontext` | the remedy of that name |
 //! | `unwound` | exceptions and backtraces through new code |
 //! | `machine` | a function of an interpreter replaced under load |
 
@@ -17,4 +18,5 @@ mod refused;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod ucontext;
 mod unwound;

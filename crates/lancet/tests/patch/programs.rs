@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::support::{Guest, LIMIT, Output, TempDir, fixtures, lancet, run};
 
@@ -61,10 +61,20 @@ pub fn compiled(compiler: &str, name: &str, source: &str, flags: &[&str]) -> Pat
 
 /// The program, compiled with these flags.
 pub fn program(name: &str, flags: &[&str]) -> PathBuf {
-    let to = folder().join(name);
     let mut all = vec!["-pthread", "-rdynamic"];
     all.extend(flags);
-    compile("cc", &all, &to, &fixtures().join("c/patched.c"));
+    compiled_from(name, "c/patched.c", &all)
+}
+
+/// A program of `fixtures/`, compiled with these flags, once for each name: tests in other threads may run it meanwhile.
+pub fn compiled_from(name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    static MADE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let to = folder().join(name);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !made.iter().any(|one| one == name) {
+        compile("cc", flags, &to, &fixtures().join(source));
+        made.push(name.to_owned());
+    }
     to
 }
 

@@ -3,26 +3,40 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use patch::{Request, Which};
+use patch::{Asked, Request, Which};
 
 use crate::cli::duration::parse;
 
 /// Options of `lancet patch`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("what").required(true).args(["requests", "list", "undo"]),
-    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
+    group = ArgGroup::new("applied").args(["requests", "remedy"]),
+    group = ArgGroup::new("what").required(true).args(["requests", "remedy", "remedies", "list", "undo"]),
+    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
     after_help = EXAMPLES,
 )]
 pub struct PatchArgs {
     /// The running process
-    #[arg(short = 'p', long = "pid", value_name = "PID", required = true)]
+    #[arg(
+        short = 'p',
+        long = "pid",
+        value_name = "PID",
+        required_unless_present = "remedies"
+    )]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: i32,
+    pub pid: Option<i32>,
 
     /// Replace FUNCTION by NEW of the shared library FILE.so; several are replaced in one stop
     #[arg(value_name = "FUNCTION[@LIB]=FILE.so:NEW")]
     pub requests: Vec<Request>,
+
+    /// Apply a remedy for a known fault; --remedies has the list
+    #[arg(long, value_name = "NAME[=ARGS]")]
+    pub remedy: Option<Asked>,
+
+    /// List the remedies: what each mends, and what it risks
+    #[arg(long)]
+    pub remedies: bool,
 
     /// List the patches of the process, those of a killed lancet too
     #[arg(long)]
@@ -33,16 +47,16 @@ pub struct PatchArgs {
     pub undo: Option<Which>,
 
     /// Do everything but the writing, and show the plan
-    #[arg(long, requires = "requests")]
+    #[arg(long, requires = "applied")]
     pub dry_run: bool,
 
     /// While a thread is inside of a function, try again for so long (10s)
-    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "requests")]
+    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "applied")]
     pub wait: Option<Duration>,
 
     /// Stay, and take it back after so long (10m) or at Ctrl-C; if lancet is killed, the functions run as they were from then on all the
     /// same
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse, requires = "requests", conflicts_with = "dry_run")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, requires = "applied", conflicts_with = "dry_run")]
     pub lasts: Option<Duration>,
 }
 
@@ -59,6 +73,7 @@ Examples:
   cc -shared -fPIC -O2 -nostartfiles -o fix.so fix.c
   lancet patch -p 4711 --dry-run total@libshop=fix.so:total
   lancet patch -p 4711 --for 10m total@libshop=fix.so:total
+  lancet patch -p 4711 --remedy ucontext
   lancet patch -p 4711 --list
   lancet patch -p 4711 --undo 1
 

@@ -20,11 +20,16 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs `lancet patch` and returns the exit code.
 pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
-    let guest = Guest::open(args.pid).map_err(explained)?;
     let mut sink = Sink::open(None, Stream::Stdout)?;
+    let Some(pid) = args.pid else {
+        text::remedies(&mut sink.out)?;
+        sink.out.flush()?;
+        return Ok(0);
+    };
+    let guest = Guest::open(pid).map_err(explained)?;
     if args.list {
         let all = patch::list(&guest).map_err(explained)?;
-        text::list(&mut sink.out, args.pid, &all)?;
+        text::list(&mut sink.out, pid, &all)?;
         sink.out.flush()?;
         return Ok(0);
     }
@@ -32,14 +37,18 @@ pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
         return undo(&guest, which, &mut sink);
     }
     let limits = Limits { lasts: args.lasts };
-    let plan = patch::plan(&guest, &args.requests, limits).map_err(explained)?;
+    let plan = match &args.remedy {
+        Some(remedy) => patch::plan_remedy(&guest, remedy, limits),
+        None => patch::plan(&guest, &args.requests, limits),
+    };
+    let plan = plan.map_err(explained)?;
     interrupt::catch();
     if args.dry_run {
-        return show(&args, &guest, &plan, &mut sink);
+        return show(&guest, &plan, &mut sink);
     }
     let applied = apply(&args, &guest, &plan)?;
     let ids = applied.records.iter().map(|record| record.id).collect();
-    text::applied(&mut sink.out, args.pid, &applied)?;
+    text::applied(&mut sink.out, pid, &applied)?;
     sink.out.flush()?;
     match args.lasts {
         Some(lasts) => stay(&guest, lasts, &Which::These(ids), &mut sink),
@@ -56,9 +65,9 @@ fn explained(error: Error) -> anyhow::Error {
 }
 
 /// Shows what would be done.
-fn show(args: &PatchArgs, guest: &Guest, plan: &Plan, sink: &mut Sink) -> anyhow::Result<u8> {
+fn show(guest: &Guest, plan: &Plan, sink: &mut Sink) -> anyhow::Result<u8> {
     let (inside, stood) = patch::check(guest, plan).map_err(explained)?;
-    text::plan(&mut sink.out, (args.pid, guest.name()), plan, &inside)?;
+    text::plan(&mut sink.out, (guest.pid(), guest.name()), plan, &inside)?;
     sink.out.flush()?;
     tell!(
         "nothing was written; the process stood still for {:.2} ms",

@@ -1,0 +1,73 @@
+//! Text of the script's own language, evaluated in a running process at a safe point of its VM and with the VM's lock. What the
+//! text does is done by the VM itself, so every cache and every compiled piece of code of the VM's knows of it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `python` | how a Python is entered; a Ruby is entered by [`births::Session`] |
+//! | `literal` | texts as literals that all these languages read alike |
+//!
+//! A text is one expression that evaluates to a string of at most 64 KiB ([`wire::Script`]). It must rescue what it raises. The
+//! process stands still only while it is asked; the text itself runs as the program's own code does.
+
+#![forbid(unsafe_code)]
+
+mod literal;
+mod python;
+
+pub use literal::literal;
+
+use births::Session;
+use inject::Image;
+use process::error::{Error, Result};
+use python::Python;
+use vm::Language;
+
+/// A process that evaluates texts for us. When it is dropped, it is left.
+#[derive(Debug)]
+pub enum Interpreter {
+    /// A Ruby, 2.7 to 3.4.
+    Ruby(Box<Session>),
+    /// A Python, 3.9 to 3.14.
+    Python(Box<Python>),
+}
+
+impl Interpreter {
+    /// Opens a process whose script is in this language.
+    ///
+    /// # Errors
+    /// It has no such VM, or cannot be opened.
+    pub fn open(pid: i32, image: &Image, language: Language) -> Result<Self> {
+        match language {
+            Language::Ruby => {
+                Session::open_for_evaluation(pid, image).map(|open| Self::Ruby(Box::new(open)))
+            }
+            Language::Python => Python::open(pid, image).map(|open| Self::Python(Box::new(open))),
+            Language::Perl | Language::Php => Err(Error::NotAGuest {
+                pid,
+                reason: "only Ruby and Python are asked to evaluate something",
+            }),
+        }
+    }
+
+    /// What the text evaluates to.
+    ///
+    /// # Errors
+    /// It is too long, or the guest did not come to a safe point within 10 s; it will not be evaluated any more then.
+    pub fn evaluate(&mut self, text: &str) -> Result<String> {
+        match self {
+            Self::Ruby(ruby) => ruby.evaluate(text),
+            Self::Python(python) => python.evaluate(text),
+        }
+    }
+
+    /// Leaves it.
+    ///
+    /// # Errors
+    /// It could not be told.
+    pub fn leave(self) -> Result<()> {
+        match self {
+            Self::Ruby(ruby) => ruby.leave().map(drop),
+            Self::Python(python) => python.leave(),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! A Python that evaluates texts.
+//!
+//! ```text
+//!   us                                    its main thread
+//!   text, request ───────────────────────► in the agent
+//!   stop it: where does it stand?
+//!     blocked, without Python's lock ────► takes the lock and evaluates now (PyGILState_Ensure)
+//!     anywhere else ─────────────────────► is asked to, at its next safe point (Py_AddPendingCall)
+//!   look every 200 µs …                    …
+//!   answer ◄────────────────────────────── in the agent
+//! ```
+//!
+//! A thread that waits for Python's lock is blocked without it too, but must not ask for it a second time over its own wait: the
+//! thread that let the lock go may wait for the first to take it (`drop_gil`, `Python/ceval_gil.c`). That wait ends after the
+//! switch interval, 5 ms, and begins anew with another deadline; so a wait on a futex whose deadline is the same half a
+//! second later is none.
+
+use hooks::lift_left;
+use inject::Image;
+use inject::heartbeat::{Heartbeat, ticks, unique};
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
+use inject::residents::Residents;
+use inject::script;
+use inject::seccomp;
+use process::error::{Error, Result};
+use process::functions::Functions;
+use process::guest::{self, Status};
+use process::interrupted::call_of;
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::Stop;
+use process::tries::Tries;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use vm::Language;
+use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
+use wire::script::python::NAMES;
+use wire::{Config, ControlPage, Reply, Request, Script, State};
+
+/// Between two looks for an answer.
+const LOOK: Duration = Duration::from_micros(200);
+/// A guest that has not answered by then is entered again, for it may stand elsewhere by now; then after twice the time,
+/// up to the second one.
+const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
+/// How long a guest may keep its lock from us.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Without a heartbeat for this long, the agent is deserted.
+const DESERTED_AFTER: Duration = Duration::from_secs(5);
+/// More stack than lies between a system call and Python's code.
+const DEEPEST: usize = 64 * 1024;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Python {
+    status: Status,
+    memory: Arc<GuestMemory>,
+    gadgets: Gadgets,
+    functions: Functions,
+    /// Addresses of [`NAMES`].
+    api: [u64; NAMES.len()],
+    resident: Resident,
+    heartbeat: Heartbeat,
+    open: bool,
+    /// The deadline of the futex that the main thread was seen to wait for.
+    deadline: Option<u64>,
+}
+
+impl Python {
+    /// Opens a process.
+    ///
+    /// # Errors
+    /// It has no Python, or cannot be opened.
+    pub fn open(pid: i32, image: &Image) -> Result<Self> {
+        let (status, memory, maps) = guest::reach(pid)?;
+        let functions = Functions::read(pid, &memory, &maps)?;
+        if functions
+            .symbol(Language::Python.description().mark)
+            .is_none()
+        {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: "no Python is loaded in it, or one that is linked in without its symbols",
+            });
+        }
+        let mut api = [0; NAMES.len()];
+        for (place, name) in api.iter_mut().zip(NAMES) {
+            *place = functions.symbol(name).ok_or(Error::NotAGuest {
+                pid,
+                reason: "its Python shows too little of its C interface",
+            })?;
+        }
+        let residents = Residents::read(&memory, &maps, image)?;
+        let gadgets = Gadgets::find(pid, &memory, &maps)?;
+        // Of `calls` that was killed.
+        lift_left(&status, &memory, gadgets, &residents)?;
+        let mut python = Python {
+            status,
+            memory,
+            gadgets,
+            functions,
+            api,
+            resident: Resident::nowhere(),
+            heartbeat: Heartbeat::still(),
+            open: false,
+            deadline: None,
+        };
+        python.place(residents, image)?;
+        Ok(python)
+    }
+
+    /// Puts the agent in, or finds it.
+    fn place(&mut self, mut residents: Residents, image: &Image) -> Result<()> {
+        let memory = self.memory.clone();
+        let (resident, _) =
+            self.stopped(|_, remote| residents.take(remote, &memory, image, false))?;
+        let config = Config {
+            session: unique(),
+            heartbeat_ticks: ticks(DESERTED_AFTER),
+            ..Config::default()
+        };
+        resident.claim(&memory, &config)?;
+        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
+        (self.resident, self.open) = (resident, true);
+        self.heartbeat = Heartbeat::start(memory.clone(), beat);
+        let table: Vec<u8> = self.api.iter().flat_map(|at| at.to_le_bytes()).collect();
+        let at = resident.header.script + offset_of!(Script, python) as u64;
+        memory.write(at, &table)
+    }
+
+    /// What the text evaluates to.
+    ///
+    /// # Errors
+    /// As of [`Interpreter::evaluate`](crate::Interpreter::evaluate).
+    pub fn evaluate(&mut self, text: &str) -> Result<String> {
+        script::write(&self.memory, &self.resident, text)?;
+        self.resident.request(&self.memory, Request::Evaluate, 0)?;
+        self.deadline = None;
+        self.enter()?;
+        self.await_answer()?;
+        script::answer(&self.memory, &self.resident)
+    }
+
+    fn await_answer(&mut self) -> Result<()> {
+        let pid = self.status.pid;
+        let started = Instant::now();
+        let [mut pause, most] = AGAIN;
+        let mut again = started + pause;
+        while !self.resident.has_answered(&self.memory)? {
+            process::stop::poll_stragglers();
+            if started.elapsed() > PATIENCE {
+                self.go_quiet()?;
+                return Err(Error::NoAnswer {
+                    pid,
+                    waited_ms: PATIENCE.as_millis() as u64,
+                    reason: "its main thread reached no point where Python makes pending calls (a C extension that keeps Python's lock, or a Python that does not run on the main thread)".into(),
+                });
+            }
+            if Instant::now() > again {
+                match Status::read(pid)?.state {
+                    'Z' | 'X' => return Err(Error::Gone(pid)),
+                    'T' => return Err(Error::Stopped(pid)),
+                    _ => {}
+                }
+                self.enter()?;
+                pause = (pause * 2).min(most);
+                again = Instant::now() + pause;
+            }
+            sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Has the main thread evaluate the text, now or at its next safe point.
+    fn enter(&mut self) -> Result<()> {
+        let resident = self.resident;
+        let memory = self.memory.clone();
+        let mut deadline = self.deadline;
+        let entered = self.stopped(|python, remote| {
+            let blocked = python.is_blocked(remote, &mut deadline);
+            let now = blocked && !python.holds_lock(remote)? && !python.is_in_foreign_code(remote);
+            if now {
+                let done = || resident.has_answered(&memory).unwrap_or(true);
+                return remote.call_freely(resident.header.enter_python, LOCK, done);
+            }
+            remote.call(resident.header.enter_python, REGISTER)
+        });
+        self.deadline = deadline;
+        entered
+    }
+
+    /// Whether the main thread is in a system call that may last, and not in a wait for Python's lock as far as this can be told.
+    fn is_blocked(&self, remote: &RemoteThread, deadline: &mut Option<u64>) -> bool {
+        let now = remote.registers();
+        // Taken out of a system call: EINTR, or one of the kernel's restart codes.
+        if (now.orig_rax as i64) < 0 || !matches!(-(now.rax as i64), 4 | 512..=514 | 516) {
+            return false;
+        }
+        if call_of(&self.memory, now) != libc::SYS_futex || now.r10 == 0 {
+            return true;
+        }
+        // Seconds and nanoseconds of the deadline.
+        let nanos = [now.r10, now.r10.wrapping_add(8)].map(|at| self.memory.word(at).unwrap_or(0));
+        let seen = nanos[0].wrapping_mul(1_000_000_000).wrapping_add(nanos[1]);
+        deadline.replace(seen) == Some(seen)
+    }
+
+    /// Whether the main thread holds Python's lock.
+    fn holds_lock(&self, remote: &mut RemoteThread) -> Result<bool> {
+        remote.call(self.resident.header.enter_python, HOLDS)?;
+        let reply = offset_of!(ControlPage, reply);
+        let said = self.resident.control_page_u32(&self.memory, reply)?;
+        Ok(said != Reply::Done as u32)
+    }
+
+    /// Whether code that is neither Python's nor libc's stands between the blocked thread and Python, such as a database
+    /// driver: it may hold locks of its own that what we evaluate wants. Every word there that looks like a return address
+    /// counts, so the doubt is on the safe side.
+    fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
+        let now = remote.registers();
+        let maps = Maps::of(self.status.pid).unwrap_or_default();
+        let end = maps.find(now.rsp).map_or(now.rsp, |stack| stack.end);
+        let mut stack = vec![0; DEEPEST.min((end - now.rsp) as usize)];
+        if self.memory.read_bytes(now.rsp, &mut stack).is_err() {
+            return true;
+        }
+        for word in stack.chunks_exact(8) {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            let Some(module) = self.functions.module_of(word) else {
+                continue;
+            };
+            if !module.module.code().any(|code| code.contains(&word)) {
+                continue;
+            }
+            let path = module.module.path.display().to_string();
+            if module.module.contains(self.api[0]) || path.contains("/lib-dynload/") {
+                return false;
+            }
+            let name = &module.name;
+            if !["libc.", "libpthread", "libm.", "ld-"]
+                .iter()
+                .any(|known| name.starts_with(known))
+            {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// Does `work` while the main thread stands still.
+    fn stopped<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let pid = self.status.pid;
+        let mut tries = Tries::begin();
+        loop {
+            match self.stopped_once(&mut work) {
+                Err(error) if tries.again(&error) => {}
+                Err(_) if !self.status.is_current() => return Err(Error::Gone(pid)),
+                done => return done,
+            }
+        }
+    }
+
+    fn stopped_once<T>(
+        &mut self,
+        work: &mut impl FnMut(&mut Self, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let pid = self.status.pid;
+        let memory = self.memory.clone();
+        let maps = Maps::of(pid)?;
+        let stop = Stop::one(pid, pid, false)?;
+        if !self.status.is_current() {
+            return Err(Error::Gone(pid));
+        }
+        if self.status.seccomp != 0 {
+            seccomp::check(pid, pid, &[])?;
+        }
+        let mut remote = RemoteThread::new(pid, &memory, self.gadgets, &maps)?;
+        let done = work(self, &mut remote);
+        let back = remote.give_back();
+        stop.release();
+        let done = done?;
+        back.map(|()| done)
+    }
+
+    /// From now on nothing that is still asked for is done.
+    fn go_quiet(&mut self) -> Result<()> {
+        self.open = false;
+        let state = offset_of!(ControlPage, state);
+        self.resident
+            .write_control_page(&self.memory, state, State::Quiet as u32)
+    }
+
+    /// Leaves it.
+    ///
+    /// # Errors
+    /// It could not be told.
+    pub fn leave(mut self) -> Result<()> {
+        self.go_quiet()
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        if self.open && self.status.is_current() {
+            // Nobody is left to tell.
+            let _ = self.go_quiet();
+        }
+    }
+}

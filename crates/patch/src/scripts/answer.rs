@@ -1,0 +1,97 @@
+//! What the script's VM answered. It was written in the guest, so nothing in it is trusted: it is text that is shown, and numbers.
+
+/// Between the fields of a record, and between records.
+const FIELD: char = '\u{1f}';
+const RECORD: char = '\u{1e}';
+/// The most patches that are read.
+const MOST: usize = 4096;
+
+/// How it stands with a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The new function runs.
+    InForce,
+    /// Something has changed the function since.
+    Covered,
+}
+
+/// A function of a script that was replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptPatch {
+    /// How it stands.
+    pub state: State,
+    /// Its number.
+    pub id: u64,
+    /// The function.
+    pub target: String,
+    /// The file.
+    pub file: String,
+    /// Where the old function is, `path:line`.
+    pub old: String,
+    /// How many definitions were changed: the function's, and what else the file defines.
+    pub definitions: u64,
+}
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was done.
+    Done(Vec<ScriptPatch>),
+    /// It was not, and why.
+    Refused(String),
+}
+
+impl Answer {
+    /// Reads one.
+    pub fn read(text: &str) -> Self {
+        let mut records = text.split(RECORD).take(MOST);
+        let first = records.next().unwrap_or_default();
+        if let Some(reason) = first.strip_prefix("refused") {
+            return Answer::Refused(reason.trim_start_matches(FIELD).to_owned());
+        }
+        if !first.starts_with("done") {
+            return Answer::Refused("it answered what lancet does not understand".into());
+        }
+        let patches = std::iter::once(first).chain(records).filter_map(patch);
+        Answer::Done(patches.collect())
+    }
+}
+
+fn patch(record: &str) -> Option<ScriptPatch> {
+    let fields: Vec<&str> = record.split(FIELD).collect();
+    let [state, id, target, file, old, definitions] = fields.as_slice() else {
+        return None;
+    };
+    Some(ScriptPatch {
+        state: match *state {
+            "covered" => State::Covered,
+            _ => State::InForce,
+        },
+        id: id.parse().ok()?,
+        target: (*target).to_owned(),
+        file: (*file).to_owned(),
+        old: (*old).to_owned(),
+        definitions: definitions.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        let text = "done\u{1e}in force\u{1f}3\u{1f}Order#total\u{1f}fix.rb\u{1f}app.rb:7\u{1f}1";
+        let Answer::Done(patches) = Answer::read(text) else {
+            panic!("it is done");
+        };
+        assert_eq!(patches.len(), 1);
+        assert_eq!((patches[0].id, patches[0].old.as_str()), (3, "app.rb:7"));
+        assert_eq!(
+            Answer::read("refused\u{1f}no such method"),
+            Answer::Refused("no such method".into())
+        );
+        assert!(matches!(Answer::read(""), Answer::Refused(_)));
+        assert_eq!(Answer::read("done\u{1e}x\u{1f}y"), Answer::Done(Vec::new()));
+    }
+}
