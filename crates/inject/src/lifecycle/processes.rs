@@ -163,7 +163,10 @@ impl<G: Watched> Processes<G> {
                 at += 1;
             }
         }
-        self.strangers.look();
+        let (members, execs) = (&self.members, &self.execs);
+        let is_member = |pid| members.iter().any(|(member, _)| *member == pid);
+        self.strangers
+            .look(|pid| is_member(pid) || execs.knows(pid));
         any
     }
 

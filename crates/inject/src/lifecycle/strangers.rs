@@ -19,9 +19,12 @@ pub struct Strangers {
 }
 
 impl Strangers {
-    /// Looks once, without waiting.
-    pub fn look(&mut self) {
-        let Some(pid) = ptrace::unheard() else {
+    /// Looks once, without waiting; `is_known` says of an id whether it is a process's that somebody here asks about.
+    pub fn look(&mut self, is_known: impl Fn(i32) -> bool) {
+        let unheard = ptrace::unheard();
+        // What we trace of a process that is known may be a thread of it.
+        let unheard = unheard.filter(|id| !is_known(*id) && !group_of(*id).is_none_or(&is_known));
+        let Some(pid) = unheard else {
             self.unheard = None;
             return;
         };
@@ -35,6 +38,13 @@ impl Strangers {
             _ => self.unheard = Some((pid, Instant::now())),
         }
     }
+}
+
+/// The process that a thread is of.
+fn group_of(tid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    group.trim().parse().ok()
 }
 
 fn let_go(pid: i32) {

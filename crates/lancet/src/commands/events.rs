@@ -59,6 +59,12 @@ pub trait Asked {
     /// Whether they are shown for programs: the losses of the run are the last record.
     fn is_json(&self) -> bool;
 
+    /// Whether it is said which processes are attached to and left, and a signal that ends lancet is the one it ends by: what
+    /// scripts around strace wait for.
+    fn ends_as_strace(&self) -> bool {
+        false
+    }
+
     /// Makes what shows events.
     fn consumer<'a>(
         &'a self,

@@ -213,6 +213,7 @@ fn strace_s_words_do_what_they_do_there() {
     };
     let (path, tampered) = (path.display().to_string(), tampered.display().to_string());
     let folder = TempDir::new("injected-strace");
+    let ids = regex::Regex::new(r"^\d+ +|0x[0-9a-f]+|\d{3,}").expect("a literal");
     for (path, words) in [
         (&path, &["inject=getppid:retval=77:when=3"][..]),
         (&path, &["inject=getppid:error=1:when=2..5+2"]),
@@ -252,7 +253,6 @@ fn strace_s_words_do_what_they_do_there() {
                 .arg(path);
             let output = run(&mut tracer, LIMIT);
             let lines = std::fs::read_to_string(lines).expect("written");
-            let ids = regex::Regex::new(r"^\d+ +|0x[0-9a-f]+|\d{3,}").expect("a literal");
             let lines = lines
                 .lines()
                 .map(|line| ids.replace_all(line, "").into_owned());

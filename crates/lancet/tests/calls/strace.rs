@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -10,7 +11,12 @@ use crate::support::{LIMIT, TempDir, fixtures, installed, lancet, run, skip};
 
 /// What no two runs have in common, and what strace adds to times: addresses, ports, ids, random bytes, times, dates.
 fn masked(line: &str) -> String {
-    const MASKS: &[(&str, &str)] = &[
+    static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        let all = MASKED.iter();
+        all.map(|(mask, with)| (Regex::new(mask).expect("a literal"), *with))
+            .collect()
+    });
+    const MASKED: &[(&str, &str)] = &[
         (r"^\d+ +", ""),
         (r" +=", " ="),
         (r" ?/\*.*?\*/", ""),
@@ -36,8 +42,7 @@ fn masked(line: &str) -> String {
         ),
     ];
     let mut line = line.to_owned();
-    for (pattern, with) in MASKS {
-        let pattern = Regex::new(pattern).expect("a literal");
+    for (pattern, with) in MASKS.iter() {
         line = pattern.replace_all(&line, *with).into_owned();
     }
     line

@@ -290,6 +290,28 @@ fn signals_of_children_are_told() {
     }
 }
 
+/// Scripts wait for strace's words of attaching and leaving, and look by which signal it has ended; the process sleeps on.
+#[test]
+fn attaching_and_leaving_is_said_as_strace_says_it() {
+    for option in ["--strace", "--no-modify"] {
+        let mut guest = Guest::start("cat", Command::new("cat"));
+        guest.tell("ready");
+        guest.expect("ready");
+        let mut watch = opened(guest.pid, &["--strace", option, "-o", "/dev/null"]);
+        watch.until(&format!("lancet: Process {} attached", guest.pid));
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(watch.pid()), Signal::SIGTERM)
+            .expect("sent");
+        let output = watch.end();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(Signal::SIGTERM as i32), "{output:?}");
+        let left = format!("Process {} detached", guest.pid);
+        assert!(output.stderr.contains(&left), "{output:?}");
+        guest.tell("answer");
+        guest.expect("answer");
+        guest.ends_with_nothing(option);
+    }
+}
+
 fn exact(options: &[&str], words: &[&str]) -> Output {
     let mut command = syscalls(&["--require", "exact"]);
     run(command.args(options).arg("--").args(words), LIMIT)

@@ -99,9 +99,19 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
             }
         }
     };
+    let attached = match args.ends_as_strace() && file.is_none() {
+        true => options.pids.clone(),
+        false => Vec::new(),
+    };
+    for pid in &attached {
+        tell!("Process {pid} attached");
+    }
     let watched = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
     source.leave();
     let interrupted = watched?;
+    for pid in attached.iter().filter(|_| interrupted) {
+        tell!("Process {pid} detached");
+    }
     if file.is_none() {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
@@ -136,6 +146,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
             losses.write(&mut last)?;
             written.end_with(last)?;
         }
+    }
+    if interrupted && !attached.is_empty() && !starts {
+        interrupt::end();
     }
     let code = match (starts, interrupted) {
         (false, _) => 0,

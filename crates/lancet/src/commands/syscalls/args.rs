@@ -176,7 +176,7 @@ impl SyscallsArgs {
 
     fn injections(&self) -> impl Iterator<Item = &Inject> {
         let of_expressions = self.all().filter_map(|expression| match expression {
-            Expression::Inject(inject) => Some(inject),
+            Expression::Inject(inject) => Some(&**inject),
             _ => None,
         });
         of_expressions.chain(&self.inject)
@@ -408,6 +408,10 @@ impl Asked for SyscallsArgs {
 
     fn is_json(&self) -> bool {
         self.shown.json
+    }
+
+    fn ends_as_strace(&self) -> bool {
+        self.strace && self.quiet == 0
     }
 
     fn consumer<'a>(

@@ -33,7 +33,7 @@ pub enum Expression {
     /// `decode-pids=`: whether names are shown.
     Processes(bool),
     /// `inject=`, `fault=`
-    Inject(Inject),
+    Inject(Box<Inject>),
 }
 
 /// The words that may stand before the `=`.
@@ -59,11 +59,15 @@ pub fn expression(text: &str) -> Result<Expression, String> {
         "quiet" | "silent" | "silence" | "q" => quiet(set).map(Expression::Quiet),
         "decode-fds" | "decode-fd" => descriptor_kinds(set).map(Expression::Descriptors),
         "decode-pids" | "decode-pid" => process_kinds(set).map(Expression::Processes),
-        "inject" => inject::parse(set, Of::Inject).map(Expression::Inject),
-        "fault" => inject::parse(set, Of::Fault).map(Expression::Inject),
+        "inject" => injected(set, Of::Inject),
+        "fault" => injected(set, Of::Fault),
         "kvm" => Err(format!("{word}= is not understood yet: {WORDS} are")),
         word => Err(format!("there is no {word}=: {WORDS} are understood")),
     }
+}
+
+fn injected(set: &str, of: Of) -> Result<Expression, String> {
+    inject::parse(set, of).map(|inject| Expression::Inject(inject.into()))
 }
 
 /// Parses what stands behind the long form of a word.
