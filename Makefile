@@ -52,7 +52,7 @@ deps-test: deps
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2
 # A database and each language's driver for it; coroutines.
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
-		python3-greenlet python3-gevent python3-pymysql ruby-sqlite3
+		python3-greenlet python3-gevent python3-pymysql ruby-sqlite3 gunicorn
 # Headers that the bundled prototypes are held against.
 	@.ci/apt libunwind-14-dev
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
@@ -108,6 +108,8 @@ matrix: roots
 		.ci/tests -p lancet --test calls -- $(OF_VERSIONS)
 	$(AS_ROOT) .ci/tests -p lancet-vm --test live
 	$(AS_ROOT) LANCET_BIN=$(LANCET) .ci/tests -p lancet --test stack
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
+		.ci/tests -p lancet --test patch -- scripts::
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test

@@ -48,7 +48,7 @@ fn copy(at: u64, length: u64) -> Outcome {
     let script = unsafe { &mut *(&raw mut SCRIPT) };
     // The last byte stays zero.
     let place = script.text[..TEXT - 1].get_mut(..length as usize);
-    if !place.is_some_and(|place| Direct.read(at, place).is_ok()) {
+    if place.is_none_or(|place| Direct.read(at, place).is_err()) {
         return Outcome::Unreadable;
     }
     script.length = length;

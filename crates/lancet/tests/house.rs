@@ -39,6 +39,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["wire", "routine", "trampoline", "vm", "process", "inject"],
     ),
     ("births", &["wire", "vm", "process", "inject", "hooks"]),
+    (
+        "eval",
+        &["wire", "vm", "process", "inject", "hooks", "births"],
+    ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes"]),
     (
@@ -57,7 +61,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "patch",
-        &["wire", "trampoline", "vm", "process", "inject", "hooks"],
+        &[
+            "wire",
+            "trampoline",
+            "vm",
+            "process",
+            "inject",
+            "hooks",
+            "eval",
+        ],
     ),
     (
         "report",

@@ -11,6 +11,7 @@ use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use std::sync::Arc;
 use std::time::Duration;
+use vm::Language;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -49,6 +50,11 @@ impl Guest {
     /// What the kernel calls it (`/proc/PID/comm`).
     pub fn name(&self) -> &str {
         &self.status.name
+    }
+
+    /// The language of its script: whose VM it has.
+    pub fn language(&self) -> Option<Language> {
+        Language::loaded(&|name| self.functions.symbol(name))
     }
 
     /// Whether it still runs.

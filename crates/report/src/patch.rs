@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use patch::{
-    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, State, Took, Undone,
+    Applied, Import, Inside, Listed, Plan, Planned, REMEDIES, Record, ScriptPatch, ScriptState,
+    State, Took, Undone,
 };
 
 use crate::text::printable;
@@ -145,8 +146,12 @@ fn stood(out: &mut dyn Write, stood: Duration) -> io::Result<()> {
 }
 
 /// Writes the patches that there are.
-pub fn list(out: &mut dyn Write, pid: i32, all: &[Listed]) -> io::Result<()> {
-    if all.is_empty() {
+pub fn list(
+    out: &mut dyn Write,
+    pid: i32,
+    (all, scripts): (&[Listed], &[ScriptPatch]),
+) -> io::Result<()> {
+    if all.is_empty() && scripts.is_empty() {
         return writeln!(out, "process {pid} has no patches");
     }
     for Listed { record, state } in all {
@@ -170,7 +175,57 @@ pub fn list(out: &mut dyn Write, pid: i32, all: &[Listed]) -> io::Result<()> {
             &format!("patch {id}: {how}: {function}@{module} by {symbol} of {file}"),
         )?;
     }
+    self::scripts(out, scripts)
+}
+
+/// Writes patches of the script's functions that were listed.
+fn scripts(out: &mut dyn Write, all: &[ScriptPatch]) -> io::Result<()> {
+    for one in all {
+        let how = match one.state {
+            ScriptState::InForce => "in force",
+            ScriptState::Covered => "changed by something else since",
+        };
+        let text = format!(
+            "patch s{}: {how}: {} by {} (was {})",
+            one.id, one.target, one.file, one.old
+        );
+        line(out, &text)?;
+    }
     Ok(())
+}
+
+/// Writes that a function of the script would be replaced.
+pub fn script_checked(out: &mut dyn Write, one: &ScriptPatch) -> io::Result<()> {
+    let text = format!(
+        "{} (now {}) would be replaced by that of {}",
+        one.target, one.old, one.file
+    );
+    line(out, &text)
+}
+
+/// Writes that a function of the script was replaced, and how it is taken back.
+pub fn script_applied(out: &mut dyn Write, pid: i32, one: &ScriptPatch) -> io::Result<()> {
+    let more = match one.definitions {
+        0 | 1 => String::new(),
+        count => format!(", with {} more that the file defines", count - 1),
+    };
+    let id = one.id;
+    let text = format!(
+        "patch s{id}: {} (was {}) is replaced by that of {}{more}; back: lancet patch -p {pid} --undo s{id}",
+        one.target, one.old, one.file
+    );
+    line(out, &text)
+}
+
+/// Writes that a function of the script was put back.
+pub fn script_undone(out: &mut dyn Write, one: &ScriptPatch) -> io::Result<()> {
+    line(
+        out,
+        &format!(
+            "patch s{}: {} is as it was ({})",
+            one.id, one.target, one.old
+        ),
+    )
 }
 
 /// Writes what was taken back, and who is still in the new code.
@@ -241,7 +296,7 @@ mod tests {
             record: record(),
             state,
         });
-        let written = text(|out| list(out, 7, &all));
+        let written = text(|out| list(out, 7, (&all, &[])));
         let mut lines = written.lines();
         let first = lines.next().unwrap();
         assert!(
@@ -251,7 +306,10 @@ mod tests {
         );
         assert!(!first.contains('\u{1b}'), "{first:?}");
         assert!(lines.next().unwrap().starts_with("patch 2: undone: "));
-        assert_eq!(text(|out| list(out, 7, &[])), "process 7 has no patches\n");
+        assert_eq!(
+            text(|out| list(out, 7, (&[], &[]))),
+            "process 7 has no patches\n"
+        );
     }
 
     #[test]

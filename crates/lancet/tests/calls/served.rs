@@ -1,15 +1,10 @@
 //! A Puma under load, opened and left again and again while its hooks fire: every answer is right, nothing adds up.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use crate::support::{Guest, LIMIT, Snapshot, TempDir, installed, run, say, skip, soak};
+use crate::support::{Guest, LIMIT, Load, Snapshot, TempDir, installed, run, say, skip, soak};
 use crate::watch::{calls, text_holds};
 
 /// Says `hello N` with work in the VM and in its collector on the way.
@@ -26,23 +21,8 @@ run lambda { |env|
 }
 "#;
 
-/// Asks again and again until it is told to stop; fails with the first wrong answer.
-fn load(port: u16, stop: Arc<AtomicBool>, answers: Arc<AtomicU64>) -> JoinHandle<()> {
-    thread::spawn(move || {
-        let mut number = 0;
-        while !stop.load(Ordering::Relaxed) {
-            number += 1;
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
-            stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
-            write!(stream, "GET /?{number} HTTP/1.0\r\n\r\n").expect("it reads");
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).expect("it answers");
-            let words = number % 50 + 1 + number % 2;
-            let expected = format!("hello {number} {words}\n");
-            assert!(answer.ends_with(&expected), "{expected}: {answer}");
-            answers.fetch_add(1, Ordering::Relaxed);
-        }
-    })
+fn is_right(number: u64, answer: &str) -> bool {
+    answer == format!("hello {number} {}\n", number % 50 + 1 + number % 2)
 }
 
 #[test]
@@ -61,12 +41,7 @@ fn a_puma_under_load_is_opened_and_left_again_and_again() {
     let guest = Guest::start("puma", command);
     let listening = guest.find("* Listening on http://127.0.0.1:");
     let port = listening.parse().unwrap_or_else(|_| panic!("{listening}"));
-    let (stop, answers) = (Arc::default(), Arc::<AtomicU64>::default());
-    let load = [(); 2].map(|()| load(port, Arc::clone(&stop), answers.clone()));
-    while answers.load(Ordering::Relaxed) == 0 {
-        assert!(load.iter().all(|load| !load.is_finished()), "it answers");
-        thread::yield_now();
-    }
+    let load = Load::start(port, 2, is_right);
     let before = Snapshot::take(guest.pid);
     let began = Instant::now();
     let count = if soak() { 1000 } else { 100 };
@@ -82,13 +57,9 @@ fn a_puma_under_load_is_opened_and_left_again_and_again() {
         cycles += 1;
     }
     text_holds(&before, guest.pid, "served", &last.expect("cycles"));
-    stop.store(true, Ordering::Relaxed);
-    for load in load {
-        load.join().expect("every answer was right");
-    }
+    let answers = load.end();
     say(format_args!(
-        "puma: {cycles} cycles of {functions} functions, which fired in {fired}, {} answers, {:.1?}",
-        answers.load(Ordering::Relaxed),
+        "puma: {cycles} cycles of {functions} functions, which fired in {fired}, {answers} answers, {:.1?}",
         began.elapsed()
     ));
     assert!(

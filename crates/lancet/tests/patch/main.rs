@@ -6,6 +6,8 @@
 //! | `changes` | applied, listed, undone; `--for`; `--wait`; what it costs |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
+//! | `scripts` | functions of the script itself |
+//! | `served` | the same in servers under load |
 //! | `ucontext` | the remedy of that name |
 //! | `unwound` | exceptions and backtraces through new code |
 //! | `machine` | a function of an interpreter replaced under load |
@@ -15,6 +17,8 @@ mod cycles;
 mod machine;
 mod programs;
 mod refused;
+mod scripts;
+mod served;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

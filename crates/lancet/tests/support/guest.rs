@@ -162,6 +162,22 @@ impl Guest {
         }
     }
 
+    /// The rest of its next line that has this in it.
+    pub fn find_within(&self, part: &str) -> String {
+        loop {
+            let Some(line) = self.line() else {
+                panic!(
+                    "{} ended before it said {part:?}: {}",
+                    self.name,
+                    self.complaints()
+                );
+            };
+            if let Some((_, rest)) = line.split_once(part) {
+                return rest.to_owned();
+            }
+        }
+    }
+
     /// Tells it a line.
     pub fn tell(&mut self, line: &str) {
         self.try_tell(line)

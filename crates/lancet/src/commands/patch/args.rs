@@ -1,9 +1,10 @@
 //! The flags of `lancet patch`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use patch::{Asked, Request, Which};
+use patch::{Asked, Request, ScriptRequest, Which};
 
 use crate::cli::duration::parse;
 
@@ -12,7 +13,7 @@ use crate::cli::duration::parse;
 #[command(
     group = ArgGroup::new("applied").args(["requests", "remedy"]),
     group = ArgGroup::new("what").required(true).args(["requests", "remedy", "remedies", "list", "undo"]),
-    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
+    override_usage = "lancet patch [OPTIONS] -p PID FUNCTION[@LIB]=FILE.so:NEW...\n       lancet patch [OPTIONS] -p PID ruby:Class#method=FILE.rb | python:module.function=FILE.py...\n       lancet patch [OPTIONS] -p PID --remedy NAME[=ARGS]\n       lancet patch -p PID --list\n       lancet patch -p PID --undo[=ID|all]",
     after_help = EXAMPLES,
 )]
 pub struct PatchArgs {
@@ -26,9 +27,10 @@ pub struct PatchArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
 
-    /// Replace FUNCTION by NEW of the shared library FILE.so; several are replaced in one stop
-    #[arg(value_name = "FUNCTION[@LIB]=FILE.so:NEW")]
-    pub requests: Vec<Request>,
+    /// Replace FUNCTION by NEW of the shared library FILE.so, several in one stop; or a method of Ruby or a function of Python by the one
+    /// that FILE defines
+    #[arg(value_name = "FUNCTION[@LIB]=FILE.so:NEW|LANGUAGE:FUNCTION=FILE")]
+    pub requests: Vec<Replaced>,
 
     /// Apply a remedy for a known fault; --remedies has the list
     #[arg(long, value_name = "NAME[=ARGS]")]
@@ -43,8 +45,8 @@ pub struct PatchArgs {
     pub list: bool,
 
     /// Take back the patch with this number, or all
-    #[arg(long, value_name = "ID|all", value_parser = which, num_args = 0..=1, default_missing_value = "all")]
-    pub undo: Option<Which>,
+    #[arg(long, value_name = "ID|all", value_parser = taken_back, num_args = 0..=1, default_missing_value = "all")]
+    pub undo: Option<TakenBack>,
 
     /// Do everything but the writing, and show the plan
     #[arg(long, requires = "applied")]
@@ -60,10 +62,42 @@ pub struct PatchArgs {
     pub lasts: Option<Duration>,
 }
 
-fn which(text: &str) -> Result<Which, String> {
-    match (text, text.parse()) {
-        ("all", _) => Ok(Which::All),
-        (_, Ok(id)) => Ok(Which::These(vec![id])),
+/// A function that is to be replaced.
+#[derive(Clone, Debug)]
+pub enum Replaced {
+    /// Of the program or of a library.
+    Native(Request),
+    /// Of the script.
+    Script(ScriptRequest),
+}
+
+impl FromStr for Replaced {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if ScriptRequest::is_meant(text) {
+            text.parse().map(Replaced::Script)
+        } else {
+            text.parse().map(Replaced::Native)
+        }
+    }
+}
+
+/// What is to be taken back.
+#[derive(Clone, Debug)]
+pub enum TakenBack {
+    /// Patches of functions of the program and its libraries; all = those of the script too.
+    Native(Which),
+    /// One of the script's, by its number.
+    Script(u64),
+}
+
+fn taken_back(text: &str) -> Result<TakenBack, String> {
+    let script = text.strip_prefix('s').map(str::parse);
+    match (text, text.parse(), script) {
+        ("all", ..) => Ok(TakenBack::Native(Which::All)),
+        (_, Ok(id), _) => Ok(TakenBack::Native(Which::These(vec![id]))),
+        (_, _, Some(Ok(id))) => Ok(TakenBack::Script(id)),
         _ => Err("write the number of a patch (--list has them), or all".into()),
     }
 }
@@ -74,8 +108,10 @@ Examples:
   lancet patch -p 4711 --dry-run total@libshop=fix.so:total
   lancet patch -p 4711 --for 10m total@libshop=fix.so:total
   lancet patch -p 4711 --remedy ucontext
+  lancet patch -p 4711 ruby:Order#total=fix.rb
+  lancet patch -p 4711 python:shop.cart.total=fix.py
   lancet patch -p 4711 --list
   lancet patch -p 4711 --undo 1
 
-In fix.c, lancet_original is the function that is replaced, as it was.
+In fix.c, lancet_original is the function that is replaced, as it was. fix.rb is the method as it stands in its class.
 Exit: 0; 1 it could not be done, and nothing has changed; 2 wrong usage; 4 some patch could not be undone.";

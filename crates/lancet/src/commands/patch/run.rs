@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use patch::{Applied, Error, Guest, Limits, Plan, State, Which};
 use report::patch as text;
 
-use super::PatchArgs;
+use super::args::TakenBack;
+use super::{PatchArgs, script};
 use crate::exit::LOST;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
@@ -29,20 +30,28 @@ pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
     let guest = Guest::open(pid).map_err(explained)?;
     if args.list {
         let all = patch::list(&guest).map_err(explained)?;
-        text::list(&mut sink.out, pid, &all)?;
+        let scripts = script::list(&guest)?;
+        text::list(&mut sink.out, pid, (&all, &scripts))?;
         sink.out.flush()?;
         return Ok(0);
     }
-    if let Some(which) = &args.undo {
-        return undo(&guest, which, &mut sink);
+    match &args.undo {
+        Some(TakenBack::Script(id)) => return script::undo(&guest, *id, &mut sink),
+        Some(TakenBack::Native(Which::All)) => return undo_all(&guest, &mut sink),
+        Some(TakenBack::Native(which)) => return undo(&guest, which, &mut sink),
+        None => {}
+    }
+    interrupt::catch();
+    let (native, scripts) = script::apart(&args.requests)?;
+    if !scripts.is_empty() {
+        return script::run(&args, &guest, &scripts, &mut sink);
     }
     let limits = Limits { lasts: args.lasts };
     let plan = match &args.remedy {
         Some(remedy) => patch::plan_remedy(&guest, remedy, limits),
-        None => patch::plan(&guest, &args.requests, limits),
+        None => patch::plan(&guest, &native, limits),
     };
     let plan = plan.map_err(explained)?;
-    interrupt::catch();
     if args.dry_run {
         return show(&guest, &plan, &mut sink);
     }
@@ -57,7 +66,7 @@ pub fn run(args: PatchArgs) -> anyhow::Result<u8> {
 }
 
 /// The error as one line, with the next step.
-fn explained(error: Error) -> anyhow::Error {
+pub(super) fn explained(error: Error) -> anyhow::Error {
     match error {
         Error::Process(error) => explain(error),
         error => anyhow::Error::new(error),
@@ -91,15 +100,24 @@ fn apply(args: &PatchArgs, guest: &Guest, plan: &Plan) -> anyhow::Result<Applied
 
 /// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
 fn stay(guest: &Guest, lasts: Duration, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
+    if outlasts(guest, lasts) {
+        undo(guest, which, sink)
+    } else {
+        Ok(0)
+    }
+}
+
+/// Waits until the time is over or somebody asks lancet to end; false if the process has ended.
+pub(super) fn outlasts(guest: &Guest, lasts: Duration) -> bool {
     let until = Instant::now() + lasts;
     while Instant::now() < until && !interrupt::asked() {
         if !guest.is_alive() {
             tell!("process {} has ended", guest.pid());
-            return Ok(0);
+            return false;
         }
         sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
     }
-    undo(guest, which, sink)
+    true
 }
 
 fn undo(guest: &Guest, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
@@ -110,6 +128,16 @@ fn undo(guest: &Guest, which: &Which, sink: &mut Sink) -> anyhow::Result<u8> {
         Which::All if is_anything_left(guest)? => LOST,
         _ => 0,
     })
+}
+
+/// Takes back what was replaced in the script, and in the program and its libraries.
+fn undo_all(guest: &Guest, sink: &mut Sink) -> anyhow::Result<u8> {
+    let scripts = script::undo_all(guest, sink)?;
+    let has_others = !patch::list(guest).map_err(explained)?.is_empty();
+    match scripts {
+        Some(code) if !has_others => Ok(code),
+        scripts => Ok(scripts.unwrap_or(0).max(undo(guest, &Which::All, sink)?)),
+    }
 }
 
 /// Says which patches could not be taken back because something else has changed their functions since.

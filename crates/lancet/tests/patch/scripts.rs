@@ -1,0 +1,331 @@
+//! Functions of the script: replaced, listed and put back in Ruby and Python, wherever the main thread stands; under load; and
+//! what is refused.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::programs::{done, patch, tried};
+use crate::support::{
+    Guest, Interpreter, LIMIT, Random, TempDir, Watch, chosen, rubies, say, soak, until,
+};
+
+/// Where the main thread of a guest stands.
+const STATES: [&str; 8] = [
+    "read", "sleep", "long", "select", "join", "pop", "busy", "others",
+];
+
+/// A language, with files that replace what is in its `fixtures/LANGUAGE/calls/shop`.
+struct Shop {
+    interpreter: Interpreter,
+    folder: TempDir,
+    /// What the file of a function is called.
+    extension: &'static str,
+}
+
+impl Shop {
+    /// Of Ruby and of Python, each in the versions asked for.
+    fn all(test: &str) -> Vec<Self> {
+        let rubies = rubies(test).into_iter().map(|ruby| (ruby, "rb"));
+        let pythons = chosen("python", test).into_iter();
+        rubies
+            .chain(pythons.map(|python| (python, "py")))
+            .map(|(interpreter, extension)| Shop {
+                folder: TempDir::new(&format!(
+                    "scripts-{test}-{extension}-{}",
+                    interpreter.version
+                )),
+                interpreter,
+                extension,
+            })
+            .collect()
+    }
+
+    fn is_ruby(&self) -> bool {
+        self.extension == "rb"
+    }
+
+    /// A file with this text, of both languages' one.
+    fn file(&self, name: &str, ruby: &str, python: &str) -> PathBuf {
+        let path = self.folder.join(&format!("{name}.{}", self.extension));
+        let text = if self.is_ruby() { ruby } else { python };
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// `ruby:Shop::Order#total=FILE`, `python:shop.Order.total=FILE`.
+    fn request(&self, ruby: &str, python: &str, file: &std::path::Path) -> String {
+        let target = if self.is_ruby() {
+            format!("ruby:Shop::{ruby}")
+        } else {
+            format!("python:shop.{python}")
+        };
+        format!("{target}={}", file.display())
+    }
+
+    fn total(&self) -> String {
+        let file = self.file(
+            "total",
+            "# A new one.\ndef total(more = 1)\n  @number * RATE + more + 500\nend\n",
+            "# A new one.\ndef total(self, more=1):\n    return self.__number * RATE + more + 500\n",
+        );
+        self.request("Order#total", "Order.total", &file)
+    }
+}
+
+#[test]
+fn wherever_the_main_thread_stands() {
+    for shop in Shop::all("states") {
+        let request = shop.total();
+        for state in STATES {
+            let what = format!("{}, {state}", shop.interpreter);
+            let mut guest = shop.interpreter.start("shop", &[state]);
+            let old = guest.answer_to("total");
+            assert_eq!(old, "21 41 3 1003", "{what}");
+            for turn in 0..if state == "others" { 1 } else { 2 } {
+                let said = done(guest.pid, &[&request]);
+                assert!(said.starts_with("patch s1: "), "{what}: {said}");
+                assert_eq!(
+                    guest.answer_to("total"),
+                    "521 41 503 1503",
+                    "{what}, turn {turn}"
+                );
+                let list = done(guest.pid, &["--list"]);
+                assert!(list.starts_with("patch s1: in force: "), "{what}: {list}");
+                let said = done(guest.pid, &["--undo"]);
+                assert!(said.contains(" is as it was ("), "{what}: {said}");
+                assert_eq!(guest.answer_to("total"), old, "{what}, turn {turn}");
+            }
+            if state == "long" {
+                continue;
+            }
+            assert!(guest.ends_well(), "{what}");
+        }
+    }
+}
+
+/// Inline caches, specialised and compiled code: a thread that calls the function again and again sees the new one at once, and then
+/// the old one again.
+#[test]
+fn a_hot_caller_sees_each_change() {
+    let turns = if soak() { 500 } else { 20 };
+    for shop in Shop::all("hot") {
+        let request = shop.total();
+        let options: &[&str] = if shop.is_ruby() && yjit(&shop.interpreter) {
+            say(format_args!("{}: with YJIT", shop.interpreter));
+            &["--yjit"]
+        } else {
+            &[]
+        };
+        let mut guest = shop.interpreter.start_with(options, "shop", &["busy"]);
+        for turn in 0..turns {
+            done(guest.pid, &[&request]);
+            assert_eq!(guest.answer_to("seen"), "521", "{turn}");
+            done(guest.pid, &["--undo"]);
+            assert_eq!(guest.answer_to("seen"), "21", "{turn}");
+        }
+        assert!(guest.ends_well());
+    }
+}
+
+fn yjit(ruby: &Interpreter) -> bool {
+    let mut command = ruby.command();
+    let output = command.args(["--yjit", "-e", "print RubyVM::YJIT.enabled?"]);
+    output.output().is_ok_and(|output| output.stdout == b"true")
+}
+
+/// Private methods, methods of classes, decorated ones, what the file defines besides, and one over the other.
+#[test]
+fn functions_of_every_kind() {
+    for shop in Shop::all("kinds") {
+        let what = shop.interpreter.to_string();
+        let mut guest = shop.interpreter.start("shop", &["read"]);
+        let secret = shop.file(
+            "secret",
+            "def secret\n  helper * 2\nend\n\ndef helper\n  40\nend\n",
+            "import math\n\ndef show(self):\n    return math.floor(80.5)\n",
+        );
+        let make = shop.file(
+            "make",
+            "def self.make(number)\n  new(number + 100)\nend\n",
+            "@classmethod\ndef make(cls, number):\n    return cls(number + 100)\n",
+        );
+        let large = shop.file(
+            "large",
+            "def total(more = 1)\n  super + 7000\nend\n",
+            "def total(self, more=1):\n    return super().total(more) + 7000\n",
+        );
+        let requests = [
+            shop.request("Order#secret", "Order.show", &secret),
+            shop.request("Order.make", "Order.make", &make),
+            shop.request("Large#total", "Large.total", &large),
+            shop.total(),
+        ];
+        let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
+        let shown = done(guest.pid, &[&["--dry-run"], &requests[..]].concat());
+        assert_eq!(shown.lines().count(), 4, "{what}: {shown}");
+        assert_eq!(guest.answer_to("total"), "21 41 3 1003", "{what}");
+        let applied = done(guest.pid, &requests);
+        assert!(
+            applied.contains("with 1 more that the file defines"),
+            "{what}: {applied}"
+        );
+        assert_eq!(guest.answer_to("total"), "521 80 703 7703", "{what}");
+        // The same function again: only the last one can be taken back.
+        done(guest.pid, &[requests[3]]);
+        let output = tried(guest.pid, &["--undo", "s4"]);
+        let why = "was changed since, by patch s5: take that back first";
+        assert!(
+            output.code() == 1 && output.stderr.contains(why),
+            "{what}: {output:?}"
+        );
+        done(guest.pid, &["--undo", "s5"]);
+        done(guest.pid, &["--undo"]);
+        assert_eq!(guest.answer_to("total"), "21 41 3 1003", "{what}");
+        let list = done(guest.pid, &["--list"]);
+        assert_eq!(
+            list,
+            format!("process {} has no patches\n", guest.pid),
+            "{what}"
+        );
+        // For a time.
+        let said = done(guest.pid, &["--for", "10ms", requests[3]]);
+        assert_eq!(said.lines().count(), 2, "{what}: {said}");
+        assert_eq!(guest.answer_to("total"), "21 41 3 1003", "{what}");
+        assert!(guest.ends_well(), "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_changes_nothing() {
+    for shop in Shop::all("refused") {
+        let what = shop.interpreter.to_string();
+        let mut guest = shop.interpreter.start("shop", &["read"]);
+        let mut refuse = |request: &str, wanted: &str| {
+            let output = tried(guest.pid, &[request]);
+            assert_eq!(output.code(), 1, "{what}: {request}: {output:?}");
+            assert!(output.stderr.contains(wanted), "{what}: {}", output.stderr);
+            assert_eq!(
+                output.stderr.lines().count(),
+                1,
+                "{what}: {}",
+                output.stderr
+            );
+            assert_eq!(guest.answer_to("total"), "21 41 3 1003", "{what}: {wanted}");
+        };
+        let syntax = shop.file("syntax", "def total(\n", "def total(\n");
+        refuse(
+            &shop.request("Order#total", "Order.total", &syntax),
+            "syntax.",
+        );
+        let raises = shop.file(
+            "raises",
+            "def total; 1; end\ndef show; 2; end\nraise 'oops'\n",
+            "def total(self):\n    return 1\nraise ValueError('oops')\n",
+        );
+        refuse(
+            &shop.request("Order#total", "Order.total", &raises),
+            ":3: oops",
+        );
+        let exits = shop.file(
+            "leaves",
+            "throw :nothing\n",
+            "import nothing_of_this_name\ndef total(self): return 1\n",
+        );
+        refuse(
+            &shop.request("Order#total", "Order.total", &exits),
+            "nothing",
+        );
+        let other = shop.file(
+            "other",
+            "def other; 1; end\n",
+            "def other(self): return 1\n",
+        );
+        refuse(
+            &shop.request("Order#total", "Order.total", &other),
+            "does not define it",
+        );
+        let total = shop.file("good", "def total; 1; end\n", "def total(self): return 1\n");
+        refuse(
+            &shop.request("Order#nothing", "Order.nothing", &total),
+            "has no ",
+        );
+        refuse(
+            &shop.request("Nobody#total", "Nobody.total", &total),
+            "obody",
+        );
+        refuse(
+            &shop.request("RATE#total", "RATE.total", &total),
+            "RATE is no ",
+        );
+        let file = total.display();
+        if shop.is_ruby() {
+            refuse(&format!("ruby:Array#sum={file}"), "is written in C");
+            refuse(&format!("ruby:total={file}"), "write it as Class#method");
+            refuse(&format!("python:shop.total={file}"), "no Python is loaded");
+        } else {
+            refuse(&format!("python:os.getpid={file}"), "is written in C");
+            refuse(
+                &format!("python:nobody.total={file}"),
+                "no module of this name",
+            );
+            refuse(&format!("ruby:Shop#total={file}"), "no Ruby is loaded");
+        }
+        let absent = shop.folder.join("absent");
+        refuse(
+            &shop.request("Order#total", "Order.total", &absent),
+            "No such file",
+        );
+        let long = shop.file(
+            "long",
+            &"# long\n".repeat(20_000),
+            &"# long\n".repeat(20_000),
+        );
+        refuse(
+            &shop.request("Order#total", "Order.total", &long),
+            "too long",
+        );
+        assert!(guest.ends_well(), "{what}");
+    }
+}
+
+/// Whatever instant lancet is killed at, the next one sees how it stands and takes it back.
+#[test]
+fn killed_at_any_instant() {
+    let kills = if soak() { 500 } else { 30 };
+    let mut random = Random::new("scripts killed");
+    for shop in Shop::all("killed") {
+        let request = shop.total();
+        let states = ["read", "busy"];
+        let mut guests: Vec<Guest> = states
+            .iter()
+            .map(|state| shop.interpreter.start("shop", &[state]))
+            .collect();
+        let began = Instant::now();
+        done(guests[0].pid, &[&request]);
+        let whole = began.elapsed().as_micros() as u64;
+        done(guests[0].pid, &["--undo"]);
+        for kill in 0..kills {
+            let guest = &mut guests[kill % states.len()];
+            let watch = Watch::start(patch(guest.pid, &[&request]));
+            std::thread::sleep(Duration::from_micros(random.below(whole)));
+            watch.kill();
+            until(LIMIT, "the guest goes on", || {
+                (!matches!(guest.state(), Some('t' | 'T'))).then_some(())
+            });
+            // What was asked for may still be done, before the list is.
+            let list = done(guest.pid, &["--list"]);
+            let wanted = if list.contains(": in force: ") {
+                "521 "
+            } else {
+                "21 "
+            };
+            let said = guest.answer_to("total");
+            assert!(said.starts_with(wanted), "kill {kill}: {list}: {said}");
+            done(guest.pid, &["--undo"]);
+            assert!(guest.answer_to("total").starts_with("21 "), "kill {kill}");
+        }
+        for guest in guests {
+            assert!(guest.ends_well(), "{}", shop.interpreter);
+        }
+    }
+}

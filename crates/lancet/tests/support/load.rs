@@ -1,0 +1,71 @@
+//! Clients that ask a server again and again.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use super::LIMIT;
+
+/// Clients at work, each with one request at a time. Ended by [`Load::end`].
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    answers: Arc<AtomicU64>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+/// The body that a server answers to `GET /?NUMBER`.
+pub fn ask(port: u16, number: u64) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+    write!(stream, "GET /?{number} HTTP/1.0\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
+    body.unwrap_or_else(|| panic!("no answer: {answer:?}"))
+        .to_owned()
+}
+
+impl Load {
+    /// So many clients; `is_right` is asked about each answer, with the number that was sent. Waits until the first is there.
+    pub fn start(port: u16, clients: usize, is_right: fn(u64, &str) -> bool) -> Self {
+        let (stop, answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let client = || {
+            let (stop, answers) = (Arc::clone(&stop), Arc::clone(&answers));
+            thread::spawn(move || {
+                let mut number = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    number += 1;
+                    let answer = ask(port, number);
+                    assert!(is_right(number, &answer), "{number}: {answer}");
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let load = Load {
+            clients: (0..clients).map(|_| client()).collect(),
+            stop: Arc::clone(&stop),
+            answers: Arc::clone(&answers),
+        };
+        while load.answers() == 0 {
+            assert!(load.clients.iter().all(|one| !one.is_finished()));
+            thread::yield_now();
+        }
+        load
+    }
+
+    /// How many answers there were.
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Ends it; fails if an answer was wrong or missing.
+    pub fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.join().expect("every answer was right");
+        }
+        self.answers.load(Ordering::Relaxed)
+    }
+}
