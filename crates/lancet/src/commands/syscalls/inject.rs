@@ -9,7 +9,7 @@
 //! The words of `-e` are strace's, with their meaning there; the line is ours, and is what hooks know. A time is a number of
 //! microseconds, or has a unit.
 
-use super::expressions::signal;
+use calls::signals;
 use calls::tamper::{Inject, NEVER, Poke};
 use nix::errno::Errno;
 use prototypes::Condition;
@@ -150,7 +150,7 @@ fn names(set: &str, of: Of, of_line: bool) -> Result<Vec<String>, String> {
 
 /// A signal by name or number.
 fn signal_of(text: &str) -> Result<i32, String> {
-    signal(text).ok_or_else(|| format!("there is no signal {text}"))
+    signals::signal_of(text).ok_or_else(|| format!("there is no signal {text}"))
 }
 
 /// A call that always succeeds and takes no arguments.
