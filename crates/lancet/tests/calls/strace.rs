@@ -289,6 +289,35 @@ fn real_programs_make_the_calls_that_strace_sees() {
     }
 }
 
+/// Lines in which a call stands whole that was cut in two because another thread's came in between.
+fn whole(text: &str) -> Vec<(&str, String)> {
+    let mut cut: Vec<(&str, &str)> = Vec::new();
+    let mut whole = Vec::new();
+    for line in text.lines() {
+        let (tid, line) = line.split_once(' ').expect("a thread");
+        let line = line.trim_start();
+        if let Some(begin) = line.strip_suffix("<unfinished ...>") {
+            cut.push((tid, begin.trim_end()));
+        } else if let Some((_, rest)) = line
+            .split_once(" resumed>")
+            .filter(|_| line.starts_with("<... "))
+        {
+            let at = cut
+                .iter()
+                .position(|(of, _)| *of == tid)
+                .expect("its begin");
+            let between = if rest.starts_with(')') { "" } else { " " };
+            whole.push((
+                tid,
+                format!("{}{between}{}", cut.remove(at).1, rest.trim_start()),
+            ));
+        } else {
+            whole.push((tid, line.to_owned()));
+        }
+    }
+    whole
+}
+
 /// Ruby's lines by thread, in the order in which its threads come, but for what depends on where the kernel maps memory (which pages of
 /// the heap are unmapped again, the text of `/proc/self/maps`) and on how long collections take.
 fn of_ruby(lines: &Path) -> Vec<Vec<String>> {
@@ -296,9 +325,8 @@ fn of_ruby(lines: &Path) -> Vec<Vec<String>> {
     let text = String::from_utf8_lossy(&text);
     let mut threads: Vec<(&str, Vec<String>)> = Vec::new();
     let mut reads_maps = false;
-    for line in text.lines() {
-        let (tid, line) = line.split_once(' ').expect("a thread");
-        let line = masked(line.trim_start());
+    for (tid, line) in whole(&text) {
+        let line = masked(&line);
         let varies = [
             "mmap(",
             "munmap(",
@@ -308,7 +336,10 @@ fn of_ruby(lines: &Path) -> Vec<Vec<String>> {
         reads_maps |= line.contains("/proc/self/maps");
         reads_maps &= !line.starts_with("close(");
         let of_maps = reads_maps && line.starts_with("read(");
-        if of_maps || varies.iter().any(|begin| line.starts_with(begin)) {
+        // Hooks tell the ends of processes, not those of threads.
+        let is_first = threads.first().is_none_or(|(first, _)| *first == tid);
+        let ends = !is_first && line.starts_with("+++ exited");
+        if of_maps || ends || varies.iter().any(|begin| line.starts_with(begin)) {
             continue;
         }
         match threads.iter_mut().find(|(known, _)| *known == tid) {
