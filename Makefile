@@ -115,7 +115,7 @@ matrix: roots
 deps-soak: deps-test
 	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates
 # Programs of which everything is hooked.
-	@.ci/apt nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
+	@.ci/apt golang-go nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src

@@ -37,6 +37,9 @@ pub enum Error {
         /// Whether a tracer would see all of it.
         by_tracing: bool,
     },
+    /// Hooks cannot inject what was asked for, or not from a program's first call on.
+    #[error("what is injected is for its tracer to do")]
+    Tampers,
     /// Of all functions that were asked for, none can meet the condition.
     #[error(
         "process {0}: no function that was asked for has what --where asks about: there is nothing to wait for"

@@ -116,6 +116,13 @@ pub enum Message {
     Unseen { pid: i32, unseen: Vec<String> },
     /// System calls of a process are seen by tracing it; why it is not hooked: `None` = that was not wanted.
     ByTracing { pid: i32, why: Option<Error> },
+    /// What was to be written where an argument of a call points to could not be.
+    NotPoked {
+        pid: i32,
+        name: String,
+        argument: usize,
+        at: u64,
+    },
     /// What is not seen of a process that was to be seen exactly, found when it had been watched already.
     NotExact { pid: i32, unseen: Vec<String> },
     /// Nothing fits this pattern of names of the script's language.
@@ -192,6 +199,21 @@ pub enum Lost {
 }
 
 impl Message {
+    /// What a message says that is said alike of every process with the same code, without the process.
+    pub fn of_every_process(&self) -> Option<String> {
+        let text = self.to_string();
+        match self {
+            Message::Refused { .. } | Message::NoScriptLines { .. } => Some(text),
+            Message::NotHooked { pid, .. }
+            | Message::Unseen { pid, .. }
+            | Message::NotPoked { pid, .. } => {
+                let text = text.strip_prefix(&format!("process {pid}: "))?;
+                Some(text.to_owned())
+            }
+            _ => None,
+        }
+    }
+
     /// What is lost or refused, if that is what the message is about.
     pub fn lost(&self) -> Option<Lost> {
         use Message as M;
@@ -226,6 +248,7 @@ impl Message {
             | M::NoFunction { .. }
             | M::Unseen { .. }
             | M::ByTracing { .. }
+            | M::NotPoked { .. }
             | M::NothingFits { .. }
             | M::NotDefined { .. }
             | M::NotShown { .. }

@@ -102,9 +102,15 @@ impl Options {
 
     /// Whether what is asked for can be told by a tracer, who sees system calls, and neither functions nor script lines.
     pub fn is_for_tracer(&self) -> bool {
-        let decides =
-            self.condition.is_some() || !self.within.is_empty() || !self.inject.is_empty();
+        let lines = self.inject.iter().any(|inject| inject.line.is_some());
+        let decides = self.condition.is_some() || !self.within.is_empty() || lines;
         self.from_exec && !decides
+    }
+
+    /// Whether what is injected is for a tracer to do; `from_start` = into a process that stands at its exec.
+    pub fn injects_by_tracer(&self, from_start: bool) -> bool {
+        let mut all = self.inject.iter();
+        all.any(|inject| inject.is_for_tracer() || from_start && inject.from_start)
     }
 
     /// Whether the line of a call says all that must be met.

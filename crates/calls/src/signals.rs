@@ -21,6 +21,21 @@ pub fn signal_text(signal: i32) -> String {
     text.to_string_lossy().into_owned()
 }
 
+/// Signals that there are.
+pub const SIGNALS: i32 = 64;
+
+/// A signal by its number or its name, with `SIG` or without it.
+#[must_use]
+pub fn signal_of(word: &str) -> Option<i32> {
+    if let Ok(number) = word.parse() {
+        return (1..=SIGNALS).contains(&number).then_some(number);
+    }
+    let word = word.to_ascii_uppercase();
+    let word = word.strip_prefix("SIG").unwrap_or(&word);
+    let is = |number: &i32| signal_name(*number).strip_prefix("SIG") == Some(word);
+    (1..=SIGNALS).find(is)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +44,9 @@ mod tests {
     fn signals_have_the_names_that_people_know() {
         assert_eq!(signal_name(libc::SIGUSR1), "SIGUSR1");
         assert_eq!(signal_name(libc::SIGRTMIN() + 2), "SIGRTMIN+2");
+        assert_eq!(signal_of("usr1"), Some(libc::SIGUSR1));
+        assert_eq!(signal_of("SIGRTMIN+2"), Some(libc::SIGRTMIN() + 2));
+        assert_eq!(signal_of("0"), None);
         assert_eq!(signal_text(libc::SIGUSR1), "User defined signal 1");
     }
 }

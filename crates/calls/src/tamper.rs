@@ -2,10 +2,10 @@
 
 use prototypes::Condition;
 use std::time::Duration;
-use wire::calls::{DELAYED, INJECTED, Injection, MOST_INJECTIONS, REPLACED};
+use wire::calls::{DELAYED, INJECTED, Injection, POKED, REPLACED};
 
-/// Calls that cannot be injected into: they do not return, or return in another process, on another stack or to another
-/// place.
+/// Calls that hooks cannot inject into: they do not return, or return in another process, on another stack or to another
+/// place. A tracer can.
 pub const NEVER: [&str; 9] = [
     "clone",
     "clone3",
@@ -18,8 +18,14 @@ pub const NEVER: [&str; 9] = [
     "vfork",
 ];
 
-/// So many can be asked for in one run.
-pub const MOST: usize = MOST_INJECTIONS;
+/// What is written over memory that an argument points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poke {
+    /// Which argument, from 0.
+    pub argument: usize,
+    /// What is written.
+    pub bytes: Vec<u8>,
+}
 
 /// One injection: into which calls, and what.
 #[derive(Clone, Debug)]
@@ -28,12 +34,18 @@ pub struct Inject {
     pub names: Vec<String>,
     /// Only calls from this line ([`Condition::at`]).
     pub line: Option<Condition>,
-    /// Of those: the first, the last, and each so many-th between them, from 1.
+    /// Of those of each thread: the first, the last, and each so many-th between them, from 1.
     pub when: [u64; 3],
     /// What such a call leaves in rax, without the kernel being asked; `None` = the kernel's own result.
     pub result: Option<u64>,
     /// How long it waits before the call and behind it.
     pub delays: [Duration; 2],
+    /// A signal that is pending when the call begins.
+    pub signal: Option<i32>,
+    /// What is written before the call and behind it.
+    pub pokes: [Vec<Poke>; 2],
+    /// Of a program that is started, calls count from its first one on, the loader's too.
+    pub from_start: bool,
 }
 
 /// What was done to a call.
@@ -43,6 +55,8 @@ pub struct Tampered {
     pub injected: bool,
     /// It was made to wait.
     pub delayed: bool,
+    /// Memory that an argument points to was written over.
+    pub poked: bool,
 }
 
 impl Tampered {
@@ -50,21 +64,53 @@ impl Tampered {
     #[must_use]
     pub fn of(second: u64) -> Self {
         let bits = second ^ INJECTED;
-        let is_said = bits <= REPLACED | DELAYED;
+        let is_said = bits <= REPLACED | DELAYED | POKED;
         Tampered {
             injected: is_said && bits & REPLACED != 0,
             delayed: is_said && bits & DELAYED != 0,
+            poked: is_said && bits & POKED != 0,
+        }
+    }
+
+    /// The second result of a return that says so.
+    #[must_use]
+    pub fn mark(self) -> u64 {
+        let bit = |is: bool, bit| if is { bit } else { 0 };
+        let bits = bit(self.injected, REPLACED) | bit(self.delayed, DELAYED);
+        match bits | bit(self.poked, POKED) {
+            0 => 0,
+            bits => INJECTED | bits,
         }
     }
 }
 
 impl Inject {
-    /// As hooks have it: the injection with this number, whose line is tested by this bit.
-    pub(crate) fn words(&self, index: usize, line_bit: u32) -> Vec<u64> {
+    /// Whether a tracer alone can do it: hooks decide before the call and behind it, and not how it begins or where it ends.
+    #[must_use]
+    pub fn is_for_tracer(&self) -> bool {
+        let ends = self.names.iter().any(|name| NEVER.contains(&&**name));
+        ends || self.acts_by_tracer()
+    }
+
+    /// Whether a signal is sent or memory written over.
+    #[must_use]
+    pub fn acts_by_tracer(&self) -> bool {
+        self.signal.is_some() || self.pokes.iter().any(|pokes| !pokes.is_empty())
+    }
+
+    /// Whether it is about the call with this number, from 1.
+    #[must_use]
+    pub fn falls_on(&self, number: u64) -> bool {
+        let [first, last, step] = self.when;
+        let from = number.checked_sub(first);
+        number <= last && from.and_then(|from| from.checked_rem(step)) == Some(0)
+    }
+
+    /// As hooks have it; its line is tested by this bit.
+    pub(crate) fn words(&self, line_bit: u32) -> Vec<u64> {
         let [first, last, step] = self.when;
         let [before, behind] = self.delays.map(|time| time.as_nanos() as u64);
         let injection = Injection {
-            index: index as u64,
             lines: self.line.as_ref().map_or(0, |_| 1 << line_bit),
             first,
             last,
@@ -78,14 +124,19 @@ impl Inject {
     }
 }
 
-/// The last of these that names a system call decides, as with strace: its number, and the bit of its line, where the tests
+/// The last of these that names a system call, which decides, as with strace.
+pub(crate) fn last_of(all: &[Inject], name: &str) -> Option<usize> {
+    let of_name = |one: &Inject| one.names.iter().any(|own| own == name);
+    all.iter().rposition(of_name)
+}
+
+/// What hooks of a system call are told of the last one that names it: its words, and the bit of its line, where the tests
 /// of lines of injections begin with bit `from`.
 pub(crate) fn words_of(all: &[Inject], name: &str, from: usize) -> Option<Vec<u64>> {
-    let of_name = |one: &Inject| one.names.iter().any(|own| own == name);
-    let index = all.iter().rposition(of_name)?;
+    let index = last_of(all, name)?;
     let before = all[..index].iter().filter(|one| one.line.is_some());
     let bit = from + before.count();
-    Some(all[index].words(index, bit as u32))
+    Some(all[index].words(bit as u32))
 }
 
 #[cfg(test)]
@@ -99,6 +150,9 @@ mod tests {
             when: [1, u64::MAX, 1],
             result: Some(7),
             delays: [Duration::ZERO; 2],
+            signal: None,
+            pokes: Default::default(),
+            from_start: false,
         }
     }
 
@@ -110,18 +164,23 @@ mod tests {
             inject("read", Some("a.rb:2")),
         ];
         let words = words_of(&all, "read", 3).expect("it is named");
-        assert_eq!(words[..2], [2, 1 << 4]);
-        assert_eq!(
-            words_of(&all, "write", 3).expect("it is named")[..2],
-            [1, 0]
-        );
+        assert_eq!(words[..2], [1 << 4, 1]);
+        let words = words_of(&all, "write", 3).expect("it is named");
+        assert_eq!(words[..2], [0, 1]);
         assert_eq!(words_of(&all, "close", 3), None);
     }
 
     #[test]
     fn what_is_no_mark_says_nothing() {
         assert_eq!(Tampered::of(0), Tampered::default());
-        assert_eq!(Tampered::of(INJECTED + 4), Tampered::default());
+        assert_eq!(Tampered::of(INJECTED + 8), Tampered::default());
+        let all = Tampered {
+            injected: true,
+            delayed: true,
+            poked: true,
+        };
+        assert_eq!(Tampered::of(all.mark()), all);
+        assert_eq!(Tampered::default().mark(), 0);
         assert!(Tampered::of(INJECTED | REPLACED).injected);
         assert!(!Tampered::of(INJECTED | DELAYED).injected);
     }

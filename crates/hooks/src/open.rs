@@ -11,6 +11,7 @@ use crate::standstill::Standstill;
 use crate::state::{self, Script, Words};
 use crate::system_calls::SystemCalls;
 use crate::target::Target;
+use crate::text::refuse_program;
 use crate::tracing::{Arrives, Tracing};
 use crate::wanted::{LEAST_PATIENCE, Options, Timing};
 use inject::heartbeat::{self, Heartbeat};
@@ -55,6 +56,9 @@ impl Tracing {
         let residents = Residents::read(&memory, &maps, image)?;
         crate::left::lift_left(&status, &memory, gadgets, &residents)?;
         let functions = Functions::read(pid, &memory, &maps)?;
+        if options.system_calls_alone {
+            refuse_program(&functions, &memory)?;
+        }
         let script = Script::find(&memory, &functions);
         let ground = Ground {
             status,
@@ -83,6 +87,9 @@ impl Tracing {
             memory,
             ties: Ties::Standing,
         };
+        if options.system_calls_alone {
+            refuse_program(&ground.functions, &ground.memory)?;
+        }
         let mut tracing = Self::begin(ground, Residents::none(), image, options, None)?;
         tracing.arrives = if tracing.hook_loader()? {
             Arrives::AtLoader

@@ -68,6 +68,7 @@ impl ScriptStart {
             line_policy: 0,
             passed_over: 0,
             follow: false,
+            system_calls_alone: false,
         };
         let mut start = ScriptStart {
             tracing: Tracing::at_exec(tracee, image, options)?,

@@ -5,6 +5,7 @@ mod around;
 mod go;
 
 pub use around::Around;
+pub use go::refuse_program;
 
 use crate::change::{CHANGED, Change};
 use crate::layers::{Layer, Layers};

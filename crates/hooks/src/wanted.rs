@@ -26,6 +26,8 @@ pub struct Options {
     pub passed_over: u32,
     /// Children of the process are traced too.
     pub follow: bool,
+    /// Only system calls are wanted: a program that Go has compiled, of whose own none can be hooked, is refused.
+    pub system_calls_alone: bool,
 }
 
 /// The least time that a process at its end waits until its rings were read, and a child until it was adopted.

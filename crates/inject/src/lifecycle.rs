@@ -38,6 +38,7 @@ mod observer;
 mod processes;
 mod seized;
 mod started;
+mod strangers;
 mod watched;
 
 pub use execs::Execs;

@@ -292,6 +292,18 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     }
 }
 
+/// A child or a thread of ours of which there is something to hear: it has ended, or stands as our tracee. It is still to be heard.
+pub fn unheard() -> Option<i32> {
+    let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: integers only; zero is valid, and is what the kernel leaves there if there is nothing.
+    let told = unsafe {
+        let mut told: libc::siginfo_t = std::mem::zeroed();
+        let done = libc::waitid(libc::P_ALL, 0, &raw mut told, what);
+        if done == 0 { told.si_pid() } else { 0 }
+    };
+    (told != 0).then_some(told)
+}
+
 /// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of
 /// the kernel (state D) may take longer; then whoever waits gives up, and says so.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);

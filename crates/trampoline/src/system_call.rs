@@ -1,13 +1,17 @@
 //! Where a function makes system calls, and which.
 //!
 //! The number is in eax (System V ABI, x86-64 supplement, A.2.1), mostly put there by an instruction just before, and then it is
-//! the same at each turn.
+//! the same at each turn (`constants`).
+
+mod constants;
+
+pub use constants::Kept;
 
 use alloc::vec::Vec;
+use constants::{Constants, kept};
 
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpAccess, OpKind, Register,
+    Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
 /// One `syscall` instruction.
@@ -24,6 +28,8 @@ pub struct Site {
     pub number: Option<u32>,
     /// The instruction that sets it.
     pub set_at: u64,
+    /// That instruction copies it from a register, which keeps it in this code: unless somebody jumps into that from outside of it.
+    pub kept: Option<Kept>,
     /// What stands behind it is never reached with the number that it has: `exit` and `exit_group`.
     pub ends: bool,
     /// Why there can be no probe around it.
@@ -51,15 +57,24 @@ const EXIT_GROUP: u32 = 231;
 
 /// The system calls of a function with this code, which begins at `at`.
 pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
-    let mut info = InstructionInfoFactory::new();
     let mut found: Vec<Site> = Vec::new();
-    let (mut number, mut set_at) = (None, at);
+    let mut constants = Constants::new();
     // Instructions since a flag was looked at; and whether a branch came of it, the last one.
     let (mut since_flag, mut branched) = (usize::MAX, false);
     // The last `munmap` with nothing that uses the stack behind it.
     let mut gave_away: Option<usize> = None;
+    // Bytes that are no instruction were met.
+    let mut holds_data = false;
     for instruction in Decoder::with_ip(64, code, at, DecoderOptions::NONE) {
+        holds_data |= instruction.is_invalid();
         if instruction.mnemonic() == Mnemonic::Syscall {
+            let behind = (instruction.next_ip() - at) as usize;
+            if holds_data && runs_into_data(&code[behind..]) {
+                constants.pass(&instruction);
+                continue;
+            }
+            let known = constants.rax();
+            let number = known.map(|known| known.number);
             let refused = match (number, gave_away) {
                 (Some(RT_SIGRETURN), _) => Some(Unfit::SignalReturn),
                 (Some(EXIT), Some(before)) => {
@@ -70,16 +85,18 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
                 _ => None,
             };
             gave_away = (number == Some(MUNMAP)).then_some(found.len());
+            let copied = known.and_then(|known| known.copied);
             found.push(Site {
                 at: instruction.ip(),
                 next: instruction.next_ip(),
                 called: false,
                 number,
-                set_at,
+                set_at: known.map_or(at, |known| known.set_at),
+                kept: copied.and_then(|(register, set_at)| kept(code, at, register, set_at)),
                 ends: matches!(number, Some(EXIT | EXIT_GROUP)),
                 refused,
             });
-            number = None;
+            constants.pass(&instruction);
             continue;
         }
         if instruction.flow_control() != FlowControl::Next || uses_stack(&instruction) {
@@ -94,46 +111,30 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
             let conditional = instruction.flow_control() == FlowControl::ConditionalBranch;
             branched = conditional && since_flag <= 2;
         }
-        match set(&instruction) {
-            Some(known) => (number, set_at) = (Some(known), instruction.ip()),
-            None if instruction.flow_control() != FlowControl::Next => number = None,
-            None => {
-                let used = info.info(&instruction).used_registers();
-                let writes = used.iter().any(|used| {
-                    used.register().full_register() == Register::RAX
-                        && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
-                });
-                if writes {
-                    number = None;
-                }
-            }
-        }
+        constants.pass(&instruction);
     }
     found
 }
 
-fn uses_stack(instruction: &Instruction) -> bool {
-    instruction.is_stack_instruction() || instruction.memory_base() == Register::RSP
+/// Whether straight-line code meets bytes that are no instruction, before it branches. Tables of numbers that stand in the text
+/// (OpenSSL's of elliptic curves) hold the bytes of a `syscall` by chance; whoever made that call would be killed behind it.
+fn runs_into_data(code: &[u8]) -> bool {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return decoder.last_error() == DecoderError::InvalidInstruction;
+        }
+        let is_straight = instruction.flow_control() == FlowControl::Next;
+        if !is_straight && instruction.mnemonic() != Mnemonic::Syscall {
+            return false;
+        }
+    }
+    false
 }
 
-/// The number that an instruction puts into rax.
-fn set(instruction: &Instruction) -> Option<u32> {
-    match instruction.code() {
-        Code::Mov_r32_imm32 if instruction.op0_register() == Register::EAX => {
-            Some(instruction.immediate32())
-        }
-        Code::Mov_rm64_imm32 if instruction.op0_register() == Register::RAX => {
-            Some(instruction.immediate32())
-        }
-        Code::Xor_r32_rm32 | Code::Xor_rm32_r32
-            if instruction.op1_kind() == OpKind::Register
-                && instruction.op0_register() == Register::EAX
-                && instruction.op1_register() == Register::EAX =>
-        {
-            Some(0)
-        }
-        _ => None,
-    }
+fn uses_stack(instruction: &Instruction) -> bool {
+    instruction.is_stack_instruction() || instruction.memory_base() == Register::RSP
 }
 
 /// glibc's `__syscall_cancel_arch` (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S, 2.41) and musl's `__syscall_cp_asm` look at a
@@ -177,6 +178,53 @@ mod tests {
         // Another path leads there: mov $39,%eax; je +0; mov %rdi,%rax; syscall
         let code = [0xb8, 39, 0, 0, 0, 0x74, 0, 0x48, 0x89, 0xf8, 0x0f, 5];
         assert_eq!(of(&code)[0].number, None);
+    }
+
+    #[test]
+    fn a_number_is_followed_through_one_copy() {
+        let copied = |code: &[u8]| of(code).last().map(|site| (site.number, site.kept));
+        let kept = |from, to| Some(Kept { from, to });
+        // glibc: mov $60,%edx; loop: xor %edi,%edi; mov %edx,%eax; syscall; jmp loop
+        let code = [
+            0xba, 60, 0, 0, 0, 0x31, 0xff, 0x89, 0xd0, 0x0f, 5, 0xeb, 0xf8,
+        ];
+        let site = of(&code)[0];
+        assert_eq!((site.number, site.ends), (Some(60), true));
+        assert_eq!((site.set_at, site.kept), (0x1007, kept(0x1005, 0x100b)));
+        // The code ends where the register is given something else: … syscall; xor %edx,%edx; jmp loop
+        let lost = [
+            0xba, 60, 0, 0, 0, 0x31, 0xff, 0x89, 0xd0, 0x0f, 5, 0x31, 0xd2, 0xeb, 0xf6,
+        ];
+        assert_eq!(copied(&lost), Some((Some(60), kept(0x1005, 0x1009))));
+        // The kernel changes rcx: mov $39,%ecx; mov %ecx,%eax; syscall; jmp
+        let clobbered = [0xb9, 39, 0, 0, 0, 0x89, 0xc8, 0x0f, 5, 0xeb, 0xf8];
+        assert_eq!(copied(&clobbered), Some((Some(39), kept(0x1005, 0x1005))));
+        for code in [
+            // mov $39,%edx; mov (%rsp),%dl; mov %edx,%eax; syscall
+            &[0xba, 39, 0, 0, 0, 0x8a, 0x14, 0x24, 0x89, 0xd0, 0x0f, 5][..],
+            // mov $39,%edx; call +0; mov %edx,%eax; syscall
+            &[0xba, 39, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0x89, 0xd0, 0x0f, 5],
+            // mov $39,%ecx; syscall; mov %ecx,%eax; syscall
+            &[0xb9, 39, 0, 0, 0, 0x0f, 5, 0x89, 0xc8, 0x0f, 5],
+            // mov $39,%edx; mov (%rdx),%eax; syscall
+            &[0xba, 39, 0, 0, 0, 0x8b, 0x02, 0x0f, 5],
+        ] {
+            assert_eq!(copied(code), Some((None, None)), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_table_are_no_system_call() {
+        // From the table of P-256 in libcrypto.so.3: syscall; or %esp,%esi; xchg %eax,%edx; no instruction
+        let table = [0x0f, 5, 0x09, 0xe6, 0x92, 0xc6, 0xa8, 0x8f];
+        let among = [&[0x06, 0x90][..], &table].concat();
+        assert!(of(&among).is_empty());
+        // Data behind `exit` are not reached: nothing before it says that it is no code.
+        assert_eq!(of(&table).len(), 1);
+        // Data before, and code behind: no instruction; syscall; ret
+        assert_eq!(of(&[0x06, 0x90, 0x0f, 5, 0xc3]).len(), 1);
+        // A text that ends with it.
+        assert_eq!(of(&[0x06, 0x90, 0x0f, 5, 0x8b]).len(), 1);
     }
 
     #[test]

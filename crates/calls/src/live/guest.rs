@@ -14,12 +14,13 @@ mod record;
 mod recorded;
 mod straight;
 mod too_hot;
+mod tracing_options;
 mod vforks;
 
 pub use early::table;
 pub use life::{Shared, now_of, opened};
 
-use super::callers::{self, Callers};
+use super::callers::Callers;
 use super::known::Known;
 use super::names::Names;
 use super::pace::{self, Pace};
@@ -36,7 +37,6 @@ use hooks::rings::{RingEvent, RingEventKind};
 use hooks::{Arrives, Refused, Tracing, Wanted};
 use inject::Image;
 use inject::tracee::Tracee;
-use line_policy::LinePolicy;
 use peers::Peers;
 use plan::Plan;
 use process::clock::Clock;
@@ -44,12 +44,8 @@ use prototypes::Filter;
 use record::{arguments, copied, results};
 use std::time::Instant;
 use straight::Straight;
+use tracing_options::{RING, options};
 use vforks::{Turn, Vforks};
-
-/// Bytes of a thread's ring.
-const RING: u64 = 1 << 20;
-/// Words of a record for copies, at least, and for each character that is wanted of a string.
-const LEAST_ROOM: u64 = 512;
 
 /// See the module's text.
 pub struct Guest {
@@ -468,26 +464,6 @@ impl Guest {
     /// Its id.
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
-    }
-}
-
-fn options(args: &Options) -> hooks::Options {
-    let LinePolicy {
-        tests,
-        policy,
-        passed_over,
-        ..
-    } = LinePolicy::of(args);
-    hooks::Options {
-        ring_size: RING,
-        most_wait: args.most_wait,
-        room: LEAST_ROOM
-            + u64::from(args.kept_of_strings) / 8 * 2
-            + if args.frames == 0 { 0 } else { callers::ROOM },
-        follow: args.follow,
-        line_tests: tests,
-        line_policy: policy,
-        passed_over,
     }
 }
 

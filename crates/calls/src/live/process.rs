@@ -177,6 +177,8 @@ impl Watched for Process {
         let args = shared.args;
         let why = if args.no_modify {
             None
+        } else if args.injects_by_tracer(false) {
+            Some(Error::Tampers)
         } else {
             match Guest::open(pid, args, &shared.image, shared.signatures) {
                 Err(error) if falls_back(shared, &error) => Some(error),
@@ -189,8 +191,8 @@ impl Watched for Process {
                 stepped
             }
             // What speaks against hooks is what was asked about.
+            (Err(error), None | Some(Error::Tampers)) => return Err(error),
             (Err(_), Some(why)) => return Err(why),
-            (Err(error), None) => return Err(error),
         };
         stepped.say_unseen(shared)?;
         Ok(stepped.into())
@@ -204,6 +206,8 @@ impl Watched for Process {
         let (args, pid) = (shared.args, tracee.pid());
         let (tracee, why) = if args.no_modify {
             (tracee, None)
+        } else if args.injects_by_tracer(true) {
+            (tracee, Some(Error::Tampers))
         } else {
             match Guest::begin(tracee, keep, args, &shared.image, shared.signatures) {
                 Ok(guest) => return Ok(Stage::Open(guest.into())),

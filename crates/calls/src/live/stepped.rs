@@ -8,6 +8,7 @@
 //! when the process is left, for whoever waits for the exit code of a program that was started.
 
 mod counts;
+mod tampering;
 mod told;
 
 use super::guest::{self, Shared, now_of};
@@ -29,6 +30,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tampering::{Injections, Onward, Tampering};
 
 /// What every thread reports: new threads are traced from their beginning.
 const THREADS: i32 =
@@ -45,8 +47,9 @@ const EAGER: u32 = 50;
 pub struct Stepped {
     pid: i32,
     /// By their ids.
-    threads: BTreeMap<i32, Traced>,
+    threads: BTreeMap<i32, Thread>,
     table: Rc<Table>,
+    injections: Rc<Injections>,
     memory: Arc<GuestMemory>,
     clock: Clock,
     /// What its calls are counted in, if they are not told one by one.
@@ -61,6 +64,13 @@ pub struct Stepped {
     left: Option<Tracee>,
 }
 
+struct Thread {
+    traced: Traced,
+    tampering: Tampering,
+    /// It stands still until then, and goes on with this signal.
+    held: Option<(Instant, i32)>,
+}
+
 /// What became of a thread at one look.
 enum Look {
     Nothing,
@@ -69,6 +79,17 @@ enum Look {
     Gone,
     /// It has made this thread or process.
     Made(i32),
+}
+
+impl Thread {
+    /// One that is in no call.
+    fn new(table: Rc<Table>) -> Self {
+        Thread {
+            traced: Traced::new(table),
+            tampering: Tampering::default(),
+            held: None,
+        }
+    }
 }
 
 impl Stepped {
@@ -116,6 +137,7 @@ impl Stepped {
             pid,
             threads: BTreeMap::new(),
             table: guest::table(args, shared.signatures).into(),
+            injections: Injections::new(args, shared.signatures).into(),
             memory,
             clock: Clock::start(),
             counts: args.counts_in_guest().then(Counts::default),
@@ -133,6 +155,7 @@ impl Stepped {
             pid,
             threads: BTreeMap::new(),
             table: self.table.clone(),
+            injections: self.injections.clone(),
             memory: GuestMemory::open(pid)?.into(),
             clock: self.clock,
             counts: self.counts.is_some().then(Counts::default),
@@ -147,8 +170,8 @@ impl Stepped {
     }
 
     fn add(&mut self, tid: i32) {
-        let thread = Traced::new(self.table.clone());
-        self.threads.entry(tid).or_insert(thread);
+        let table = self.table.clone();
+        self.threads.entry(tid).or_insert(Thread::new(table));
     }
 
     /// Its id.
@@ -243,13 +266,13 @@ impl Stepped {
         };
         let mut look = Look::Something;
         let resumed = match event {
-            E::Nothing => return Look::Nothing,
+            E::Nothing => return self.look_at_held(tid),
             E::Exited(_) | E::Killed(_) if tid != self.pid => return Look::Gone,
             E::Exited(code) => return self.over(End::Exited(code), turn),
             E::Killed(signal) => return self.over(End::Killed(signal), turn),
             E::Syscall => {
-                self.tell_call(tid, turn);
-                ptrace::resume_to_syscall(tid, 0)
+                let onward = self.tell_call(tid, turn);
+                self.go_on(tid, onward)
             }
             E::Signal(signal) => {
                 turn.tell(Event {
@@ -275,6 +298,31 @@ impl Stepped {
         // One that was killed meanwhile cannot be set going; its end comes next.
         let _ = resumed;
         look
+    }
+
+    /// Sets a thread going that stands at a system call, at once or later.
+    fn go_on(&mut self, tid: i32, onward: Onward) -> nix::Result<()> {
+        if onward.after.is_zero() {
+            return ptrace::resume_to_syscall(tid, onward.signal);
+        }
+        let until = Instant::now() + onward.after;
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.held = Some((until, onward.signal));
+        }
+        Ok(())
+    }
+
+    /// Sets a thread going that has stood still for as long as it was to.
+    fn look_at_held(&mut self, tid: i32) -> Look {
+        let thread = self.threads.get_mut(&tid);
+        let due = |held: &mut (Instant, i32)| held.0 <= Instant::now();
+        let held = thread.and_then(|thread| thread.held.take_if(due));
+        let Some((_, signal)) = held else {
+            return Look::Nothing;
+        };
+        // An error means that it was killed meanwhile, and its end comes next.
+        let _ = ptrace::resume_to_syscall(tid, signal);
+        Look::Something
     }
 
     /// A thread stands at a ptrace event.
@@ -331,8 +379,9 @@ impl Stepped {
     ) {
         let thread = self.threads.remove(&former);
         self.threads.clear();
-        let mut thread = thread.unwrap_or_else(|| Traced::new(self.table.clone()));
-        if let (Some((begun, told)), Some(counts)) = (thread.leave_open(), &mut self.counts) {
+        let mut thread = thread.unwrap_or_else(|| Thread::new(self.table.clone()));
+        let open = thread.traced.leave_open();
+        if let (Some((begun, told)), Some(counts)) = (open, &mut self.counts) {
             counts.returned(&begun, &told, clock::now(), 0);
         }
         self.threads.insert(self.pid, thread);
@@ -347,7 +396,7 @@ impl Stepped {
     fn gone(&mut self, tid: i32) {
         let thread = self.threads.remove(&tid);
         if let Some(mut thread) = thread {
-            self.count_left(&mut thread);
+            self.count_left(&mut thread.traced);
         }
     }
 
@@ -363,7 +412,7 @@ impl Stepped {
         turn: &mut Turn<'_, P>,
     ) -> Look {
         for mut thread in std::mem::take(&mut self.threads).into_values() {
-            self.count_left(&mut thread);
+            self.count_left(&mut thread.traced);
         }
         self.end = Some(end);
         turn.tell(now_of(self.pid, EventKind::Ended(end)));
@@ -371,14 +420,29 @@ impl Stepped {
     }
 
     fn let_go(&self) {
+        self.release();
         for tid in self.threads.keys() {
             // An error means that it is gone.
             let _ = stop::let_go(*tid);
         }
     }
 
+    /// Sets threads going that were to stand still for a time.
+    fn release(&self) {
+        for (tid, thread) in &self.threads {
+            if let Some((_, signal)) = thread.held {
+                // An error means that it is gone.
+                let _ = ptrace::resume(*tid, signal);
+            }
+        }
+    }
+
     /// Ends its tracing; of its main thread, whoever takes that. What was told before can still be read.
     pub fn leave(&mut self) -> Result<(), process::Error> {
+        self.release();
+        for thread in self.threads.values_mut() {
+            thread.held = None;
+        }
         if self.end.is_none() && self.threads.remove(&self.pid).is_some() {
             self.left = Some(Tracee::child(self.pid));
         }

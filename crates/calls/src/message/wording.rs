@@ -1,6 +1,7 @@
 //! The text of each message.
 
 use super::{MOST_NAMED, Message};
+use crate::Error;
 use crate::event::time_of_day;
 use std::fmt;
 
@@ -136,12 +137,22 @@ impl fmt::Display for Message {
             M::ByTracing { pid, why } => {
                 match why {
                     None => write!(out, "process {pid}: nothing in it is changed, ")?,
+                    Some(Error::Tampers) => write!(out, "process {pid}: {}, ", Error::Tampers)?,
                     Some(error) => write!(out, "process {pid} cannot be hooked ({error}): ")?,
                 }
                 out.write_str(
                     "its system calls are seen by ptrace, two stops each, which cost it about 5 µs a call; not told: script lines, native functions and frames",
                 )
             }
+            M::NotPoked {
+                pid,
+                name,
+                argument,
+                at,
+            } => write!(
+                out,
+                "process {pid}: {name}: argument {argument} ({at:#x}) points to nothing that can be written: nothing was injected there"
+            ),
             M::NoFunction {
                 pid,
                 name,

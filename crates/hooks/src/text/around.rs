@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use trampoline::Function;
 use trampoline::probe::{self, ProbePlan, Spot};
-use trampoline::system_call::{self, Site, Unfit};
+use trampoline::system_call::{self, Kept, Site, Unfit};
 use vm::Memory;
 use wire::calls::want;
 
@@ -37,6 +37,7 @@ impl Around {
             called: false,
             number: None,
             set_at: at,
+            kept: None,
             ends: false,
             refused: None,
         };
@@ -137,7 +138,7 @@ impl Texts {
                 _ => vec![site],
             });
             for mut site in sites.collect::<Vec<_>>() {
-                if text.is_jumped_into(site.set_at, site.at) {
+                if text.is_jumped_into(&site, &function) {
                     (site.number, site.ends) = (None, false);
                 }
                 if !wanted(&site) {
@@ -155,7 +156,7 @@ impl Texts {
                 let mut own = site.at;
                 let taken = if site.called { &mut own } else { &mut taken };
                 let plans = if is_go {
-                    Err("Go's stacks have no room for it".into())
+                    Err(go::NO_ROOM.into())
                 } else {
                     text.around(&function, site, changed, taken, memory)
                 };
@@ -197,10 +198,19 @@ fn holds_system_call(memory: &GuestMemory, range: &Range<u64>) -> bool {
 }
 
 impl Text {
-    /// Whether a jump leads between the instruction that sets the number and the system call, which then may have
-    /// another number.
-    fn is_jumped_into(&self, set_at: u64, at: u64) -> bool {
-        !self.targets.within(set_at + 1..at + 1).is_empty()
+    /// Whether a jump leads to where the system call may have another number: between the instruction that sets it and the call,
+    /// or into the code in which another register keeps it, from outside of that.
+    fn is_jumped_into(&self, site: &Site, function: &Range<u64>) -> bool {
+        let targets = &self.targets;
+        let is_entered = |kept: Kept| {
+            let range = kept.from..kept.to + 1;
+            let mut branches = targets.within(range.clone()).iter();
+            branches.any(|branch| !kept.holds(branch.source))
+                || targets.is_taken(range)
+                || targets.is_blind(function.clone())
+        };
+        !targets.within(site.set_at + 1..site.at + 1).is_empty()
+            || site.kept.is_some_and(is_entered)
     }
 
     fn is_signal_return(&self, candidate: u64) -> bool {

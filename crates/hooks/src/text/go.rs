@@ -9,7 +9,8 @@
 //!
 //! A library that Go has made for C (`-buildmode=c-shared`) has the same runtime, and is told in the same way.
 
-use process::functions::ModuleSymbols;
+use process::error::{Error, Result};
+use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use vm::Memory;
 
@@ -29,6 +30,22 @@ const SECTIONS: [&str; 4] = [
 const MAGIC: &[u8; 14] = b"\xff Go buildinf:";
 /// How far it is looked for where a file has no sections any more.
 const SEARCHED: u64 = 1 << 20;
+
+/// Why no system call of Go is hooked, as the user is told it.
+pub const NO_ROOM: &str = "Go's stacks have no room for it";
+
+/// Refuses a process whose program Go has compiled.
+pub fn refuse_program(functions: &Functions, memory: &GuestMemory) -> Result<()> {
+    let mut modules = functions.modules().iter();
+    match modules.find(|place| place.module.main) {
+        Some(place) if is_go(place, memory) => Err(Error::Hook {
+            pid: memory.pid(),
+            function: "its code (by Go)".into(),
+            reason: NO_ROOM.into(),
+        }),
+        _ => Ok(()),
+    }
+}
 
 /// Whether a module was compiled by Go.
 pub fn is_go(place: &ModuleSymbols, memory: &GuestMemory) -> bool {

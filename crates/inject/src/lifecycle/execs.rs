@@ -41,6 +41,12 @@ impl Execs {
         }
     }
 
+    /// Whether a thread, or a process of which one is, is on its way.
+    pub fn knows(&self, id: i32) -> bool {
+        let mut all = self.0.iter();
+        all.any(|seized| seized.tid() == id || seized.pid() == id)
+    }
+
     /// Whether no thread is on its way.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

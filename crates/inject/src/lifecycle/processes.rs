@@ -1,5 +1,6 @@
 //! All processes of one command.
 
+use super::strangers::Strangers;
 use super::{Execs, Observer, Over, Stage, Started, Turn, Watched, leave_past_events};
 use crate::tracee::{Happening, Tracee, User};
 use process::error::Error;
@@ -21,6 +22,7 @@ pub struct Processes<G: Watched> {
     members: Vec<(i32, Stage<G>)>,
     execs: Execs,
     started: Option<Started>,
+    strangers: Strangers,
 }
 
 impl<G: Watched> Default for Processes<G> {
@@ -29,6 +31,7 @@ impl<G: Watched> Default for Processes<G> {
             members: Vec::new(),
             execs: Execs::default(),
             started: None,
+            strangers: Strangers::default(),
         }
     }
 }
@@ -160,6 +163,10 @@ impl<G: Watched> Processes<G> {
                 at += 1;
             }
         }
+        let (members, execs) = (&self.members, &self.execs);
+        let is_member = |pid| members.iter().any(|(member, _)| *member == pid);
+        self.strangers
+            .look(|pid| is_member(pid) || execs.knows(pid));
         any
     }
 

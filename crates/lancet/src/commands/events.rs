@@ -4,6 +4,7 @@
 pub mod args;
 pub mod flags;
 pub mod losses;
+mod repeated;
 mod run;
 
 pub use run::run;
@@ -57,6 +58,12 @@ pub trait Asked {
 
     /// Whether they are shown for programs: the losses of the run are the last record.
     fn is_json(&self) -> bool;
+
+    /// Whether it is said which processes are attached to and left, and a signal that ends lancet is the one it ends by: what
+    /// scripts around strace wait for.
+    fn ends_as_strace(&self) -> bool {
+        false
+    }
 
     /// Makes what shows events.
     fn consumer<'a>(

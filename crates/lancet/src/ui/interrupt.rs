@@ -1,12 +1,13 @@
 //! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows.
 
 use crate::failure;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// The signal that came last; 0 = none.
+static ASKED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn note(_: libc::c_int) {
-    ASKED.store(true, Ordering::Relaxed);
+extern "C" fn note(signal: libc::c_int) {
+    ASKED.store(signal, Ordering::Relaxed);
 }
 
 /// Notes SIGINT, SIGTERM and SIGHUP from now on, in place of ending by them. A second one changes nothing: leaving
@@ -30,5 +31,17 @@ pub fn catch() {
 
 /// Returns whether lancet is to end: such a signal has come, or one of its threads has panicked.
 pub fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed) || failure::has_begun()
+    ASKED.load(Ordering::Relaxed) != 0 || failure::has_begun()
+}
+
+/// Ends lancet by the signal that has asked for it, if one has, as if it were not caught.
+pub fn end() {
+    let signal = ASKED.load(Ordering::Relaxed);
+    if signal != 0 {
+        // SAFETY: no memory of ours is handed over; what there is to clean up was cleaned up by the caller.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
 }

@@ -204,6 +204,31 @@ fn counts_are_those_of_strace() {
     }
 }
 
+/// What is said alike of every child is said once, and how often it would have been said again.
+#[test]
+fn what_is_refused_in_each_child_is_said_once() {
+    let folder = TempDir::new("counts-said");
+    let out = folder.join("out");
+    let script = "for i in 1 2 3; do /bin/true; done; exit 0";
+    let words = ["/bin/sh", "-c", script].map(String::from);
+    let (counts, said) = table(lancet_with(&[]), &out, &words);
+    // Each program's loader asks for it.
+    assert_eq!(counts.get("set_tid_address"), Some(&4), "{counts:?}");
+    for text in ["not hooked: ", "not seen: "] {
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains(text)).collect();
+        let mut texts: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.split(text).nth(1))
+            .collect();
+        texts.sort_unstable();
+        texts.dedup();
+        let again = |line: &&&str| line.contains(" more: ");
+        let again = lines.iter().filter(again).count();
+        assert!(!texts.is_empty() && again >= 1, "{text}: {said}");
+        assert_eq!(lines.len() - again, texts.len(), "{text}: {said}");
+    }
+}
+
 /// Names which calls differ.
 fn assert_same(words: &[String], way: &str, ours: &Counts, truth: &Counts) {
     let names = ours.keys().chain(truth.keys());

@@ -1,6 +1,7 @@
 //! `-e inject=` and `--inject`: exactly these calls, exactly this answer; the program goes on; and what was injected ends with
 //! whoever asked for it.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -39,10 +40,10 @@ fn those_calls_get_that_answer_and_no_others() {
     let (said, lines) = injected(
         "injected-answers",
         &[
-            "-e",
-            "inject=getppid:retval=77:when=3",
-            "-e",
-            "inject=openat:error=ENOSPC:when=2+2",
+            "--inject",
+            "getppid:retval=77:when=3",
+            "--inject",
+            "openat:ENOSPC:when=2+2",
         ],
         &[path],
     );
@@ -64,7 +65,7 @@ fn calls_wait_as_long_as_they_are_asked_to() {
     let path = path.to_str().expect("plain");
     let (said, lines) = injected(
         "injected-delays",
-        &["-T", "-e", "inject=getppid:delay_enter=50ms:when=2..3"],
+        &["-T", "--inject", "getppid:delay_enter=50ms:when=2..3"],
         &[path],
     );
     assert_eq!(told(&said, "right"), 12, "{said}");
@@ -171,9 +172,18 @@ fn what_was_injected_ends_with_lancet() {
 fn what_cannot_be_injected_is_said() {
     for (options, words) in [
         (
-            &["-e", "inject=execve:error=EIO"][..],
-            "execve cannot be injected into",
+            &["--inject", "execve:EIO@app.rb:1"][..],
+            "execve of a line alone",
         ),
+        (
+            &["-e", "inject=read:signal=HUP@app.rb:1"],
+            "leave out @FILE:LINE",
+        ),
+        (
+            &["--inject", "read:EIO@app.rb:1", "-e", "fault=write"],
+            "ask for one of them",
+        ),
+        (&["-e", "fault=read:retval=0"], "invalid fault argument"),
         (&["-e", "inject=read"], "nothing is injected"),
         (&["--inject", "read:EVERY"], "there is no error EVERY"),
         (
@@ -191,16 +201,122 @@ fn what_cannot_be_injected_is_said() {
     }
 }
 
-/// The reference for two of the answers above, where it is installed.
+/// What each of these has the program say, and what is told of its calls, is what strace has it say and tells: by ptrace, from the first
+/// call on.
 #[test]
-fn strace_injects_the_same() {
-    let (Some(path), true) = (program("injected.c"), installed("strace")) else {
+fn strace_s_words_do_what_they_do_there() {
+    if !installed("strace") {
         return skip("injection beside strace", "no strace");
+    }
+    let (Some(path), Some(tampered)) = (program("injected.c"), program("tampered.c")) else {
+        return;
     };
-    let what = ["-e", "inject=getppid:retval=77:when=3"];
-    let mut strace = Command::new("strace");
-    strace.args(["-o", "/dev/null"]).args(what).arg(&path);
-    let strace = run(&mut strace, LIMIT);
-    let (ours, _) = injected("injected-strace", &what, &[path.to_str().expect("plain")]);
-    assert_eq!(ours, strace.stdout);
+    let (path, tampered) = (path.display().to_string(), tampered.display().to_string());
+    let folder = TempDir::new("injected-strace");
+    let ids = regex::Regex::new(r"^\d+ +|0x[0-9a-f]+|\d{3,}").expect("a literal");
+    for (path, words) in [
+        (&path, &["inject=getppid:retval=77:when=3"][..]),
+        (&path, &["inject=getppid:error=1:when=2..5+2"]),
+        // The loader's calls count.
+        (&path, &["inject=openat:error=ENOSPC:when=6+"]),
+        (
+            &path,
+            &["fault=getppid", "inject=getppid:retval=0x4d:when=2+"],
+        ),
+        (&tampered, &["inject=read:signal=USR1"]),
+        (&tampered, &["inject=read:signal=USR1:when=2+"]),
+        (&tampered, &["inject=read:signal=USR1:error=EIO:when=2"]),
+        (
+            &tampered,
+            &[
+                "inject=chdir:poke_enter=@arg1=2f00",
+                "inject=getcwd:poke_exit=@arg1=58",
+            ],
+        ),
+        (&tampered, &["inject=chdir:poke_enter=@arg1=2f00:retval=3"]),
+        (&tampered, &["inject=clone,clone3,fork,vfork:error=EAGAIN"]),
+        (
+            &tampered,
+            &["inject=getppid:delay_enter=20ms:delay_exit=20000:when=1"],
+        ),
+    ] {
+        let options = words.iter().flat_map(|words| ["-e", words]);
+        let options: Vec<&str> = options.collect();
+        let ran = [Command::new("strace"), ours()].map(|mut tracer| {
+            let lines = folder.join("lines");
+            tracer.args(["-f", "-e", "trace=read,chdir,getcwd,getppid,openat,clone"]);
+            tracer
+                .args(&options)
+                .arg("-o")
+                .arg(&lines)
+                .arg("--")
+                .arg(path);
+            let output = run(&mut tracer, LIMIT);
+            let lines = std::fs::read_to_string(lines).expect("written");
+            let lines = lines
+                .lines()
+                .map(|line| ids.replace_all(line, "").into_owned());
+            // strace ends by the signal that its program has ended by.
+            let signal = output.status.signal().map(|signal| 128 + signal);
+            let code = output.status.code().or(signal);
+            (code, output.stdout, lines.collect::<Vec<_>>())
+        });
+        let [theirs, ours] = ran;
+        assert_eq!(ours, theirs, "{words:?}");
+    }
+}
+
+fn ours() -> Command {
+    let mut command = lancet();
+    command.args(["syscalls", "--strace"]);
+    command
+}
+
+/// What a tracer has begun to inject is whole if it is killed, and then nothing is injected any more.
+#[test]
+fn what_a_tracer_injects_ends_with_it() {
+    let Some(path) = program("injected.c") else {
+        return;
+    };
+    for ends in ["kill", "leave"].into_iter().cycle().take(6) {
+        let mut guest = start(&path, "changes");
+        let own = format!("uid {}", guest.find("uid "));
+        let mut command = lancet();
+        command.args(["syscalls", "-o", "/dev/null", "-e"]);
+        // A signal that nobody minds has it done by ptrace.
+        command.arg("inject=getuid:retval=4242:signal=CHLD:delay_enter=5ms");
+        command.args(["-p", &guest.pid.to_string()]);
+        let watch = hooked(command);
+        guest.expect("uid 4242");
+        match ends {
+            "kill" => watch.kill(),
+            _ => drop(left(watch, ends)),
+        }
+        guest.expect(&own);
+        guest.tell("");
+        guest.ends_with("over");
+    }
+}
+
+/// strace counts the calls of each thread and of each system call for itself; so do hooks.
+#[test]
+fn each_thread_counts_for_itself() {
+    let (Some(path), true) = (program("tampered.c"), installed("strace")) else {
+        return skip("injection into threads beside strace", "no strace");
+    };
+    let answer = |mut tracer: Command, options: &[&str]| {
+        tracer.args(["-f", "-o", "/dev/null"]).args(options);
+        let output = run(tracer.arg("--").arg(&path).arg("threads"), LIMIT);
+        assert_eq!(output.code(), 0, "{output:?}");
+        output.stdout
+    };
+    let theirs = answer(
+        Command::new("strace"),
+        &["-e", "inject=getuid,getgid:retval=7:when=2+3"],
+    );
+    assert_eq!(theirs.matches('7').count(), 4 * 2 * 2, "{theirs}");
+    let by_hooks = answer(ours(), &["--inject", "getuid,getgid:retval=7:when=2+3"]);
+    assert_eq!(by_hooks, theirs);
+    let by_tracer = answer(ours(), &["-e", "inject=getuid,getgid:retval=7:when=2+3"]);
+    assert_eq!(by_tracer, theirs);
 }

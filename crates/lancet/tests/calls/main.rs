@@ -17,6 +17,8 @@
 //! | `ends` | a guest that ends takes nothing along |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
+//! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
+//! | `strangers` | children of a guest that are not its own |
 //! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
 //! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
@@ -74,6 +76,7 @@ mod exact;
 mod failed;
 mod family;
 mod given_back;
+mod goroutines;
 mod held;
 mod hostile;
 mod injected;
@@ -106,6 +109,7 @@ mod small;
 mod stalled;
 mod started;
 mod strace;
+mod strangers;
 mod system_calls;
 mod through;
 mod together;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -10,7 +11,12 @@ use crate::support::{LIMIT, TempDir, fixtures, installed, lancet, run, skip};
 
 /// What no two runs have in common, and what strace adds to times: addresses, ports, ids, random bytes, times, dates.
 fn masked(line: &str) -> String {
-    const MASKS: &[(&str, &str)] = &[
+    static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        let all = MASKED.iter();
+        all.map(|(mask, with)| (Regex::new(mask).expect("a literal"), *with))
+            .collect()
+    });
+    const MASKED: &[(&str, &str)] = &[
         (r"^\d+ +", ""),
         (r" +=", " ="),
         (r" ?/\*.*?\*/", ""),
@@ -26,13 +32,17 @@ fn masked(line: &str) -> String {
         (r"^(set_tid_address\(.*= )\d+", "${1}ID"),
         // A name of memory that this kernel does not take; how it is written is another test's.
         (r"^prctl\(PR_SET_VMA, .*\)", "prctl(PR_SET_VMA, …)"),
+        // A pointer to a struct that is not decoded yet.
+        (r"^timer_create\(CLOCK_MONOTONIC, .*, ", "timer_create(…, "),
         // Perl's seed, from /dev/urandom.
         (r#"read\(3, ".*", 4\) = 4"#, r#"read(3, "…", 4) = 4"#),
-        (r"^((get(p|t|pg|s)id|kill|getppid)\(.*?)\d{3,}", "${1}ID"),
+        (
+            r"^((get(p|t|pg|s)id|kill|getppid|sched_getaffinity)\(.*?)\d{3,}",
+            "${1}ID",
+        ),
     ];
     let mut line = line.to_owned();
-    for (pattern, with) in MASKS {
-        let pattern = Regex::new(pattern).expect("a literal");
+    for (pattern, with) in MASKS.iter() {
         line = pattern.replace_all(&line, *with).into_owned();
     }
     line
@@ -276,6 +286,96 @@ fn real_programs_make_the_calls_that_strace_sees() {
         assert!(ours.len() > 15, "{words:?}: {ours:#?}");
         assert!(ours[0].starts_with("execve("), "{words:?}: {ours:#?}");
         assert_same(&strace, &ours);
+    }
+}
+
+/// Lines in which a call stands whole that was cut in two because another thread's came in between.
+fn whole(text: &str) -> Vec<(&str, String)> {
+    let mut cut: Vec<(&str, &str)> = Vec::new();
+    let mut whole = Vec::new();
+    for line in text.lines() {
+        let (tid, line) = line.split_once(' ').expect("a thread");
+        let line = line.trim_start();
+        if let Some(begin) = line.strip_suffix("<unfinished ...>") {
+            cut.push((tid, begin.trim_end()));
+        } else if let Some((_, rest)) = line
+            .split_once(" resumed>")
+            .filter(|_| line.starts_with("<... "))
+        {
+            let at = cut
+                .iter()
+                .position(|(of, _)| *of == tid)
+                .expect("its begin");
+            let between = if rest.starts_with(')') { "" } else { " " };
+            whole.push((
+                tid,
+                format!("{}{between}{}", cut.remove(at).1, rest.trim_start()),
+            ));
+        } else {
+            whole.push((tid, line.to_owned()));
+        }
+    }
+    whole
+}
+
+/// Ruby's lines by thread, in the order in which its threads come, but for what depends on where the kernel maps memory (which pages of
+/// the heap are unmapped again, the text of `/proc/self/maps`) and on how long collections take.
+fn of_ruby(lines: &Path) -> Vec<Vec<String>> {
+    let text = std::fs::read(lines).expect("written");
+    let text = String::from_utf8_lossy(&text);
+    let mut threads: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut reads_maps = false;
+    for (tid, line) in whole(&text) {
+        let line = masked(&line);
+        let varies = [
+            "mmap(",
+            "munmap(",
+            "brk(",
+            "clock_gettime(CLOCK_PROCESS_CPUTIME_ID",
+        ];
+        reads_maps |= line.contains("/proc/self/maps");
+        reads_maps &= !line.starts_with("close(");
+        let of_maps = reads_maps && line.starts_with("read(");
+        // Hooks tell the ends of processes, not those of threads.
+        let is_first = threads.first().is_none_or(|(first, _)| *first == tid);
+        let ends = !is_first && line.starts_with("+++ exited");
+        if of_maps || ends || varies.iter().any(|begin| line.starts_with(begin)) {
+            continue;
+        }
+        match threads.iter_mut().find(|(known, _)| *known == tid) {
+            Some((_, lines)) => lines.push(line),
+            None => threads.push((tid, vec![line])),
+        }
+    }
+    threads.into_iter().map(|(_, lines)| lines).collect()
+}
+
+/// Thousands of lines of one thread, each of them; and of two threads what each asks for of files.
+#[test]
+fn ruby_makes_the_calls_that_strace_sees() {
+    const THREADS: &str = "Thread.new { 9.times { |n| File.stat(\"/etc/passwd\"); File.exist?(\"/#{n}\") } }.join; puts 1";
+    if !installed("strace") || !Path::new("/usr/bin/ruby").exists() {
+        return skip("syscalls of Ruby beside strace", "no strace, or no Ruby");
+    }
+    let folder = TempDir::new("strace-ruby");
+    for (script, calls, threads, least) in [
+        ("puts 1", "trace=all", 1, 2000),
+        (THREADS, "trace=newfstatat", 2, 18),
+    ] {
+        let mut tracers = [Command::new("strace"), lancet()];
+        tracers[1].args(["syscalls", "--strace", "--max-wait", "30s"]);
+        let [strace, ours] = tracers.map(|mut tracer| {
+            let out = folder.join("lines");
+            tracer.args(["-f", "-e", calls]);
+            lines(tracer, &out, &["/usr/bin/ruby", "-e", script]);
+            of_ruby(&out)
+        });
+        let least = strace.iter().all(|lines| lines.len() >= least);
+        assert!(strace.len() == threads && least, "{strace:#?}");
+        assert_eq!(ours.len(), strace.len());
+        for (theirs, ours) in strace.iter().zip(&ours) {
+            assert_same(theirs, ours);
+        }
     }
 }
 

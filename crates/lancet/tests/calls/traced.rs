@@ -1,14 +1,15 @@
 //! `lancet syscalls --no-modify` and what cannot be hooked: calls are seen by ptrace, and nothing in the process changes.
 //! `--require exact`: what would not be seen is a reason to refuse.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
 
 use crate::machine::{program, start};
 use crate::support::{
-    Guest, LIMIT, Output, Random, Snapshot, TempDir, is_root, lancet, program_of_32_bits, run,
-    skip, soak, until,
+    Guest, LIMIT, Output, Random, Snapshot, TempDir, installed, is_root, lancet,
+    program_of_32_bits, run, skip, soak, until,
 };
 
 fn syscalls(options: &[&str]) -> Command {
@@ -289,6 +290,28 @@ fn signals_of_children_are_told() {
     }
 }
 
+/// Scripts wait for strace's words of attaching and leaving, and look by which signal it has ended; the process sleeps on.
+#[test]
+fn attaching_and_leaving_is_said_as_strace_says_it() {
+    for option in ["--strace", "--no-modify"] {
+        let mut guest = Guest::start("cat", Command::new("cat"));
+        guest.tell("ready");
+        guest.expect("ready");
+        let mut watch = opened(guest.pid, &["--strace", option, "-o", "/dev/null"]);
+        watch.until(&format!("lancet: Process {} attached", guest.pid));
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(watch.pid()), Signal::SIGTERM)
+            .expect("sent");
+        let output = watch.end();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(Signal::SIGTERM as i32), "{output:?}");
+        let left = format!("Process {} detached", guest.pid);
+        assert!(output.stderr.contains(&left), "{output:?}");
+        guest.tell("answer");
+        guest.expect("answer");
+        guest.ends_with_nothing(option);
+    }
+}
+
 fn exact(options: &[&str], words: &[&str]) -> Output {
     let mut command = syscalls(&["--require", "exact"]);
     run(command.args(options).arg("--").args(words), LIMIT)
@@ -320,6 +343,61 @@ fn what_would_not_be_seen_is_refused() {
     guest.tell("answer");
     guest.expect("answer");
     guest.ends_with_nothing("refused");
+}
+
+/// Of ordinary programs every call of these classes is seen by hooks, and none is refused: as many as strace counts.
+#[test]
+fn ordinary_programs_are_seen_exactly() {
+    const CLASSES: &str = "trace=%desc,%memory,%network";
+    if !installed("strace") {
+        return skip("--require exact beside strace", "no strace");
+    }
+    let Some(hello) = program("hello.c") else {
+        return;
+    };
+    let hello = hello.display().to_string();
+    let folder = TempDir::new("traced-exact");
+    let out = folder.join("out");
+    for words in [
+        &[hello.as_str()][..],
+        &["/usr/bin/ruby", "-e", "puts 1"],
+        &["/usr/bin/python3", "-c", "print(1)"],
+        &["/usr/bin/perl", "-e", "print 1"],
+        &["/usr/bin/php", "-r", "echo 1;"],
+    ] {
+        if !std::path::Path::new(words[0]).exists() {
+            skip("--require exact", format!("no {}", words[0]));
+            continue;
+        }
+        let mut strace = Command::new("strace");
+        let mut ours = syscalls(&["--strace", "--require", "exact", "--max-wait", "60s"]);
+        let [theirs, ours] = [&mut strace, &mut ours].map(|tracer| {
+            tracer
+                .args(["-e", CLASSES, "-o"])
+                .arg(&out)
+                .arg("--")
+                .args(words);
+            let output = run(tracer, LIMIT * 2);
+            assert_eq!(output.code(), 0, "{words:?}: {output:?}");
+            let lines = std::fs::read(&out).expect("lines");
+            counted(&String::from_utf8_lossy(&lines))
+        });
+        assert!(theirs.values().sum::<usize>() > 10, "{theirs:?}");
+        assert_eq!(ours, theirs, "{words:?}");
+    }
+}
+
+/// How many lines there are of each call. How often Ruby unmaps what is too much at the ends of its heap's pages depends on
+/// where the kernel has mapped them.
+fn counted(lines: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    let names = lines
+        .lines()
+        .filter_map(|line| Some(line.split_once('(')?.0));
+    for name in names.filter(|name| !matches!(*name, "mmap" | "munmap")) {
+        *counts.entry(name.to_owned()).or_default() += 1;
+    }
+    counts
 }
 
 #[test]

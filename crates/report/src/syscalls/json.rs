@@ -207,7 +207,8 @@ impl<'a> Json<'a> {
         let tampered = back.map_or_else(Tampered::default, |(_, back)| {
             Tampered::of(back.returned.rdx)
         });
-        push(out, &format!(",\"injected\":{}", tampered.injected));
+        let injected = tampered.injected || tampered.poked;
+        push(out, &format!(",\"injected\":{injected}"));
         push(out, ",\"caller\":");
         word(open.caller, out);
         push(out, ",\"function\":");

@@ -219,8 +219,14 @@ impl<'a> Lines<'a> {
                 self.begin(At { time, ..at }, &open.head);
             }
         }
-        if tampered.injected {
-            result.extend_from_slice(b" (INJECTED)");
+        let injected: &[u8] = match (tampered.injected, tampered.poked) {
+            (true, true) => b" (INJECTED: args, retval)",
+            (false, true) => b" (INJECTED: args)",
+            (true, false) => b" (INJECTED)",
+            (false, false) => b"",
+        };
+        if !injected.is_empty() {
+            result.extend_from_slice(injected);
         }
         if tampered.delayed {
             result.extend_from_slice(b" (DELAYED)");

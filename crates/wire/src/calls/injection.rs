@@ -1,26 +1,23 @@
 //! What is injected into system calls: their results, or time.
 
-/// Injections that a session can have.
-pub const MOST_INJECTIONS: usize = 64;
-
 /// In the second result of a return that a hook with [`want::INJECT`](super::want::INJECT) recorded: [`Injection`] has decided
-/// about the call. The two lowest bits say what was done: [`REPLACED`], [`DELAYED`].
+/// about the call. The three lowest bits say what was done: [`REPLACED`], [`DELAYED`], [`POKED`].
 pub const INJECTED: u64 = 0x6c61_6e63_6574_0000;
 /// The kernel was not asked: the result is the injection's.
 pub const REPLACED: u64 = 1;
 /// The call was made to wait.
 pub const DELAYED: u64 = 2;
+/// Memory that an argument points to was written over. A tracer alone does that.
+pub const POKED: u64 = 4;
 
 /// What is to be done with the calls of a hook; its address and number of words are in
 /// [`Hook::names`](super::Hook::names). Written by the command before the hook is told of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Injection {
-    /// By which its calls are counted, below [`MOST_INJECTIONS`].
-    pub index: u64,
     /// Bits of tests of script lines, one of which a call's line must meet; 0 = calls from anywhere.
     pub lines: u64,
-    /// The first of these calls that is concerned, from 1.
+    /// The first of a thread's calls that is concerned, from 1.
     pub first: u64,
     /// The last one.
     pub last: u64,
@@ -38,9 +35,8 @@ pub struct Injection {
 
 impl Injection {
     /// Its words, in the order of its fields.
-    pub fn to_words(&self) -> [u64; 9] {
+    pub fn to_words(&self) -> [u64; 8] {
         [
-            self.index,
             self.lines,
             self.first,
             self.last,

@@ -9,13 +9,28 @@
 
 use super::super::{places, pulse};
 use super::{RAX, RCX, RSP};
+use crate::memory::store::mix;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::frame::ProbeFrame;
-use wire::calls::{CALLED, DELAYED, Hook, INJECTED, Injection, MOST_INJECTIONS, REPLACED, Ring};
+use wire::calls::{CALLED, DELAYED, Hook, INJECTED, Injection, REPLACED, Ring};
 
-/// How many calls each injection has met: the session in the upper half, the number in the lower.
-static MET: [AtomicU64; MOST_INJECTIONS] = [const { AtomicU64::new(0) }; MOST_INJECTIONS];
+/// How many calls of one system call one thread has made: strace counts so too.
+struct Met {
+    /// What is counted ([`key`]); 0 = nothing yet.
+    key: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// So many threads and calls are counted in one session; those that come when there is no room are not injected into.
+const COUNTED: usize = 4096;
+
+static MET: [Met; COUNTED] = [const {
+    Met {
+        key: AtomicU64::new(0),
+        calls: AtomicU64::new(0),
+    }
+}; COUNTED];
 
 /// The longest single sleep, in nanoseconds: the command may fall silent meanwhile.
 const NAP: u64 = 100_000_000;
@@ -45,33 +60,50 @@ pub fn of(hook: &Hook, ring: &Ring, session: u32) -> Option<Injection> {
     if injection.lines != 0 && u64::from(places::current(ring).1) & injection.lines == 0 {
         return None;
     }
-    let number = count(injection.index as usize, session)?;
+    let tid = ring.tid.load(Ordering::Relaxed);
+    let number = count(key(session, tid, hook.number as u32))?;
     let from = number.checked_sub(injection.first)?;
     let falls = number <= injection.last && from.checked_rem(injection.step) == Some(0);
     (falls && pulse::beats()).then_some(injection)
 }
 
-/// The number of this call among those that an injection is about, from 1.
-fn count(index: usize, session: u32) -> Option<u64> {
-    let met = MET.get(index)?;
-    let begins = u64::from(session) << 32;
-    let order = Ordering::Relaxed;
-    let next = |met: u64| {
-        Some(
-            if met >> 32 == u64::from(session) {
-                met
-            } else {
-                begins
-            } + 1,
-        )
-    };
-    let before = met.fetch_update(order, order, next).ok()?;
-    let before = if before >> 32 == u64::from(session) {
-        before & 0xffff_ffff
-    } else {
-        0
-    };
-    Some(before + 1)
+/// Bits of a thread's id (`PID_MAX_LIMIT`, include/linux/threads.h), and of the number of a hook.
+const OF_THREAD: u32 = 22;
+const OF_HOOK: u32 = 20;
+
+/// What names the calls of one system call's hook by one thread in one session; never 0, because sessions begin with 1.
+fn key(session: u32, tid: u32, hook: u32) -> u64 {
+    let hook = u64::from(hook) & ((1 << OF_HOOK) - 1);
+    let thread = u64::from(tid) & ((1 << OF_THREAD) - 1);
+    u64::from(session) << (OF_THREAD + OF_HOOK) | thread << OF_HOOK | hook
+}
+
+/// The number of this call among those of the same key, from 1; `None` = there is no room.
+fn count(key: u64) -> Option<u64> {
+    const OF_SESSION: u32 = OF_THREAD + OF_HOOK;
+    let first = mix(key, 0) as usize;
+    for step in 0..COUNTED {
+        let met = &MET[first.wrapping_add(step) % COUNTED];
+        let mut known = met.key.load(Ordering::Acquire);
+        // A session before this one has left it.
+        if known >> OF_SESSION != key >> OF_SESSION {
+            let order = Ordering::AcqRel;
+            match met
+                .key
+                .compare_exchange(known, key, order, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    met.calls.store(1, Ordering::Relaxed);
+                    return Some(1);
+                }
+                Err(now) => known = now,
+            }
+        }
+        if known == key {
+            return Some(met.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+    }
+    None
 }
 
 /// Whether the thread can be had go on elsewhere: on a small stack the frame is a copy, and what is changed in it is lost.

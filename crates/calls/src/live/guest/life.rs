@@ -132,7 +132,10 @@ impl Guest {
             self.report_error(error);
         }
         if self.life.keep {
-            let _ = tracee.go_on(false);
+            // A program of which not all is seen that must be is ended where it stands: it has not begun.
+            if self.inexact.is_none() {
+                let _ = tracee.go_on(false);
+            }
             self.tracee = Some(tracee);
         } else {
             let _ = tracee.let_go();

@@ -1,6 +1,7 @@
 //! What is told of a stepped process: what it is, and each call of its threads.
 
 use super::Stepped;
+use super::tampering::Onward;
 use crate::event::{At, Call, Event, EventKind, Return};
 use crate::live::guest::{now_of, opened};
 use crate::live::traced::{Begun, Stop as AtCall, Told};
@@ -37,19 +38,26 @@ impl Stepped {
         }
     }
 
-    /// A thread stands at the start or the end of a system call.
+    /// A thread stands at the start or the end of a system call; how it goes on.
     pub(super) fn tell_call<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         tid: i32,
         turn: &mut Turn<'_, P>,
-    ) {
+    ) -> Onward {
         let now = clock::now();
         let stop = ptrace::system_call(tid).ok().flatten();
         let (Some(stop), Some(thread)) = (stop, self.threads.get_mut(&tid)) else {
-            return;
+            return Onward::default();
         };
-        let memory = self.memory.clone();
-        match thread.stands(&stop, now, |_| false) {
+        let (memory, injections) = (self.memory.clone(), self.injections.clone());
+        let ids = (self.pid, tid);
+        // What is written into its memory is what is told.
+        let table = &self.table;
+        let is_told = |number| table.told(number).is_some();
+        let onward = thread
+            .tampering
+            .stands(ids, &stop, &injections, &memory, is_told);
+        match thread.traced.stands(&stop, now, |_| false) {
             None => {}
             Some(AtCall::Call(..)) if self.counts.is_some() => {}
             Some(AtCall::Call(begun, told)) => {
@@ -57,16 +65,17 @@ impl Stepped {
                 if told.least == 0 {
                     self.tell_begun(tid, &begun, &told, copied, turn);
                 } else {
-                    thread.hold(copied);
+                    thread.traced.hold(copied);
                 }
             }
             Some(AtCall::Return(begun, told, result)) => {
                 if let Some(counts) = &mut self.counts {
-                    return counts.returned(&begun, &told, now, result);
+                    counts.returned(&begun, &told, now, result);
+                    return onward;
                 }
-                let held = thread.held();
+                let held = thread.traced.held();
                 if now.wrapping_sub(begun.ticks) < told.least {
-                    return;
+                    return onward;
                 }
                 if let Some(held) = held {
                     self.tell_begun(tid, &begun, &told, held, turn);
@@ -74,6 +83,7 @@ impl Stepped {
                 let captures = begun.copied(&told, Some(result), &memory, 0);
                 let returned = Returned {
                     rax: result,
+                    rdx: onward.done.mark(),
                     ..Returned::default()
                 };
                 let back = Return { returned, captures };
@@ -82,6 +92,7 @@ impl Stepped {
                 turn.tell(Event { at, kind });
             }
         }
+        onward
     }
 
     fn tell_begun<P: Watched<Event = Event> + From<Stepped>>(

@@ -1,5 +1,6 @@
 //! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
 
+use super::repeated::Repeated;
 use super::{Asked, losses};
 use crate::agent::AGENT;
 use crate::exit::{LOST, Usage};
@@ -48,8 +49,12 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     let heard = losses.clone();
     let hooked = Rc::new(Cell::new(false));
     let says_hooked = hooked.clone();
+    let repeated = Rc::new(Repeated::default());
+    let told = repeated.clone();
     let mut options = args.options(Messages::to(move |message| {
-        print(message);
+        if told.is_new(message) {
+            print(message);
+        }
         if losses::says_hooked(message) {
             says_hooked.set(true);
         }
@@ -94,12 +99,25 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
             }
         }
     };
+    let attached = match args.ends_as_strace() && file.is_none() {
+        true => options.pids.clone(),
+        false => Vec::new(),
+    };
+    for pid in &attached {
+        tell!("Process {pid} attached");
+    }
     let watched = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
     source.leave();
     let interrupted = watched?;
+    for pid in attached.iter().filter(|_| interrupted) {
+        tell!("Process {pid} detached");
+    }
     if file.is_none() {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
+    }
+    for line in repeated.take() {
+        tell!("{line}");
     }
     // ltrace's words are asked for, and it says nothing of its hooks.
     if file.is_none() && !options.ltrace && !hooked.get() {
@@ -128,6 +146,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
             losses.write(&mut last)?;
             written.end_with(last)?;
         }
+    }
+    if interrupted && !attached.is_empty() && !starts {
+        interrupt::end();
     }
     let code = match (starts, interrupted) {
         (false, _) => 0,

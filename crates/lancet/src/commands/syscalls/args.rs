@@ -1,7 +1,7 @@
 //! The flags of `lancet syscalls`: strace's letters with strace's meaning, and what strace lacks.
 
 use super::expressions::{self, Expression, expression};
-use super::inject::parse as parse_inject;
+use super::inject::{self, Of};
 use super::separate;
 use super::shown::Shown;
 use crate::cli::duration::parse;
@@ -45,8 +45,8 @@ pub struct SyscallsArgs {
     #[arg(short = 'e', value_name = "EXPR", value_parser = expression, help_heading = WHICH)]
     pub expressions: Vec<Expression>,
 
-    /// Have calls fail: SET:ERRNO, SET:retval=N, SET:delay_enter=TIME, as -e inject= of strace has it (when=3, when=2+2 too), and
-    /// with @FILE:LINE only those from this line: openat:ENOSPC@app.rb:12; may be repeated
+    /// Have calls fail: SET:ERRNO, or the words of -e inject= of strace (retval=, signal=, delay_enter=, poke_enter=, when=2+2 …),
+    /// and with @FILE:LINE only those from this line: openat:ENOSPC@app.rb:12; may be repeated
     #[arg(long, value_name = "SET:WHAT", value_parser = injected, help_heading = WHICH)]
     pub inject: Vec<Inject>,
 
@@ -157,7 +157,7 @@ Examples:
 Exit status: that of PROGRAM; 0, 1 could not be done, 2 wrong usage, 4 done, but something was lost or refused.";
 
 fn injected(text: &str) -> Result<Inject, String> {
-    parse_inject(text, false)
+    inject::parse(text, Of::Own)
 }
 
 impl SyscallsArgs {
@@ -176,26 +176,33 @@ impl SyscallsArgs {
 
     fn injections(&self) -> impl Iterator<Item = &Inject> {
         let of_expressions = self.all().filter_map(|expression| match expression {
-            Expression::Inject(inject) => Some(inject),
+            Expression::Inject(inject) => Some(&**inject),
             _ => None,
         });
         of_expressions.chain(&self.inject)
     }
 
-    /// What an injection names and is not shown would go unseen.
+    /// What is not shown is not injected into, as with strace.
     fn flaw_of_injections(&self) -> Option<String> {
-        if self.injections().count() > calls::tamper::MOST {
-            return Some(format!(
-                "at most {} injections can be asked for",
-                calls::tamper::MOST
-            ));
+        let mut injections = self.injections();
+        if self.is_injected_by_tracer() && injections.any(|inject| inject.line.is_some()) {
+            return Some(
+                "@FILE:LINE is for hooks, and what else is injected is for ptrace: ask for one of them".into(),
+            );
         }
         let trace = self.trace()?;
-        let mut names = self.injections().flat_map(|inject| &inject.names);
-        let hidden = names.find(|name| !trace.has(name))?;
+        let is_hidden = |inject: &&Inject| !inject.names.iter().any(|name| trace.has(name));
+        let hidden = self.injections().find(is_hidden)?.names.first()?;
         Some(format!(
             "{hidden} is injected into and not shown: name it in -e trace= too"
         ))
+    }
+
+    /// Whether processes are traced for what is injected.
+    fn is_injected_by_tracer(&self) -> bool {
+        let starts = !self.common.program.is_empty();
+        let mut injections = self.injections();
+        injections.any(|inject| inject.is_for_tracer() || starts && inject.from_start)
     }
 
     fn statuses(&self) -> Statuses {
@@ -412,6 +419,10 @@ impl Asked for SyscallsArgs {
 
     fn is_json(&self) -> bool {
         self.shown.json
+    }
+
+    fn ends_as_strace(&self) -> bool {
+        self.strace && self.quiet == 0
     }
 
     fn consumer<'a>(

@@ -1,8 +1,8 @@
 //! What `-e` says.
 
-use super::inject;
+use super::inject::{self, Of};
 use super::shown::{descriptor_kinds, process_kinds};
-use calls::signals::signal_name;
+use calls::signals::{SIGNALS, signal_of};
 use calls::tamper::Inject;
 use report::syscalls::{Exceptions, NamingKinds, Numbers, Statuses};
 use syscalls::Trace;
@@ -33,7 +33,7 @@ pub enum Expression {
     /// `decode-pids=`: whether names are shown.
     Processes(bool),
     /// `inject=`, `fault=`
-    Inject(Inject),
+    Inject(Box<Inject>),
 }
 
 /// The words that may stand before the `=`.
@@ -59,11 +59,15 @@ pub fn expression(text: &str) -> Result<Expression, String> {
         "quiet" | "silent" | "silence" | "q" => quiet(set).map(Expression::Quiet),
         "decode-fds" | "decode-fd" => descriptor_kinds(set).map(Expression::Descriptors),
         "decode-pids" | "decode-pid" => process_kinds(set).map(Expression::Processes),
-        "inject" => inject::parse(set, false).map(Expression::Inject),
-        "fault" => inject::parse(set, true).map(Expression::Inject),
+        "inject" => injected(set, Of::Inject),
+        "fault" => injected(set, Of::Fault),
         "kvm" => Err(format!("{word}= is not understood yet: {WORDS} are")),
         word => Err(format!("there is no {word}=: {WORDS} are understood")),
     }
+}
+
+fn injected(set: &str, of: Of) -> Result<Expression, String> {
+    inject::parse(set, of).map(|inject| Expression::Inject(inject.into()))
 }
 
 /// Parses what stands behind the long form of a word.
@@ -107,9 +111,6 @@ fn negation(set: &str) -> (&str, bool) {
     }
 }
 
-/// Signals that there are.
-const SIGNALS: i32 = 64;
-
 fn signal_set(set: &str) -> Result<Vec<i32>, String> {
     let (set, negated) = negation(set);
     let mut chosen = Vec::new();
@@ -117,24 +118,15 @@ fn signal_set(set: &str) -> Result<Vec<i32>, String> {
         match word {
             "all" => chosen.extend(1..=SIGNALS),
             "none" => {}
-            word => chosen.push(signal(word).ok_or_else(|| format!("there is no signal {word}"))?),
+            word => {
+                chosen.push(signal_of(word).ok_or_else(|| format!("there is no signal {word}"))?)
+            }
         }
     }
     if negated {
         chosen = (1..=SIGNALS).filter(|one| !chosen.contains(one)).collect();
     }
     Ok(chosen)
-}
-
-/// A signal by its number or its name, with `SIG` or without it.
-fn signal(word: &str) -> Option<i32> {
-    if let Ok(number) = word.parse() {
-        return (1..=SIGNALS).contains(&number).then_some(number);
-    }
-    let word = word.to_ascii_uppercase();
-    let word = word.strip_prefix("SIG").unwrap_or(&word);
-    let is = |number: &i32| signal_name(*number).strip_prefix("SIG") == Some(word);
-    (1..=SIGNALS).find(is)
 }
 
 fn numbers(set: &str) -> Result<Numbers, String> {

@@ -1,0 +1,32 @@
+//! What hooks are told of the options of a run.
+
+use super::super::callers;
+use super::line_policy::LinePolicy;
+use crate::options::Options;
+
+/// Bytes of a thread's ring.
+pub const RING: u64 = 1 << 20;
+/// Words of a record for copies, at least, and for each character that is wanted of a string.
+const LEAST_ROOM: u64 = 512;
+
+/// See the module's text.
+pub fn options(args: &Options) -> hooks::Options {
+    let LinePolicy {
+        tests,
+        policy,
+        passed_over,
+        ..
+    } = LinePolicy::of(args);
+    hooks::Options {
+        ring_size: RING,
+        most_wait: args.most_wait,
+        room: LEAST_ROOM
+            + u64::from(args.kept_of_strings) / 8 * 2
+            + if args.frames == 0 { 0 } else { callers::ROOM },
+        follow: args.follow,
+        line_tests: tests,
+        line_policy: policy,
+        passed_over,
+        system_calls_alone: args.from_exec,
+    }
+}

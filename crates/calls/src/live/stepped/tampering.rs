@@ -1,0 +1,202 @@
+//! What a tracer injects into the system calls of one thread: all that strace injects, as strace does it.
+//!
+//! Where the kernel has done nothing yet, the number of a call whose result is injected is made -1, of which there is no call, and its
+//! result is put into rax at the same time: the kernel leaves that as it is (`do_syscall_64`, arch/x86/entry/common.c), so the call
+//! has its result even if nobody is there any more when it ends. A signal that the thread is set going with is pending when the
+//! call begins, and what waits is interrupted by it.
+
+use crate::Messages;
+use crate::live::traced::OF_32_BITS;
+use crate::message::Message;
+use crate::options::Options;
+use crate::signatures::Signatures;
+use crate::tamper::{Inject, Poke, Tampered, last_of};
+use process::functions::SYSTEM;
+use process::memory::GuestMemory;
+use process::ptrace::{self, AtSystemCall, Side};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// What is injected into the calls of each number.
+pub struct Injections {
+    by_number: HashMap<u64, Injected>,
+    messages: Messages,
+}
+
+/// What is injected into the calls of one number.
+struct Injected {
+    name: &'static str,
+    /// Its arguments.
+    takes: usize,
+    inject: Inject,
+}
+
+/// The number of no call.
+const NO_CALL: u64 = u64::MAX;
+/// A page is there as a whole.
+const PAGE: u64 = 4096;
+
+impl Injections {
+    /// As the command line has it.
+    pub fn new(args: &Options, signatures: &Signatures) -> Self {
+        let injected = |name| {
+            let inject = args.inject[last_of(&args.inject, name)?].clone();
+            let prototype = signatures.of(SYSTEM, name);
+            Some(Injected {
+                name,
+                takes: prototype.map_or(6, |of| of.parameters.len()),
+                inject,
+            })
+        };
+        let by_number = prototypes::system_calls()
+            .filter_map(|(number, name)| Some((u64::from(number), injected(name)?)));
+        Injections {
+            by_number: by_number.collect(),
+            messages: args.messages.clone(),
+        }
+    }
+}
+
+/// How a thread goes on that stands at a system call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Onward {
+    /// With this signal; 0 = none.
+    pub signal: i32,
+    /// When so much time has passed.
+    pub after: Duration,
+    /// What was done to the call that has ended.
+    pub done: Tampered,
+}
+
+/// The calls of one thread.
+#[derive(Default)]
+pub struct Tampering {
+    /// How many of each number it has made that something is injected into.
+    met: HashMap<u64, u64>,
+    /// The call it is in, if something is injected into it.
+    open: Option<Open>,
+}
+
+struct Open {
+    number: u64,
+    arguments: [u64; 6],
+    done: Tampered,
+}
+
+impl Tampering {
+    /// Thread `tid` of process `pid` stands at a system call. As with strace something is injected only into calls that are told:
+    /// `is_told` knows their numbers.
+    pub fn stands(
+        &mut self,
+        (pid, tid): (i32, i32),
+        stop: &AtSystemCall,
+        all: &Injections,
+        memory: &GuestMemory,
+        is_told: impl Fn(u64) -> bool,
+    ) -> Onward {
+        if all.by_number.is_empty() {
+            return Onward::default();
+        }
+        match stop.side {
+            Side::Begins { number, arguments } => {
+                self.open = None;
+                let number = number & 0xffff_ffff | if stop.is_32_bits { OF_32_BITS } else { 0 };
+                let injected = all.by_number.get(&number);
+                let Some(injected) = injected.filter(|_| is_told(number)) else {
+                    return Onward::default();
+                };
+                let met = self.met.entry(number).or_default();
+                *met += 1;
+                if !injected.inject.falls_on(*met) {
+                    return Onward::default();
+                }
+                let mut done = Tampered::default();
+                if let Some(result) = injected.inject.result {
+                    done.injected = replace(tid, result);
+                }
+                done.poked = all.poke(injected, 0, pid, &arguments, memory);
+                let delays = injected.inject.delays;
+                done.delayed = delays != [Duration::ZERO; 2];
+                self.open = Some(Open {
+                    number,
+                    arguments,
+                    done,
+                });
+                Onward {
+                    signal: injected.inject.signal.unwrap_or(0),
+                    after: delays[0],
+                    done: Tampered::default(),
+                }
+            }
+            Side::Ends { .. } => {
+                let Some(mut open) = self.open.take() else {
+                    return Onward::default();
+                };
+                let Some(injected) = all.by_number.get(&open.number) else {
+                    return Onward::default();
+                };
+                open.done.poked |= all.poke(injected, 1, pid, &open.arguments, memory);
+                Onward {
+                    signal: 0,
+                    after: injected.inject.delays[1],
+                    done: open.done,
+                }
+            }
+        }
+    }
+}
+
+impl Injections {
+    /// Writes over memory that arguments point to; `side` is 0 before the call. Whether anything was written.
+    fn poke(
+        &self,
+        injected: &Injected,
+        side: usize,
+        pid: i32,
+        arguments: &[u64; 6],
+        memory: &GuestMemory,
+    ) -> bool {
+        let mut any = false;
+        for Poke { argument, bytes } in &injected.inject.pokes[side] {
+            let at = arguments.get(*argument).copied();
+            let at = at.filter(|_| *argument < injected.takes);
+            if at.is_some_and(|at| write(memory, at, bytes)) {
+                any = true;
+                continue;
+            }
+            self.messages.say(Message::NotPoked {
+                pid,
+                name: injected.name.to_owned(),
+                argument: *argument + 1,
+                at: at.unwrap_or(0),
+            });
+        }
+        any
+    }
+}
+
+/// Writes page by page, as far as there is memory. Whether there was any.
+fn write(memory: &GuestMemory, at: u64, bytes: &[u8]) -> bool {
+    let (mut at, mut rest, mut any) = (at, bytes, false);
+    while !rest.is_empty() {
+        let in_page = (PAGE - at % PAGE).min(rest.len() as u64) as usize;
+        if memory.write(at, &rest[..in_page]).is_err() {
+            break;
+        }
+        any = true;
+        let Some(next) = at.checked_add(in_page as u64) else {
+            break;
+        };
+        (at, rest) = (next, &rest[in_page..]);
+    }
+    any
+}
+
+/// Has a thread that stands at the start of a call get this result without the kernel being asked. Whether that could be done.
+fn replace(tid: i32, result: u64) -> bool {
+    let Ok(mut registers) = ptrace::registers(tid) else {
+        return false;
+    };
+    (registers.orig_rax, registers.rax) = (NO_CALL, result);
+    ptrace::set_registers(tid, &registers).is_ok()
+}
