@@ -1,4 +1,4 @@
-//! The answers of `lancet patch`, as lines or as JSON; [`template`], the file to begin with.
+//! The answers of `lancet patch`, as lines or as JSON; [`template()`], the file to begin with.
 
 mod json;
 mod lines;
