@@ -71,7 +71,7 @@ pub unsafe extern "C" fn job(_: u64) {
     } else if request == Request::Collect as u32 {
         collections::collect(CONTROL_PAGE.argument.load(Ordering::Relaxed))
     } else if request == Request::Evaluate as u32 {
-        scripts::ruby()
+        scripts::evaluate()
     } else {
         Reply::Refused
     };

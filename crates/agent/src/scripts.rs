@@ -24,7 +24,7 @@ use wire::{Reply, Request, State};
 const EXPRESSION: i32 = 258;
 
 /// Evaluates Ruby. The VM's lock is held, at a safe point.
-pub fn ruby() -> Reply {
+pub fn evaluate() -> Reply {
     // SAFETY: the VM's lock is held, so nobody else uses the agent or the text.
     let (agent, script) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut SCRIPT)) };
     // SAFETY: the command has ended the text with a zero.

@@ -49,6 +49,11 @@ impl Interpreter {
         }
     }
 
+    /// Whether texts of this language can be evaluated.
+    pub fn speaks(language: &Language) -> bool {
+        matches!(language, Language::Ruby | Language::Python)
+    }
+
     /// What the text evaluates to.
     ///
     /// # Errors

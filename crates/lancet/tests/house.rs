@@ -145,6 +145,14 @@ const NAMING: &[&str] = &[
     "lancet/src/guests.rs",
     "lancet/src/started.rs",
     "lancet/src/ui/advice.rs",
+    // Text that a VM evaluates for us: how each is entered, and what `patch` has it do.
+    "wire/src/script.rs",
+    "agent/src/scripts.rs",
+    "eval/src/lib.rs",
+    "eval/src/python.rs",
+    "patch/src/scripts/mod.rs",
+    "patch/src/scripts/request.rs",
+    "lancet/src/commands/patch/args.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
     "prototypes/src/bundle.rs",
     "prototypes/src/condition/compile.rs",

@@ -55,9 +55,9 @@ impl Guest {
         &self.status.name
     }
 
-    /// The language of its script: whose VM it has.
+    /// The language of its script, if it is one whose functions can be replaced.
     pub fn language(&self) -> Option<Language> {
-        Language::loaded(&|name| self.functions.symbol(name))
+        Language::loaded(&|name| self.functions.symbol(name)).filter(eval::Interpreter::speaks)
     }
 
     /// Its functions.

@@ -28,7 +28,7 @@ pub fn apart(requests: &[Replaced]) -> anyhow::Result<(Vec<Request>, Vec<ScriptR
         .any(|two: &[ScriptRequest]| two[0].language != two[1].language);
     if mixed || !native.is_empty() && !scripts.is_empty() {
         bail!(
-            "functions of libraries, of Ruby and of Python are replaced in different ways: write one command for each"
+            "functions of libraries, and of scripts in each language, are replaced in different ways: write one command for each"
         );
     }
     Ok((native, scripts))
@@ -107,7 +107,7 @@ fn open(guest: &Guest, language: Language) -> anyhow::Result<Script> {
 /// The patches of the script's functions, none where there is no VM that could have any. Where the VM does not answer that is said, with
 /// the exit code for it: what else there is can be shown and undone all the same.
 pub fn seen(guest: &Guest) -> (Vec<ScriptPatch>, u8) {
-    let Some(language @ (Language::Ruby | Language::Python)) = guest.language() else {
+    let Some(language) = guest.language() else {
         return (Vec::new(), 0);
     };
     let list = || {
