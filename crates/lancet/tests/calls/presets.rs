@@ -205,15 +205,18 @@ fn a_driver_without_a_function_is_named() {
         let watch = hooked(shows);
         guest.tell("go");
         guest.find("asked");
-        // Ten statements, each from the line that asked; the threads that hand the statements on see their bytes too, and on
-        // some of them `recv` has returned before `send` has.
+        // Ten statements, each sent by the line that asked, and then by a thread that hands it on. Where that runs before the
+        // first send has returned, its line is cut in two, and the place stands in the second half.
         let output = watch.interrupt();
-        let asked = output.stdout.lines().filter(|line| {
-            line.contains("SELECT 40 + 2")
-                && line.contains("pure_driver.py:")
-                && line.contains("'ask'")
-        });
-        assert_eq!(asked.count(), 10, "{python}: {output:?}");
+        let count = |parts: &[&str]| {
+            let lines = output.stdout.lines();
+            lines
+                .filter(|line| parts.iter().all(|part| line.contains(part)))
+                .count()
+        };
+        let sent = count(&["sendto(", "SELECT 40 + 2"]);
+        let asked = count(&["sendto", "pure_driver.py:", "'ask'"]);
+        assert_eq!((sent, asked), (20, 10), "{python}: {output:?}");
         guest.tell("");
         guest.find("answer");
     }

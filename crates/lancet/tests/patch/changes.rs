@@ -17,7 +17,10 @@ fn a_function_is_replaced_and_put_back() {
     before.holds(guest.pid, "after a dry run");
     assert_eq!(guest.answer_to("total"), "14");
 
-    let said = done(guest.pid, &[&request("total", &file, "total")]);
+    let said = done(
+        guest.pid,
+        &["--wait", "10s", &request("total", &file, "total")],
+    );
     assert!(said.starts_with("patch 1: total@"), "{said}");
     assert_eq!(guest.answer_to("total"), "1014");
     // Calls within the program, too: 3 * 55 and ten times 1000.
@@ -133,7 +136,7 @@ fn it_ends_by_itself_also_when_lancet_is_killed() {
     let before = Snapshot::take(guest.pid);
     let file = library("limit", FIX, PLAIN);
     let request = request("total", &file, "total");
-    let said = done(guest.pid, &["--for", "300ms", &request]);
+    let said = done(guest.pid, &["--wait", "10s", "--for", "300ms", &request]);
     assert!(said.contains("is as it was"), "{said}");
     before.holds(guest.pid, "its time is over");
 

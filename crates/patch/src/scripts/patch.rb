@@ -2,8 +2,10 @@
 # It answers with a string: fields are separated by U+001F, records by U+001E, and the first field says how it went.
 lambda do |what, target, path, text, id|
   field, record = "\u001f", "\u001e"
+  # Without Array#join, whose C function may itself be replaced.
+  chain = lambda { |words, between| words.inject { |text, word| "#{text}#{between}#{word}" } || "" }
   plain = lambda { |word| word.to_s.scrub("?").tr("\u001e\u001f\n", "  ").strip }
-  say = lambda { |*words| words.map(&plain).join(field) }
+  say = lambda { |*words| chain.call(words.map(&plain), field) }
   refused = Class.new(StandardError)
   patches = defined?($lancet_patches) && $lancet_patches || []
 
@@ -56,7 +58,7 @@ lambda do |what, target, path, text, id|
       raise refused, "#{word} is no constant's name" unless /\A[[:upper:]]\w*\z/.match?(word)
       scope = scopes.last || Object
       inherit = scopes.empty?
-      raise refused, "there is no constant #{[*scopes, word].last(2).join('::')}" unless scope.const_defined?(word, inherit)
+      raise refused, "there is no constant #{chain.call([*scopes, word].last(2), '::')}" unless scope.const_defined?(word, inherit)
       raise refused, "#{word} has not been loaded yet (autoload)" if scope.autoload?(word)
       value = scope.const_get(word, inherit)
       raise refused, "#{word} is no class or module" unless Module === value
@@ -82,7 +84,7 @@ lambda do |what, target, path, text, id|
   check = lambda do
     quiet.call { RubyVM::InstructionSequence.compile(text, path, path) }
   rescue SyntaxError => error
-    raise refused, error.message.lines.map(&:strip).reject(&:empty?).first(2).join(" ")
+    raise refused, error.message.lines.map(&:strip).reject(&:empty?).first(2).then { |lines| chain.call(lines, " ") }
   end
 
   apply = lambda do
@@ -94,7 +96,7 @@ lambda do |what, target, path, text, id|
     bodies = scopes.zip(target.split(/[#.]/).first.split("::").reject(&:empty?)).map.with_index do |(scope, word), at|
       "#{Class === scope ? 'class' : 'module'} #{'::' if at.zero?}#{word}"
     end
-    source = "#{notes.join}#{bodies.join('; ')}\n#{text}\n#{'end; ' * bodies.size}"
+    source = "#{chain.call(notes, '')}#{chain.call(bodies, '; ')}\n#{text}\n#{'end; ' * bodies.size}"
     holders = [scopes.last, scopes.last.singleton_class]
     before = holders.map { |holder| [holder, own.call(holder)] }
     owned = before.assoc(home).last[name]
@@ -121,7 +123,7 @@ lambda do |what, target, path, text, id|
     home.send(who, name)
     changed = changes.call(before)
     number = (patches.map { |patch| patch[:id] }.max || 0) + 1
-    old_at = old.source_location.join(":")
+    old_at = chain.call(old.source_location, ":")
     $lancet_patches = patches + [{ id: number, target: target, path: path, old: old_at, changes: changed }]
     ["done", number, target, path, old_at, changed.size]
   end
@@ -157,9 +159,9 @@ lambda do |what, target, path, text, id|
               else
                 _, _, _, old = find.call
                 check.call
-                [["done", 0, target, path, old.source_location.join(":"), 0]]
+                [["done", 0, target, path, chain.call(old.source_location, ":"), 0]]
               end
-      answer = found.map { |words| say.call(*words) }.join(record)
+      answer = chain.call(found.map { |words| say.call(*words) }, record)
     rescue refused => error
       answer = say.call("refused", error.message)
     rescue StandardError, ScriptError => error
