@@ -17,6 +17,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 RUBIES := 2.7 3.1 3.3 3.4
+# What `make test` has run whole on the machine's own 3.1 is not run again on another 3.1.
+OTHER_RUBIES := $(filter-out 3.1,$(RUBIES))
 PYTHONS := 3.9 3.11 3.13 3.14
 FUZZ := 60
 PERLS := 5.32 5.36 5.40
@@ -103,12 +105,12 @@ roots: deps-matrix
 
 matrix: roots
 	.ci/package build $(LANCET)
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" .ci/tests -p lancet --test mem
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" .ci/tests -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
 		.ci/tests -p lancet --test calls -- $(OF_VERSIONS)
 	$(AS_ROOT) .ci/tests -p lancet-vm --test live
 	$(AS_ROOT) LANCET_BIN=$(LANCET) .ci/tests -p lancet --test stack
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
 		.ci/tests -p lancet --test patch -- scripts::
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
