@@ -74,7 +74,7 @@ class Counted(Lancet):
     def told(self):
         with open(self.output, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
-        return sum(row["calls"] for row in rows if row["event"] == "row" and row["function"] == self.functions[0])
+        return sum(row["calls"] for row in rows if row["record"] == "row" and row["function"] == self.functions[0])
 
 
 class Rejected(Lancet):
