@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::machine::{program, start};
-use crate::support::{LIMIT, TempDir, installed, lancet, run, skip};
+use crate::support::{Guest, LIMIT, TempDir, installed, lancet, run, skip};
 use crate::watch::{hooked, left};
 
 /// What a program says under these injections, and the lines that were written of it; `name` is that of a folder, one for
@@ -145,7 +145,7 @@ fn what_was_injected_ends_with_lancet() {
         return;
     };
     for ends in ["kill", "leave"] {
-        let mut guest = start(&path, "changes");
+        let guest = start(&path, "changes");
         let own = format!("uid {}", guest.find("uid "));
         let mut command = lancet();
         command.args(["syscalls", "-o", "/dev/null", "-e", "trace=getuid"]);
@@ -155,17 +155,22 @@ fn what_was_injected_ends_with_lancet() {
             "-p",
             &guest.pid.to_string(),
         ]);
-        let watch = hooked(command);
-        guest.expect("uid 4242");
-        match ends {
-            "kill" => watch.kill(),
-            _ => drop(left(watch, ends)),
-        }
-        // Nobody else comes to its help.
-        guest.expect(&own);
-        guest.tell("");
-        guest.ends_with("over");
+        injects_until(command, guest, &own, ends);
     }
+}
+
+/// What is injected is seen by the guest while lancet is there, and no more once it has left or was killed.
+fn injects_until(command: Command, mut guest: Guest, own: &str, ends: &str) {
+    let watch = hooked(command);
+    guest.expect("uid 4242");
+    match ends {
+        "kill" => watch.kill(),
+        _ => drop(left(watch, ends)),
+    }
+    // Nobody else comes to its help.
+    guest.expect(own);
+    guest.tell("");
+    guest.ends_with("over");
 }
 
 #[test]
@@ -290,22 +295,14 @@ fn what_a_tracer_injects_ends_with_it() {
         return;
     };
     for ends in ["kill", "leave"].into_iter().cycle().take(6) {
-        let mut guest = start(&path, "changes");
+        let guest = start(&path, "changes");
         let own = format!("uid {}", guest.find("uid "));
         let mut command = lancet();
         command.args(["syscalls", "-o", "/dev/null", "-e"]);
         // A signal that nobody minds has it done by ptrace.
         command.arg("inject=getuid:retval=4242:signal=CHLD:delay_enter=5ms");
         command.args(["-p", &guest.pid.to_string()]);
-        let watch = hooked(command);
-        guest.expect("uid 4242");
-        match ends {
-            "kill" => watch.kill(),
-            _ => drop(left(watch, ends)),
-        }
-        guest.expect(&own);
-        guest.tell("");
-        guest.ends_with("over");
+        injects_until(command, guest, &own, ends);
     }
 }
 

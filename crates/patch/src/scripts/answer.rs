@@ -18,13 +18,13 @@ pub enum State {
 /// A function of a script that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptPatch {
-    /// How it stands.
+    /// Whether the new function runs.
     pub state: State,
-    /// Its number.
+    /// Its number in the process, which is written `s1`.
     pub id: u64,
-    /// The function.
+    /// The function, as its language names it: `Shop::Order#total`.
     pub target: String,
-    /// The file.
+    /// The path of the file with the new one, as the process was told it.
     pub file: String,
     /// Where the old function is, `path:line`.
     pub old: String,

@@ -9,11 +9,11 @@ use vm::Language;
 /// A function of the script, and the file with what is to take its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRequest {
-    /// The script's language.
+    /// The language of the script, which must be the process's.
     pub language: Language,
     /// The function as its language names it: `Shop::Order#total`, `shop.cart.Cart.total`.
     pub target: String,
-    /// The file.
+    /// The file with the new function, relative to where lancet runs.
     pub file: PathBuf,
 }
 
