@@ -106,6 +106,8 @@ fn descriptors_are_called_what_strace_calls_them() {
     // Nor have the peer of a pair, and the address of its own end, which the kernel has chosen.
     let peers = Regex::new(r"UNIX-STREAM:\[[^]]*\]").expect("a literal");
     let own_end = Regex::new(r"(TCP|UDP):\[(\?|127\.0\.0\.1:\d+)->").expect("a literal");
+    // A socket has no end that the kernel names until it listens, which it may do before lancet asks.
+    let listens = Regex::new(r"listen\((\d+)<TCP:\[[^]]*\]").expect("a literal");
     for option in ["-y", "-yy", "--decode-fds=socket,dev"] {
         let all = both_with("strace-names", &[option, "-s", "4"], &words);
         let [strace, ours] = all.map(|lines| {
@@ -113,6 +115,7 @@ fn descriptors_are_called_what_strace_calls_them() {
             let lines = lines.iter().map(|line| {
                 let line = own_end.replace_all(line, "$1:[OWN->");
                 let line = peers.replace_all(&line, "UNIX-STREAM:[PAIR]");
+                let line = listens.replace(&line, "listen($1<TCP:[ITS]");
                 numbers.replace_all(&line, "N").into_owned()
             });
             lines.collect::<Vec<_>>()

@@ -141,7 +141,9 @@ fn it_ends_by_itself_also_when_lancet_is_killed() {
     before.holds(guest.pid, "its time is over");
 
     let began = Instant::now();
-    let watch = Watch::start(patch(guest.pid, &["--for", "2s", &request]));
+    // Without `--wait` it would be refused when one of the threads is in the function at that instant.
+    let for_two = ["--wait", "10s", "--for", "2s", &request];
+    let watch = Watch::start(patch(guest.pid, &for_two));
     until(LIMIT, "the patch", || {
         (guest.answer_to("total") == "1014").then_some(())
     });

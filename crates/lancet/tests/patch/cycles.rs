@@ -74,7 +74,7 @@ fn mappings_of_a_set_that_was_not_finished_are_removed() {
     }
     // Also by one that applies: what is left then is what it has made itself.
     let output = run(
-        patch(guest.pid, &[&other]).env("LANCET_FAULT", "made"),
+        patch(guest.pid, &["--wait", "10s", &other]).env("LANCET_FAULT", "made"),
         LIMIT,
     );
     assert_ne!(output.code(), 0, "{output:?}");
